@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from bench import answers, calls, doors, load, report
 from bench.clients import hardened_flags, plain
@@ -37,12 +38,34 @@ class Scale:
 
 
 FULL = Scale(
-    *(Effort(41, 120), Effort(25, 70), Effort(11, 30), Effort(5, 120), Effort(3, 120)),
-    *(2, 10, 1000, 20.0, 100, 5, 10_000, 1_000_000),
+    warm=Effort(41, 120),
+    cold=Effort(25, 70),
+    start=Effort(11, 30),
+    large=Effort(5, 120),
+    streams=Effort(3, 120),
+    lead=2,
+    window=10,
+    calls=1000,
+    http=20,
+    asked=100,
+    pages=5,
+    pixels=10_000,
+    features=1_000_000,
 )
 QUICK = Scale(
-    *(Effort(7, 12), Effort(5, 8), Effort(3, 4), Effort(3, 6), Effort(1, 10)),
-    *(1, 4, 60, 5.0, 10, 3, 4_000, 100_000),
+    warm=Effort(7, 12),
+    cold=Effort(5, 8),
+    start=Effort(3, 4),
+    large=Effort(3, 6),
+    streams=Effort(1, 10),
+    lead=1,
+    window=4,
+    calls=60,
+    http=5,
+    asked=10,
+    pages=3,
+    pixels=4_000,
+    features=100_000,
 )
 
 SECTIONS: Mapping[str, Callable[[calls.Rivals, Scale], list[report.Section]]] = {
@@ -63,7 +86,7 @@ SECTIONS: Mapping[str, Callable[[calls.Rivals, Scale], list[report.Section]]] = 
 def main() -> int:
     options = _options()
     scale = QUICK if options.quick else FULL
-    efforts = {
+    efforts: dict[str, Any] = {
         name: replace(value, patience=options.patience)
         for name in Scale.__slots__
         if isinstance(value := getattr(scale, name), Effort)

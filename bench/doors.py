@@ -78,9 +78,10 @@ def _listed(place: Place) -> Section:
     rows, sizes = [], []
     for toolset in ("core", "all"):
         with BareClient(place, "--toolsets", toolset) as client:
-            first = timed(lambda client=client: client.ask("tools/list", {}))
-            tools = client.ask("tools/list", {})["tools"]
-            again = timed(lambda client=client: client.ask("tools/list", {}))
+            ask = partial(client.ask, "tools/list", {})
+            first = timed(ask)
+            tools = ask()["tools"]
+            again = timed(ask)
         sizes.append(len(json.dumps(tools, ensure_ascii=False, separators=(",", ":")).encode()))
         rows.append(
             (f"`{toolset}`", str(len(tools)), f"{sizes[-1]:,}", milliseconds(first), milliseconds(again))

@@ -31,6 +31,7 @@ from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.registry import Registry
 from gdal_mcp.pipeline import Pipeline
 from gdal_mcp.recovery import recover
+from gdal_mcp.remote.door import Door
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.surface import Surface, Toolboxes
@@ -46,8 +47,6 @@ _log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """Everything one server is made of."""
-
     settings: Settings
     workspaces: Workspaces
     owner: Owner
@@ -61,22 +60,18 @@ class App:
 
     @property
     def policy(self) -> Policy:
-        """Which calls run, need approval or are refused."""
         return self.pipeline.policy
 
     @property
     def reaches(self) -> EntitlementResolver:
-        """What each principal has."""
         return self.pipeline.reaches
 
     @property
     def approvals(self) -> ApprovalService:
-        """Where decisions of people are recorded."""
         return self.pipeline.approvals.service
 
     @property
     def changes(self) -> Changes:
-        """Where the ends of calls are announced."""
         return self.pipeline.changes
 
 
@@ -152,6 +147,8 @@ def _pipeline(
     settings, policy = resolver.whole.settings, resolver.policy
     rates = Rates(settings.state.usage)
     stack.callback(rates.close)
+    door = Door(settings.remote, settings.state.remote, rates, policy.remote_of)
+    stack.callback(door.close)
     return Pipeline(
         settings=settings,
         policy=policy,
@@ -162,7 +159,7 @@ def _pipeline(
         records=records,
         results=store_of(settings),
         rates=rates,
-        drafting=Drafting(settings, policy),
+        drafting=Drafting(settings, policy, door),
         drafts=Drafts(),
         admission=Admission(1, settings.queue_length, settings.queue_seconds),
         threads=anyio.CapacityLimiter(math.inf),

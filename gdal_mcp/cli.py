@@ -15,7 +15,6 @@ from gdal_mcp.settings import SettingsError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code."""
     words = sys.argv[1:] if argv is None else argv
     parser = build_parser()
     if not words:

@@ -21,8 +21,6 @@ from sandbox.workspace import Workspaces
 
 @dataclass(frozen=True)
 class Entitlements:
-    """What one principal may use."""
-
     settings: Settings
     workspaces: Workspaces
     surface: Surface
@@ -113,7 +111,6 @@ def _fits(name: str, patterns: tuple[str, ...]) -> bool:
 
 
 def bounds_of(reach: Entitlements | None) -> Bounds:
-    """How much of the server a principal may use over time."""
     entry = reach.entry if reach else None
     if entry is None:
         return Bounds()

@@ -32,8 +32,6 @@ class Code(StrEnum):
 
 
 class Stage(StrEnum):
-    """The steps of a call, in order."""
-
     LOOKUP = "lookup"
     VALIDATE = "validate"
     RESOLVE = "resolve"

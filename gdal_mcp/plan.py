@@ -40,7 +40,6 @@ class Output:
 
     @property
     def inside(self) -> str:
-        """The path under which the container writes it."""
         return str(STAGING_TARGET / self.target.name)
 
 
@@ -101,7 +100,6 @@ class Draft:
 
     @property
     def output(self) -> Output | None:
-        """The main output; the others accompany it."""
         return self.outputs[0] if self.outputs else None
 
     @property
@@ -118,14 +116,12 @@ class Draft:
 
     @property
     def touched(self) -> frozenset[Path]:
-        """The roots of the workspaces that the call writes to."""
         places = [*(one.target for one in self.outputs), *self.removes]
         places += [place for one in self.transfers for place in (one.source, one.target)]
         return frozenset(located.workspace.root for located in places)
 
 
 def effect_of(draft: Draft) -> Effect:
-    """The most that a draft does to the workspace."""
     if not draft.writes:
         return Effect.READ
     if draft.transfers or draft.removes:

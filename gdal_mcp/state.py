@@ -27,18 +27,21 @@ class StateFolder:
 
     @property
     def registry(self) -> Path:
-        """Calls, outputs, approvals, grants and tasks."""
         return self.root / "registry.sqlite"
 
     @property
     def tokens(self) -> Path:
-        """Digests of static tokens."""
         return self.root / "tokens.sqlite"
 
     @property
     def usage(self) -> Path:
         """What principals used of their quotas."""
         return self.root / "usage.sqlite"
+
+    @property
+    def remote(self) -> Path:
+        """What is kept of what was read over the network, in files without names."""
+        return self.root / "remote"
 
     @property
     def servers(self) -> Path:
@@ -55,7 +58,7 @@ def make_private(path: Path) -> None:
         os.mknod(path, stat.S_IFREG | 0o600)
 
 
-def put_private(path: Path, data: bytes) -> None:
+def put_private(path: Path, data: bytes, mode: int = 0o600) -> None:
     """Puts a file in its place at once, in a folder that is made if needed; until then what was there stays.
 
     A power cut may lose it: what must outlive one is written elsewhere. Raises OSError, and leaves nothing half-written.
@@ -65,6 +68,7 @@ def put_private(path: Path, data: bytes) -> None:
     try:
         with os.fdopen(os.open(partial, _NEW, 0o600), "wb") as file:
             file.write(data)
+        partial.chmod(mode)
         partial.replace(path)
     except OSError:
         with suppress(OSError):

@@ -43,22 +43,18 @@ class Toolboxes:
 
     @property
     def tools(self) -> Mapping[str, Tool]:
-        """Every tool there is, by name."""
         return {name: tool for box in reversed(self.items) for name, tool in box.tools.items()}
 
     @property
     def names(self) -> frozenset[str]:
-        """Of every tool and operation there is."""
         return frozenset(BESIDES).union(*({*one.tools, *one.operations} for one in self.items))
 
     @property
     def prompts(self) -> Mapping[str, Prompt]:
-        """Every prompt by name."""
         return {name: one for box in reversed(self.items) for name, one in box.prompts().items()}
 
     @property
     def aliases(self) -> Aliases:
-        """The names of all toolboxes that stand for others."""
         generic = {name: paths for one in self.items for name, paths in one.aliases.generic.items()}
         return Aliases(
             generic, {name: more for one in self.items for name, more in one.aliases.besides.items()}

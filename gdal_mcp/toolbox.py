@@ -19,6 +19,7 @@ from gdal_mcp.access.aliases import Aliases
 from gdal_mcp.access.policy import Verdict
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
+from gdal_mcp.remote.door import Door
 from gdal_mcp.settings import Settings
 from sandbox.template import Limits
 from sandbox.workspace import Located, Workspaces
@@ -49,8 +50,6 @@ class ImmediateResult:
 
 
 class Permits(Protocol):
-    """The tools and operations of a server."""
-
     @property
     def callable(self) -> Mapping[str, "Tool"]: ...
 
@@ -84,28 +83,6 @@ class Report(Protocol):
         """Texts that go with the facts."""
 
 
-class Preflight(Protocol):
-    """Judges drafts by what containers said of their inputs. For several threads."""
-
-    def within(self, limits: Limits) -> "Preflight":
-        """The same knowledge under other limits."""
-
-    def check(self, draft: Draft) -> Report:
-        """By what is known already. Raises ToolError for a call that is certain to break a limit."""
-
-    def heard(self, draft: Draft, value: Mapping[str, Any]) -> Report:
-        """As `check`, by what the worker said of the inputs before it began to work."""
-
-    def description(self, draft: Draft) -> Draft | None:
-        """A call that describes the inputs that are not known yet; None where there is none."""
-
-    def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
-        """Keeps what a container said of a file that it wrote."""
-
-    def kind_of(self, located: Located) -> str:
-        """What a file is, such as `GTiff, 1024 x 768, 3 bands`; "" where no container has said so."""
-
-
 @dataclass(frozen=True, slots=True)
 class NoReport:
     figures: Mapping[str, float | None] | None = None
@@ -114,26 +91,36 @@ class NoReport:
     untrusted: Mapping[str, Any] = field(default_factory=dict)
 
 
-class NoPreflight:
-    """Of a toolbox that judges nothing before it runs."""
+class Preflight(Protocol):
+    """Judges drafts by what containers said of their inputs, here not at all. For several threads."""
 
-    def within(self, _limits: Limits) -> "NoPreflight":
+    def within(self, _limits: Limits, /) -> "Preflight":
+        """The same knowledge under other limits."""
         return self
 
-    def check(self, _draft: Draft) -> Report:
+    def check(self, _draft: Draft, /) -> Report:
+        """By what is known already. Raises ToolError for a call that is certain to break a limit."""
         return NoReport()
 
-    def heard(self, _draft: Draft, _value: Mapping[str, Any]) -> Report:
+    def heard(self, _draft: Draft, _value: Mapping[str, Any], /) -> Report:
+        """As `check`, by what the worker said of the inputs before it began to work."""
         return NoReport()
 
-    def description(self, _draft: Draft) -> Draft | None:
+    def description(self, _draft: Draft, /) -> Draft | None:
+        """A call that describes the inputs that are not known yet; None where there is none."""
         return None
 
-    def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
-        pass
+    def learn(self, _located: Located, _facts: Mapping[str, Any], /) -> None:
+        """Keeps what a container said of a file that it wrote."""
+        return
 
-    def kind_of(self, _located: Located) -> str:
+    def kind_of(self, _located: Located, /) -> str:
+        """What a file is, such as `GTiff, 1024 x 768, 3 bands`; "" where no container has said so."""
         return ""
+
+
+class NoPreflight(Preflight):
+    """Of a toolbox that judges nothing before it runs."""
 
 
 @dataclass(frozen=True)
@@ -148,6 +135,8 @@ class DraftScope:
     verdict: Callable[[str, Draft], Verdict]
     preflight: Any
     as_new: bool = False  # as if nothing stood where the outputs go: a recorded call made again
+    principal: str = ""
+    door: Door | None = None  # to remote data
 
 
 @dataclass(frozen=True)
@@ -176,7 +165,7 @@ class Tool:
 
     @cached_property
     def output_schema(self) -> Mapping[str, Any]:
-        """The keys of a result. Kept short, as every client reads it; README describes the parts."""
+        """The keys of a result. Kept short, as every client reads it; docs/analyst.md describes the parts."""
         if not self.runs:
             return {"type": "object"}
         keys: dict[str, Any] = dict(self.own_keys)
@@ -228,7 +217,6 @@ def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:
 
 
 def schema_of(model: type[Arguments]) -> Callable[[], Mapping[str, Any]]:
-    """The JSON Schema of a model, made when it is first asked for."""
     return lambda: plain(model.model_json_schema())
 
 
@@ -285,10 +273,6 @@ class Told:
     texts: tuple[str, ...]
 
 
-def _as_heard(heard: Sequence[Heard], _outputs: Sequence[Described]) -> Told:
-    return Told((), tuple(one.text for one in heard))
-
-
 def spelling(name: str) -> str:
     """One spelling for all: lower case words joined by underscores, without a leading `gdal`."""
     return name.strip().lower().replace("-", "_").replace(" ", "_").removeprefix("gdal_")
@@ -305,23 +289,9 @@ def _request(draft: Draft, _preview_pixels: int) -> Mapping[str, Any]:
     }
 
 
-def _described(_final: Mapping[str, Any], count: int) -> tuple[Described, ...]:
-    return (Described(),) * count
-
-
-def _same_name(name: str, target: str) -> int:
-    return int(name == target)
-
-
 # the call that corrects an output: by a check of it and its row of the result
 Mend = Callable[[Draft, Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any] | None]
 NextCalls = Callable[[Draft, Mapping[str, Any], Sequence[Mapping[str, Any]], Permits], list[dict[str, Any]]]
-
-
-def _no_calls(
-    _draft: Draft, _arguments: Mapping[str, Any], _outputs: Sequence[Mapping[str, Any]], _surface: Permits
-) -> list[dict[str, Any]]:
-    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,16 +325,13 @@ def beginning(values: Iterable[str], typed: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class ImageSpec:
-    """Which image a toolbox runs in."""
-
     # official images by the word that set-up takes for each; the first is what set-up pulls when none is named
     images: Mapping[str, str]
     standin: str = ""  # the repository of images that are built locally where that cannot be pulled
     # the library's version by the image's labels and reference; "" when they do not tell
     version: Callable[[Mapping[str, str], str], str] = lambda _labels, reference: reference.rpartition(":")[2]
-    unfit: Callable[[str, str], str] = lambda _reference, _version: (
-        ""
-    )  # why a version cannot be used; "" where it can
+    # why a version cannot be used; "" where it can
+    unfit: Callable[[str, str], str] = lambda _reference, _version: ""
     setup: str = "gdal-mcp setup"  # the command that brings it
 
     @property
@@ -410,26 +377,29 @@ class Toolbox:
     # What the container is asked, and what it answers.
     request: Callable[[Draft, int], Mapping[str, Any]] = _request  # the int: pixels of a preview, 0 for none
     read_json: Callable[[str], Any] = json.loads  # of what is printed; raises ValueError
-    describe: Callable[[Mapping[str, Any], int], tuple[Described, ...]] = _described
+    describe: Callable[[Mapping[str, Any], int], tuple[Described, ...]] = lambda _final, count: (
+        (Described(),) * count
+    )
     shorten: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict  # facts of an output, for the answer
-    tell: Callable[[Sequence[Heard], Sequence[Described]], Told] = _as_heard
+    tell: Callable[[Sequence[Heard], Sequence[Described]], Told] = lambda heard, _outputs: Told(
+        (), tuple(one.text for one in heard)
+    )
     suggest: Callable[[Sequence[Heard]], str] = lambda _errors: ""  # what to do about the errors of a job
     # 0 for a staged file that does not belong to an output of that name, else how closely it does
-    belongs: Callable[[str, str], int] = _same_name
+    belongs: Callable[[str, str], int] = lambda name, target: int(name == target)
     failure: Code = Code.TOOL_ERROR  # of a job that ends with an error
     # a better account of such a job, by the worker's last message; None where the library's own messages say it
     explain: Callable[[Draft, Mapping[str, Any]], ToolError | None] = lambda _draft, _final: None
     # What to call next: by a draft, the call's arguments and the rows of its result's `outputs`.
-    next_calls: NextCalls = _no_calls
+    next_calls: NextCalls = lambda _draft, _arguments, _outputs, _surface: []
     mend: Mend = lambda _draft, _check, _output: None
     compare: Callable[[], tuple[str, ...]] | None = None  # a worker's command that compares two datasets
 
     # The version of the library: in an answer, and the job that asks for it where the image does not tell.
     tool_version: Callable[[Mapping[str, Any]], str] = lambda final: str(final.get("tool_version", ""))
     version_request: Mapping[str, Any] | None = None
-    unfit: Callable[[str], str] = lambda _version: (
-        ""
-    )  # why these tools cannot use that version; "" where they can
+    # why these tools cannot use that version; "" where they can
+    unfit: Callable[[str], str] = lambda _version: ""
 
     def __repr__(self) -> str:
         return f"Toolbox({self.name!r})"  # all of it is megabytes of text

@@ -33,6 +33,7 @@ _CODE: Final = {
     "sandbox": ("program.py", "worker.py"),
     "sandbox.isolation": ("look.py", "measured.py", "policy.py", "seccomp.json", "seccomp.py", "tried.py"),
     "sandbox.engines": ("docker_spec.py", "libpod.py"),
+    "sandbox.engines.oci": ("apparmor.profile", "config.py", "kernel.py"),
 }
 
 

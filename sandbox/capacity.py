@@ -78,7 +78,6 @@ class LockFileCapacity:
 
     @property
     def promised_bytes(self) -> int:
-        """What this process has promised."""
         with self._freed:
             return sum(one.length for one in self._held) * _MIB
 

@@ -42,9 +42,8 @@ class Views:
         closed = stat.S_IMODE(status.st_mode) & _READ_AND_ENTER != _READ_AND_ENTER  # to all but root
         needed = os.geteuid() == 0 and status.st_uid == 0 and closed and platform.system() == "Linux"
         if needed and key not in self._views:
-            with suppress(
-                OSError
-            ):  # unsupported here: the workspace itself is mounted, and doctor says what that means
+            # unsupported here: the workspace itself is mounted, and doctor says what that means
+            with suppress(OSError):
                 self._views[key] = self._make(root, user)
         return self._views.get(key, root)
 

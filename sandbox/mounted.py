@@ -121,6 +121,11 @@ def submounts(root: str | PurePath, table: str) -> tuple[str, ...]:
     return tuple(point for point in _mount_points(table) if point.startswith(below) and point != below)
 
 
+def unescaped(point: str) -> str:
+    """A path of mountinfo as it is, without its octal characters."""
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), point)
+
+
 @lru_cache(maxsize=4)  # the table is long, and asked for at every claim of a slot
 def _mount_points(table: str) -> tuple[str, ...]:
     points = set()
@@ -130,7 +135,7 @@ def _mount_points(table: str) -> tuple[str, ...]:
             raise IsolationRefused(
                 f"mounts might be missed: this row of mountinfo is malformed: {line[:200]!r}"
             )
-        points.add(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), fields[4]))
+        points.add(unescaped(fields[4]))
     if not points:
         raise IsolationRefused("mountinfo is empty, so mounts would be missed. Mount /proc where this runs.")
     return tuple(sorted(points))

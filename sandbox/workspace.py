@@ -234,12 +234,10 @@ class _Trail:
             self._close()
 
     def look(self, part: str) -> os.stat_result | None:
-        """What stands under a name in the folder of the components done; None for nothing."""
         self._enter()
         return _look(self._folder, part)
 
     def end(self) -> Located:
-        """What the components lead to, as it is now."""
         *above, name = self.names or ["."]
         with open_folder(self.workspace, PurePosixPath(*above)) as folder:
             status = _look(folder, name)

@@ -37,6 +37,11 @@ _SOON: Final = 1.0  # seconds: when a running call will end is unknown
 _TABLE: Final = """CREATE TABLE IF NOT EXISTS usage (
     day INTEGER NOT NULL, principal TEXT NOT NULL, cpu_seconds REAL NOT NULL, output_bytes INTEGER NOT NULL,
     PRIMARY KEY (day, principal)) WITHOUT ROWID"""
+_REMOTE: Final = """CREATE TABLE IF NOT EXISTS remote (
+    day INTEGER NOT NULL, principal TEXT NOT NULL, bytes INTEGER NOT NULL, requests INTEGER NOT NULL,
+    PRIMARY KEY (day, principal)) WITHOUT ROWID"""
+_ADD_REMOTE: Final = """INSERT INTO remote VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
+    SET bytes = bytes + excluded.bytes, requests = requests + excluded.requests"""
 _ADD: Final = """INSERT INTO usage VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
     SET cpu_seconds = cpu_seconds + excluded.cpu_seconds, output_bytes = output_bytes + excluded.output_bytes"""
 
@@ -58,8 +63,6 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """The use of one principal on one day."""
-
     cpu_seconds: float = 0.0
     output_bytes: int = 0
 
@@ -113,6 +116,19 @@ class Rates:
             row = db.execute(query, (self._day(), principal)).fetchone()
         return Use(*row) if row else Use()
 
+    def remote_used(self, principal: str) -> tuple[int, int]:
+        """The bytes and requests of its calls over the network today. Raises as `used`."""
+        query = "SELECT bytes, requests FROM remote WHERE day = ? AND principal = ?"
+        with self._database() as db:
+            read, requests = db.execute(query, (self._day(), principal)).fetchone() or (0, 0)
+        return read, requests
+
+    def remote_spent(self, principal: str, read: int, requests: int) -> None:
+        """Adds what a call read over the network. Raises as `used`."""
+        if requests:
+            with self._database() as db:
+                db.execute(_ADD_REMOTE, (self._day(), principal, read, requests))
+
     def close(self) -> None:
         with self._using:
             if self._open is not None:
@@ -154,7 +170,8 @@ class Rates:
                         db.executemany(_ADD, self._unwritten)
                         if self._tidied != self._day():
                             self._tidied = self._day()
-                            db.execute("DELETE FROM usage WHERE day < ?", (self._tidied - _KEPT_DAYS,))
+                            for table in ("usage", "remote"):
+                                db.execute(f"DELETE FROM {table} WHERE day < ?", (self._tidied - _KEPT_DAYS,))  # noqa: S608 - ours
                     yield db
                 self._unwritten.clear()
         except (sqlite3.Error, OSError) as error:
@@ -175,6 +192,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         db.execute("PRAGMA synchronous = NORMAL")
         with db:
             db.execute(_TABLE)
+            db.execute(_REMOTE)
     except BaseException:
         db.close()
         raise

@@ -61,8 +61,6 @@ class Token:
 
 
 class TokenStore:
-    """The tokens of one state folder. Safe for threads and processes."""
-
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
         self.path = path
         self._clock = clock

@@ -76,7 +76,6 @@ class Grant:
         return self.revoked is None and now < self.expires
 
     def state(self, now: float) -> str:
-        """In one word, as people are shown it."""
         return "holds" if self.holds(now) else "revoked" if self.revoked is not None else "over"
 
 
@@ -100,8 +99,6 @@ class Suspended(Exception):
 
 
 class Approver(Protocol):
-    """A way to ask somebody."""
-
     def asks(self, ways: frozenset[Way]) -> bool:
         """Whether somebody can be asked here whose yes counts, by these ways, without a page."""
 

@@ -22,8 +22,6 @@ MAX_COMMAND: Final = 2000  # characters of the command that are shown
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """The image and isolation that a call runs with."""
-
     image: str = ""
     digest: str = ""
     tier: str = "runc"
@@ -32,13 +30,10 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Foreseen:
-    """What is known of a call before it runs."""
-
     estimate: Mapping[str, float | None] | None = None
     checks: Sequence[Mapping[str, Any]] = ()  # what is odd about it
-    kind_of: Callable[[Located], str] = lambda _located: (
-        ""
-    )  # what a file is that would be replaced or deleted
+    # what a file is that would be replaced or deleted
+    kind_of: Callable[[Located], str] = lambda _located: ""
 
 
 def parts(
@@ -93,7 +88,6 @@ def parts(
 
 
 def sentence(plan: Plan) -> str:
-    """What would happen, in one plain sentence."""
     draft = plan.draft
     replaced = [old for one in draft.outputs for old in one.replaces]
     does = []
@@ -112,7 +106,6 @@ def sentence(plan: Plan) -> str:
 
 
 def question_text(told: Mapping[str, Any]) -> str:
-    """The parts as lines of text."""
     lines = [f"Run {told['tool']}? Asked because {told['reason']}.", told["sentence"], ""]
     lines += _block("Deletes (kept, `gdal-mcp undo` restores):", told["removes"], _lost)
     lines += _block("Moves:", told["moves"], lambda one: f"{one['from']} -> {one['to']}")

@@ -47,7 +47,6 @@ class Approvals:
     """The questions put to people and what they said. Threads may share one instance, servers the file."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        """Opens the registry's file at `path`."""
         self._clock = clock
         self._rows = Rows(path, durable=True)
 
@@ -146,12 +145,10 @@ class Approvals:
         return self._rows.one(Approval, "SELECT * FROM approvals WHERE id = :id", id=approval_id)
 
     def pending(self) -> tuple[Approval, ...]:
-        """The open questions, oldest first."""
         query = "SELECT * FROM approvals WHERE state = 'pending' AND expires > :now ORDER BY created"
         return self._rows.all(Approval, query, now=self._clock())
 
     def decided(self, limit: int = 50) -> tuple[Approval, ...]:
-        """The newest questions that are not open any more."""
         with self._writing():  # what has expired is over
             query = "SELECT * FROM approvals WHERE state <> 'pending' ORDER BY created DESC LIMIT :n"
             return self._rows.all(Approval, query, n=limit)
@@ -205,7 +202,6 @@ class Approvals:
 
 
 def _new(asked: Asked, now: float, expires: float, holder: str) -> Approval:
-    """A question that nobody answered yet."""
     return Approval(
         # Unguessable: pages and answers are addressed by it. Hex, as it is typed after a command and may not begin with a dash.
         id=secrets.token_hex(16),

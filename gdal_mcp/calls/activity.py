@@ -33,14 +33,11 @@ class Running:
 
 
 class Activity:
-    """Every call of this server that has not ended."""
-
     def __init__(self) -> None:
         self._running: dict[str, Running] = {}
 
     @contextmanager
     def of(self, call_id: str, tool: str, principal: str, client: str) -> Iterator[Running]:
-        """A call from its beginning to its last record."""
         made = Running(call_id, tool, principal, client, time.time())
         self._running[call_id] = made
         try:

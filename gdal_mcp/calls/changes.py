@@ -20,8 +20,6 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """The listeners of one server."""
-
     listeners: list[Callable[[Changed], None]] = field(default_factory=list)
 
     def tell(self, changed: Changed) -> None:

@@ -29,6 +29,7 @@ from gdal_mcp.calls.refusals import invalid, missing_scope, reads_only
 from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
+from gdal_mcp.remote.door import Door
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import DraftScope, ImmediateResult, Toolbox
 
@@ -41,10 +42,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """Makes the drafts of one server."""
-
     settings: Settings
     policy: Policy
+    door: Door | None = None
 
     def draft(self, admitted: Admitted) -> Draft | ImmediateResult:
         """What the tool makes of the arguments, and a note on what can be told of it before it runs. Raises ToolError."""
@@ -77,7 +77,6 @@ class Drafting:
     def scope(
         self, entitlements: Entitlements, toolbox: Toolbox, principal: str, call_id: str, as_new: str = ""
     ) -> DraftScope:
-        """What the drafts of a principal may rest on."""
         return DraftScope(
             call_id=as_new or call_id,
             workspaces=entitlements.workspaces,
@@ -87,13 +86,13 @@ class Drafting:
             verdict=lambda tool, draft: decide(case(draft, tool, principal), self.policy),
             preflight=entitlements.preflight(toolbox),
             as_new=bool(as_new),
+            principal=principal,
+            door=self.door,
         )
 
 
 @dataclass(slots=True)
 class _Line:
-    """The drafts of one principal."""
-
     turns: anyio.Semaphore
     callers: int = 0  # that wait, or whose thread has not ended
 

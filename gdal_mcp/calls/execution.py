@@ -69,7 +69,6 @@ class Execution:
             return context.request.operation.explain(error)
 
     def _lease(self, planned: Planned, cancel: Cancellation) -> Lease:
-        """A started container for this call alone."""
         plan, host = planned.plan, planned.host
         for output in plan.draft.outputs:
             if output.server_named:
@@ -198,7 +197,6 @@ def _give_new(name: str, root: int) -> None:
 
 
 def home(draft: Draft) -> Workspace:
-    """The workspace that a draft writes to."""
     places = (
         *(output.target for output in draft.outputs),
         *(one.target for one in draft.transfers),

@@ -75,7 +75,6 @@ def store_of(settings: Settings) -> "ResultStore":
 
 
 def result_uri(call_id: str) -> str:
-    """The resource that is the whole result of a call."""
     return f"gdal://calls/{call_id}/result"
 
 

@@ -52,7 +52,6 @@ class Operation:
         )
 
     def explain(self, error: ToolError) -> ToolError:
-        """What the caller is told of a job that failed."""
         return error
 
 

@@ -44,7 +44,6 @@ MEDIA_TYPES = {  # what mimetypes does not know
 
 
 def media_type(name: str) -> str:
-    """The media type by the extension of a name."""
     suffix = "." + name.rsplit(".", 1)[-1].lower() if "." in name else ""
     return MEDIA_TYPES.get(suffix) or mimetypes.guess_type(name)[0] or "application/octet-stream"
 
@@ -116,7 +115,6 @@ class Records:
         return None
 
     def receipt(self, planned: Planned, done: Done) -> Receipt:
-        """What ran, where and at what cost, of a call that succeeded."""
         plan, host, context = planned.plan, planned.host, planned.context
         return Receipt(
             call_id=context.call_id,
@@ -136,7 +134,6 @@ class Records:
         )
 
     def _call(self, context: CallContext) -> Call:
-        """What is known of a call so far; most of it comes from its plan."""
         request, planned = context.request, context.planned
         call = Call(
             context.call_id, request.principal, request.tool[:100], dict(request.arguments), self.server
@@ -158,7 +155,6 @@ class Records:
         )
 
     def _ending(self, context: CallContext, done: Done | None, finish: CallEnd) -> dict[str, Any]:
-        """The audit record of a call's end."""
         event = {
             **self._event(context, "call.finished"),
             "outcome": finish.outcome,
@@ -200,7 +196,6 @@ class Records:
         return tuple(one.row() for one in watched.result(touched=touched, patience=patience))
 
     def _results(self, context: CallContext, done: Done | None, error: ToolError | None) -> dict[str, Any]:
-        """What a call gave and cost, as fields of its `CallEnd`."""
         planned = context.planned
         if done is None or planned is None:
             cost = _cost(context.usage, context.durations) if context.usage else {}
@@ -268,7 +263,6 @@ class Records:
 
 
 def _cost(usage: Usage, laps: Mapping[str, float]) -> dict[str, Any]:
-    """What a call used, as fields of its receipt."""
     own = {"create": usage.create_seconds, "start": usage.start_seconds, "remove": usage.remove_seconds}
     return {
         "pool": usage.pool,
@@ -292,7 +286,6 @@ def _answer(done: Done) -> str:
 
 
 def _touched(draft: Draft) -> frozenset[Path]:
-    """Where a call that published put, replaced, moved or removed something."""
     places = [located for one in draft.outputs for located in (one.target, *one.replaces, *one.shared)]
     places += [located for one in draft.transfers for located in (one.source, one.target)]
     return frozenset(located.path for located in (*places, *draft.removes))
@@ -350,7 +343,6 @@ def _unrecorded(error: Exception) -> ToolError:
 
 
 def artifact_of(file: PublishedFile) -> Artifact:
-    """A published file or folder as it is registered."""
     located = file.located
     kind = "inode/directory" if located.is_folder else media_type(located.name)
     return Artifact(located.uri, str(located), located.name, file.size, kind, file.sha256)

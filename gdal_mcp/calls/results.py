@@ -17,14 +17,11 @@ from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Located
 
 _DIGEST = len("sha256:") + 12  # of an image, as engines shorten it
-_OVERLAPPING = frozenset(
-    {"create", "start", "remove"}
-)  # of a container; waited for in other stages, or not at all
+# of a container; waited for in other stages, or not at all
+_OVERLAPPING = frozenset({"create", "start", "remove"})
 
 
 class Receipt(BaseModel):
-    """What ran, where and at what cost."""
-
     call_id: str
     toolbox: str
     tool_version: str = Field(description="Version of the library that ran, such as GDAL's")

@@ -38,7 +38,6 @@ def build(settings: Settings, output: Path | None) -> Exit:
 
 
 def show(settings: Settings) -> Exit:
-    """What a server with these settings goes by. Asks no engine."""
     try:
         text = store.select(settings.state_dir, settings.image)
         found = load.catalogue_of(text)

@@ -119,7 +119,6 @@ def grant(settings: Settings, tool: str, folder: Path, span: str, principal: str
 
 
 def revoke(settings: Settings, grant_id: str) -> Exit:
-    """Ends a grant at once."""
     with _service(settings) as service:
         found = service.revoke(grant_id, _user())
     if found is None:

@@ -9,8 +9,6 @@ from gdal_mcp.errors import Code, ToolError
 
 
 class Exit(IntEnum):
-    """With which code a command ends."""
-
     DONE = 0
     FAILED = 1
     USAGE = 2  # as argparse has it
@@ -35,7 +33,6 @@ def meanings() -> str:
 
 
 def exit_of(error: ToolError | None) -> Exit:
-    """The exit code of a call that ended so."""
     if error is None:
         return Exit.DONE
     return Exit.NOT_READY if error.code is Code.ENGINE_UNAVAILABLE else Exit.FAILED

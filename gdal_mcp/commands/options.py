@@ -81,7 +81,6 @@ def refuse(given: argparse.Namespace, word: str) -> NoReturn:
 
 
 def option_of(setting: str) -> str:
-    """The option of a setting, such as `--state-dir`."""
     return _SPELLED.get(setting, f"--{setting.replace('_', '-')}")
 
 

@@ -144,6 +144,14 @@ def _add_clients(commands: Any) -> None:
     text = "open it in the browser of this machine too"
     console.add_argument("--open", action="store_true", dest="opens", help=text)
 
+    text = "print the entry that starts this server, for each client, or write it"
+    clients = add_group(commands, "clients", text, default=_imported("clients.show"))
+    run = _imported("clients.install", "client", "assume_yes")
+    install = add_command(clients, "install", run, "write the entry into a client's file, after asking")
+    install.add_argument("client", metavar="NAME", help="as `gdal-mcp clients` prints it")
+    text = "write it without asking"
+    install.add_argument("--yes", action="store_true", dest="assume_yes", help=text)
+
 
 def _add_decisions(commands: Any) -> None:
     run = _imported("decisions.approve", "question", "answer", "as_json")

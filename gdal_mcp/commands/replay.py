@@ -151,7 +151,6 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
 
 
 def _state(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """What identifies an input; None for one that is not there."""
     return {key: row.get(key) for key in ("bytes", "modified", "sha256")} if row else None
 
 

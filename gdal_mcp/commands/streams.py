@@ -38,7 +38,6 @@ def out_either(value: object, text: str, *, as_json: bool) -> None:
 
 
 def say(text: str) -> None:
-    """Prints a message for the person to stderr."""
     sys.stderr.write(f"gdal-mcp: {text}\n")
 
 

@@ -32,9 +32,8 @@ class Links:
     """Links to outputs that were asked for, since a browser cannot send a session's key with a download."""
 
     clock: Callable[[], float] = time.monotonic
-    _open: dict[str, tuple[Viewer, int, float]] = field(
-        default_factory=dict
-    )  # for whom, which output, until when
+    # for whom, which output, until when
+    _open: dict[str, tuple[Viewer, int, float]] = field(default_factory=dict)
 
     def new(self, viewer: Viewer, number: int) -> str:
         now = self.clock()

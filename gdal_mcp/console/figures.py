@@ -34,7 +34,6 @@ def verified(app: App) -> dict[str, Any]:
 
 
 def examined(app: App) -> dict[str, Any]:
-    """Doctor's table; runs a container."""
     from gdal_mcp.operations.examine import examine  # noqa: PLC0415 - where it is asked for
 
     return examine(app.settings).as_dict()

@@ -49,13 +49,11 @@ def console_routes(
 
 
 def advertisement(app: App, url: str) -> Advertisement:
-    """What `gdal-mcp console` needs to let this user in."""
     workspaces = tuple(str(one.root) for one in app.workspaces.items)
     return Advertisement(app.owner.id, url, secrets.token_urlsafe(32), workspaces, time.time())
 
 
 def build_console(app: App, found: Advertisement, origins: Collection[str], verify: Verify | None) -> Console:
-    """The console of a server, for the user who runs it and for whoever `verify` knows."""
     # Cookies are told apart by host and name, not by port: two servers of one host need two names.
     auth = ConsoleAuth(local_user(), LoginTokens(found.secret), f"gdal-mcp-{app.owner.id}", origins, verify)
     secure = found.address.startswith("https:")

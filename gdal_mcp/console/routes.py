@@ -50,9 +50,8 @@ class Console:
     pictures: Pictures
     secure: bool = False
     links: Links = field(default_factory=Links)
-    _one: anyio.CapacityLimiter = field(
-        default_factory=lambda: anyio.CapacityLimiter(1)
-    )  # for what takes long
+    # for what takes long
+    _one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
 
     def routes(self) -> list[BaseRoute]:
         api = [
@@ -103,8 +102,6 @@ class Console:
     def _answered(
         self, handler: Callable[[Request], Awaitable[Any]]
     ) -> Callable[[Request], Awaitable[Response | Stream]]:
-        """A handler's value or refusal as a response."""
-
         async def answer(request: Request) -> Response | Stream:
             try:
                 found = await handler(request)

@@ -60,7 +60,6 @@ def ask(state: Path) -> None:
 
 
 def is_asked(state: Path) -> bool:
-    """Whether somebody asked recently."""
     try:
         asked = (state / FOLDER / _WANTED).lstat().st_mtime
     except OSError:

@@ -39,7 +39,6 @@ def can_be_granted(row: Approval) -> bool:
 
 
 def decision(row: Approval) -> dict[str, Any]:
-    """A question that is no longer open."""
     return {
         **_fields(row, "id", "tool", "principal", "state"),
         "call": row.call_id,
@@ -51,7 +50,6 @@ def decision(row: Approval) -> dict[str, Any]:
 
 
 def running(one: Running, viewer: Viewer, question_id: str | None = None) -> dict[str, Any]:
-    """A running call of this server, and the question that it waits for."""
     return {
         **_fields(one, "tool", "principal", "client", "begun", "stage"),
         "id": one.call_id,
@@ -77,7 +75,6 @@ def elsewhere(call: Call) -> dict[str, Any]:
 
 
 def listed(call: Call) -> dict[str, Any]:
-    """A call as a row of the history."""
     return {
         **_fields(call, "id", "tool", "principal", "started", "outcome"),
         "seconds": round(call.finished - call.started, 3) if call.finished is not None else None,

@@ -43,8 +43,6 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleService:
-    """Over one server."""
-
     app: App
 
     @property
@@ -123,7 +121,6 @@ class ConsoleService:
         return {"calls": [serializers.listed(one) for one in found.calls], "next": found.next_cursor}
 
     def call(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
-        """All that is kept of a call."""
         call = self._call(viewer, call_id)
         datasets = {str(row["path"]): row for row in call.outputs}
         artifacts = self.app.registry.artifacts_of(call.id)
@@ -156,7 +153,6 @@ class ConsoleService:
         return undo(self.app, call.id, viewer.name)
 
     def outputs(self, viewer: Viewer, cursor: str | None) -> dict[str, Any]:
-        """Listed outputs, newest first."""
         try:
             page: Page = self.app.registry.artifacts(cursor, TILES, principal=viewer.of)
         except ValueError as error:

@@ -47,7 +47,6 @@ class Viewer:
 
     @property
     def how(self) -> str:
-        """How this viewer decides, for the records."""
         return f"console, session {self.session}"
 
     def sees_question(self, principal: str) -> bool:
@@ -55,7 +54,6 @@ class Viewer:
         return self.decides or self.is_admin or principal == self.name
 
     def governs(self, principal: str) -> bool:
-        """Whether this viewer may cancel calls of `principal`."""
         return self.is_admin or principal == self.name
 
     def may_undo(self, principal: str) -> bool:

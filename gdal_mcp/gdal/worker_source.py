@@ -30,5 +30,4 @@ def part_words() -> tuple[str, ...]:
 
 
 def compare_command() -> tuple[str, ...]:
-    """The command of a container that compares what two datasets hold."""
     return worker_command(source("gdal_mcp.gdal.inside", "compare_program.py"))

@@ -54,7 +54,6 @@ class Host:
     attested: tuple[Row, ...] = ()
 
     def places(self, settings: Settings) -> int:
-        """Containers that fit into the memory that all together are promised."""
         capacity = self.runner.capacity
         return capacity.max_containers(settings.memory) if capacity is not None else 0
 
@@ -64,8 +63,6 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class SandboxScope:
-    """What the containers of some calls may see and use."""
-
     workspaces: Workspaces
     limits: Limits
     places: tuple[Located, ...] | None = None  # of the workspaces only these; None is the whole of each

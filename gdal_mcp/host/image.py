@@ -25,8 +25,6 @@ class ImageUnsuitable(ImageMissing):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image on the engine's host."""
-
     reference: str  # as a person writes it
     id: str  # content id, `sha256:...`; what containers are made from
     digest: str  # the registry's digest, `sha256:...`; the id for an image that came from no registry

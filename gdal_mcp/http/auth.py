@@ -87,9 +87,8 @@ class Authenticator:
             if "authorization" not in headers:
                 challenge = self._challenge(scope=READ)
                 return replies.refused(401, "invalid_token", "a token is needed", challenge)
-            challenge = self._challenge(
-                error="invalid_token", scope=READ
-            )  # what is wrong with it is not told
+            # what is wrong with it is not told
+            challenge = self._challenge(error="invalid_token", scope=READ)
             return replies.refused(
                 401, "invalid_token", "the token is not valid here, or no longer", challenge
             )
@@ -98,8 +97,6 @@ class Authenticator:
         return self.limited(who.id, app(who))
 
     def limited(self, principal: str, app: ASGIApp) -> ASGIApp:
-        """An application that counts as an open request of this principal."""
-
         async def counted(scope: Scope, receive: Receive, send: Send) -> None:
             try:
                 with self.limit.share(principal):

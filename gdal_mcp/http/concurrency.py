@@ -12,8 +12,6 @@ class Full(Exception):
 
 
 class RequestLimit:
-    """For one event loop."""
-
     def __init__(self, requests: int, each: int) -> None:
         self._requests = requests
         self._each = each
@@ -23,7 +21,6 @@ class RequestLimit:
 
     @property
     def number(self) -> int:
-        """Requests that are open."""
         return len(self._open)
 
     @contextmanager

@@ -23,8 +23,6 @@ BODY_SECONDS: Final = 30.0  # for the whole body of one request of the protocol
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The accepted values of the headers Host and Origin."""
-
     hosts: Collection[str]
     origins: Collection[str]
 

@@ -56,11 +56,8 @@ class OpenFile(FileResponse):
             scope = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"range"]}
         try:
             await super().__call__(scope, receive, checked)
-        except (
-            ChangedWhileSent,
-            TimeoutError,
-            OSError,
-        ) as error:  # the incomplete reply closes the connection
+        # the incomplete reply closes the connection
+        except (ChangedWhileSent, TimeoutError, OSError) as error:
             _log.warning("file_cut_off", reason=str(error) or "not taken")
         finally:
             self._close()

@@ -32,8 +32,6 @@ _BACKLOG: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where to listen, with which certificate, and for how many connections at once."""
-
     host: str
     port: int
     connections: int

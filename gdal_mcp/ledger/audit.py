@@ -132,8 +132,6 @@ def tail(path: Path, count: int) -> tuple[AuditRecord, ...]:
 
 
 class _Files(NamedTuple):
-    """The log and its head, open and locked."""
-
     log: int
     head: int
 
@@ -318,7 +316,6 @@ def _locked(path: Path, kind: int) -> Iterator[None]:
 
 @contextmanager
 def _private(path: Path, flags: int = 0) -> Iterator[int]:
-    """An own regular file, read and write, made when missing."""
     file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | flags, 0o600)
     try:
         status = os.fstat(file)

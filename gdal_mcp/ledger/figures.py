@@ -69,8 +69,6 @@ class Now:
 
 @dataclass(slots=True)
 class Summary:
-    """Calls that ended, added up."""
-
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)  # by tool and outcome
     pool: Counter[str] = field(default_factory=Counter)  # by how their container was found
     # arrays, as there may be millions of calls

@@ -253,9 +253,8 @@ class Registry:
                 db.execute("UPDATE artifacts SET state = 'retracted' WHERE id = ?", [one.id])
                 replaced = "SELECT * FROM artifacts WHERE superseded_by = :id AND state = 'superseded'"
                 older = self._rows.one(Artifact, replaced, id=one.id)
-                if (
-                    older and one.state == "superseded"
-                ):  # the newer artifact at this URI now supersedes the older
+                # the newer artifact at this URI now supersedes the older
+                if older and one.state == "superseded":
                     update = "UPDATE artifacts SET superseded_by = ? WHERE id = ?"
                     db.execute(update, [one.superseded_by, older.id])
                 elif older and os.path.lexists(older.path):
@@ -286,7 +285,6 @@ class Registry:
         return self._rows.one(Artifact, query, number=min(number, _MAX_ID), principal=principal)
 
     def unfinished(self) -> tuple[Call, ...]:
-        """The calls that have not ended, of all servers, oldest first."""
         return self._rows.all(Call, "SELECT * FROM calls WHERE finished IS NULL ORDER BY rowid LIMIT 200")
 
     def artifacts_of(self, call_id: str) -> tuple[Artifact, ...]:

@@ -74,7 +74,6 @@ def insert(db: sqlite3.Connection, table: str, row: "DataclassInstance") -> int:
 
 
 def stored(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values as SQLite takes them."""
     kept = {
         name: json_text(value) if isinstance(value, Mapping | tuple) else value
         for name, value in values.items()
@@ -87,5 +86,4 @@ def stored(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def json_text(value: Any) -> str:
-    """Canonical JSON."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)

@@ -4,79 +4,21 @@ import sqlite3
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 
 from gdal_mcp.state import make_private
 
 _BUSY_SECONDS = 10.0  # a write takes milliseconds; longer means that its holder hangs
 
-# Each entry takes a database from the version of its index to the next. Entries are never edited, only added.
-MIGRATIONS: tuple[tuple[str, ...], ...] = (
-    (
-        """CREATE TABLE calls (
-            id TEXT PRIMARY KEY, principal TEXT NOT NULL, tool TEXT NOT NULL, arguments TEXT NOT NULL,
-            server TEXT NOT NULL, arguments_digest TEXT NOT NULL, plan_digest TEXT NOT NULL,
-            argv TEXT NOT NULL, image TEXT NOT NULL, gdal_version TEXT NOT NULL, tier TEXT NOT NULL,
-            started REAL NOT NULL, finished REAL, outcome TEXT NOT NULL, message TEXT NOT NULL,
-            durations TEXT NOT NULL, receipt TEXT NOT NULL)""",
-        "CREATE INDEX calls_started ON calls (started)",
-        "CREATE INDEX calls_unfinished ON calls (server) WHERE finished IS NULL",
-        # AUTOINCREMENT: a number is never given twice, so a cursor never shows something new as old.
-        """CREATE TABLE artifacts (
-            id INTEGER PRIMARY KEY AUTOINCREMENT, uri TEXT NOT NULL,
-            call_id TEXT NOT NULL REFERENCES calls (id), path TEXT NOT NULL, name TEXT NOT NULL,
-            size INTEGER NOT NULL, media_type TEXT NOT NULL, sha256 TEXT NOT NULL, kind TEXT NOT NULL,
-            created REAL NOT NULL,
-            state TEXT NOT NULL CHECK (state IN ('listed', 'superseded', 'retracted')),
-            superseded_by INTEGER REFERENCES artifacts (id))""",
-        "CREATE UNIQUE INDEX artifacts_listed ON artifacts (uri) WHERE state = 'listed'",
-        "CREATE INDEX artifacts_call ON artifacts (call_id)",
-        "CREATE INDEX artifacts_superseded ON artifacts (superseded_by)",
-        """CREATE TABLE approvals (
-            id TEXT PRIMARY KEY, plan_digest TEXT NOT NULL, principal TEXT NOT NULL, tool TEXT NOT NULL,
-            summary TEXT NOT NULL, created REAL NOT NULL, expires REAL NOT NULL,
-            state TEXT NOT NULL CHECK (state IN ('pending', 'approved', 'denied', 'used', 'expired')),
-            decided_by TEXT NOT NULL, decided_how TEXT NOT NULL, decided_at REAL)""",
-        "CREATE INDEX approvals_plan ON approvals (plan_digest, principal)",
-        "CREATE INDEX approvals_live ON approvals (expires) WHERE state IN ('pending', 'approved')",
-    ),
-    (  # what a call was made of and what became of it
-        "ALTER TABLE calls ADD COLUMN image_reference TEXT NOT NULL DEFAULT ''",
-        "ALTER TABLE calls ADD COLUMN catalogue TEXT NOT NULL DEFAULT ''",
-        "ALTER TABLE calls ADD COLUMN limits TEXT NOT NULL DEFAULT '{}'",
-        "ALTER TABLE calls ADD COLUMN approval TEXT NOT NULL DEFAULT ''",
-        "ALTER TABLE calls ADD COLUMN inputs TEXT NOT NULL DEFAULT '[]'",
-        "ALTER TABLE calls ADD COLUMN outputs TEXT NOT NULL DEFAULT '[]'",
-        "ALTER TABLE calls ADD COLUMN files TEXT NOT NULL DEFAULT '[]'",
-        "ALTER TABLE calls ADD COLUMN removed TEXT NOT NULL DEFAULT '[]'",
-        "ALTER TABLE calls ADD COLUMN printed TEXT NOT NULL DEFAULT ''",
-    ),
-    (  # calls that go on after their request was answered
-        """CREATE TABLE tasks (
-            id TEXT PRIMARY KEY, principal TEXT NOT NULL, server TEXT NOT NULL, tool TEXT NOT NULL,
-            created REAL NOT NULL, updated REAL NOT NULL, keep REAL NOT NULL,
-            status TEXT NOT NULL
-                CHECK (status IN ('working', 'input_required', 'completed', 'failed', 'cancelled')),
-            message TEXT NOT NULL, payload TEXT)""",
-        "CREATE INDEX tasks_principal ON tasks (principal)",
-        "CREATE INDEX tasks_working ON tasks (server) WHERE status = 'working'",
-    ),
-    (  # who may decide what, and what was decided beforehand; calls by principal
-        "ALTER TABLE approvals ADD COLUMN call_id TEXT NOT NULL DEFAULT ''",
-        "ALTER TABLE approvals ADD COLUMN effect TEXT NOT NULL DEFAULT ''",
-        "ALTER TABLE approvals ADD COLUMN workspaces TEXT NOT NULL DEFAULT '[]'",
-        "ALTER TABLE approvals ADD COLUMN ways TEXT NOT NULL DEFAULT '[]'",
-        "ALTER TABLE approvals ADD COLUMN details TEXT NOT NULL DEFAULT '{}'",
-        "ALTER TABLE approvals ADD COLUMN holder TEXT NOT NULL DEFAULT ''",
-        """CREATE TABLE grants (
-            id TEXT PRIMARY KEY, principal TEXT NOT NULL, tool TEXT NOT NULL, workspace TEXT NOT NULL,
-            created REAL NOT NULL, expires REAL NOT NULL, granted_by TEXT NOT NULL, granted_how TEXT NOT NULL,
-            revoked REAL, revoked_by TEXT NOT NULL DEFAULT '')""",
-        "CREATE INDEX grants_live ON grants (principal, tool, expires) WHERE revoked IS NULL",
-        "CREATE INDEX calls_principal ON calls (principal)",
-    ),
-    ("ALTER TABLE calls RENAME COLUMN gdal_version TO tool_version",),
-    ("ALTER TABLE calls ADD COLUMN undone TEXT NOT NULL DEFAULT ''",),
+_STEPS = 6  # files in `migrations/`; none is ever edited, only added
+# each entry has the statements that take a database from the version of its index to the next
+MIGRATIONS: tuple[tuple[str, ...], ...] = tuple(
+    tuple(one.strip() for one in text.split(";") if one.strip())
+    for number in range(1, _STEPS + 1)
+    for text in (
+        files("gdal_mcp.ledger").joinpath("migrations", f"{number}.sql").read_text(encoding="utf-8"),
+    )
 )
 
 _ADVICE = {

@@ -26,8 +26,6 @@ _LOOKED_AT: Final = 5000  # names in one folder
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where values come from. The functions are called only when their values are needed."""
-
     workspaces: Workspaces
     prompts: Mapping[str, Prompt]
     outputs: Callable[[], Iterable[str]] = tuple  # paths of outputs that may be read as resources

@@ -65,7 +65,6 @@ class Protocol:
 
     @property
     def sessions(self) -> Collection[str]:
-        """The ids of the open sessions."""
         return self._manager._session_owners.keys()  # noqa: SLF001 - the SDK has no public name for them
 
     def room(self, principal: Principal) -> Callable[[], None] | None:
@@ -98,7 +97,6 @@ class Protocol:
 
 
 def marked(scope: Scope, principal: Principal) -> None:
-    """Marks the request as this principal's."""
     scope.setdefault("state", {})[_KEY] = principal
 
 

@@ -115,7 +115,6 @@ class Job:
         return self.params
 
     def now(self) -> Task:
-        """The task as it is at this moment."""
         assert self.task is not None
         if self.task.ended:
             return self.task

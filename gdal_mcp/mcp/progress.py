@@ -53,8 +53,6 @@ async def relayed(ctx: ServerRequestContext, work: Callable[[Tell], Awaitable[_R
 
 
 class Relay:
-    """Sends the newest report to one client."""
-
     def __init__(self, send: Send) -> None:
         self._send = send
         self._newest, self._sent = (-1.0, ""), -1.0

@@ -23,7 +23,6 @@ _PLACEHOLDER: Final = re.compile(r"\{\{|\}\}|\{([a-z_]+)\}")
 
 
 def list_prompts(prompts: Mapping[str, Prompt]) -> t.ListPromptsResult:
-    """Every prompt with its arguments; always the same."""
     return t.ListPromptsResult(
         prompts=[
             t.Prompt(

@@ -90,8 +90,6 @@ TEMPLATES = (
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Lists and reads what calls published."""
-
     shelf: ArtifactStore
     workspaces: Workspaces
     chunk: int  # the most bytes that one read answers with

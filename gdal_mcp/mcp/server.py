@@ -88,8 +88,6 @@ def build(app: App, who: Who | None = None, downloads: str = "") -> Server:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Who sent one request, and what that principal has."""
-
     who: Principal
     entitlements: Entitlements | None  # None for one to whom the policy gives nothing
 
@@ -100,8 +98,6 @@ class Session:
 
 
 class Handlers:
-    """One coroutine for each request that this server answers."""
-
     def __init__(self, app: App, who: Who, downloads: str = "") -> None:
         self._app = app
         self.who = who
@@ -157,7 +153,6 @@ class Handlers:
             return await relayed(ctx, partial(self._call, ctx, params))
 
         async def with_task(tell: Tell) -> jobs.Answer | dict[str, Any]:
-            """A call that becomes a task if it takes long."""
             work = partial(self._call, ctx)
             job = jobs.Job(self.who(ctx).id, params, work, told=tell, writes=tool.writes)
             ended = await ctx.lifespan_context.call(job)

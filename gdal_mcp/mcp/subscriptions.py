@@ -58,14 +58,11 @@ Readable = Callable[[Principal, Sequence[str]], Awaitable[list[str]]]  # which o
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a call changed."""
-
     principal: str  # whose call it was
     events: tuple[ServerEvent, ...]
 
 
 def wired(changed: Changed) -> Change:
-    """A change as events of the protocol."""
     record = f"{CALLS}{changed.call_id}"
     uris = dict.fromkeys([record, f"{record}/provenance", *changed.outputs])
     events: tuple[ServerEvent, ...] = tuple(ResourceUpdated(uri=uri) for uri in uris)
@@ -74,8 +71,6 @@ def wired(changed: Changed) -> Change:
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """Which lists of a server ever change."""
-
     tools: bool = False
     prompts: bool = False
     resources: bool = True
@@ -89,7 +84,6 @@ class Lists:
         )
 
     def granted(self, asked: t.SubscriptionFilter, uris: list[str]) -> t.SubscriptionFilter:
-        """The part of a filter that is granted."""
         kept = Lists(
             tools=self.tools and bool(asked.tools_list_changed),
             prompts=self.prompts and bool(asked.prompts_list_changed),
@@ -126,8 +120,6 @@ class _Watch:
 
 @dataclass(frozen=True, slots=True)
 class _PrincipalBus:
-    """The SDK's bus, as one principal sees it."""
-
     who: Principal
     listeners: dict[object, tuple[Principal, Listener]]
 

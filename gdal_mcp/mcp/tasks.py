@@ -32,8 +32,6 @@ Who = Callable[[Context], Principal]
 
 
 class TaskParams(t.RequestParams):
-    """The parameters of `tasks/get` and `tasks/cancel`."""
-
     task_id: str
 
 
@@ -44,12 +42,10 @@ class UpdateParams(TaskParams):
 
 
 def created(task: Task) -> dict[str, Any]:
-    """The reply in place of the call's result."""
     return {"resultType": "task", **_told(task)}
 
 
 def detailed(task: Task) -> dict[str, Any]:
-    """A task with its result, error or questions."""
     key = _PAYLOADS.get(task.status)
     return {**_told(task), **({key: task.payload or {}} if key else {})}
 

@@ -31,8 +31,6 @@ State = Literal["ok", "warning", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One thing that was checked."""
-
     group: str
     name: str
     state: State
@@ -42,8 +40,6 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Every row, and the facts that results carry too."""
-
     rows: tuple[Row, ...]
     facts: dict[str, Any]
 

@@ -106,9 +106,8 @@ class Rehearsal(Operation):
         host, toolbox, scope = planned.host, planned.admitted.toolbox, planned.plan.confines
         if toolbox.compare is None:
             return None
-        if (
-            scope.places is not None
-        ):  # what the call itself saw, and the recorded output: either may refer to what went in
+        # what the call itself saw, and the recorded output: either may refer to what went in
+        if scope.places is not None:
             compared = replace(planned.plan.draft, looked_at=(self.workspaces.input(path),))
             scope = replace(scope, places=toolbox.mounts(compared))
         template = self.hosting.template(host, None, scope)

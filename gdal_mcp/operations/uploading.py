@@ -50,8 +50,6 @@ class Received:
 
 
 class Reception:
-    """A file while it arrives. Not for several threads at once."""
-
     def __init__(self, staging: OutputFolder, place: Located, file: int, most: int) -> None:
         self._staging = staging
         self._place = place
@@ -175,8 +173,6 @@ def draft_upload(app: App, reach: Entitlements, principal: str, arguments: Mappi
 
 @dataclass(frozen=True)
 class Uploads:
-    """Receives files for the principals of one server."""
-
     app: App
 
     def workspaces(self, who: Principal) -> tuple[Workspace, ...]:

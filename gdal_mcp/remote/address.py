@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote, urlsplit
 from gdal_mcp.settings.remote import PORTS, Scheme, canonical_host
 
 SCHEMES: Final = ("https", "http", "s3", "gs", "az", "stac+https", "stac+http")
-_LONGEST: Final = 2000  # characters; what a presigned address of a cloud needs
+_LONGEST: Final = 4000  # characters; what a presigned address of a cloud needs
 # signatures, and what goes with them: never shown, never recorded
 _SIGNING: Final = re.compile(
     r"x-(amz|goog)-[a-z-]+|awsaccesskeyid|googleaccessid|signature|expires|policy|key-pair-id|token|access_token"
@@ -38,6 +38,11 @@ def is_address(text: str) -> bool:
     return text.partition("://")[0].lower() in SCHEMES and "://" in text
 
 
+def plain_name(text: str) -> str:
+    """A file's name as the container sees it: letters, digits, points, hyphens, and `_` for all else."""
+    return _PLAIN.sub("_", text)[-120:].lstrip(".-") or "data"
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """One address. Its text, its `repr` and its digest of itself are without what is secret in it.
@@ -59,7 +64,7 @@ class Address:
         """What the container sees as the name of the file or folder."""
         last = unquote(self.path.rstrip("/").rpartition("/")[2])
         text = f"{last}.{self.item_asset}" if self.item_asset else last
-        return _PLAIN.sub("_", text)[-120:].lstrip(".-") or "data"
+        return plain_name(text)
 
     @property
     def is_tree(self) -> bool:
@@ -77,6 +82,12 @@ class Address:
         port = f":{self.port}" if self.port not in (0, PORTS.get(self.scheme)) else ""
         return f"{self.scheme}://{self.host}{port}"
 
+    @property
+    def bucket(self) -> "Address":
+        """The bucket itself, or the container of an account."""
+        top = f"/{self.path.split('/')[1]}" if self.scheme == "az" else "/"
+        return Address(self.scheme, self.host, self.port, top)
+
     def beside(self, name: str) -> "Address":
         """The address of a file in the same folder, or below a tree; `name` is plain."""
         top = self.path.rstrip("/") if self.is_tree else self.path.rpartition("/")[0]
@@ -93,7 +104,8 @@ class Address:
 
 def parse(text: str) -> Address:
     """The address that a text is. Raises NotAnAddress."""
-    if len(text) > _LONGEST or not text.isprintable() or " " in text or "\\" in text:
+    web = text.lower().startswith(("http", "stac"))
+    if len(text) > _LONGEST or not text.isprintable() or "\\" in text or (web and " " in text):
         raise NotAnAddress("it is too long, or holds blanks, backslashes or control characters")
     try:
         found = urlsplit(text)

@@ -8,15 +8,17 @@ Validator = Literal["etag", "weak etag", "last-modified", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRead:
-    """One file that a call read over the network. No secret is in it.
+    """One file or tree that a call read over the network. No secret is in it.
 
     `ranges` are merged, in blocks of 64 KiB, as (offset, length) in bytes. `sha256` is over each range's offset and length as
-    decimal text and the SHA-256 of each of its blocks, in order: a digest of what was read, not of the file.
+    decimal text and the SHA-256 of each of its blocks, in order: a digest of what was read, not of the file. That of a tree
+    is over the names, ETags and digests of its files.
     """
 
     address: str  # as the caller gave it
     final: str  # after redirects, and of a STAC item that of its asset
-    length: int  # bytes of the file
+    length: int  # bytes of the file; of a tree those of its files that were looked at
+    files: int = 1  # of a tree: those of which something was read
     etag: str = ""
     last_modified: str = ""
     # how a change of the file would have been noticed; a weak one tells of changes that its server finds worth telling

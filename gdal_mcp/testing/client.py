@@ -66,7 +66,6 @@ class GdalMcpClient:
         return result
 
     def tools(self) -> tuple[str, ...]:
-        """The names of the tools that are listed."""
         return tuple(tool.name for tool in self.portal.call(self.client.list_tools).tools)
 
 

@@ -31,7 +31,6 @@ def elevation(column: int, row: int) -> int:
 
 
 def places() -> dict[str, object]:
-    """Two points with a name and a number of inhabitants."""
     rows = (("Lower", 15.002, 41.999, 120), ("Upper", 15.005, 41.997, 45))
     return {
         "type": "FeatureCollection",

@@ -7,7 +7,8 @@ from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.answers.report import summary, whole
-from gdal_mcp.gdal.catalogue.binding import Bound, Context, bind_json, render
+from gdal_mcp.gdal.catalogue.binding import Bound, bind_json, render
+from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Catalogue, Role
 from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.gdal.datasets.paths import Source, reading

@@ -8,12 +8,14 @@ from pydantic import Field, WithJsonSchema
 
 from gdal_mcp.access.policy import Policy, Verdict, case, decide
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.catalogue.binding import Context, bind_switches_of, render
+from gdal_mcp.gdal.catalogue.binding import bind_switches_of, render
+from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.model import Argument, Catalogue, Role
 from gdal_mcp.gdal.catalogue.schema import SAME_NAMES
 from gdal_mcp.gdal.datasets.paths import Paths, Source
 from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.remote.door import Door
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Answer, Arguments, Permits
 
@@ -64,13 +66,14 @@ class DraftContext:
     preflight: Preflight
     catalogue: Catalogue
     verdict: Callable[[str, Draft], Verdict] = lambda tool, draft: decide(case(draft, tool, ""), Policy())
+    principal: str = ""
+    door: Door | None = None  # to remote data
 
     @property
     def threads(self) -> int:
         return self.paths.threads
 
     def permits(self, algorithm: str) -> bool:
-        """Whether this server may run it."""
         return self.surface.permits(algorithm)
 
 
@@ -88,7 +91,6 @@ def option_texts(options: Mapping[str, Any] | Sequence[str] | None) -> tuple[str
 
 
 def number(value: float) -> str:
-    """The shortest text that reads back as the same number."""
     return repr(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
 
 

@@ -7,13 +7,13 @@ value of the argument before it.
 
 import re
 from collections import deque
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument
-from gdal_mcp.gdal.catalogue.switches import MAX_VALUES, argument_named
+from gdal_mcp.gdal.catalogue.switches import collected, read_switch
 
 MAX_LETTERS: Final = 32 << 10
 MAX_DEPTH: Final = 4
@@ -93,63 +93,31 @@ def _step(tokens: deque[str], names: Container[str], depth: int) -> StepCall:
 
 def named_values(algorithm: Algorithm, words: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
     """The values by argument: switches by their names, the other words by their places, as GDAL reads them."""
-    values: dict[str, list[str]] = {}
+    pairs: list[tuple[Argument, str]] = []
     loose: list[str] = []
     pending = iter(words)
     for word in pending:
         if not _SWITCH.match(word):
             loose.append(word)
             continue
-        argument, text = _switch(algorithm, word)
-        if text is None and argument.type != "boolean":
-            text = next(pending, None)
-            if text is None:
-                raise ArgumentRefused(f"{word[:60]} has no value.", f"Write {word[:60]}=VALUE.")
-        _add(values, argument, "true" if text is None else text)
-    for argument, texts in _placed(algorithm, loose, values):
-        for text in texts:
-            _add(values, argument, text)
-    many = next((name for name, texts in values.items() if len(texts) > MAX_VALUES), None)
-    if many is not None:
-        raise ArgumentRefused(f"--{many} has too many values.", f"The most are {MAX_VALUES}.")
-    return {name: tuple(texts) for name, texts in values.items()}
+        argument, text = read_switch(algorithm, word)
+        if text is None:
+            text = "true" if argument.type == "boolean" else next(pending, None)
+        if text is None:
+            raise ArgumentRefused(f"{word[:60]} has no value.", f"Write {word[:60]}=VALUE.")
+        pairs.append((argument, text))
+    pairs += _placed(algorithm, loose, {argument.name for argument, _ in pairs})
+    return {one.argument.name: one.values for one in collected(pairs)}
 
 
-def _switch(algorithm: Algorithm, word: str) -> tuple[Argument, str | None]:
-    if word.startswith("--") and len(word) > 2:
-        name, sign, text = word[2:].partition("=")
-        return argument_named(algorithm, name), text if sign else None
-    if len(word) == 2 and word[1] in algorithm.short_names:
-        return algorithm.short_names[word[1]], None
-    raise ArgumentRefused(f"{word[:60]!r} is no switch of the step {algorithm.path}.", "Write --name=value.")
-
-
-def _add(values: dict[str, list[str]], argument: Argument, text: str) -> None:
-    given = values.setdefault(argument.name, [])
-    if given and not (argument.is_list and argument.repeatable):
-        raise ArgumentRefused(f"--{argument.name} is given twice.", "Give it once.")
-    packs = argument.is_list and argument.packed and argument.element_type != "dataset"
-    if packs and '"' in text:
-        raise ArgumentRefused(f"--{argument.name} holds a quote.", "Repeat the switch instead of quoting.")
-    given.extend(part.strip() for part in text.split(",")) if packs else given.append(text)
-
-
-def _placed(
-    algorithm: Algorithm, loose: list[str], values: Mapping[str, list[str]]
-) -> list[tuple[Argument, list[str]]]:
+def _placed(algorithm: Algorithm, loose: list[str], named: Container[str]) -> Iterator[tuple[Argument, str]]:
     """Words without a switch go to the positional arguments that were not named, in order; a list takes all that are left."""
-    free = [one for one in algorithm.arguments if one.positional and one.name not in values]
-    placed: list[tuple[Argument, list[str]]] = []
-    rest = loose
-    for number, argument in enumerate(free):
-        if not rest:
-            break
-        after = len(free) - number - 1
-        count = max(1, len(rest) - after) if argument.is_list else 1
-        placed.append((argument, rest[:count]))
-        rest = rest[count:]
-    if rest:
+    free = [one for one in algorithm.arguments if one.positional and one.name not in named]
+    for after, argument in zip(reversed(range(len(free))), free, strict=True):
+        count = max(1, len(loose) - after) if argument.is_list else 1
+        yield from ((argument, text) for text in loose[:count])
+        loose = loose[count:]
+    if loose:
         raise ArgumentRefused(
-            f"{rest[0][:60]!r} belongs to no argument of the step {algorithm.path}.", "Write --name=value."
+            f"{loose[0][:60]!r} belongs to no argument of the step {algorithm.path}.", "Write --name=value."
         )
-    return placed

@@ -102,7 +102,6 @@ GDAL_WRITE = Tool(
 
 @lru_cache(maxsize=256)
 def direct_tool(catalogue: Catalogue, path: str) -> Tool:
-    """The tool of one algorithm with all of its arguments."""
     algorithm = catalogue.algorithms[path]
 
     def draft(arguments: Mapping[str, Any], context: DraftContext) -> Draft:

@@ -132,7 +132,16 @@ def _context(catalogue: Catalogue, scope: DraftScope) -> DraftContext:
     make = FreshPaths if scope.as_new else Paths
     threads = gdal_threads(scope.limits)
     paths = make(scope.workspaces, scope.settings.outputs_folder, scope.call_id, threads)
-    return DraftContext(paths, scope.settings, scope.surface, scope.preflight, catalogue, scope.verdict)
+    return DraftContext(
+        paths,
+        scope.settings,
+        scope.surface,
+        scope.preflight,
+        catalogue,
+        scope.verdict,
+        scope.principal,
+        scope.door,
+    )
 
 
 def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping[str, Any]:

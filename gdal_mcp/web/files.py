@@ -87,8 +87,6 @@ class Files:
         return self._guarded(self._read)
 
     def _guarded(self, answer: Callable[[Request, Principal], Awaitable[ASGIApp]]) -> ASGIApp:
-        """For those with a token."""
-
         def of(who: Principal) -> ASGIApp:
             async def app(scope: Scope, receive: Receive, send: Send) -> None:
                 await _answering(partial(answer, Request(scope), who))(scope, receive, send)

@@ -58,8 +58,6 @@ _NOTHING: Final = Seen(dict.fromkeys(ITEMS, False))
 
 @dataclass(slots=True)
 class Watch:
-    """The last examination of this host."""
-
     look: Callable[[], Seen]
     clock: Callable[[], float] = time.monotonic
     _seen: Seen = _NOTHING
@@ -80,7 +78,6 @@ class Watch:
 
 
 def look(app: App) -> Seen:
-    """Whether calls would run now."""
     audit = {"audit": _audit(app)}
     try:
         host = app.hosting.ready()

@@ -62,8 +62,6 @@ class CredentialStatus:
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Signs and checks with a key of its own."""
-
     clock: Callable[[], float] = time.time
     _key: bytes = field(default_factory=lambda: secrets.token_bytes(_KEY_BYTES), repr=False)
 

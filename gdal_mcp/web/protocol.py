@@ -39,8 +39,6 @@ class ProtocolEndpoint:
     _wrote: set[str] = field(default_factory=set)  # sessions in which a call that writes was made
 
     def of(self, who: Principal) -> ASGIApp:
-        """The application for this principal's requests."""
-
         async def answer(scope: Scope, receive: Receive, send: Send) -> None:
             marked(scope, who)
             if scope["method"] == "POST":
@@ -126,7 +124,6 @@ def _messages(body: bytes) -> list[Any]:
 
 
 def _called(message: Any) -> str | None:
-    """The tool that a message calls."""
     calls = isinstance(message, dict) and message.get("method") == "tools/call"
     params = message.get("params") if calls else None
     name = params.get("name") if isinstance(params, dict) else None

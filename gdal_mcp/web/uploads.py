@@ -92,7 +92,6 @@ class UploadRoutes:
         ]
 
     async def _tell(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Lists the numbers of the workspaces."""
         try:
             own = self.uploads.workspaces(who)
         except ToolError as error:

@@ -15,6 +15,7 @@ from sandbox.conformance.suite import run
 from sandbox.engine import Engine
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.memory import MemoryEngine
+from sandbox.engines.oci.engine import OciEngine
 from sandbox.engines.opening import open_engine, unanswered
 from sandbox.errors import ImageMissing, SandboxError
 
@@ -52,6 +53,8 @@ def _gone(engine: Engine) -> Engine:
     """An engine of the same kind that does not answer."""
     if isinstance(engine, DockerEngine):
         return unanswered(type(engine))
+    if isinstance(engine, OciEngine):
+        return OciEngine(Path("/nonexistent/engine"))
     gone = MemoryEngine()
     gone.gone = True
     return gone

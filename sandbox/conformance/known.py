@@ -31,6 +31,11 @@ PODMAN: Final = Known(
         varies=True,
     ),
 )
+OCI: Final = Known(
+    "oci: crun or runc, no daemon",
+    "crun 1.8 and runc 1.1, control groups of version 1",
+    "calls run",
+)
 GVISOR: Final = Known(
     "Docker, gVisor",
     "release 20221219 with `--network=none`, and 256 processes, as its own threads count among them",
@@ -74,4 +79,4 @@ MEMORY: Final = Known(
         *_exempt("a crash of a thread would be the whole process's", "end.crash"),
     ),
 )
-KNOWN: Final = (DOCKER, PODMAN, GVISOR, MEMORY)
+KNOWN: Final = (DOCKER, OCI, PODMAN, GVISOR, MEMORY)

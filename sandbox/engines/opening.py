@@ -1,5 +1,6 @@
 """The engine behind an address, with the class that speaks to it."""
 
+from pathlib import Path
 from typing import Final
 
 import docker
@@ -8,23 +9,33 @@ from sandbox.engine import Engine
 from sandbox.engines.discovery import EngineRefused, connect
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.memory import MemoryEngine
+from sandbox.engines.oci.engine import OciEngine
+from sandbox.engines.oci.runtime import installed, is_possible
 from sandbox.engines.podman import PodmanEngine
+from sandbox.errors import EngineUnavailable
 
 _KINDS: Final = ("docker", "podman")
 _NOBODY: Final = "unix:///nonexistent/engine.sock"
+OCI: Final = "oci"
+OCI_FOLDER: Final = Path("/var/lib/gdal-mcp")
 
 
 def open_engine(address: str | None = None, timeout: float = 60) -> Engine:
     """The engine in use: the one at `address`, or the one that discovery finds.
 
     An address is where an engine listens (`unix:///run/docker.sock`, a path, `tcp://host:port`), with `docker:` or `podman:`
-    in front of it where it must be of that kind, or that word alone; or `memory:`, an engine without containers. `timeout` is
-    in seconds, for each request. Raises EngineUnavailable when no engine answers, EngineRefused when one that was named or
-    found cannot be used.
+    in front of it where it must be of that kind, or that word alone; `oci`, or `oci://` and a folder, for containers without a
+    daemon; or `memory:`, an engine without containers. Where none is named and none listens, root gets `oci` if a runtime for
+    it is installed. `timeout` is in seconds, for each request. Raises EngineUnavailable when no engine answers, EngineRefused
+    when one that was named or found cannot be used.
     """
     kind, _, place = (address or "").partition(":")
     if kind == "memory":
         return MemoryEngine()
+    if kind == OCI:
+        return OciEngine(Path(place.removeprefix("//")) if place else OCI_FOLDER).prepared()
+    if not address:
+        return _found(timeout)
     if kind not in _KINDS:
         return engine_of(connect(address, timeout))
     engine = engine_of(connect(place or None, timeout, kind))
@@ -34,6 +45,17 @@ def open_engine(address: str | None = None, timeout: float = 60) -> Engine:
             f"{address} was asked for, but {name} answers there. Correct the engine's address."
         )
     return engine
+
+
+def _found(timeout: float) -> Engine:
+    try:
+        return engine_of(connect(timeout=timeout))
+    except EngineRefused:
+        raise
+    except EngineUnavailable:
+        if is_possible() and installed():
+            return OciEngine(OCI_FOLDER).prepared()
+        raise
 
 
 def engine_of(client: docker.DockerClient) -> DockerEngine:

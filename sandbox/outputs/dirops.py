@@ -49,8 +49,6 @@ _NO_LINKS = _UNSUPPORTED | {errno.EPERM, errno.EACCES, errno.EMLINK}
 
 @dataclass(frozen=True, slots=True)
 class DirEntry:
-    """A name in an open folder."""
-
     folder: int
     name: str
 

@@ -219,7 +219,6 @@ def _flatten(top: int, name: str, end: float) -> None:
 
 
 def _each(folder: int, end: float) -> Iterator[str]:
-    """Names in an open folder, until it is empty. Raises TimeoutError."""
     while True:
         with listed(folder) as found:
             names = [entry.name for entry in islice(found, _BATCH)]

@@ -84,7 +84,6 @@ class Inventory:
             self.idle.append(one)
 
     def postpone(self, until: float) -> None:
-        """No refill begins before."""
         self.resume = until
 
     def refill_failed(self, now: float) -> None:

@@ -59,9 +59,8 @@ V = partial(_attack, "V")  # refused before a container is started
 S = partial(_attack, "S")  # tried in a container, where it reaches nothing
 A = partial(_attack, "A")  # does what it says and no harm
 K = partial(_attack, "K")  # ended by a limit, before it runs or while it does
-F = partial(
-    _attack, "F"
-)  # foreseen to break a limit, by its arguments or by what a container says of its inputs, and not begun
+# foreseen to break a limit, by its arguments or by what a container says of its inputs, and not begun
+F = partial(_attack, "F")
 
 OUT = {"input": "ok.tif", "output": "out.tif"}
 DEM = {"input": "dem.tif", "output": "out.tif"}

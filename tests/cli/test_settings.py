@@ -77,9 +77,7 @@ def audited(tmp_path: Path) -> Callable[[str], Path]:
     return make
 
 
-def test_an_option_beats_a_variable_beats_the_file_beats_the_default(
-    audited: Callable[[str], Path], tmp_path: Path
-):
+def test_an_option_beats_a_variable_beats_the_file_beats_the_default(audited, tmp_path):
     states = {name: audited(name) for name in ("gdal-mcp", "file", "variable", "option")}
     config = tmp_path / "settings.toml"
     config.write_text('state_dir = "file"\n')  # relative to the file, wherever the program is started
@@ -104,8 +102,7 @@ def test_a_workspace_option_takes_the_place_of_the_variables(audited: Callable[[
     state = audited("state")
     ended = gdal_mcp(
         *("audit", "tail", "--workspace", str(tmp_path / "elsewhere"), "--state-dir", str(state)),
-        variables={
-            "GDAL_MCP_WORKSPACES": str(tmp_path)
-        },  # overlaps the state folder: refused, were it in use
+        # overlaps the state folder: refused, were it in use
+        variables={"GDAL_MCP_WORKSPACES": str(tmp_path)},
     )
     assert ended.code == 0

@@ -24,9 +24,8 @@ from tests.private_engine import private_engine
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("engine.gvisor-is-judged-by-effect")]
 
-ROOMY = replace(
-    LIMITS, pids=256
-)  # gVisor's own threads count too; without room for them it dies now and then
+# gVisor's own threads count too; without room for them it dies now and then
+ROOMY = replace(LIMITS, pids=256)
 RUNTIME = {"runsc": {"path": "runsc", "runtimeArgs": ["--network=none"]}}
 
 

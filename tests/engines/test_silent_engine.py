@@ -46,9 +46,8 @@ def given(**more: Any) -> Callable[[Body], None]:
 
 
 def network_of_the_host(body: Body) -> None:
-    body.update(
-        Hostname="", NetworkDisabled=False
-    )  # the engine refuses a host's name with the host's network
+    # the engine refuses a host's name with the host's network
+    body.update(Hostname="", NetworkDisabled=False)
     body["HostConfig"]["NetworkMode"] = "host"
 
 
@@ -129,9 +128,7 @@ def test_what_passes_unchanged_is_made(bench: Bench, proxy: DroppingProxy, mark:
 
 
 @pytest.mark.claim("sandbox.read-back")
-def test_what_is_left_out_or_added_in_silence_is_noticed_and_nothing_runs(
-    bench: Bench, proxy: DroppingProxy, mark: Path, subtests: pytest.Subtests
-) -> None:
+def test_what_is_left_out_or_added_in_silence_is_noticed_and_nothing_runs(bench, proxy, mark, subtests):
     for kind in KINDS:
         with subtests.test(kind=kind):
             proxy.change, before = KINDS[kind], proxy.changed

@@ -126,9 +126,8 @@ SCENES = (
 
 def seen(place: Place) -> dict[str, bytes]:
     """The user's files, by name."""
-    tops = [
-        path for path in place.workspace.iterdir() if path.name != ".gdal-mcp"
-    ]  # where a server prunes meanwhile
+    # where a server prunes meanwhile
+    tops = [path for path in place.workspace.iterdir() if path.name != ".gdal-mcp"]
     paths = [path for top in tops for path in (top, *top.rglob("*")) if path.is_file()]
     return {str(path.relative_to(place.workspace)): path.read_bytes() for path in paths}
 

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from tests.quick import quick
 
 TIMES: Final = int(os.environ.get("FUZZ") or 1)  # how many times as much is tried; `make fuzz` sets it
-SEED: Final = os.environ.get("FUZZ_SEED") or (
-    os.urandom(4).hex() if TIMES > 1 else "0"
-)  # of what Hypothesis does not choose
+# of what Hypothesis does not choose
+SEED: Final = os.environ.get("FUZZ_SEED") or (os.urandom(4).hex() if TIMES > 1 else "0")
 
 
 def tries(examples: int, **more: Any) -> settings:

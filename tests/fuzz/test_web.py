@@ -29,13 +29,6 @@ TAGS = st.sampled_from((ETAG, f"W/{ETAG}", "*", '""', f'"x", {ETAG}', '"', "W/",
 DIGITS = st.sampled_from(
     ("0", "1", "9", "10", "99", "00", "9" * 30, "9" * 31, "", "-1", "+1", "१", " 1", "1e3")
 )
-RANGES = st.builds(
-    lambda unit, first, last, end: f"{unit}={first}-{last}{end}",
-    st.sampled_from(("bytes", "Bytes ", "items", "")),
-    DIGITS,
-    DIGITS,
-    st.sampled_from(("", ",5-6", " ", "\t")),
-)
 
 
 def mutated(good: str) -> st.SearchStrategy[str]:

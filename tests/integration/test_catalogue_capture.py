@@ -10,8 +10,9 @@ import pytest
 
 from gdal_mcp import cli
 from gdal_mcp.gdal.catalogue import capture, store
-from gdal_mcp.gdal.catalogue.binding import Context, bind_named, render
+from gdal_mcp.gdal.catalogue.binding import bind_named, render
 from gdal_mcp.gdal.catalogue.capture import CaptureFailed, captured, output_of
+from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.drift import INTERFACE, differences
 from gdal_mcp.gdal.catalogue.errors import CrsRefused
@@ -79,12 +80,12 @@ def containers(client: docker.DockerClient) -> list[str]:
     ["raise SystemExit(3)", "print('{')", "print('[]')", "print('{}')", "print('x' * (40 << 20))", ""],
 )
 def test_an_image_that_says_nothing_useful_is_a_failure_and_leaves_nothing(
-    client: docker.DockerClient,
-    engine: DockerEngine,
-    image: Image,
-    monkeypatch: pytest.MonkeyPatch,
-    program: str,
-) -> None:
+    client,
+    engine,
+    image,
+    monkeypatch,
+    program,
+):
     ask_it = capture.output_of
     monkeypatch.setattr(
         capture, "output_of", lambda engine, image, _program, given: ask_it(engine, image, program, given)
@@ -326,9 +327,8 @@ def test_crss_of_every_authority_pass_in_every_form_and_mean_the_same_afterwards
         except CrsRefused:
             refusals.append(form)
     assert len(pairs) > 100
-    assert all(
-        "grids=" in one or not one.startswith(("+proj", "G", "P", "{")) for one in refusals
-    )  # geoids as PROJ strings
+    # geoids as PROJ strings
+    assert all("grids=" in one or not one.startswith(("+proj", "G", "P", "{")) for one in refusals)
     for start in range(0, len(pairs), 20):  # an argument of a program is at most 128 KiB
         assert ask(SAME, pairs[start : start + 20]) == []
 

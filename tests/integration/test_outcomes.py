@@ -103,10 +103,8 @@ def test_a_job_that_dies_is_told_with_how_it_died_and_what_it_said(run, subtests
         ("os._exit(3)", 3),
         (thread, 9),
         ("import ctypes; ctypes.string_at(0)", 128 + signal.SIGSEGV),
-        (
-            "os.abort()",
-            128 + signal.SIGSEGV,
-        ),  # process 1 ignores its own SIGABRT; the C library then makes it fault
+        # process 1 ignores its own SIGABRT; the C library then makes it fault
+        ("os.abort()", 128 + signal.SIGSEGV),
     ):
         with subtests.test(body=body, code=code):
             result = run(f"os.write(2, {LAST_WORDS!r})\n{body}")
@@ -306,15 +304,7 @@ def test_a_job_cancelled_by_another_thread_ends(hearing, make_template, cancel, 
 def test_a_forged_frame_ends_the_job(run, subtests):
     for frames in (
         "b'garbage, not a frame'",
-        "HEADER.pack(b'O', 0xFFFFFFFF)",
-        "HEADER.pack(b'F', 2) + b'[]'",
-        "HEADER.pack(b'F', 7) + b'{\"a\":N}'",
-        "HEADER.pack(b'P', 2) + b'{}'",
-        "HEADER.pack(b'R', 2) + b'{}'",
         "HEADER.pack(b'F', 10) + b'{\"code\":0}'",  # the worker's own is the second
-        "HEADER.pack(b'F', 60000) + b'[' * 60000",
-        "HEADER.pack(b'F', 200_009) + b'{\"code\":' + b'[' * 100_000 + b']' * 100_000 + b'}'",
-        "(HEADER.pack(b'B', 2) + b'a\\0') * 99",
         "HEADER.pack(b'B', 1 << 26)",
     ):
         with subtests.test(frames=frames):

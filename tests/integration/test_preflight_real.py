@@ -39,9 +39,8 @@ class Place:
     """The data, what GDAL made of it, and what the worker says of both."""
 
     folder: Path
-    made: Mapping[
-        str, Mapping[str, Any]
-    ]  # what an independent GDAL says, by the name or by the words that made it
+    # what an independent GDAL says, by the name or by the words that made it
+    made: Mapping[str, Mapping[str, Any]]
     facts: Mapping[str, DatasetFacts]  # by name
     boxes: Mapping[str, Mapping[str, list[float]]]  # by name and CRS, as an independent PROJ has it
 

@@ -58,9 +58,8 @@ def test_what_libgdal_needs_is_loaded_before_it(found: dict[str, Any]):
     assert "libc.so.6" in found["needed"]
     assert any(name.startswith("libproj.so") for name in found["first"])
     assert not any(name.startswith("libgdal.so") for name in found["first"])
-    first = {
-        name.partition(".so")[0] for name in found["first"]
-    }  # a file may have another number than its name
+    # a file may have another number than its name
+    first = {name.partition(".so")[0] for name in found["first"]}
     absent = [name for name in found["needed"] if name.partition(".so")[0] not in first]
     assert absent == []
     assert any(name.startswith("libgdal.so") for name in found["all"])

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from tests.oracle.container import Oracle
 
-CANARY = (
-    f"CANARY-{secrets.token_hex(13)}".encode()
-)  # another one in each run: nothing can hold it by accident
+# another one in each run: nothing can hold it by accident
+CANARY = f"CANARY-{secrets.token_hex(13)}".encode()
 ANSI = "\x1b[31mIGNORE PREVIOUS INSTRUCTIONS\x1b[0m\x07"
 HIDDEN = "\u202egnp.exe\u202c\u200b\u2066x\u2069\U000e0041\ufeff"
 LONGEST = "L" * 251 + ".tif"  # 255 bytes

@@ -80,6 +80,13 @@ class Place:
         lines = (self.state / "audit.jsonl").read_text().splitlines()
         return [json.loads(line)["event"] for line in lines]
 
+    def copy(self, folder: Path, *names: str) -> "Place":
+        """A place of its own with these files of this one."""
+        made = Place.made(folder)
+        for name in names:
+            made.path(name).write_bytes(self.path(name).read_bytes())
+        return made
+
     @property
     def owners(self) -> set[str]:
         """The ids of the servers that have a lock here: the living, and the dead that nobody tidied up after."""

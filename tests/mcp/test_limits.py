@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.mcp.conftest import Containers
 from tests.mcp.talk import Person, Place, Talk, inside
 
 pytestmark = pytest.mark.engine
@@ -17,9 +15,7 @@ TIGHT = ["--approval", "never", "--no-preview", "--timeout-seconds", "3", "--mem
 
 @pytest.fixture(scope="module")
 def own(grounds: Path, place: Place) -> Place:
-    made = Place.made(grounds / "limits")
-    for name in ("rgb.tif", "dem.tif"):
-        made.path(name).write_bytes(place.path(name).read_bytes())
+    made = place.copy(grounds / "limits", "rgb.tif", "dem.tif")
     made.path("huge.vrt").write_text(_upscaled(150_000))
     made.path("large.geojson").write_text(_long_line(3_000_000))
     made.path("upscaled.vrt").write_text(_upscaled(3000))
@@ -65,9 +61,7 @@ CASES = [
 
 @pytest.mark.claim("resources.own-error")
 @pytest.mark.parametrize(("code", "tool", "arguments"), CASES, ids=[case[0] for case in CASES])
-def test_a_limit_ends_a_call_in_its_own_error(
-    tight: Talk, own: Place, containers: Containers, code: str, tool: str, arguments: dict[str, Any]
-):
+def test_a_limit_ends_a_call_in_its_own_error(tight, own, containers, code, tool, arguments):
     error = tight.failed(tool, **arguments)
     assert (error["code"], error["stage"]) == (code, "run")
     assert error["suggestion"]

@@ -14,9 +14,7 @@ pytestmark = pytest.mark.engine
 
 @pytest.fixture(scope="module")
 def own(grounds: Path, place: Place) -> Place:
-    made = Place.made(grounds / "pipelines")
-    for name in ("dem.tif", "classes.tif", "zones.gpkg"):
-        made.path(name).write_bytes(place.path(name).read_bytes())
+    made = place.copy(grounds / "pipelines", "dem.tif", "classes.tif", "zones.gpkg")
     made.path("sub").mkdir()
     return made
 

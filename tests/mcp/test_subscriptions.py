@@ -18,10 +18,7 @@ UPDATED, LIST = "notifications/resources/updated", "notifications/resources/list
 
 @pytest.fixture(scope="module")
 def own(grounds: Path, place: Place) -> Place:
-    made = Place.made(grounds / "subscriptions")
-    for name in ("rgb.tif", "plain.tif"):
-        made.path(name).write_bytes(place.path(name).read_bytes())
-    return made
+    return place.copy(grounds / "subscriptions", "rgb.tif", "plain.tif")
 
 
 @pytest.fixture(params=ERAS, scope="module")

@@ -18,10 +18,7 @@ Serve = Callable[..., Talk]
 
 @pytest.fixture(scope="module")
 def own(grounds: Path, place: Place) -> Place:
-    made = Place.made(grounds / "surface")
-    for name in ("dem.tif", "zones.gpkg"):
-        made.path(name).write_bytes(place.path(name).read_bytes())
-    return made
+    return place.copy(grounds / "surface", "dem.tif", "zones.gpkg")
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,8 @@ class Trap:
     refused: bool = False
     before: bool | None = None  # whether `validate_call` knows it; None: as far as it is refused
     mends: bool = False  # whether a call that corrects it is told
-    ignored: frozenset[str] = field(
-        default_factory=frozenset
-    )  # checks that a twin may have for another reason
+    # checks that a twin may have for another reason
+    ignored: frozenset[str] = field(default_factory=frozenset)
 
 
 def write(algorithm: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:

@@ -6,7 +6,8 @@ import pytest
 
 from gdal_mcp.errors import Code
 from gdal_mcp.gdal.catalogue.absent import absent_by_file, absent_by_name
-from gdal_mcp.gdal.catalogue.binding import Context, bind_json
+from gdal_mcp.gdal.catalogue.binding import bind_json
+from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.formats import output_format
 from gdal_mcp.gdal.catalogue.load import packaged

@@ -5,14 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdal_mcp.errors import Code
-from gdal_mcp.gdal.catalogue.binding import (
-    Bound,
-    Context,
-    bind_named,
-    bind_switches,
-    bind_switches_of,
-    render,
-)
+from gdal_mcp.gdal.catalogue.binding import Bound, bind_named, bind_switches, bind_switches_of, render
+from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, CrsRefused, UnknownArgument
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
@@ -119,6 +113,7 @@ def test_what_is_not_the_callers_is_refused() -> None:
     for algorithm, context, switches in (
         (VECTOR, GPKG, ("--update", "--upsert", "--overwrite-layer", "--output-oo=X=Y")),
         (REPROJECT, taken, ("--output-crs=EPSG:4326", "--t_srs=EPSG:4326", "--resolution=1,1")),
+        (REPROJECT, CONTEXT, ("--progress", "--overwrite")),
     ):
         for switch in switches:
             with pytest.raises(ArgumentRefused):
@@ -234,9 +229,7 @@ SWITCHES = st.lists(
 
 @pytest.mark.claim("args.no-bare-words")
 @given(st.sampled_from([RASTER, VECTOR, REPROJECT]), SWITCHES)
-def test_whatever_is_bound_renders_to_words_that_cannot_be_misread(
-    algorithm: Algorithm, switches: list[str]
-) -> None:
+def test_whatever_is_bound_renders_to_words_that_cannot_be_misread(algorithm, switches):
     try:
         rendered = words(algorithm, *switches)
     except ArgumentRefused:

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from gdal_mcp.errors import Code
-from gdal_mcp.gdal.catalogue.binding import Bound, Context, bind_json, render
+from gdal_mcp.gdal.catalogue.binding import Bound, bind_json, render
+from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument

@@ -14,13 +14,6 @@ from sandbox.errors import PathRefused
 from sandbox.workspace import RESERVED, Identity, Workspace, Workspaces
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "workspace"
-    folder.mkdir()
-    return folder
-
-
 def walk(folder: Folder) -> Iterator[tuple[Found, bool]]:
     """What is in a folder and below it, each with whether it is a folder that was not entered."""
     for name in folder.names:

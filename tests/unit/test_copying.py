@@ -1,7 +1,6 @@
 """A dataset is copied into staging whole, unchanged since the plan, and within the limits, or not at all."""
 
 import os
-from pathlib import Path
 
 import pytest
 from staging_kit import CALL, USER, area_at, place, tree, write
@@ -15,13 +14,6 @@ from sandbox.workspace import Workspace, Workspaces
 # modes that bar the container's user: from what is root's where this is root, else from what is its own
 CLOSED_FILE, CLOSED_FOLDER = (0o600, 0o700) if os.geteuid() == 0 else (0, 0)
 SMALL = Limits(staging_bytes=1_000_000, staging_files=20, file_bytes=600_000)
-
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    root = tmp_path / "workspace"
-    root.mkdir()
-    return root
 
 
 def test_a_copy_has_the_contents_and_the_holes_and_is_the_users(workspace):

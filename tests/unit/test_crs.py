@@ -281,12 +281,3 @@ def test_no_text_that_passes_holds_a_path_a_url_or_a_grid(text: str) -> None:
     assert not RESOURCE.search(re.sub(r"nadgrids=@null(?=[\s\"]|$)", "", passed))
     assert passed.isprintable() or "\u00a0" in passed
     assert not passed.startswith(("-", "@", "/", "<"))
-
-
-@given(spoiled())
-def test_what_passed_once_passes_again_unchanged(text: str) -> None:
-    try:
-        passed = check_crs(text)
-    except CrsRefused:
-        return
-    assert check_crs(passed) == passed

@@ -2,7 +2,8 @@
 
 import json
 
-from gdal_mcp.gdal.catalogue.binding import Context, bind_json
+from gdal_mcp.gdal.catalogue.binding import bind_json
+from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
 from gdal_mcp.gdal.catalogue.schema import input_schema, json_name
@@ -24,29 +25,29 @@ def algorithm(path: str) -> Algorithm:
 
 
 def test_every_algorithm_has_a_worked_example():
-    assert {one.algorithm for one in examples()} >= set(PATHS)
+    assert {one["algorithm"] for one in examples()} >= set(PATHS)
 
 
 def test_every_example_may_be_called():
     for one in examples():
-        if one.algorithm in PIPELINES:
-            assert isinstance(one.arguments["steps"], str)
+        if one["algorithm"] in PIPELINES:
+            assert isinstance(one["arguments"]["steps"], str)
             continue
-        bound = bind_json(algorithm(one.algorithm), one.arguments, Context(packaged(), allow_sql=True))
+        bound = bind_json(algorithm(one["algorithm"]), one["arguments"], Context(packaged(), allow_sql=True))
         assert {json_name(argument.name) for argument in bound.arguments} >= {
-            name for name, value in one.arguments.items() if value is not False
+            name for name, value in one["arguments"].items() if value is not False
         }
 
 
 def test_every_example_names_all_that_is_required_by_canonical_names():
     for one in examples():
-        schema = input_schema(algorithm(one.algorithm))
-        assert set(schema.get("required", ())) <= set(one.arguments) <= set(schema["properties"])
-        assert one.does.strip()
+        schema = input_schema(algorithm(one["algorithm"]))
+        assert set(schema.get("required", ())) <= set(one["arguments"]) <= set(schema["properties"])
+        assert one["does"].strip()
 
 
 def test_examples_name_relative_files_only():
-    texts = json.dumps([dict(one.arguments) for one in examples()])
+    texts = json.dumps([dict(one["arguments"]) for one in examples()])
     assert not any(sign in texts for sign in ('"/', "..", "://", "/vsi"))
 
 

@@ -292,6 +292,11 @@ def test_a_folder_that_changes_during_a_sync_is_not_replaced(root):
 # --- what is never touched
 
 
+def test_what_is_not_there_is_neither_renamed_nor_deleted(root):
+    for operation, name in TOUCHING.items():
+        assert refusal(root, operation, **{name: "gone.tif", "destination": "new.tif"}) is Code.NOT_FOUND
+
+
 TOUCHING: Mapping[str, str] = {
     "dataset delete": "filename",
     "vsi delete": "filename",

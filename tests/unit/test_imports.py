@@ -82,10 +82,11 @@ sandbox/waiting
 sandbox/errors
 sandbox/__init__
 """.split()
-# one folder to a reader: the specification fixes the paths of some of its modules
+# one folder to a reader: the specification fixes the paths of some modules, and an engine may have several
 JOINED = {
     "gdal_mcp/tools/raster": "gdal_mcp/tools",
     "gdal_mcp/gdal/preflight/checks": "gdal_mcp/gdal/preflight",
+    "sandbox/engines/oci": "sandbox/engines",
 }
 # sent into containers as text, where it meets GDAL and nothing of ours
 INSIDE = (

@@ -49,13 +49,6 @@ COUNTED = ("scandir", "stat", "open", "readlink")
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "workspace"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """What the operating system was asked for so far."""
     counts: Counter[str] = Counter()

@@ -21,13 +21,6 @@ DATA = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    folder = tmp_path / "workspace"
-    folder.mkdir()
-    return folder
-
-
 def one_page(
     root: Path, cursor: str | None = None, at: str = "", limit: int = 100, pattern: str = "*"
 ) -> Page:

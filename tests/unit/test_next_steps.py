@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from gdal_mcp.gdal.answers.checks import checks
 from gdal_mcp.gdal.answers.described import facts
 from gdal_mcp.gdal.answers.next_steps import next_steps
-from gdal_mcp.gdal.catalogue.binding import Context, bind_json
+from gdal_mcp.gdal.catalogue.binding import bind_json
+from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.load import packaged
 
 OUT = "/maps/out {input} $HOME `id`.tif"

@@ -29,13 +29,6 @@ from sandbox.workspace import RESERVED, Identity, Workspace, Workspaces
 ROOT_HOST = os.geteuid() == 0
 
 
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    root = tmp_path / "workspace"
-    root.mkdir()
-    return root
-
-
 def mode(path: Path) -> int:
     return stat.S_IMODE(path.lstat().st_mode)
 

@@ -15,14 +15,6 @@ from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.undo import Retention
 from sandbox.workspace import RESERVED
 
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    root = tmp_path / "workspace"
-    root.mkdir()
-    return root
-
-
 # --- races: somebody acts in the very instant before a step
 
 

@@ -30,14 +30,6 @@ from sandbox.outputs.store import Finding, Transfer
 from sandbox.outputs.undo import Retention
 from sandbox.workspace import RESERVED, Located
 
-
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    root = tmp_path / "workspace"
-    root.mkdir()
-    return root
-
-
 # --- renaming
 
 

@@ -130,13 +130,6 @@ def no_attestation(monkeypatch):
 
 
 @pytest.fixture
-def cancel():
-    made = Cancellation()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def play(cancel):
     """`play(*script)`: the result of a job whose container says that; it has been removed, and its wire closed."""
 

@@ -25,13 +25,6 @@ ROOT_HOST = os.geteuid() == 0
 SMALL = Limits(staging_bytes=1_000_000, staging_files=20, file_bytes=600_000)
 
 
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    root = tmp_path / "workspace"
-    root.mkdir()
-    return root
-
-
 def modes(*paths: Path) -> list[int]:
     return [stat.S_IMODE(path.stat().st_mode) for path in paths]
 

@@ -44,13 +44,6 @@ def test_what_people_write_stays():
         assert clean_text(text) == unicodedata.normalize("NFC", text)
 
 
-@given(st.text())
-def test_cleaning_twice_changes_nothing_more(text: str):
-    once = clean_text(text)
-    assert clean_text(once) == once
-    assert not any(unicodedata.category(letter) in ("Cs", "Co", "Cf") for letter in once)
-
-
 def test_a_text_of_nothing_but_hiding_characters_does_not_take_long_or_pass_for_short():
     assert clean_text("\u200b" * 10_000_000, 100).endswith(CUT)
 

@@ -104,8 +104,9 @@ def test_an_output_need_not_exist_but_its_folder_must(allowed):
     assert allowed.output("sub/new.tif").identity is None
     with pytest.raises(PathMissing):
         allowed.output("missing/new.tif")
-    with pytest.raises(PathRefused):
-        allowed.output("a.tif/new.tif")
+    for wrong in ("a.tif/new.tif", "a.tif/", "a.tif/."):
+        with pytest.raises(PathRefused):
+            allowed.output(wrong)
 
 
 def test_a_folder_is_located_and_the_workspace_itself_too(allowed, root):

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -101,9 +101,7 @@ SWAPS = [write_in_place, put_another, link_to_a_copy, link_outside, make_pipe, m
 @pytest.mark.claim("http.files")
 @pytest.mark.parametrize("seen", [False, True], ids=["unseen", "seen"])
 @pytest.mark.parametrize("swap", SWAPS, ids=lambda swap: swap.__name__)
-def test_what_stands_in_the_place_of_a_file_is_never_given_out(
-    kept: Kept, swap: Callable[[Path], None], *, seen: bool
-):
+def test_what_stands_in_the_place_of_a_file_is_never_given_out(kept, swap, *, seen):
     artifact = kept.publish()
     path, times = Path(artifact.path), os.stat(artifact.path)
     if seen:
@@ -154,9 +152,7 @@ def test_an_untouched_file_is_digested_once(kept: Kept, monkeypatch: pytest.Monk
     assert len(digested) == 1
 
 
-def test_a_large_file_that_nobody_touched_is_opened_without_reading_it(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_large_file_that_nobody_touched_is_opened_without_reading_it(kept, monkeypatch):
     def never(_file: int) -> str:
         raise AssertionError
 
@@ -173,9 +169,7 @@ def test_a_large_file_that_nobody_touched_is_opened_without_reading_it(
             kept.read(artifact)
 
 
-def test_large_files_that_were_touched_are_compared_one_at_a_time(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
-):
+def test_large_files_that_were_touched_are_compared_one_at_a_time(kept, monkeypatch):
     monkeypatch.setattr(module, "DIGEST_BYTES", len(OLD) - 1)
     first, second, small = kept.publish("1.tif"), kept.publish("2.tif"), kept.publish("3.tif", OLD[:5])
     for one in (first, second):

@@ -7,11 +7,10 @@ other key is left out. So a check can carry no text of a file.
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, NamedTuple
 
-from pydantic import ValidationError
 from typing_extensions import TypedDict
 
 from gdal_mcp.gdal.answers import read
-from gdal_mcp.gdal.answers.words import Count, Kept, Number, Real, Switch, adapter, at_most
+from gdal_mcp.gdal.answers.words import Count, Kept, Number, Real, Switch, at_most, kept
 
 MOST_CHECKS: Final = 50
 
@@ -51,13 +50,5 @@ def checks(value: Any) -> tuple[Mapping[str, Any], ...]:
     for row in value[:MOST_CHECKS] if isinstance(value, list) else []:
         code = row.get("code") if isinstance(row, dict) else None
         if isinstance(code, str) and code in CHECKS:
-            told.append({"code": code, **CHECKS[code]._asdict(), **_numbers(row)})
+            told.append({"code": code, **CHECKS[code]._asdict(), **kept(_Numbers, row)})
     return tuple(told)
-
-
-def _numbers(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    try:
-        found: Mapping[str, Any] = adapter(_Numbers).validate_python(row)
-    except ValidationError:
-        return {}
-    return found

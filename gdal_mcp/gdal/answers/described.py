@@ -28,8 +28,8 @@ from gdal_mcp.gdal.answers.words import (
     Real,
     Shape,
     Switch,
-    adapter,
     field_type,
+    kept,
     many,
     shape,
 )
@@ -75,29 +75,29 @@ def amounts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def facts(value: Any) -> Mapping[str, Any]:
     """The facts of a description: of an output, or of an input."""
-    return _kept(_FACTS, value)
+    return kept(_FACTS, value)
 
 
 def shortened(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     """Without what is absent (such as overviews or a rotation) or follows from another fact; fields become their types."""
-    kept = {key: value for key, value in facts.items() if value or key not in _WHERE_THERE_ARE}
-    crs = kept.get("crs")
+    short = {key: value for key, value in facts.items() if value or key not in _WHERE_THERE_ARE}
+    crs = short.get("crs")
     if crs:
         usual = {"degrees": crs.get("kind") == "geographic", "metres": crs.get("kind") == "projected"}
-        kept["crs"] = {key: value for key, value in crs.items() if value is not usual.get(key, ...)}
-    if box := kept.get("wgs84"):
-        kept["wgs84"] = [round(number, 7) for number in box]  # a centimetre
-        if kept["wgs84"] == [round(number, 7) for number in kept.get("extent") or ()]:
-            del kept["wgs84"]
+        short["crs"] = {key: value for key, value in crs.items() if value is not usual.get(key, ...)}
+    if box := short.get("wgs84"):
+        short["wgs84"] = [round(number, 7) for number in box]  # a centimetre
+        if short["wgs84"] == [round(number, 7) for number in short.get("extent") or ()]:
+            del short["wgs84"]
     for rows, count in (("bands", "band_count"), ("layers", "layer_count"), ("fields", "field_count")):
-        if kept.get(rows) and kept.get(count) == len(kept[rows]):
-            del kept[count]
-    for key, short in (("bands", _short_band), ("layers", shortened)):
-        if kept.get(key):
-            kept[key] = [one and short(one) for one in kept[key]]
-    if kept.get("fields"):
-        kept["fields"] = [one and field_type(one.get("type"), one.get("subtype")) for one in kept["fields"]]
-    return kept
+        if short.get(rows) and short.get(count) == len(short[rows]):
+            del short[count]
+    for key, shorten in (("bands", _short_band), ("layers", shortened)):
+        if short.get(key):
+            short[key] = [one and shorten(one) for one in short[key]]
+    if short.get("fields"):
+        short["fields"] = [one and field_type(one.get("type"), one.get("subtype")) for one in short["fields"]]
+    return short
 
 
 def _short_band(band: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -110,26 +110,17 @@ def _short_band(band: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def names(value: Any) -> Mapping[str, Any]:
     """The names of a description, cleaned; parts without any text are left out."""
-    return {key: one for key, one in _kept(_NAMES, value).items() if _says_something(one)}
+    return {key: one for key, one in kept(_NAMES, value).items() if _says_something(one)}
 
 
 def shown(value: Any) -> Mapping[str, Any]:
     """What a preview says it shows."""
-    return _kept(_SHOWN, value)
+    return kept(_SHOWN, value)
 
 
 def crs_match(value: Any) -> Mapping[str, Any]:
     """What is no text of a CRS that was found."""
-    return _kept(_MATCH, value)
-
-
-def _kept(model: Any, value: Any) -> Mapping[str, Any]:
-    """What a model leaves of an object; nothing of what is none."""
-    try:
-        found: Mapping[str, Any] = adapter(model).validate_python(value)
-    except ValidationError:
-        return {}
-    return found
+    return kept(_MATCH, value)
 
 
 def _says_something(value: Any) -> bool:

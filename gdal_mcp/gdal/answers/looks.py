@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic import ValidationError
-
-from gdal_mcp.gdal.answers.words import Count, Number, Switch, adapter, shape
+from gdal_mcp.gdal.answers.words import Count, Number, Switch, kept, shape
 
 _LOOK: Final = shape(
     holes=Switch,
@@ -24,8 +22,4 @@ _LOOK: Final = shape(
 
 def known(value: Any) -> Mapping[str, Any]:
     """What a container says of a look; nothing of what is no answer."""
-    try:
-        found: Mapping[str, Any] = adapter(_LOOK).validate_python(value)
-    except ValidationError:
-        return {}
-    return found
+    return kept(_LOOK, value)

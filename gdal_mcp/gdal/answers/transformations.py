@@ -7,9 +7,9 @@ file: `names` are cleaned, for `untrusted`.
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, ValidationError
+from pydantic import AfterValidator
 
-from gdal_mcp.gdal.answers.words import Box, CrsCode, Number, Switch, adapter, many, shape
+from gdal_mcp.gdal.answers.words import Box, CrsCode, Number, Switch, kept, many, shape
 from gdal_mcp.untrusted import clean_text
 
 _NAME_CHARACTERS: Final = 300
@@ -36,10 +36,7 @@ _SAID: Final = shape(
 
 def known(value: Any) -> Mapping[str, Any] | None:
     """One change of CRS as the container described it; None for what is no such description."""
-    try:
-        found: Mapping[str, Any] = adapter(_SAID).validate_python(value)
-    except ValidationError:
-        return None
+    found = kept(_SAID, value)
     return found if any(found.get("operations") or ()) else None
 
 

@@ -4,7 +4,7 @@ What passes a type can carry no sentence: no text of a file, however it is spell
 a key of an object is dropped, an item of a list becomes null, so that lists can be joined by position.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -120,6 +120,15 @@ def _or_null(value: Any, validate: Callable[[Any], Any]) -> Any:
 def adapter(model: Any) -> TypeAdapter[Any]:
     """Validates what a type says; made when it is first needed, which takes tens of milliseconds."""
     return TypeAdapter(model)
+
+
+def kept(model: Any, value: Any) -> Mapping[str, Any]:
+    """What a model leaves of an object; nothing of what is none."""
+    try:
+        found: Mapping[str, Any] = adapter(model).validate_python(value)
+    except ValidationError:
+        return {}
+    return found
 
 
 def at_most(count: int) -> BeforeValidator:

@@ -47,7 +47,6 @@ class FormatAbsent(ArgumentRefused):
 
 
 def advice(catalogue: Catalogue, lacks: SomeBuilds, *, reads: bool) -> str:
-    """What to do without a format."""
     if reads:
         told = "Convert the file elsewhere to a format that `formats` lists"
     else:

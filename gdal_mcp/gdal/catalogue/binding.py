@@ -12,11 +12,11 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from gdal_mcp.gdal.catalogue.checks import Asked, accepted, refuse_absent_output, unsplit
+from gdal_mcp.gdal.catalogue.checks import Asked, Context, accepted, refuse_absent_output, unsplit
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, Problems, UnknownArgument
 from gdal_mcp.gdal.catalogue.forms import split
 from gdal_mcp.gdal.catalogue.jsonvalues import texts_of
-from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Catalogue, Role
+from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
 from gdal_mcp.gdal.catalogue.schema import SAME_NAMES
 from gdal_mcp.gdal.catalogue.switches import ELEMENT_BYTES, Given, argument_named, read_switches
 
@@ -24,18 +24,6 @@ from gdal_mcp.gdal.catalogue.switches import ELEMENT_BYTES, Given, argument_name
 _PLACE: Final = re.compile(r'[A-Za-z0-9_]+:(?:[^/\\@":]{0,128}:)*"?/(?!/)')
 
 Resolver = Callable[[Argument, str], str]
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What the tool has decided already."""
-
-    catalogue: Catalogue
-    output_name: str = ""  # file name of the output; without a format its extension names the driver
-    output_format: str | None = None  # the tool's own argument, if it was given
-    threads: int = 1  # the most that the container has
-    taken: frozenset[str] = frozenset()  # canonical names that the tool passes itself
-    allow_sql: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +64,6 @@ class Bound:
         return any(one.argument.rule.mode == mode and one.values == ("true",) for one in self.arguments)
 
     def get(self, name: str) -> tuple[str, ...]:
-        """The values of one argument; none if it was not given."""
         return next((one.values for one in self.arguments if one.name == name), ())
 
     def resolve(self, resolver: Resolver) -> "Bound":
@@ -232,15 +219,7 @@ def _bind(algorithm: Algorithm, given: Sequence[Given], context: Context) -> Bou
         needed = algorithm.companions(argument, "dependency_group") | set(argument.depends_on)
         if needed - names:
             raise ArgumentRefused(f"--{argument.name} also needs --{min(needed - names)}.", "Give both.")
-    asked = Asked(
-        context.catalogue,
-        algorithm,
-        {one.argument.name: one.values for one in given},
-        output_name=context.output_name,
-        output_format=context.output_format,
-        threads=context.threads,
-        allow_sql=context.allow_sql,
-    )
+    asked = Asked(context, algorithm, {one.argument.name: one.values for one in given})
     problems = Problems()
     arguments = []
     with problems.collected():

@@ -55,9 +55,8 @@ ASSUMED = {
 }
 
 
-TYPES = tuple(
-    "boolean string integer real dataset string_list integer_list real_list dataset_list".split()
-)  # by GDAL's number of a type
+# by GDAL's number of a type
+TYPES = tuple("boolean string integer real dataset string_list integer_list real_list dataset_list".split())
 SHORTCUTS = ("convert", "info")  # commands that GDAL leaves out of its own list
 NEVER = "external"  # a step that runs a shell command
 # stores where its inputs lie from its output, which is elsewhere until it is published

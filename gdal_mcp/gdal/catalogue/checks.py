@@ -36,36 +36,42 @@ _NODATA_WORDS: Final = re.compile(r"none|[+-]?(nan|inf)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
+class Context:
+    """What the tool has decided already."""
+
+    catalogue: Catalogue
+    output_name: str = ""  # file name of the output; without a format its extension names the driver
+    output_format: str | None = None  # the tool's own argument, if it was given
+    threads: int = 1  # the most that the container has
+    taken: frozenset[str] = frozenset()  # canonical names that the tool passes itself
+    allow_sql: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """A call: every argument's values by name, and what the tool has decided."""
 
-    catalogue: Catalogue
+    context: Context
     algorithm: Algorithm
     given: Mapping[str, tuple[str, ...]]
-    output_name: str = ""
-    output_format: str | None = None
-    threads: int = 1
-    allow_sql: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
     """What a check needs to know besides the text."""
 
-    catalogue: Catalogue
+    context: Context
     argument: Argument
     kind: Kind | None  # of the data that the argument is about
     input_drivers: tuple[str, ...]  # those that an input format names; empty is any
     output_drivers: tuple[str, ...]  # those that may write the output; empty is unknown
-    threads: int
-    allow_sql: bool = False
 
     @property
     def what(self) -> str:
         return f"--{self.argument.name}"
 
     def option(self, scope: Scope, drivers: tuple[str, ...], text: str) -> str:
-        return check_option(self.catalogue, scope, drivers, text).text
+        return check_option(self.context.catalogue, scope, drivers, text).text
 
     def written_option(self, scope: Scope, text: str) -> str:
         if not self.output_drivers:
@@ -96,7 +102,7 @@ def _output_format(situation: Situation, text: str) -> str:
         return _choice(situation, text)
     if text.lower() in extra_formats(situation.argument):
         return text.lower()
-    return output_format(situation.catalogue, text, situation.kind)
+    return output_format(situation.context.catalogue, text, situation.kind)
 
 
 def _crs_or(*words: str) -> Check:
@@ -128,12 +134,12 @@ def _nodata(situation: Situation, text: str) -> str:
 
 
 def _threads(situation: Situation, text: str) -> str:
-    asked = check_shape(Shape("threads"), text, situation.what)
-    return str(situation.threads if asked == "ALL_CPUS" else min(int(asked), situation.threads))
+    asked, most = check_shape(Shape("threads"), text, situation.what), situation.context.threads
+    return str(most if asked == "ALL_CPUS" else min(int(asked), most))
 
 
 def _sql(situation: Situation, text: str) -> str:
-    check_allowed(situation.allow_sql, situation.what)
+    check_allowed(situation.context.allow_sql, situation.what)
     return check_statement(text, situation.what)
 
 
@@ -145,7 +151,6 @@ def _pipeline(situation: Situation, _text: str) -> str:
 
 
 def _of_text(check: Callable[[str, str], str]) -> Check:
-    """A check that needs to know nothing but the text."""
     return lambda situation, text: check(text, situation.what)
 
 
@@ -155,7 +160,7 @@ CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
         "crs": _crs_or(),
         "crs-or-none": _crs_or("none", "null"),
         "position-crs": _crs_or("pixel", "dataset"),
-        "input-format": lambda one, text: input_format(one.catalogue, text, one.kind),
+        "input-format": lambda one, text: input_format(one.context.catalogue, text, one.kind),
         "output-format": _output_format,
         "open-option": lambda one, text: one.option(Scope.OPEN, one.input_drivers, text),
         "output-open-option": lambda one, text: one.option(Scope.OPEN, one.output_drivers, text),
@@ -190,13 +195,11 @@ def accepted(asked: Asked, given: Given) -> tuple[str, ...]:
     kind = _kind(asked.algorithm, "input" if reads else "output")
     read = asked.given.get("input-format", ()) if reads else ()
     situation = Situation(
-        asked.catalogue,
+        asked.context,
         argument,
         kind,
-        tuple(input_format(asked.catalogue, name, kind) for name in read),
+        tuple(input_format(asked.context.catalogue, name, kind) for name in read),
         _output_drivers(asked, kind) if check in _WRITER_CHECKS else (),
-        asked.threads,
-        asked.allow_sql,
     )
     return tuple(_value(situation, text) for text in given.values)
 
@@ -221,35 +224,40 @@ def _kind(algorithm: Algorithm, name: str) -> Kind | None:
 def _output_drivers(asked: Asked, kind: Kind | None) -> tuple[str, ...]:
     """The drivers that may write the output: the one that is named, else what the name of the output says."""
     named = asked.given.get("output-format", ())
-    if named and asked.output_format is not None:
+    if named and asked.context.output_format is not None:
         raise ArgumentRefused("the output format is given twice.", "Use the tool's own argument.")
     argument = asked.algorithm.long_names.get("output-format")
     default = argument.usage.get("default") if argument is not None else None
-    chosen = named[0] if named else asked.output_format or (default if isinstance(default, str) else None)
+    chosen = (
+        named[0] if named else asked.context.output_format or (default if isinstance(default, str) else None)
+    )
     if chosen is not None and argument is not None:
         # others of that name choose json or text
         reports = (*argument.choices, *extra_formats(argument))
         if argument.rule.check != "output-format" or chosen.lower() in reports:
             chosen = None
     if chosen is not None:
-        return (output_format(asked.catalogue, chosen, kind),)
+        return (output_format(asked.context.catalogue, chosen, kind),)
     made = (
         one for role in (Role.OUTPUT, Role.UPDATE) for one in asked.algorithm.arguments if one.role is role
     )
     texts = (asked.given[one.name][0] for one in made if asked.given.get(one.name))
-    return drivers_for(asked.catalogue, next(texts, asked.output_name), kind)
+    return drivers_for(asked.context.catalogue, next(texts, asked.context.output_name), kind)
 
 
 def refuse_absent_output(asked: Asked) -> None:
     """Raises FormatAbsent where only the name of the output says its format, and the image lacks that."""
-    if "output-format" not in asked.algorithm.long_names or asked.output_format is not None:
+    if "output-format" not in asked.algorithm.long_names or asked.context.output_format is not None:
         return
     if not asked.given.get("output-format"):
         made = (
             one.name for one in asked.algorithm.arguments if one.role is Role.OUTPUT and one.dataset_kinds
         )
-        for text in (asked.output_name, *(text for name in made for text in asked.given.get(name, ()))):
-            refuse_absent(asked.catalogue, text)
+        for text in (
+            asked.context.output_name,
+            *(text for name in made for text in asked.given.get(name, ())),
+        ):
+            refuse_absent(asked.context.catalogue, text)
 
 
 def _value(situation: Situation, text: str) -> str:

@@ -58,9 +58,8 @@ _PROSE: Final = frozenset(("$schema", "remarks", "scope", "area"))  # never read
 
 # What makes PROJ open something, in a PROJ string, in a WKT or PROJJSON member, or inside a name of either
 # (`GEOIDMODEL["PROJ egm96.gtx"]`, `METHOD["PROJ grids=x"]`); and whatever reads like a path or an address.
-_NULL_GRID: Final = re.compile(
-    r"nadgrids=@null(?![^\s\"\])}])", re.IGNORECASE
-)  # "no datum shift": opens nothing
+# "no datum shift": opens nothing
+_NULL_GRID: Final = re.compile(r"nadgrids=@null(?![^\s\"\])}])", re.IGNORECASE)
 _OPENS: Final = re.compile(
     r"""
       (?:^|[\s,;:=("'\[])[/~@](?=\S) | \\ | \.\./ | \./ | // | /\. | /vsi

@@ -20,8 +20,6 @@ _SHOWN: Final = 60  # letters of a value
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that the newer data says otherwise. `detail` says what, of a change."""
-
     change: Change
     kind: Kind
     where: str  # such as `raster clip --like` or `GTiff creation COMPRESS`

@@ -1,5 +1,6 @@
 """Which formats may be written and read, and which format GDAL takes for the name of an output. Pure."""
 
+from difflib import get_close_matches
 from typing import Final
 
 from gdal_mcp.errors import Code
@@ -38,7 +39,7 @@ def refuse_absent(catalogue: Catalogue, name: str) -> None:
 
 def output_format(catalogue: Catalogue, name: str, kind: Kind | None) -> str:
     """GDAL's spelling of the name of a format that may be written. Raises ArgumentRefused."""
-    driver = _known(catalogue, name)
+    driver = known_driver(catalogue, name)
     reason = catalogue.unwritten.get(driver.name.lower())
     if reason is not None:
         raise ArgumentRefused(f"{driver.name} is never written: {reason}.", _writable(kind))
@@ -50,7 +51,7 @@ def output_format(catalogue: Catalogue, name: str, kind: Kind | None) -> str:
 
 def input_format(catalogue: Catalogue, name: str, kind: Kind | None) -> str:
     """GDAL's spelling of the name of a format that may be read. Raises ArgumentRefused."""
-    driver = _known(catalogue, name)
+    driver = known_driver(catalogue, name)
     if not driver.reads(kind):
         raise ArgumentRefused(
             f"GDAL cannot read {kind or 'data'} as {driver.name}.", "Leave the input format out."
@@ -72,7 +73,8 @@ def _first(catalogue: Catalogue, name: str, kind: Kind) -> str | None:
     return found[0] if found and found[0].lower() not in catalogue.unwritten else None
 
 
-def _known(catalogue: Catalogue, name: str) -> Driver:
+def known_driver(catalogue: Catalogue, name: str) -> Driver:
+    """The driver of GDAL's short name, in any case. Raises ArgumentRefused, with why there is none."""
     text = check_text(name, "the format", _MAX_NAME)
     driver = catalogue.driver_names.get(text.lower())
     if driver is not None:
@@ -90,9 +92,9 @@ def _known(catalogue: Catalogue, name: str) -> Driver:
         )
     if (lacks := absent_by_name(catalogue, text)) is not None:
         raise FormatAbsent(catalogue, lacks, reads=False)
-    raise ArgumentRefused(
-        "GDAL has no format of that name.", "Use GDAL's short name, such as GTiff, COG, GPKG or GeoJSON."
-    )
+    near = get_close_matches(text.lower(), list(catalogue.driver_names), n=3)
+    meant = ", ".join(catalogue.driver_names[one].name for one in near) or "GTiff, COG, GPKG or GeoJSON"
+    raise ArgumentRefused("GDAL has no format of that name.", f"Use GDAL's short name, such as {meant}.")
 
 
 def _writable(kind: Kind | None) -> str:

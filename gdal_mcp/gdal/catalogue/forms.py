@@ -25,18 +25,7 @@ from gdal_mcp.gdal.catalogue.documents import check_document
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 
 FORMS: Final = frozenset(
-    (
-        "",
-        "file",
-        "document",
-        "folder-or-dataset",
-        "recursive folder",
-        "listed",
-        "named",
-        "band",
-        "output-tree",
-        "archive",
-    )
+    ("", "recursive folder", *"file document folder-or-dataset listed named band output-tree archive".split())
 )
 _NAMED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,63})=(.*)", re.DOTALL)
 _BAND: Final = re.compile(r"(.*),band=([1-9][0-9]{0,4})", re.DOTALL)

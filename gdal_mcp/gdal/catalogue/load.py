@@ -82,7 +82,6 @@ def _toml(name: str) -> dict[str, Any]:
 def build(
     facts: dict[str, Any], roles: dict[str, Any], options: dict[str, Any], formats: dict[str, Any]
 ) -> Catalogue:
-    """A catalogue of GDAL's facts and our rules. Raises CatalogueBroken."""
     reader = _Reader(roles)
     reader.require_roles(facts)
     algorithms = {entry["path"]: reader.algorithm(entry) for entry in facts["algorithms"]}

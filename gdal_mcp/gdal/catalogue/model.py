@@ -41,8 +41,6 @@ PATH_ROLES = frozenset({Role.INPUT, Role.OUTPUT, Role.UPDATE, Role.SIDECAR})
 
 
 class Scope(StrEnum):
-    """Where a KEY=VALUE option belongs."""
-
     CREATION = "creation"
     LAYER = "layer"
     OPEN = "open"
@@ -161,7 +159,6 @@ class Algorithm:
 
     @cached_property
     def long_names(self) -> Mapping[str, Argument]:
-        """Canonical names and aliases."""
         return {name: argument for argument in self.arguments for name in (argument.name, *argument.aliases)}
 
     @cached_property
@@ -273,7 +270,6 @@ class Catalogue:
 
     @property
     def summary(self) -> str:
-        """One line of numbers."""
         arguments = sum(len(algorithm.arguments) for algorithm in self.algorithms.values())
         return (
             f"GDAL {self.gdal_version}: {len(self.algorithms)} algorithms, {arguments} arguments, {len(self.steps)} pipeline "
@@ -288,5 +284,4 @@ class Catalogue:
 
     @cached_property
     def driver_names(self) -> Mapping[str, Driver]:
-        """Drivers by their names in lower case."""
         return {driver.name.lower(): driver for driver in self.drivers}

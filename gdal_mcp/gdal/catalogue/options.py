@@ -41,8 +41,6 @@ _OPTION_NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CheckedOption:
-    """An option that may be passed: the declared key and a value of its type."""
-
     key: str
     value: str
 

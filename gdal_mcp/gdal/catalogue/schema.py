@@ -84,7 +84,6 @@ def offered(algorithm: Algorithm) -> Iterator[Argument]:
 
 
 def property_schema(argument: Argument, *, compact: bool = False) -> dict[str, Any]:
-    """The schema of one argument's value."""
     schema = _list(argument) if argument.is_list and argument.max_count != 1 else _scalar(argument)
     if compact and argument.element_type == "string" and "enum" not in schema.get("items", {}):
         schema = {key: value for key, value in schema.items() if key not in ("items", "additionalProperties")}

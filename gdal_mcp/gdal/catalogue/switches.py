@@ -5,7 +5,7 @@ The grammar is GDAL's own without what makes it ambiguous: `--name=value`, `--na
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
@@ -24,8 +24,6 @@ _NUMERIC: Final = frozenset(("integer", "real"))
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An argument and everything said for it, in order."""
-
     argument: Argument
     values: tuple[str, ...]
 
@@ -34,13 +32,18 @@ def read_switches(algorithm: Algorithm, switches: Sequence[str]) -> tuple[Given,
     """The arguments in the order of their first mention. Raises ArgumentRefused, UnknownArgument."""
     if len(switches) > MAX_SWITCHES:
         raise ArgumentRefused(f"there are more than {MAX_SWITCHES} extra arguments.", "Send fewer.")
-    found: dict[str, tuple[Argument, list[str]]] = {}
     for text in switches:
         if "\0" in text or len(text.encode("utf-8", "surrogatepass")) > ELEMENT_BYTES:
             raise ArgumentRefused(
                 "an extra argument is too long or holds a NUL.", f"The most is {ELEMENT_BYTES} bytes."
             )
-    for argument, text in _pairs(algorithm, switches):
+    return collected(_pairs(algorithm, switches))
+
+
+def collected(pairs: Iterable[tuple[Argument, str]]) -> tuple[Given, ...]:
+    """Texts with their arguments, by argument. Raises ArgumentRefused."""
+    found: dict[str, tuple[Argument, list[str]]] = {}
+    for argument, text in pairs:
         if argument.name in found and not (argument.is_list and argument.repeatable):
             raise ArgumentRefused(f"--{argument.name} is given twice.", "Give it once.")
         values = found.setdefault(argument.name, (argument, []))[1]
@@ -66,7 +69,7 @@ def argument_named(algorithm: Algorithm, name: str) -> Argument:
 def _pairs(algorithm: Algorithm, switches: Sequence[str]) -> Iterator[tuple[Argument, str]]:
     rest = iter(switches)
     for switch in rest:
-        argument, text = _switch(algorithm, switch)
+        argument, text = read_switch(algorithm, switch)
         if text is None and argument.type == "boolean":
             text = "true"
         if text is None:
@@ -78,7 +81,7 @@ def _pairs(algorithm: Algorithm, switches: Sequence[str]) -> Iterator[tuple[Argu
         yield argument, text
 
 
-def _switch(algorithm: Algorithm, switch: str) -> tuple[Argument, str | None]:
+def read_switch(algorithm: Algorithm, switch: str) -> tuple[Argument, str | None]:
     """The argument of one element, and its text if it stands in the same element."""
     if switch.startswith("--") and len(switch) > 2:
         name, sign, text = switch[2:].partition("=")
@@ -90,7 +93,7 @@ def _switch(algorithm: Algorithm, switch: str) -> tuple[Argument, str | None]:
         return argument, None
     raise ArgumentRefused(
         f"{switch[:64]!r} is not a switch.",
-        "Write --name=value, one element for each; input and output are arguments of the tool itself.",
+        "Write --name=value; what the tool or step names itself is not named again.",
     )
 
 

@@ -11,21 +11,14 @@ from typing import Final
 
 from gdal_mcp.gdal.datasets.names import invalid, parse
 from gdal_mcp.gdal.datasets.paths import Paths
-from gdal_mcp.gdal.datasets.sidecars import REPLACED
+from gdal_mcp.gdal.datasets.sidecars import REPLACED, WHOLE
 from gdal_mcp.plan import Output, OutputKind
 from sandbox.errors import PathMissing, PathRefused
 from sandbox.outputs.store import Transfer
 from sandbox.workspace import Located, open_folder
 
-# folders that are one dataset: by their ending, or by a file that every dataset of the format has
-FOLDER_ENDINGS: Final = frozenset({".gdb", ".zarr", ".tiledb", ".safe"})
-FOLDER_MARKS: Final = ("zarr.json", ".zgroup", ".zarray", ".zmetadata", "hdr.adf")
-# what is one file, with at most what `gdal_mcp.gdal.datasets.sidecars` knows; others may have more, and would be torn apart
-_WHOLE: Final = frozenset(
-    ".arrow .avif .bt .csv .dt0 .dt1 .dt2 .dxf .exr .feather .fgb .fits .geojson .geojsonl .geojsons .gml .gpkg .gpx .grb"
-    " .grb2 .grib .grib2 .gti .gtx .h5 .hdf .hdf5 .heic .hgt .j2k .json .jsonl .jxl .kml .kmz .kro .laz .map .mbtiles .nc"
-    " .nc4 .ndjson .ntf .nitf .ods .parquet .pdf .pgm .pix .pmtiles .pnm .ppm .sqlite .topojson .vrt .xlsx .xyz .zip".split()
-)
+FOLDER_ENDINGS: Final = WHOLE["folders"]
+FOLDER_MARKS: Final = WHOLE["marks"]
 _NAMED_INSIDE: Final = frozenset({".ige", ".rrd", ".rde"})  # an .img holds the names of these
 _POINTING: Final = frozenset({".vrt", ".gti"})  # name their sources relative to the folder that they are in
 
@@ -107,7 +100,7 @@ def destination(text: str, source: Located, paths: Paths, *, overwrite: bool) ->
 def _refuse_torn(source: Located, target: Located, paths: Paths) -> None:
     """Raises ToolError where the files under their new names might not be the dataset any more."""
     kind = ending(source)
-    if not source.is_folder and kind not in REPLACED and kind not in _WHOLE:
+    if not source.is_folder and kind not in REPLACED and kind not in WHOLE["files"]:
         raise invalid(
             f"which files belong to a dataset of the kind of {source.name} is not known.",
             "Use vsi move or vsi copy for each of its files, or convert the dataset.",

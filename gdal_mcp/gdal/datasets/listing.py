@@ -56,7 +56,6 @@ class Row:
 
     @property
     def addressable(self) -> bool:
-        """Whether a call can name it."""
         path = str(self.found.relative)
         return path == self.found.shown and path == shown_text(path)
 
@@ -117,9 +116,8 @@ def _entry(row: Row, driver: Any) -> dict[str, Any]:
     if row.bytes is not None:
         entry["bytes"] = row.bytes
     entry["modified"] = None
-    with suppress(
-        ValueError, OverflowError, OSError
-    ):  # a file's time may be anything that its owner wrote there
+    # a file's time may be anything that its owner wrote there
+    with suppress(ValueError, OverflowError, OSError):
         entry["modified"] = datetime.fromtimestamp(found.mtime_ns // 1_000_000_000, UTC).isoformat()
     if row.companions:
         entry["files"] = [shown_text(name, 255) for name in row.companions]

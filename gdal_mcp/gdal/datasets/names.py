@@ -58,7 +58,6 @@ class DatasetName:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing stands around the path."""
         return not (self.before or self.after)
 
     @property

@@ -12,11 +12,12 @@ hundred endings in every case of their letters, however many names there are and
 
 import os
 import stat
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from gdal_mcp.gdal import data_of
 from sandbox.errors import PathRefused
 from sandbox.outputs.dirops import DirEntry
 from sandbox.workspace import RESERVED, Identity, Located, Workspace, open_folder
@@ -24,60 +25,20 @@ from sandbox.workspace import RESERVED, Identity, Located, Workspace, open_folde
 # in all folders that a call has listed: some two seconds, and 100 MB while it is drafted
 MAX_NAMES: Final = 500_000
 
-# after the whole name: x.tif.ovr
-APPENDED = (".aux.xml", ".ovr", ".ovr.aux.xml", ".msk", ".msk.ovr", ".hdr", "-wal", "-shm", "-journal")
+_DATA = data_of("gdal_mcp.gdal.datasets", "sidecars.toml")
 
-# after the stem, for each extension of a main file: x.tif has x.tfw. Compared without regard to case.
-_SHAPEFILE = ".shx .dbf .prj .cpg .qpj .qix .sbn .sbx .idm .ind .fbn .fbx .ain .aih .ixs .mxs .atx .shp.xml"
-_RAW = ".hdr .prj .clr .stx .blw .sta"
-_TIFF = ".tfw .tifw .tiffw .wld .rpb .imd _rpc.txt"
-_JPEG = ".jgw .jpgw .jpegw .wld"
-REPLACED = {
-    main: frozenset(names.split())
-    for main, names in {
-        ".shp": _SHAPEFILE,
-        ".dbf": ".cpg",
-        ".tab": ".dat .map .id .ind",  # MapInfo
-        ".mif": ".mid",
-        ".bil": _RAW,  # EHdr and ENVI
-        ".bip": _RAW,
-        ".bsq": _RAW,
-        ".raw": _RAW,
-        ".flt": ".hdr .prj",
-        ".bin": ".hdr",
-        ".dat": ".hdr",
-        ".envi": ".hdr",
-        ".img": ".hdr .ige .rrd .rde",  # ENVI and Erdas Imagine
-        ".asc": ".prj",
-        ".csv": ".csvt .prj",
-        ".gml": ".gfs .xsd",
-        ".mrf": ".idx .ppg .pjg .pjp .til .pzp .ptf .lrc .pzs",  # index, and data by compression
-        ".rst": ".rdc .ref .smp",  # Idrisi
-        ".sdat": ".sgrd .prj .mgrd",  # SAGA
-        ".grd": ".gri",  # R
-        ".tif": _TIFF,
-        ".tiff": _TIFF,
-        ".jpg": _JPEG,
-        ".jpeg": _JPEG,
-        ".png": ".pgw .pngw .wld",
-        ".gif": ".gfw .gifw .wld",
-        ".bmp": ".bpw .bmpw .wld",
-        ".jp2": ".j2w .jp2w .wld",
-        ".webp": ".wpw .webpw .wld",
-    }.items()
-}
 
-# read with a dataset, though it may be another's: what is too much here shows a file more, what is missing hides one
-_READ_APPENDED = (*APPENDED, ".ovr.ovr", ".aux", ".vat.dbf", ".vat.cpg", ".idx", ".rsc")
-_READ_WITH_ANY = frozenset(".aux .rrd .hdr .prj .wld .tab .rpb .imd _rpc.txt".split())
-_READ = {
-    main: frozenset(names.split())
-    for main, names in {
-        ".dbf": f".shp {_SHAPEFILE}",
-        ".shx": f".shp .dbf {_SHAPEFILE}",
-        ".lbl": ".img .dat .raw .cub .qub",  # PDS
-        ".vct": ".vdc .adc .avl .ref",  # Idrisi
-    }.items()
+def _by_main(rows: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    return {main: frozenset(endings.split()) for mains, endings in rows.items() for main in mains.split()}
+
+
+APPENDED = tuple(_DATA["appended"].split())  # after the whole name
+REPLACED = _by_main(_DATA["replaced"])  # after the stem, by the extension of the main file
+_READ_APPENDED = (*APPENDED, *_DATA["read"]["appended"].split())
+_READ_WITH_ANY = frozenset(_DATA["read"]["with_any"].split())
+_READ = _by_main(_DATA["read"]["with"])
+WHOLE: Final[Mapping[str, frozenset[str]]] = {  # folders, and files, that are one dataset
+    name: frozenset(endings.split()) for name, endings in _DATA["whole"].items()
 }
 _BARE = frozenset({".ers"})  # the pixels of x.ers are in x
 _RPC = "_rpc.txt"  # the only ending without a dot in front
@@ -304,7 +265,6 @@ class Listings:
 
 
 def companions(located: Located) -> tuple[Located, ...]:
-    """See `Listings.companions`; for a single question."""
     return Listings().companions(located)
 
 

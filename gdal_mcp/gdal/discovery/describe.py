@@ -1,7 +1,6 @@
 """Everything that a client may want to know of one algorithm before it calls it. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -12,15 +11,6 @@ from gdal_mcp.gdal.discovery import read
 from gdal_mcp.gdal.discovery.effects import effects
 from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.gdal.discovery.sql import TAUGHT, teaching
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A worked call. File names are made up and relative to the first workspace."""
-
-    algorithm: str
-    does: str
-    arguments: Mapping[str, Any]
 
 
 def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
@@ -34,9 +24,9 @@ def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
         "effects": effects(algorithm).as_dict(),
         "pipeline_step": _step(step) if step is not None else None,
         "examples": [
-            {"does": one.does, "arguments": dict(one.arguments)}
+            {"does": one["does"], "arguments": one["arguments"]}
             for one in examples()
-            if one.algorithm == algorithm.path
+            if one["algorithm"] == algorithm.path
         ],
         "related": list(related().get(algorithm.path, ())),
         "input_schema": input_schema(algorithm),
@@ -66,7 +56,6 @@ def describe_step(catalogue: Catalogue, path: str) -> dict[str, Any]:
 
 
 def _step(step: Step) -> dict[str, Any]:
-    """What an algorithm is inside a pipeline."""
     return {
         "name": step.name,
         "pipelines": list(step.pipelines),
@@ -77,15 +66,11 @@ def _step(step: Step) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def examples() -> tuple[Example, ...]:
-    """All worked calls."""
+def examples() -> tuple[Mapping[str, Any], ...]:
+    """Worked calls. File names are made up and relative to the first workspace."""
     return tuple(
-        Example(
-            entry["algorithm"],
-            entry["does"],
-            MappingProxyType({json_name(name): value for name, value in entry["arguments"].items()}),
-        )
-        for entry in read("examples.toml")["example"]
+        {**one, "arguments": {json_name(name): value for name, value in one["arguments"].items()}}
+        for one in read("examples.toml")["example"]
     )
 
 

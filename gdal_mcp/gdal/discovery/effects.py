@@ -22,7 +22,6 @@ class Effects:
 
     @property
     def writes(self) -> bool:
-        """Whether a person may have to approve."""
         return self.creates != "no" or self.updates or self.removes
 
     def as_dict(self) -> dict[str, Any]:

@@ -22,9 +22,8 @@ FIELDS: Final[Mapping[str, float]] = {
 }
 _WORD: Final = re.compile(r"[a-z0-9]+")
 
-Picked = tuple[
-    str, str, str, bool
-]  # name, title and description of a hand-picked tool, and whether it writes
+# name, title and description of a hand-picked tool, and whether it writes
+Picked = tuple[str, str, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,6 @@ class Hit:
     score: float = 0.0
 
     def as_dict(self) -> dict[str, object]:
-        """As a client sees it."""
         return {
             **({"algorithm": self.path} if self.path else {}),
             "tool": self.tool,
@@ -65,7 +63,6 @@ class Entry:
 
 
 def tool_name(path: str) -> str:
-    """The name of the direct tool of an algorithm."""
     return path.replace(" ", "_").replace("-", "_")
 
 
@@ -107,12 +104,10 @@ def _common(catalogue: Catalogue) -> frozenset[str]:
 
 
 def vocabulary() -> Mapping[str, Mapping[str, Any]]:
-    """The hand-written words, as they are in the file."""
     return read("vocabulary.toml")
 
 
 def plain_words(text: str) -> list[str]:
-    """All words as they are written, in lower case."""
     return _WORD.findall(text.casefold())
 
 

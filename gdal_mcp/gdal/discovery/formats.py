@@ -1,10 +1,9 @@
 """The formats that can be read and written, and the options of one of them that may be set. Pure."""
 
-from difflib import get_close_matches
 from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.absent import absent_by_name, advice, instead
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.formats import known_driver
 from gdal_mcp.gdal.catalogue.model import Catalogue, Driver, Kind, OptionSpec, Scope, Shape, SomeBuilds
 from gdal_mcp.gdal.catalogue.options import decide, options_of
 
@@ -20,7 +19,11 @@ def formats(catalogue: Catalogue, kind: Kind | None = None, name: str | None = N
     """
     if name is not None:
         lacks = absent_by_name(catalogue, name)
-        return one_format(catalogue, _named(catalogue, name)) if lacks is None else _lacking(catalogue, lacks)
+        return (
+            one_format(catalogue, known_driver(catalogue, name))
+            if lacks is None
+            else _lacking(catalogue, lacks)
+        )
     rows = []
     for driver in catalogue.drivers:
         kinds = {one: _abilities(catalogue, driver, one) for one in (_KINDS if kind is None else (kind,))}
@@ -100,20 +103,3 @@ def _option(spec: OptionSpec, shape: Shape) -> dict[str, Any]:
         "help": text if len(text) <= _HELP_LETTERS else f"{text[: _HELP_LETTERS - 1].rstrip()}…",
     }
     return {key: value for key, value in told.items() if value not in (None, [], "")}
-
-
-def _named(catalogue: Catalogue, name: str) -> Driver:
-    known = catalogue.driver_names
-    driver = known.get(name.lower())
-    if driver is not None:
-        return driver
-    if name.lower() in {skipped.lower() for skipped in catalogue.skipped}:
-        raise ArgumentRefused(
-            "that format reaches a network, a database or another program, and is switched off.",
-            "Use a file format such as GTiff or GPKG.",
-        )
-    near = get_close_matches(name.lower()[:64], list(known), n=3, cutoff=0.6)
-    meant = ", ".join(known[one].name for one in near) or "GTiff, COG, GPKG, GeoJSON"
-    raise ArgumentRefused(
-        "GDAL has no format of that name.", f"Names are GDAL's short names, for example {meant}."
-    )

@@ -20,7 +20,6 @@ _Kind = tuple[Callable[[str], str], Callable[[str], Iterable[str]]]
 
 
 def prompts(catalogue: Catalogue) -> Mapping[str, Prompt]:
-    """Every prompt by name."""
     data = read("prompts.toml")
     made = [
         Prompt(
@@ -120,7 +119,6 @@ def _crs_table() -> Mapping[str, str]:
 
 
 def _drivers(catalogue: Catalogue, typed: str) -> Iterator[str]:
-    """Formats that can be written."""
     writable = (one.name for one in catalogue.drivers if one.writes(None))
     return beginning((name for name in writable if name.lower() not in catalogue.unwritten), typed)
 

@@ -77,7 +77,6 @@ class Index:
         self._database.executemany("INSERT INTO synonyms VALUES (?, ?)", meant)
 
     def search(self, query: str, limit: int) -> tuple[Hit, ...]:
-        """See the function of that name."""
         scores: dict[int, float] = {}
         reasons: dict[int, list[str]] = {}
         said = f" {' '.join(plain_words(query))} "

@@ -57,5 +57,4 @@ def _instead(name: str) -> str:
 
 @lru_cache(maxsize=1)
 def _names() -> dict[str, str]:
-    """Functions as they are written, by their names in small letters."""
     return {one.lower(): one for names in read("sql.toml")["functions"].values() for one in names.split()}

@@ -55,6 +55,7 @@ def warm():
 
 def run(job, report):
     programs, answer = part("programs"), {"outputs": []}
+    remote = part("vsihost").install(report.ask) if job.get("remote") else None
     progress = part("reporting").ProgressReporter(
         report, programs.title(job), PROGRAM if job["outputs"] else 1.0
     )
@@ -66,6 +67,9 @@ def run(job, report):
                 else []
             )
             ended = programs.run(job, progress)
+            if remote is not None and remote.failure:  # GDAL forgives some, and takes them for nodata
+                ended = programs.Ended(False)
+                errors.fail(remote.failure)
             if job["outputs"] and ended.done and not errors.failures:
                 progress.phase(PROGRAM, "describing the outputs")
                 outputs = part("describe").describe_outputs(job, inputs, errors)

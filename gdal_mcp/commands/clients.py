@@ -1,0 +1,202 @@
+"""`gdal-mcp clients`: the entry by which a client starts this server, and writing it into the client's own file.
+
+Invariants:
+* nothing is written before a person said yes, or the command line did;
+* whatever else the file says, it says afterwards, as its own format reads it; a file of which that is not certain is left alone;
+* the file is replaced at once, and what it was before lies beside it.
+"""
+
+import json
+import os
+import sys
+import time
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from platformdirs import user_config_path
+
+from gdal_mcp import __version__
+from gdal_mcp.commands.exits import Exit
+from gdal_mcp.commands.streams import out, say
+from gdal_mcp.settings import Settings, SettingsError
+from gdal_mcp.state import put_private
+
+NAME: Final = "gdal"  # of the entry
+_PACKAGE: Final = f"gdal-sandbox-mcp@{__version__}"
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A program that reads servers from a file. `path` lies below the home folder, or that of all programs' settings."""
+
+    title: str
+    path: str
+    key: str = "mcpServers"  # of the table of servers
+    in_home: bool = True
+    typed: bool = False  # whether an entry says that it is over stdio
+
+    @property
+    def file(self) -> Path:
+        if self.path.startswith(".codex") and (moved := os.environ.get("CODEX_HOME")):
+            return Path(moved) / Path(self.path).name
+        return (Path.home() if self.in_home else user_config_path(roaming=True)) / self.path
+
+    def entry(self, settings: Settings) -> Entry:
+        command, *arguments = _program()
+        kind = {"type": "stdio"} if self.typed else {}
+        return {**kind, "command": command, "args": [*arguments, "serve", *_folders(settings)]}
+
+    def shown(self, entry: Entry) -> str:
+        """The entry as the file has it."""
+        if self.file.suffix == ".toml":
+            lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in entry.items())
+            return f"[{self.key}.{NAME}]\n{''.join(lines)}"
+        return json.dumps({self.key: {NAME: entry}}, indent=2, ensure_ascii=False) + "\n"
+
+
+_CODE: Final = "Code/User"
+CLIENTS: Final[Mapping[str, Client]] = {
+    "claude-desktop": Client("Claude Desktop", "Claude/claude_desktop_config.json", in_home=False),
+    "claude-code": Client("Claude Code", ".claude.json", typed=True),
+    "vscode": Client("VS Code", f"{_CODE}/mcp.json", "servers", in_home=False, typed=True),
+    "cursor": Client("Cursor", ".cursor/mcp.json"),
+    "codex": Client("Codex", ".codex/config.toml", "mcp_servers"),
+    "cline": Client(
+        "Cline",
+        f"{_CODE}/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+        in_home=False,
+    ),
+    "windsurf": Client("Windsurf", ".codeium/windsurf/mcp_config.json"),
+    "gemini": Client("Gemini CLI", ".gemini/settings.json"),
+    "zed": Client("Zed", ".config/zed/settings.json", "context_servers"),
+}
+
+
+def _program() -> list[str]:
+    """What starts this program from anywhere. Paths are absolute: clients with windows have another PATH than a shell."""
+    uv = os.environ.get("UV")
+    if uv and "archive-v" in sys.prefix:  # the environment of `uvx` is in uv's cache, which may be emptied
+        return [str(Path(uv).with_name("uvx")), _PACKAGE]
+    return [sys.executable, "-m", "gdal_mcp"]
+
+
+def _folders(settings: Settings) -> list[str]:
+    named = (("--workspace", settings.workspaces), ("--workspace-ro", settings.workspaces_ro))
+    if gone := [one for _, folders in named for one in folders if not one.is_dir()]:
+        raise SettingsError(f"there is no folder {gone[0]}")
+    return [word for option, folders in named for one in folders for word in (option, str(one.resolve()))]
+
+
+def show(settings: Settings) -> Exit:
+    """Prints the entry of every client, and where it belongs. Raises SettingsError without a workspace."""
+    settings.require_workspaces()
+    for name, client in CLIENTS.items():
+        out(f"# {client.title}: {client.file}\n# gdal-mcp clients install {name}")
+        out(client.shown(client.entry(settings)))
+    return Exit.DONE
+
+
+def install(settings: Settings, client: str, *, assume_yes: bool) -> Exit:
+    """Writes the entry into a client's file. Raises SettingsError where that is not certain to keep what is there."""
+    settings.require_workspaces()
+    found = CLIENTS.get(client)
+    if found is None:
+        raise SettingsError(f"there is no client {client[:40]!r}; there are {', '.join(CLIENTS)}")
+    entry, path = found.entry(settings), found.file.resolve()
+    try:
+        old = path.read_text(encoding="utf-8") if path.exists() else ""
+        new = _with_toml(found, old, entry) if path.suffix == ".toml" else _with_json(found, old, entry)
+    except (OSError, ValueError, RecursionError) as error:
+        raise SettingsError(
+            f"{path} is left as it is: {error}. Add this by hand:\n{found.shown(entry)}"
+        ) from error
+    if new is None:
+        out(f"{path} has this entry already.")
+        return Exit.DONE
+    if not assume_yes and not _agreed(path, found.shown(entry)):
+        return Exit.FAILED
+    try:
+        copy = _replace(path, new, old)
+    except OSError as error:
+        say(f"{path} could not be written: {error.strerror}")
+        return Exit.FAILED
+    out(f"{path} is written{f'; what it was is in {copy}' if copy else ''}. Restart {found.title}.")
+    return Exit.DONE
+
+
+def _agreed(path: Path, shown: str) -> bool:
+    if not sys.stdin.isatty():
+        raise SettingsError("there is no terminal to ask at; say --yes")
+    sys.stderr.write(f"This goes into {path}, beside what is there:\n\n{shown}\nWrite it? [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _with_json(client: Client, old: str, entry: Entry) -> str | None:
+    """The file with the entry; None if it has it. What a person added to an entry of ours stays."""
+    whole = json.loads(old, object_pairs_hook=_once) if old.strip() else {}
+    servers = _table(whole, client.key)
+    there = _table(servers, NAME)
+    if entry.items() <= there.items():
+        return None
+    there.update(entry)
+    new = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    # numbers too must come out as they went in, which Python's do not always
+    before = _exact(old) if old.strip() else {}
+    before.setdefault(client.key, {}).setdefault(NAME, {}).update(entry)
+    if _exact(new) != before:
+        raise ValueError("it has a number that would be written in another way")
+    return new
+
+
+def _with_toml(client: Client, old: str, entry: Entry) -> str | None:
+    whole = tomllib.loads(old)
+    servers = _table(whole, client.key)
+    if NAME in servers:
+        if entry.items() <= _table(servers, NAME).items():
+            return None
+        raise ValueError(f"it has another [{client.key}.{NAME}] already")
+    new = f"{old.rstrip()}\n\n{client.shown(entry)}".lstrip()
+    servers[NAME] = entry
+    if tomllib.loads(new) != whole:
+        raise ValueError("the entry cannot be added at its end")
+    return new
+
+
+def _table(whole: Any, key: str) -> Entry:
+    """The table of this name, which is made if there is none. Raises ValueError."""
+    found = whole.setdefault(key, {}) if isinstance(whole, dict) else None
+    if not isinstance(found, dict):
+        raise ValueError(f"{key!r} in it is no table")  # noqa: TRY004 - as for all else that the file may hold
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> Entry:
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise ValueError("it has one name twice")
+    return dict(pairs)
+
+
+def _exact(text: str) -> Any:
+    """As JSON, with numbers as they are spelt."""
+    return json.loads(text, parse_float=str, parse_int=str, parse_constant=_no_number)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON")
+
+
+def _replace(path: Path, new: str, old: str) -> Path | None:
+    """Puts the text in the file's place, with its mode, and returns where what was there is kept."""
+    mode, copy = 0o600, None
+    if path.exists():
+        mode = path.stat().st_mode & 0o777
+        copy = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}.bak")
+        put_private(copy, old.encode())
+    put_private(path, new.encode(), mode)
+    return copy

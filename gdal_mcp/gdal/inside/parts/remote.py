@@ -1,0 +1,251 @@
+"""Files that the host reads for this container, in blocks which all their handles share. Knows nothing of GDAL.
+
+What was read is kept within one budget of bytes, the least used going first. Reads in order are answered ahead of their
+need; reads all over a file get larger blocks as they become many, and a file whose questions have cost about as much as
+it would is read whole. A first failure is kept: everything after it fails, as GDAL forgives some of them.
+"""
+
+import struct
+import threading
+from collections import OrderedDict
+
+LOOK, READ, LIST = 1, 2, 3
+ENOENT = 1
+NO_MEMORY = 255
+LOOKED = struct.Struct(">BQQ")  # kind, size, modified; then how the file begins
+DIRECTORY = 2
+BLOCK = 64 << 10
+PART = 64  # blocks of one question: 4 MiB, so that a long read is several requests at once
+MAX_RANGES = 64
+AHEAD = 128  # blocks that are asked for ahead, at most: 8 MiB
+EARLY = 16  # blocks: so little is read ahead with the read that needs it, as long as what was read in order
+TOLERANCE = 64  # bytes by which tiles of a COG overlap, or lie apart
+DENSER = 16  # scattered reads, after each of which blocks are twice as large
+QUESTION_COSTS = 1 << 20  # bytes that could have been read in the time of a question
+
+
+class Failed(Exception):
+    """The host could not read, and said why."""
+
+
+class Once:
+    """What the first who asks finds out, and the others wait for."""
+
+    def __init__(self):
+        self.done, self.value, self.error = threading.Event(), None, None
+
+
+class File:
+    """A file or folder as the host knows it. `misses` counts scattered reads."""
+
+    def __init__(self, name, kind, size, mtime):
+        self.name, self.is_folder, self.size, self.mtime = name, kind == DIRECTORY, size, mtime
+        self.blocks, self.misses = -(-size // BLOCK), 0
+
+
+class Span:
+    """Blocks that came with one answer, or will: from `first` on, at `at` of the answer."""
+
+    def __init__(self, file, question, first, stop, at):
+        self.file, self.question, self.first, self.stop, self.at = file, question, first, stop, at
+        self.size = min(stop * BLOCK, file.size) - first * BLOCK
+
+    def copy(self, offset, target):
+        """Fills `target` with the bytes from `offset` of the file on. Raises Failed."""
+        body = answered(self.question)
+        at = self.at + offset - self.first * BLOCK
+        if len(body) < self.at + self.size:
+            raise Failed("the answer is shorter than what was asked for")
+        target[:] = memoryview(body)[at : at + len(target)]
+
+
+class Handle:
+    """One opened file, and how it is read."""
+
+    def __init__(self, file):
+        self.file, self.at, self.eof, self.failed = file, 0, 0, 0
+        self.next, self.run, self.frontier = -BLOCK, 0, 0  # bytes, bytes in order, block
+
+
+def answered(question):
+    """The bytes of an answer. Raises FileNotFoundError, Failed."""
+    status, body = question.wait()
+    if status == ENOENT:
+        raise FileNotFoundError
+    if status == NO_MEMORY:
+        raise Failed("out of memory")
+    if status:
+        raise Failed(bytes(body).decode("utf-8", "replace"))
+    return body
+
+
+class Known:
+    """An answer that is here already."""
+
+    def __init__(self, body):
+        self.body = body
+
+    def wait(self):
+        return 0, self.body
+
+
+class Host:
+    """Everything that this job reads through its host; for several threads. `budget` is bytes that are kept."""
+
+    def __init__(self, ask, budget):
+        self._ask, self._budget = ask, budget
+        self._lock = threading.Lock()
+        self._known = {}  # (what was asked, name) -> Once
+        self._spans = OrderedDict()  # the least used first
+        self._blocks = {}  # (file, number) -> Span
+        self._held = 0  # bytes
+        self.failure = None
+
+    def fail(self, name, why):
+        """Keeps the first failure. Returns its text."""
+        text = f"/vsihost/{name.decode('utf-8', 'replace')}: {why}"
+        with self._lock:
+            self.failure = self.failure or text
+        return text
+
+    def look(self, name):
+        """The file or folder of that name, None where there is none. Raises Failed."""
+
+        def found():
+            body = answered(self._ask(LOOK, name))
+            file = File(name, *LOOKED.unpack_from(body))
+            whole = min(len(body) - LOOKED.size, file.size)
+            stop = file.blocks if whole == file.size else whole // BLOCK
+            if stop:
+                with self._lock:
+                    self._keep(Span(file, Known(body), 0, stop, LOOKED.size))
+            return file
+
+        return self._once(LOOK, name, found)
+
+    def list(self, name):
+        """The names in a folder, None where there is none. Raises Failed."""
+        return self._once(LIST, name, lambda: bytes(answered(self._ask(LIST, name))).splitlines())
+
+    def _once(self, what, name, work):
+        with self._lock:
+            known = self._known.get((what, name))
+            if mine := known is None:
+                known = self._known[what, name] = Once()
+        if mine:
+            try:
+                known.value = work()
+            except FileNotFoundError:
+                pass
+            except BaseException as error:  # whoever waits must hear of it
+                known.error = error
+            known.done.set()
+        known.done.wait()
+        if known.error is not None:
+            raise Failed(str(known.error))
+        return known.value
+
+    def read(self, handle, parts):
+        """Fills each target of `parts`, (offset, target) within the file. Raises Failed."""
+        if self.failure is not None:
+            raise Failed(self.failure)
+        with self._lock:
+            self._get(handle, [(offset, offset + len(target)) for offset, target in parts])
+            pieces = [
+                piece for offset, target in parts for piece in self._pieces(handle.file, offset, target)
+            ]
+        for span, offset, target in pieces:
+            try:
+                span.copy(offset, target)
+            except FileNotFoundError:
+                raise Failed("the file is gone") from None
+
+    def _pieces(self, file, offset, target):
+        """The spans of a part, and what of it each fills."""
+        filled = 0
+        while filled < len(target):
+            at = offset + filled
+            span = self._blocks[file, at // BLOCK]
+            self._spans.move_to_end(span)
+            count = min(span.stop * BLOCK - at, len(target) - filled)
+            yield span, at, target[filled : filled + count]
+            filled += count
+
+    def _get(self, handle, parts):
+        """Asks for everything that is missing, and for what comes next; waits for nothing."""
+        file, start, end = handle.file, min(a for a, _ in parts), max(b for _, b in parts)
+        in_order = abs(start - handle.next) <= TOLERANCE and end - start <= 2 * sum(b - a for a, b in parts)
+        handle.run = handle.run + end - start if in_order else end - start
+        handle.next = end
+        wanted = sorted({number for a, b in parts for number in range(a // BLOCK, -(-b // BLOCK))})
+        missing = [number for number in wanted if (file, number) not in self._blocks]
+        stop = wanted[-1] + 1
+        if in_order:
+            run = handle.run // BLOCK
+            ahead = min(max(min(run, EARLY), run // 2), AHEAD)
+            begin = max(stop, handle.frontier if handle.frontier <= stop + AHEAD else stop)
+            if missing or (run >= EARLY and begin - stop < ahead / 2):
+                handle.frontier = min(stop + ahead, file.blocks)
+                missing += (i for i in range(begin, handle.frontier) if (file, i) not in self._blocks)
+        elif missing and len(parts) == 1:
+            missing = self._denser(file, missing[0], missing[-1] + 1)
+        self._fetch(file, runs(missing), keep=set(wanted))
+
+    def _denser(self, file, first, stop):
+        """Blocks around scattered reads, the more the more there were."""
+        file.misses += 1
+        if file.size <= min(file.misses * QUESTION_COSTS, self._budget // 2):
+            first, stop = 0, file.blocks
+        unit = min(1 << (file.misses // DENSER), PART)
+        first, stop = first - first % unit, min(-(-stop // unit) * unit, file.blocks)
+        return [number for number in range(first, stop) if (file, number) not in self._blocks]
+
+    def _fetch(self, file, found, keep):
+        """Asks for runs of blocks, several in a question while they are few bytes."""
+        asked, count = [], 0
+        for first, stop in (part for run in found for part in cut(run)):
+            if asked and (count + stop - first > PART or len(asked) == MAX_RANGES):
+                self._send(file, asked, keep)
+                asked, count = [], 0
+            asked.append((first, stop))
+            count += stop - first
+        if asked:
+            self._send(file, asked, keep)
+
+    def _send(self, file, asked, keep):
+        ranges = [(a * BLOCK, min(b * BLOCK, file.size) - a * BLOCK) for a, b in asked]
+        question, at = self._ask(READ, file.name, ranges), 0
+        for (first, stop), (_, size) in zip(asked, ranges, strict=True):
+            self._keep(Span(file, question, first, stop, at), keep)
+            at += size
+
+    def _keep(self, span, keep=frozenset()):
+        """Takes a span in, and the least used out, but none that is wanted right now."""
+        self._spans[span] = None
+        self._blocks.update(((span.file, number), span) for number in range(span.first, span.stop))
+        self._held += span.size
+        for old in list(self._spans) if self._held > self._budget else ():
+            if self._held <= self._budget:
+                break
+            if old.file is span.file and not keep.isdisjoint(range(old.first, old.stop)):
+                continue
+            del self._spans[old]
+            self._held -= old.size
+            for number in range(old.first, old.stop):
+                del self._blocks[old.file, number]
+
+
+def runs(numbers):
+    """Numbers in rising order as (first, stop)."""
+    found = []
+    for number in numbers:
+        if found and found[-1][1] == number:
+            found[-1][1] = number + 1
+        else:
+            found.append([number, number + 1])
+    return found
+
+
+def cut(run):
+    """A run in parts of one question each."""
+    return [(at, min(at + PART, run[1])) for at in range(run[0], run[1], PART)]

@@ -1,0 +1,572 @@
+"""Every check between an address and the bytes that come of it, in the order in which they are made.
+
+1. The address lies in what the settings list, and in what the policy leaves to the principal: `listed`.
+2. Its host is looked up once. Each address found is public or in a network that is listed for it, and the connection goes to
+   one of them: there is no second look-up whose answer could differ. TLS still proves the host's name.
+3. The request is ours from its first byte: GET, Range, If-Match or If-None-Match, identity, and the credentials of the setting
+   that allowed the address. Nothing of the environment is in it: no proxy, no .netrc, no cookie.
+4. A redirect is followed by hand, three times at most; where it leads is checked as in 1 and 2, and another host gets no
+   credentials.
+5. The answer is 206 with the very range, of the same length and version as before, and not one byte more or less.
+6. Bytes and requests are counted for the call and for its principal's day before they are asked for; repeated ones count.
+   Connecting, silence and the whole answer have their longest times, and none lasts longer than its call.
+
+Messages name the host and what was wrong. No text of an answer, no address and no credential is in them.
+"""
+
+import ipaddress
+import re
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, Protocol
+from urllib.parse import urljoin, urlsplit
+
+import httpcore2
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.remote.address import Address, parse
+from gdal_mcp.remote.signing import Target, place, signed
+from gdal_mcp.settings.remote import PORTS, RemoteSettings, Source, source_at
+
+_MAX_REDIRECTS: Final = 3
+_RETRIES: Final = 2
+_BUSY: Final = (429, 502, 503, 504)
+_PATIENCE: Final = 5.0  # seconds that a server may ask us to wait before a request is repeated
+_AT_ONCE: Final = 32  # requests of the whole server
+_SLICE: Final = 0.25  # seconds after which a silent read looks whether its call has ended
+_USER_AGENT: Final = "gdal-sandbox-mcp"
+_CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", re.ASCII)
+# not refused by `is_global` of every Python that we run on, though they are for protocols and documents (RFC 6890, 9637),
+# or lead to addresses inside: NAT64, 6to4 with its relays, Teredo, site-local
+_NOT_OUTSIDE: Final = tuple(
+    map(
+        ipaddress.ip_network,
+        "192.0.0.0/24 192.88.99.0/24 64:ff9b::/96 64:ff9b:1::/48 2001::/23 2002::/16 3fff::/20 fec0::/10".split(),
+    )
+)
+_GLOBAL_V6: Final = ipaddress.ip_network("2000::/3")
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class ReadFailed(Exception):
+    """A source did not give what it was asked for; the message says which and why."""
+
+
+class Missing(ReadFailed):
+    """There is nothing at the address."""
+
+
+class Quota(Protocol):
+    """What a principal has read today, in bytes and requests."""
+
+    def remote_used(self, principal: str) -> tuple[int, int]: ...
+
+    def remote_spent(self, principal: str, read: int, requests: int) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What tells one state of a file from another."""
+
+    length: int  # bytes
+    etag: str = ""
+    modified: str = ""  # Last-Modified, as it was said
+
+    def same(self, other: "Version") -> bool:
+        """Whether both can be the same state: by the ETag where one has it, else by the time."""
+        mine, theirs = (self.etag, other.etag) if self.etag or other.etag else (self.modified, other.modified)
+        return (self.length, mine) == (other.length, theirs)
+
+    @property
+    def strong(self) -> bool:
+        return bool(self.etag) and not self.etag.startswith("W/")
+
+    @property
+    def seconds(self) -> int:
+        """The modification, since 1970; 0 where it is not said."""
+        try:
+            return max(int(parsedate_to_datetime(self.modified).timestamp()), 0)
+        except (ValueError, OverflowError, OSError):
+            return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """A checked answer. `version` and `data` are those of the file; an unchanged one comes without data."""
+
+    data: bytes
+    version: Version
+    final: Address
+    unchanged: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Allowance:
+    """What one call may still read. Ends the requests of the call when it is stopped. For several threads."""
+
+    principal: str
+    deadline: float  # by time.monotonic()
+    bytes_left: int
+    requests_left: int
+    spent: Callable[[int, int], None] = lambda _read, _requests: (
+        None
+    )  # tells the day's account; raises ReadFailed
+    read: int = 0
+    requests: int = 0
+    ended: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def request(self, size: int) -> Iterator[list[int]]:
+        """One request for at most so many bytes; what came is put into the list. Raises ReadFailed over a limit."""
+        with self._lock:
+            if self.requests_left < 1:
+                raise ReadFailed("this call has made as many requests as it may (`requests_a_call`)")
+            if self.bytes_left < size:
+                raise ReadFailed("this call would read more bytes than it may (`bytes_a_call`)")
+            self.spent(size, 1)
+            self.requests_left, self.bytes_left = self.requests_left - 1, self.bytes_left - size
+        came = [0]
+        try:
+            yield came
+        finally:
+            with self._lock:
+                self.bytes_left += size - came[0]
+                self.read, self.requests = self.read + came[0], self.requests + 1
+                self.spent(came[0] - size, 0)
+
+    def left(self) -> float:
+        """Seconds. Raises ReadFailed when there are none."""
+        seconds = self.deadline - time.monotonic()
+        if self.ended.is_set() or seconds <= 0:
+            raise ReadFailed("the call ended")
+        return seconds
+
+
+@dataclass(slots=True, eq=False)
+class Meter:
+    """What one source takes of the allowance of its call."""
+
+    call: Allowance
+    read: int = 0
+    requests: int = 0
+
+    @contextmanager
+    def request(self, size: int) -> Iterator[list[int]]:
+        came = [0]
+        try:
+            with self.call.request(size) as came:
+                yield came
+        finally:
+            self.read, self.requests = self.read + came[0], self.requests + 1
+
+
+class Checks:
+    """The way of one server to everything that its settings list. For several threads."""
+
+    def __init__(self, settings: RemoteSettings, hosts_of: Callable[[str], Sequence[str] | None]) -> None:
+        """`hosts_of` narrows the settings for a principal; None leaves them as they are."""
+        self.settings = settings
+        self._hosts_of = hosts_of
+        self._at_once = threading.BoundedSemaphore(_AT_ONCE)
+        context = ssl.create_default_context() if settings.sources else None  # which takes a while
+        if settings.ca is not None and context is not None:
+            context.load_verify_locations(settings.ca)
+        self._pool = httpcore2.ConnectionPool(
+            ssl_context=context,
+            max_connections=2 * _AT_ONCE,
+            max_keepalive_connections=_AT_ONCE,
+            keepalive_expiry=30.0,
+            network_backend=_CheckedNetwork(settings),
+        )
+
+    def close(self) -> None:
+        self._pool.close()
+
+    # 1. what is listed
+
+    def listed(self, address: Address, principal: str, *, followed: bool = False) -> Source:
+        """The setting that allows an address. Raises ToolError (NETWORK_BLOCKED) with the line that would.
+
+        Where a redirect leads, the query is the other server's word, which tells it nothing new.
+        """
+        where = (address.scheme, address.host, address.port, address.path)
+        source = next((one for one in self.settings.sources if one.holds(*where)), None)
+        line = address.origin.removeprefix("https://")
+        if source is None:
+            raise _blocked(
+                f"the server does not read from {line}, or not from that folder of it.",
+                f'Who runs the server can allow it: `--remote {line}`, or `hosts = ["{line}"]` under [remote] of the settings file.',
+            )
+        given = self._hosts_of(principal)
+        if given is not None and not any(source_at(text).holds(*where) for text in given):
+            raise _blocked(
+                f"the server's policy does not let you read from {line}.",
+                f'Who runs the server can allow it: `remote = ["{line}"]` in your [[principal]] entry of the policy file.',
+            )
+        unknown = [key for key, _ in address.query if key not in source.query]
+        if unknown and not followed:
+            raise _blocked(
+                f"addresses of {line} may not have the parameter {unknown[0][:40]!r}.",
+                f'Who runs the server can allow it: `query = ["{unknown[0][:40]}"]` in its [[remote.source]].',
+            )
+        return source
+
+    # 3. to 6. one request
+
+    def range(self, address: Address, meter: Meter, start: int, size: int, known: Version) -> Got:
+        """So many bytes of a file, fewer only where it ends. Raises ReadFailed."""
+        headers = {"Range": f"bytes={start}-{start + size - 1}"}
+        if known.strong:
+            headers["If-Match"] = known.etag
+        ask = _Ask(lambda answer: _ranged(answer, start, size, None), size, headers)
+        got = self._asked(address, meter, ask)
+        if not got.version.same(known):
+            raise ReadFailed(f"{address.host}: the file changed while it was read")
+        return got
+
+    def look(self, address: Address, meter: Meter, size: int, held: Version | None) -> Got:
+        """How a file begins, or that it is still the one that is held. Raises ReadFailed."""
+        headers = {"Range": f"bytes=0-{size - 1}"}
+        if held is not None:
+            headers["If-None-Match"] = held.etag
+        return self._asked(address, meter, _Ask(lambda answer: _ranged(answer, 0, size, held), size, headers))
+
+    def document(self, address: Address, meter: Meter, most: int, body: bytes | None = None) -> bytes:
+        """A whole text of at most so many bytes; with a body, JSON, what the address answers to it. Raises ReadFailed."""
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        return self._asked(address, meter, _Ask(_whole, most, headers, body)).data
+
+    def listing(self, address: Address, meter: Meter, most: int, query: str) -> bytes:
+        """A page of the keys below the address of a bucket's folder, as XML of at most so many bytes. Raises ReadFailed."""
+        return self._asked(address, meter, _Ask(_whole, most, listing=query)).data
+
+    def _asked(self, address: Address, meter: Meter, ask: "_Ask") -> Got:
+        """One checked answer, after redirects and repetitions. Raises ReadFailed, also for a ToolError of a check."""
+        try:
+            source = self.listed(address, meter.call.principal)
+            now = address.bucket if ask.listing else address
+            at = replace(place(source, now), query=ask.listing) if ask.listing else place(source, now)
+            home = at.origin
+            for _ in range(_MAX_REDIRECTS + 1):
+                target = replace(
+                    at, headers={**ask.headers, "User-Agent": _USER_AGENT, "Accept-Encoding": "identity"}
+                )
+                if at.origin == home:  # another host gets no credentials
+                    target = signed(source, now, target, target.headers)
+                answer = self._patiently(target, meter, ask)
+                if isinstance(answer, Got):
+                    return replace(answer, final=now)
+                now = _followed(answer, at)
+                found = self.listed(now, meter.call.principal, followed=True)
+                source, at = (source if found is source else _bare(found)), place(found, now)
+                if ask.body is not None:
+                    raise ReadFailed(f"{address.host} redirects a question, and only files are followed")
+        except ToolError as error:
+            raise ReadFailed(error.message.rstrip(".")) from error
+        raise ReadFailed(f"{address.host} redirects more than {_MAX_REDIRECTS} times")
+
+    def _patiently(self, target: Target, meter: Meter, ask: "_Ask") -> "Got | str":
+        """The answer, or where it redirects to; asked again where the server was busy or the connection was lost."""
+        for attempt in range(_RETRIES + 1):
+            try:
+                return self._once(target, meter, ask)
+            except _Again as again:
+                wait = min(again.after or 0.2 * 2**attempt, _PATIENCE)
+                if attempt == _RETRIES or wait >= meter.call.left():
+                    raise ReadFailed(f"{target.host}: {again}") from again
+                if meter.call.ended.wait(wait):
+                    raise ReadFailed("the call ended") from again
+        raise AssertionError("the last attempt returns or raises")
+
+    def _once(self, target: Target, meter: Meter, ask: "_Ask") -> "Got | str":
+        settings = self.settings
+        longest = min(settings.answer_seconds, meter.call.left())
+        timeout = {
+            "connect": min(settings.connect_seconds, longest),
+            "read": settings.silence_seconds,
+            "write": settings.silence_seconds,
+            "pool": longest,
+        }
+        url = httpcore2.URL(
+            scheme=target.scheme, host=target.host, port=_port(target), target=target.resource
+        )
+        sent = self._pool.stream(
+            "GET" if ask.body is None else "POST",
+            url,
+            headers=list(target.headers.items()),
+            content=ask.body,
+            extensions={"timeout": timeout},
+        )
+        kept = _PACE.set(_Pace(meter.call, time.monotonic() + longest))
+        try:
+            with self._place(longest), meter.request(ask.most) as came, sent as response:
+                answer = _Answer(target.host, response.status, response.headers)
+                if answer.status in (301, 302, 303, 307, 308):
+                    return answer.one("location")
+                answer.require_no_failure()
+                size, version, unchanged = ask.judge(answer)
+                data = b"" if unchanged else _body(response.iter_stream(), size, ask.most, answer, came)
+                return Got(data, version, _NOWHERE, unchanged)
+        except httpcore2.TimeoutException as error:
+            meter.call.left()
+            raise ReadFailed(f"{target.host} did not answer in time") from error
+        except (httpcore2.NetworkError, httpcore2.RemoteProtocolError) as error:
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                raise ReadFailed(f"the certificate of {target.host} is not trusted") from error
+            raise _Again("the connection was refused or lost") from error
+        except (httpcore2.ProtocolError, ValueError) as error:
+            raise ReadFailed(f"{target.host} does not speak HTTP as it should") from error
+        finally:
+            _PACE.reset(kept)
+
+    @contextmanager
+    def _place(self, seconds: float) -> Iterator[None]:
+        if not self._at_once.acquire(timeout=seconds):
+            raise ReadFailed("the server makes as many requests as it may at once")
+        try:
+            yield
+        finally:
+            self._at_once.release()
+
+
+# 2. where a connection goes
+
+
+@dataclass(frozen=True, slots=True)
+class _Pace:
+    """Until when the request of this thread may last."""
+
+    call: Allowance
+    until: float
+
+
+_PACE: ContextVar[_Pace] = ContextVar("pace")
+
+
+class _CheckedNetwork(httpcore2.NetworkBackend):
+    """Looks a host up once, checks every address found, and connects to one that was checked."""
+
+    def __init__(self, settings: RemoteSettings) -> None:
+        self._settings = settings
+        self._plain = httpcore2.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.NetworkStream:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            raise ReadFailed(f"{host} is not known to the name server") from error
+        addresses = [str(row[4][0]) for row in found]
+        networks = [
+            one
+            for source in self._settings.sources
+            if _stands_for(source, host, port)
+            for one in source.networks
+        ]
+        for text in addresses:
+            if not is_allowed(text, networks):
+                raise ReadFailed(
+                    f"{host} has an address that is not public; who runs the server can list it: `networks` in its [[remote.source]]"
+                )
+        for number, text in enumerate(addresses):
+            try:
+                return _PacedStream(
+                    self._plain.connect_tcp(text, port, timeout, local_address, socket_options)
+                )
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                if number + 1 == len(addresses):
+                    raise
+        raise ReadFailed(f"{host} has no address")
+
+
+def is_allowed(text: str, networks: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
+    """Whether a connection may go to an address: a public one, or one of the networks."""
+    address: IpAddress = ipaddress.ip_address(text.partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    address = mapped or address
+    if any(address in network for network in networks):
+        return True
+    outside = address.is_global and not address.is_multicast and not address.is_reserved
+    known = isinstance(address, ipaddress.IPv4Address) or address in _GLOBAL_V6
+    return outside and known and not any(address in network for network in _NOT_OUTSIDE)
+
+
+def _stands_for(source: Source, host: str, port: int) -> bool:
+    scheme, own, own_port, _ = source.parts
+    if scheme not in PORTS:
+        found = urlsplit(source.endpoint)
+        return bool(source.endpoint) and (found.hostname, found.port or PORTS[found.scheme]) == (host, port)
+    return own_port == port and (host == own.strip("[]") or (own.startswith("*.") and host.endswith(own[1:])))
+
+
+class _PacedStream(httpcore2.NetworkStream):
+    """A connection whose reads end with the time of the answer, however often a byte comes, and with their call."""
+
+    def __init__(self, inner: httpcore2.NetworkStream) -> None:
+        self._inner = inner
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        pace = _PACE.get()
+        silent = time.monotonic() + (timeout or _SLICE)
+        while True:
+            left = min(pace.until, silent) - time.monotonic()
+            if left <= 0 or pace.call.ended.is_set():
+                raise httpcore2.ReadTimeout
+            try:
+                return self._inner.read(max_bytes, min(left, _SLICE))
+            except httpcore2.ReadTimeout:
+                continue
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._inner.write(buffer, timeout)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.NetworkStream:
+        return _PacedStream(self._inner.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+# 4. where a redirect leads
+
+
+def _followed(location: str, at: Target) -> Address:
+    """Raises ReadFailed for what is no address."""
+    port = f":{at.port}" if _port(at) else ""
+    try:
+        found = parse(urljoin(f"{at.scheme}://{at.host}{port}{at.path}", location).partition("#")[0])
+    except ValueError as error:
+        raise ReadFailed(f"{at.host} redirects to what is no address") from error
+    return replace(found, query=(), secret=(*found.query, *found.secret), sidecars=())
+
+
+def _bare(source: Source) -> Source:
+    """What is listed, without credentials: another host than the one that was asked gets none."""
+    return source_at(source.at)
+
+
+# 5. what an answer must be
+
+
+class _Again(Exception):
+    """The same request may be answered soon. `after` is what the server asked for, in seconds."""
+
+    def __init__(self, message: str, after: float = 0.0) -> None:
+        super().__init__(message)
+        self.after = after
+
+
+@dataclass(frozen=True, slots=True)
+class _Ask:
+    """What is asked of an address, and how its answer is judged: bytes that follow, their version, whether none do."""
+
+    judge: "Callable[[_Answer], tuple[int | None, Version, bool]]"
+    most: int  # bytes
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    listing: str = ""  # the query of a list of keys
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    host: str
+    status: int
+    headers: Sequence[tuple[bytes, bytes]]
+
+    def one(self, name: str) -> str:
+        """A header; empty when it is not there. Raises ReadFailed when it is there twice, or too long to be true."""
+        found = [
+            value.decode("latin-1") for key, value in self.headers if key.decode("latin-1").lower() == name
+        ]
+        if len(found) > 1 or any(len(value) > 4096 or not value.isprintable() for value in found):
+            raise ReadFailed(f"{self.host} sends a header that cannot be read")
+        return found[0].strip() if found else ""
+
+    def require_no_failure(self) -> None:
+        """Raises Missing, _Again, ReadFailed."""
+        if self.status in (404, 410):
+            raise Missing(f"{self.host}: there is no such file")
+        if self.status == 412:
+            raise ReadFailed(f"{self.host}: the file changed while it was read")
+        if self.status in _BUSY:
+            after = self.one("retry-after")
+            raise _Again(f"HTTP {self.status}", float(after) if after.isdecimal() and len(after) < 6 else 0.0)
+        if self.status not in (200, 206, 304, 416):
+            raise ReadFailed(f"{self.host}: HTTP {self.status}")
+        if self.one("content-encoding") not in ("", "identity"):
+            raise ReadFailed(f"{self.host} answers in a coding that was not asked for")
+
+    def version(self, length: int) -> Version:
+        return Version(length, self.one("etag"), self.one("last-modified"))
+
+
+def _ranged(answer: _Answer, start: int, size: int, known: Version | None) -> tuple[int, Version, bool]:
+    """How many bytes follow, of which version, and whether none do because it is the known one. Raises ReadFailed."""
+    if answer.status == 304 and known is not None:
+        return 0, known, True
+    if start == 0 and _is_empty(answer):
+        return 0, answer.version(0), False
+    if answer.status != 206:
+        raise ReadFailed(f"{answer.host} does not answer ranges, so nothing can be read in pieces")
+    found = _CONTENT_RANGE.fullmatch(answer.one("content-range"))
+    if found is None:
+        raise ReadFailed(f"{answer.host} does not say which range it answers")
+    first, last, total = (int(text) for text in found.groups())
+    if first != start or last != min(start + size, total) - 1 or last < first:
+        raise ReadFailed(f"{answer.host} answers another range than was asked for")
+    return last - first + 1, answer.version(total), False
+
+
+def _is_empty(answer: _Answer) -> bool:
+    unsatisfied = answer.status == 416 and answer.one("content-range") == "bytes */0"
+    return unsatisfied or (answer.status == 200 and answer.one("content-length") == "0")
+
+
+def _whole(answer: _Answer) -> tuple[None, Version, bool]:
+    if answer.status != 200:
+        raise ReadFailed(f"{answer.host}: HTTP {answer.status}")
+    return None, answer.version(0), False
+
+
+def _body(parts: Iterable[bytes], size: int | None, most: int, answer: _Answer, came: list[int]) -> bytes:
+    """Exactly so many bytes, or where that is not known, as many as come, up to the most. Raises ReadFailed, _Again."""
+    data = bytearray()
+    most = most if size is None else size
+    for part in parts:
+        data += part
+        came[0] = min(len(data), most)
+        if len(data) > most:
+            raise ReadFailed(f"{answer.host} answers with more bytes than it may")
+    if size is not None and len(data) != size:
+        raise _Again("fewer bytes came than were announced")
+    return bytes(data)
+
+
+_NOWHERE: Final = Address("https", "nowhere.invalid", 443, "/")
+
+
+def _port(target: Target) -> int | None:
+    return None if target.port == PORTS[target.scheme] else target.port
+
+
+def _blocked(message: str, suggestion: str) -> ToolError:
+    return ToolError(Code.NETWORK_BLOCKED, Stage.VALIDATE, message, suggestion)

@@ -1,0 +1,243 @@
+"""One remote file as one call reads it: in blocks, near ones together, each once, and the next ones ahead of their need."""
+
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import CancelledError, Executor, Future
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from gdal_mcp.remote.address import Address
+from gdal_mcp.remote.checks import Checks, Got, Meter, Missing, ReadFailed, Version
+from gdal_mcp.remote.copies import BLOCK, Copies, Copy
+from gdal_mcp.remote.record import SourceRead, Validator
+
+_PART: Final = (4 << 20) // BLOCK  # blocks of one request: at 30 ms and 1 Gbit/s, more make it no faster
+_GAP: Final = 1  # blocks between two that are read rather than asked around
+_STREAM: Final = 4 << 20  # bytes read in a row, after which the next are asked for ahead
+_AHEAD: Final = 16 << 20  # bytes; a swath of tiles is up to 10 MB of them
+_NEAR: Final = 1 << 20  # bytes that a reader skips without leaving the row
+# A question costs a round trip. A file of which as many megabytes would come instead is read whole.
+_SCATTERED: Final = 16
+_WORTH: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What the files of one call are read with."""
+
+    checks: Checks
+    copies: Copies
+    work: Executor
+
+
+class RemoteFile:
+    """For several threads. `look` comes before all else, by itself if need be."""
+
+    def __init__(self, address: Address, meter: Meter, means: Means, first: int = BLOCK) -> None:
+        """`first` is what is read of it to begin with, in bytes: whole blocks."""
+        self.address = address
+        self._first = first
+        self._meter = meter
+        self._means = means
+        self._opening = threading.Lock()
+        self._lock = threading.Lock()
+        self._copy: Copy | None = None
+        self._missing = ""
+        self._final = address
+        self._pending: dict[int, Future[tuple[int, bytes]]] = {}
+        self._touched: set[int] = set()
+        self._before: frozenset[int] = frozenset()
+        self._reach = self._row = self._questions = 0
+
+    def look(self) -> Version:
+        """What the file is now, asked once. Raises Missing, ReadFailed."""
+        return self._opened().version
+
+    def first(self) -> bytes:
+        """How it begins: one block, or all of it."""
+        return self.read([(0, min(BLOCK, self.look().length))])
+
+    def read(self, ranges: Sequence[tuple[int, int]]) -> bytes:
+        """The bytes of the ranges (offset, length), in their order. Raises ReadFailed."""
+        copy = self._opened()
+        if any(offset + length > copy.version.length for offset, length in ranges):
+            raise ReadFailed(f"{self.address.host}: a read beyond the end of the file")
+        wanted = sorted({block for offset, length in ranges for block in _blocks(offset, length)})
+        found: dict[int, memoryview] = {}
+        waiting = self._asked(copy, wanted, found)
+        self._ask_ahead(copy, ranges, missed=bool(waiting))
+        for future in dict.fromkeys(waiting.values()):
+            first, data = self._result(future)
+            view = memoryview(data)
+            for block in (one for one, its in waiting.items() if its is future):
+                found[block] = view[(block - first) * BLOCK :][:BLOCK]
+        with self._lock:
+            self._touched.update(wanted)
+        return b"".join(_cut(found, offset, length) for offset, length in ranges)
+
+    def record(self) -> SourceRead | None:
+        """What was read; None if it was not even found."""
+        copy = self._copy
+        if copy is None:
+            return None
+        with self._lock:
+            touched = sorted(self._touched)
+        total, ranges = sha256(), _ranges(touched, copy)
+        for offset, length in ranges:
+            total.update(f"{offset} {length}\n".encode())
+            for block in _blocks(offset, length):
+                total.update(copy.digests[block])
+        version = copy.version
+        return SourceRead(
+            address=str(self.address),
+            final=str(self._final),
+            length=version.length,
+            etag=version.etag[:200],
+            last_modified=version.modified[:80],
+            validator=_validator(version),
+            ranges=ranges,
+            sha256=total.hexdigest() if ranges else "",
+            requests=self._meter.requests,
+            bytes=self._meter.read,
+            cached_bytes=sum(copy.size_of(block) for block in touched if block in self._before),
+        )
+
+    def close(self) -> None:
+        with self._opening:
+            if self._copy is not None:
+                self._means.copies.release(self._copy)
+
+    def _opened(self) -> Copy:
+        with self._opening:
+            if self._missing:
+                raise Missing(self._missing)
+            if self._copy is None:
+                self._copy = self._open()
+            return self._copy
+
+    def _open(self) -> Copy:
+        copies, key = self._means.copies, (self._meter.call.principal, str(self.address))
+        held = copies.known(key)
+        try:
+            got = self._means.checks.look(
+                self.address, self._meter, self._first, held.version if held else None
+            )
+        except ReadFailed as error:
+            if held is not None:
+                copies.release(held)
+            if isinstance(error, Missing):  # which stays so for this call; other failures may pass
+                self._missing = str(error)
+            raise
+        self._final = got.final
+        if held is not None and (got.unchanged or got.version.same(held.version)):
+            self._before = frozenset(held.held)
+            return held
+        if held is not None:
+            copies.release(held)
+        copy = copies.begin(key, got.version)
+        for block in _blocks(0, len(got.data)):
+            copies.put(copy, block, memoryview(got.data)[block * BLOCK :][:BLOCK])
+        return copy
+
+    def _asked(
+        self, copy: Copy, wanted: Iterable[int], found: dict[int, memoryview] | None
+    ) -> dict[int, "Future[tuple[int, bytes]]"]:
+        """The blocks that are under way, those that nobody asked for until now among them; those that are here are put into `found`."""
+        missing = []
+        waiting: dict[int, Future[tuple[int, bytes]]] = {}
+        with self._lock:
+            for block in wanted:
+                if block in copy.held:
+                    if found is not None:
+                        found[block] = memoryview(copy.get(block))
+                elif block in self._pending:
+                    waiting[block] = self._pending[block]
+                else:
+                    missing.append(block)
+            for first, last in _spans(missing):
+                future = self._means.work.submit(self._fetch, copy, first, last)
+                for block in missing:
+                    if first <= block <= last:
+                        self._pending[block] = waiting[block] = future
+        return waiting
+
+    def _fetch(self, copy: Copy, first: int, last: int) -> tuple[int, bytes]:
+        """Some blocks in a row, kept and told."""
+        try:
+            start = first * BLOCK
+            size = min((last + 1) * BLOCK, copy.version.length) - start
+            got: Got = self._means.checks.range(self.address, self._meter, start, size, copy.version)
+            view = memoryview(got.data)
+            for block in range(first, last + 1):
+                self._means.copies.put(copy, block, view[(block - first) * BLOCK :][:BLOCK])
+            return first, got.data
+        finally:
+            with self._lock:
+                for block in range(first, last + 1):
+                    self._pending.pop(block, None)
+
+    def _result(self, future: "Future[tuple[int, bytes]]") -> tuple[int, bytes]:
+        try:
+            return future.result()
+        except CancelledError as error:
+            raise ReadFailed("the call ended") from error
+
+    def _ask_ahead(self, copy: Copy, ranges: Sequence[tuple[int, int]], *, missed: bool) -> None:
+        """The next bytes of what is read in a row, while GDAL decodes; all of what is read here and there for long."""
+        start, end = min(offset for offset, _ in ranges), max(offset + length for offset, length in ranges)
+        with self._lock:
+            follows = -BLOCK <= start - self._reach <= _NEAR
+            self._row = self._row + end - start if follows else end - start
+            self._reach = end
+            self._questions += missed and self._row < _STREAM
+            scattered = self._questions >= _SCATTERED and copy.version.length <= self._questions * _WORTH
+        room = min(self._meter.call.bytes_left // 2, self._means.copies.bound // 2)
+        if scattered and copy.version.length <= room:
+            self._begin(copy, 0, copy.version.length)
+        elif self._row >= _STREAM and room > _AHEAD:
+            self._begin(copy, end, min(_AHEAD, self._row, copy.version.length - end))
+
+    def _begin(self, copy: Copy, offset: int, length: int) -> None:
+        """Nobody waits for these: a failure tells itself when they are read."""
+        if length > 0:
+            self._asked(copy, _blocks(offset, length), None)
+
+
+def _blocks(offset: int, length: int) -> range:
+    return range(offset // BLOCK, -(-(offset + length) // BLOCK)) if length else range(0)
+
+
+def _spans(blocks: Sequence[int]) -> list[tuple[int, int]]:
+    """Rows of blocks, first and last, each for one request."""
+    spans: list[tuple[int, int]] = []
+    for block in blocks:
+        if spans and block - spans[-1][1] <= 1 + _GAP and block - spans[-1][0] < _PART:
+            spans[-1] = (spans[-1][0], block)
+        else:
+            spans.append((block, block))
+    return spans
+
+
+def _cut(found: dict[int, memoryview], offset: int, length: int) -> bytes:
+    data = b"".join(found[block] for block in _blocks(offset, length))
+    skip = offset % BLOCK
+    return data[skip : skip + length] if skip or len(data) != length else data
+
+
+def _ranges(blocks: Sequence[int], copy: Copy) -> tuple[tuple[int, int], ...]:
+    """The blocks as merged ranges in bytes."""
+    merged: list[tuple[int, int]] = []
+    for block in blocks:
+        start, size = block * BLOCK, copy.size_of(block)
+        if merged and sum(merged[-1]) == start:
+            merged[-1] = (merged[-1][0], merged[-1][1] + size)
+        else:
+            merged.append((start, size))
+    return tuple(merged)
+
+
+def _validator(version: Version) -> Validator:
+    if version.etag:
+        return "etag" if version.strong else "weak etag"
+    return "last-modified" if version.modified else "none"

@@ -1,0 +1,271 @@
+"""What one call reads: the answers to its container's questions, the first failure, and the record of what was read."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Final, Protocol
+
+import structlog
+
+from gdal_mcp.remote.address import Address, plain_name
+from gdal_mcp.remote.checks import Allowance, Meter, Missing, ReadFailed
+from gdal_mcp.remote.copies import BLOCK
+from gdal_mcp.remote.files import Means, RemoteFile
+from gdal_mcp.remote.listing import listed
+from gdal_mcp.remote.record import SourceRead
+from gdal_mcp.remote.trees import Keys, of_list, of_zarr
+from sandbox.questions import MAX_READ_BYTES, Answer, Kind, Op, Question, Status, looked
+
+_log = structlog.get_logger()
+
+AT_ONCE: Final = 8  # requests of one call
+_MAX_KEYS: Final = 200_000  # of a tree that its bucket lists
+_MAX_METADATA: Final = 32 << 20  # bytes
+_WHOLE_CHUNK: Final = 16 * BLOCK  # what is read of a file of a tree to begin with: most chunks are smaller
+_METADATA: Final = (".zmetadata", "zarr.json")
+
+
+class _Source(Protocol):
+    """One address of a call, as the container sees it: names are below its own folder."""
+
+    expected: int  # bytes, as far as they are known
+
+    def look(self, name: str) -> bytes | None: ...
+
+    def read(self, name: str, ranges: Sequence[tuple[int, int]]) -> bytes: ...
+
+    def below(self, name: str) -> Sequence[str] | None: ...
+
+    def record(self) -> SourceRead | None: ...
+
+    def close(self) -> None: ...
+
+
+class _OneFile:
+    """A file, and those beside it that belong to it. Made once the file is known to be there."""
+
+    def __init__(self, address: Address, asked: Address, call: Allowance, means: Means) -> None:
+        """`asked` is as the caller wrote it. Raises ReadFailed."""
+        self._asked = asked
+        self._means = means
+        self._main = asked.name
+        self._meter = meter = Meter(call)
+        beside = {plain_name(name): address.beside(name) for name in address.sidecars}
+        self._files = {name: RemoteFile(one, meter, means) for name, one in beside.items()}
+        self._files[self._main] = RemoteFile(address, meter, means)
+        self.expected = self._files[self._main].look().length
+
+    def look(self, name: str) -> bytes | None:
+        if not name:
+            return looked(Kind.DIRECTORY, 0, 0)
+        return _look_at(self._files[name], optional=name != self._main) if name in self._files else None
+
+    def read(self, name: str, ranges: Sequence[tuple[int, int]]) -> bytes:
+        return self._files[name].read(ranges)
+
+    def below(self, name: str) -> Sequence[str] | None:
+        if name:
+            return None
+        there = self._means.work.map(lambda one: _is_there(one[1]), self._files.items())
+        return [one for one, found in zip(self._files, there, strict=True) if found]
+
+    def record(self) -> SourceRead | None:
+        rows = {name: row for name, one in self._files.items() if (row := one.record()) is not None}
+        if self._main not in rows:
+            return None
+        if len(rows) == 1:
+            return replace(rows[self._main], address=str(self._asked))
+        return _joined(self._asked, rows, self._meter)
+
+    def close(self) -> None:
+        for one in self._files.values():
+            one.close()
+
+
+class _Tree:
+    """All files below a folder that its metadata, or its bucket, tells of."""
+
+    def __init__(self, address: Address, asked: Address, call: Allowance, means: Means) -> None:
+        """Raises ReadFailed."""
+        self._address, self._asked, self._means = address, asked, means
+        self._meter = Meter(call)
+        self._files: dict[str, RemoteFile] = {}
+        self._lock = threading.Lock()
+        self.expected = 0
+        self._keys = self._found()
+
+    def look(self, name: str) -> bytes | None:
+        key = self._key(name)
+        held = "none" if key is None else self._keys.held(key)
+        if not name or held == "folder":
+            return looked(Kind.DIRECTORY, 0, 0)
+        return _look_at(self._file(key), optional=held == "chunk") if key and held != "none" else None
+
+    def read(self, name: str, ranges: Sequence[tuple[int, int]]) -> bytes:
+        key = self._key(name)
+        if not key or self._keys.held(key) not in ("listed", "chunk"):
+            raise Missing(f"{self._address.host}: there is no such file in the tree")
+        return self._file(key).read(ranges)
+
+    def below(self, name: str) -> Sequence[str] | None:
+        key = self._key(name)
+        if key is None:
+            return None if name else (self._asked.name,)
+        return self._keys.below(key) if self._keys.held(key) == "folder" else None
+
+    def record(self) -> SourceRead | None:
+        with self._lock:
+            files = dict(self._files)
+        rows = {name: row for name, one in sorted(files.items()) if (row := one.record()) is not None}
+        return _joined(self._asked, rows, self._meter)
+
+    def close(self) -> None:
+        with self._lock:
+            for one in self._files.values():
+                one.close()
+
+    def _key(self, name: str) -> str | None:
+        """The key below the tree, "" for the tree itself; None for a name that is not in it."""
+        top, _, key = name.partition("/")
+        return key if top == self._asked.name else None
+
+    def _found(self) -> Keys:
+        for name in _METADATA:
+            file = self._file(name)
+            try:
+                length = file.look().length
+            except Missing:
+                continue
+            if length > _MAX_METADATA:
+                raise ReadFailed(
+                    f"{self._address.host}: the metadata of the tree is longer than {_MAX_METADATA} bytes"
+                )
+            keys = of_zarr(name, file.read([(0, length)]))
+            if keys is not None:
+                return keys
+        if self._address.port:
+            raise ReadFailed(
+                f"{self._address.host}: the tree has no consolidated metadata, so its files are not known; a bucket's would be"
+            )
+        rows = tuple(listed(self._address, self._means.checks, self._meter, deep=True, most=_MAX_KEYS))
+        self.expected = sum(row.size for row in rows)
+        return of_list(row.name for row in rows)
+
+    def _file(self, name: str) -> RemoteFile:
+        with self._lock:
+            if name not in self._files:
+                self._files[name] = RemoteFile(
+                    self._address.beside(name), self._meter, self._means, _WHOLE_CHUNK
+                )
+            return self._files[name]
+
+
+@dataclass(slots=True, eq=False)
+class Reading:
+    """Answers the questions of one container. `close` ends what is under way; it is to be called, always."""
+
+    names: tuple[str, ...]  # as the container sees the addresses, in their order: /vsihost/1/x.tif
+    sources: Mapping[str, _Source]  # by the number in their names
+    call: Allowance
+    work: ThreadPoolExecutor
+    closing: Callable[[], None]
+    failure: str | None = None  # the first read that failed; the call has failed with it, whatever GDAL says
+    _closed: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def expected_bytes(self) -> int:
+        """Of all files together, as far as their sizes are known."""
+        return sum(one.expected for one in self.sources.values())
+
+    def answer(self, question: Question) -> Answer:
+        """From any thread, several at once; never raises. A name that is not of this call is answered without a request."""
+        try:
+            if self.failure is not None:
+                return Answer(Status.EIO, self.failure.encode())
+            body = self._body(question)
+            return Answer(Status.ENOENT) if body is None else Answer(Status.OK, body)
+        except ReadFailed as error:
+            reason = str(error)
+        except Exception:  # noqa: BLE001 - the outermost handler of a thread of the session: a fault of ours fails the read
+            _log.exception("read_failed")
+            reason = "the server could not read it"
+        if not self._closed.is_set():
+            self.failure = self.failure or reason
+        return Answer(Status.EIO, (self.failure or reason).encode())
+
+    def record(self) -> tuple[SourceRead, ...]:
+        """What was read of each address, without secrets."""
+        rows = (self.sources[key].record() for key in self.sources)
+        return tuple(row for row in rows if row is not None)
+
+    def close(self) -> None:
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        self.call.ended.set()
+        self.work.shutdown(cancel_futures=True)
+        for one in self.sources.values():
+            one.close()
+        self.closing()
+
+    def _body(self, question: Question) -> bytes | None:
+        number, _, name = question.name.partition("/")
+        source = self.sources.get(number)
+        if source is None or ".." in name.split("/"):
+            return None
+        match question.op:
+            case Op.LOOK:
+                return source.look(name)
+            case Op.READ:
+                if sum(length for _, length in question.ranges) > MAX_READ_BYTES:
+                    raise ReadFailed("a question for more bytes than one may ask for")
+                return source.read(name, question.ranges)
+            case Op.LIST:
+                names = source.below(name)
+                return None if names is None else "\n".join(names).encode()
+
+
+def opened(address: Address, asked: Address, call: Allowance, means: Means) -> _Source:
+    """What an address stands for, once it is known to be there. Raises ReadFailed."""
+    return (_Tree if address.is_tree else _OneFile)(address, asked, call, means)
+
+
+def _look_at(file: RemoteFile, *, optional: bool) -> bytes | None:
+    """Raises ReadFailed, also where a file is missing that has to be there."""
+    try:
+        version = file.look()
+    except Missing as error:
+        if optional:
+            return None
+        raise ReadFailed(f"{error}, though it was there or was listed") from error
+    return looked(Kind.FILE, version.length, version.seconds, file.first())
+
+
+def _is_there(file: RemoteFile) -> bool:
+    try:
+        file.look()
+    except Missing:
+        return False
+    return True
+
+
+def _joined(asked: Address, rows: Mapping[str, SourceRead], meter: Meter) -> SourceRead:
+    """One row for several files."""
+    total = sha256()
+    read = {name: row for name, row in rows.items() if row.ranges}
+    for name, row in sorted(read.items()):
+        total.update(f"{name} {row.etag} {row.sha256}\n".encode())
+    weakest = ("none", "last-modified", "weak etag", "etag")
+    return SourceRead(
+        address=str(asked),
+        final=str(asked),
+        length=sum(row.length for row in rows.values()),
+        files=len(read),
+        validator=min((row.validator for row in read.values()), key=weakest.index, default="none"),
+        sha256=total.hexdigest() if read else "",
+        requests=meter.requests,
+        bytes=meter.read,
+        cached_bytes=sum(row.cached_bytes for row in rows.values()),
+    )

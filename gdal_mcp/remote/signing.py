@@ -1,0 +1,161 @@
+"""Where a request for an address goes, and the credentials it bears: the only module that reads them.
+
+The libraries sign; none of them talks to the network. They are the extra `remote` and loaded when they are needed.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.remote.address import Address
+from gdal_mcp.settings.remote import PORTS, Source, read_secret
+
+_ENDPOINTS: Final = {"gs": "https://storage.googleapis.com"}
+_GOOGLE_SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_only"
+_AZURE_VERSION: Final = "2021-12-02"  # of its interface
+_HOLDS: Final = 900  # seconds that a token of ours is good for
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A request's place and its headers. Its `repr` is without what may be secret."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    query: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def resource(self) -> str:
+        return f"{self.path}?{self.query}" if self.query else self.path
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        return self.scheme, self.host, self.port
+
+
+def place(source: Source, address: Address) -> Target:
+    """Where an address is asked for, without any credential."""
+    if address.scheme in PORTS:
+        query = "&".join(
+            f"{key}={value}" if value else key for key, value in (*address.query, *address.secret)
+        )
+        return Target(address.scheme, address.host.strip("[]"), address.port, address.path, query)
+    base = source.endpoint or _ENDPOINTS.get(address.scheme) or _usual_endpoint(source, address)
+    found = urlsplit(base)
+    key = quote(address.path, safe="/-_.~")
+    inside = (
+        f"/{address.host}{key}" if source.endpoint or address.scheme == "gs" or "." in address.host else key
+    )
+    host = found.hostname or ""
+    return Target(found.scheme, host, found.port or PORTS[found.scheme], inside)
+
+
+def _usual_endpoint(source: Source, address: Address) -> str:
+    if address.scheme == "az":
+        return f"https://{address.host}.blob.core.windows.net"
+    dotted = "" if "." not in address.host else "s3."  # of which a wildcard certificate does not hold
+    return f"https://{dotted or f'{address.host}.s3.'}{source.region}.amazonaws.com"
+
+
+def signed(source: Source, address: Address, target: Target, headers: Mapping[str, str]) -> Target:
+    """The request with the source's credentials; `headers` are those that it has already. Raises ToolError."""
+    own = dict(headers)
+    query = target.query
+    try:
+        own |= {name: read_secret(one) for name, one in source.headers.items()}
+        if source.bearer:
+            own["Authorization"] = f"Bearer {read_secret(source.bearer)}"
+        if source.service_account:
+            own["Authorization"] = f"Bearer {_google_token(source.service_account)}"
+        if source.sas:
+            query = "&".join(filter(None, (query, read_secret(source.sas).lstrip("?"))))
+        if source.account_key:
+            query = "&".join(
+                filter(None, (query, _azure_signature(address, read_secret(source.account_key))))
+            )
+        if address.scheme == "az":
+            own["x-ms-version"] = _AZURE_VERSION
+        if source.requester_pays:
+            own["x-amz-request-payer"] = "requester"
+        bare = Target(*target.origin, target.path, query, own)
+        return _sigv4(source, address, bare) if source.access_key else bare
+    except ImportError as error:
+        raise ToolError(
+            Code.REMOTE_ERROR,
+            Stage.RUN,
+            f"credentials of {address.scheme}:// need a library that is not installed.",
+            "Install the server with its extra: gdal-sandbox-mcp[remote].",
+        ) from error
+    except ValueError as error:
+        raise ToolError(
+            Code.REMOTE_ERROR,
+            Stage.RUN,
+            f"the credentials of {address.origin} cannot be used.",
+            "Who runs the server finds the reason with `gdal-mcp doctor`, or in the file or variable that its settings name.",
+        ) from error
+
+
+def _sigv4(source: Source, address: Address, target: Target) -> Target:
+    """As S3 and GCS take it."""
+    from botocore.auth import S3SigV4Auth  # noqa: PLC0415 - an extra
+    from botocore.awsrequest import AWSRequest  # noqa: PLC0415
+    from botocore.credentials import Credentials  # noqa: PLC0415
+
+    assert source.access_key is not None
+    assert source.secret_key is not None
+    token = read_secret(source.session_token) if source.session_token else None
+    keys = Credentials(read_secret(source.access_key), read_secret(source.secret_key), token)
+    port = f":{target.port}" if target.port != PORTS[target.scheme] else ""
+    url = f"{target.scheme}://{target.host}{port}{target.resource}"
+    request = AWSRequest("GET", url, headers=dict(target.headers))
+    request.context["payload_signing_enabled"] = False
+    S3SigV4Auth(keys, "s3", "auto" if address.scheme == "gs" else source.region).add_auth(request)
+    return Target(*target.origin, target.path, target.query, dict(request.headers.items()))
+
+
+def _google_token(path: Path) -> str:
+    """A token that the service account signs for itself, so that nobody has to be asked for one."""
+    signer, email = _google_signer(path, path.stat().st_mtime_ns)
+    jwt: Any = import_module("google.auth.jwt")
+    now = int(time.time())
+    claims = {"iss": email, "sub": email, "scope": _GOOGLE_SCOPE, "iat": now, "exp": now + _HOLDS}
+    return str(jwt.encode(signer, claims).decode())
+
+
+@cache
+def _google_signer(path: Path, _changed: int) -> tuple[Any, str]:
+    crypt: Any = import_module("google.auth.crypt")
+    signer = crypt.RSASigner.from_service_account_file(str(path))
+    return signer, str(json.loads(path.read_text(encoding="utf-8"))["client_email"])
+
+
+def _azure_signature(address: Address, key: str) -> str:
+    """A signature for reading this one blob, or for listing a container, for a quarter of an hour."""
+    from azure.storage import blob  # noqa: PLC0415 - an extra
+
+    container, _, name = address.path.lstrip("/").partition("/")
+    until = datetime.now(UTC) + timedelta(seconds=_HOLDS)
+    if name:
+        reading = blob.BlobSasPermissions(read=True)
+        return str(
+            blob.generate_blob_sas(
+                address.host, container, name, account_key=key, permission=reading, expiry=until
+            )
+        )
+    listing = blob.ContainerSasPermissions(list=True)
+    return str(
+        blob.generate_container_sas(
+            address.host, container, account_key=key, permission=listing, expiry=until
+        )
+    )

@@ -1,0 +1,147 @@
+"""The folder of one container: what the runtime is told, our labels, and the points that its mounts lie on.
+
+A runtime makes missing mount points in the root file system, which all containers share. So the root that it is given is an
+overlay of this container's own empty points over the unpacked image, read-only and without an upper layer. It is mounted in a
+mount namespace that only one of our threads and the runtime's processes are in: the host never has it in its table, the container
+takes it along, and with the container it is gone, whoever was killed and when.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import shutil
+import stat
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from sandbox.engines.oci.config import ROOTFS
+from sandbox.errors import EngineUnavailable
+
+_CLONE_NEWNS: Final = 0x00020000
+_RDONLY, _NOSUID, _NODEV, _REC, _PRIVATE = 0x1, 0x2, 0x4, 0x4000, 0x40000
+_LABELS, _PID, _LOG, _POINTS, _CONFIG = "labels.json", "pid", "log", "points", "config.json"
+_FRESH: Final = "new-"
+
+
+class Bundle:
+    """Its labels are there for as long as anything of the container is: they are written first and removed last."""
+
+    def __init__(self, containers: Path, container: str) -> None:
+        self.folder = containers / container
+        self.log = self.folder / _LOG
+
+    def write(self, labels: Mapping[str, str], config: Mapping[str, Any]) -> None:
+        fresh = self.folder.with_name(_FRESH + self.folder.name)  # no half of one is ever seen
+        fresh.mkdir(mode=0o700)
+        (fresh / _LABELS).write_text(json.dumps(dict(labels)), encoding="utf-8")
+        (fresh / _CONFIG).write_text(json.dumps(config), encoding="utf-8")
+        (fresh / ROOTFS).mkdir()
+        fresh.rename(self.folder)
+
+    def create_words(self, container: str) -> list[str]:
+        return ["create", "--bundle", str(self.folder), "--pid-file", str(self.folder / _PID), container]
+
+    @property
+    def exists(self) -> bool:
+        return self.folder.is_dir()
+
+    @property
+    def pid(self) -> int | None:
+        """The container's first process, which may be gone by now."""
+        try:
+            return int((self.folder / _PID).read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return None
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        try:
+            found: dict[str, str] = json.loads((self.folder / _LABELS).read_bytes())
+        except (OSError, ValueError):  # just removed
+            return {}
+        return found
+
+    def with_root(
+        self, image: Path, targets: Iterable[tuple[PurePosixPath, bool]], work: Callable[[], None]
+    ) -> None:
+        """Calls `work` where the root is mounted: `image` with points for `targets`, each with whether it is a file.
+
+        Raises what `work` raises, and EngineUnavailable.
+        """
+        points = self.folder / _POINTS
+        points.mkdir()
+        try:
+            for target, is_file in targets:
+                _make_point(points, image, target, is_file=is_file)
+            _in_own_mounts(lambda: _mount_overlay(points, image, self.folder / ROOTFS), work)
+        except OSError as error:
+            raise EngineUnavailable(f"the root of a container could not be mounted: {error}") from error
+
+    def remove(self) -> None:
+        for name in (_CONFIG, _PID, _LOG):
+            (self.folder / name).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / _POINTS, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):
+            (self.folder / ROOTFS).rmdir()  # never with what is in it: here nothing is mounted on it
+        (self.folder / _LABELS).unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            self.folder.rmdir()
+
+
+def bundles(containers: Path) -> list[str]:
+    """The ids of all containers that anything is left of."""
+    return [name for name in os.listdir(containers) if not name.startswith(_FRESH)]  # noqa: PTH208 - names alone
+
+
+def _make_point(points: Path, image: Path, target: PurePosixPath, *, is_file: bool) -> None:
+    """A folder over one of the image has its mode and owner, as an overlay shows those of the upper one."""
+    place, below = points, image
+    for number, part in enumerate(target.parts[1:], 2):
+        place, below = place / part, below / part
+        if place.exists():
+            continue
+        if is_file and number == len(target.parts):
+            place.touch(0o644)
+            return
+        place.mkdir()
+        place.chmod(0o755)
+        with contextlib.suppress(OSError):
+            status = below.lstat()
+            if stat.S_ISDIR(status.st_mode):
+                os.chown(place, status.st_uid, status.st_gid)
+                place.chmod(stat.S_IMODE(status.st_mode))
+
+
+def _in_own_mounts(mount: Callable[[], None], work: Callable[[], None]) -> None:
+    """In a thread of its own, as a thread may have a mount namespace of its own, which its processes are in too."""
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            _system_call("unshare", _CLONE_NEWNS)
+            _system_call("mount", None, b"/", None, _REC | _PRIVATE, None)  # nothing goes back to the host
+            mount()
+            work()
+        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="mounts")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]
+
+
+def _mount_overlay(points: Path, image: Path, root: Path) -> None:
+    lower = f"lowerdir={points}:{image}".encode()
+    _system_call("mount", b"overlay", bytes(root), b"overlay", _RDONLY | _NOSUID | _NODEV, lower)
+
+
+def _system_call(name: str, *arguments: object) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, name)(*arguments) < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{name}: {os.strerror(code)}")

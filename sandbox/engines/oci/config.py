@@ -1,0 +1,116 @@
+"""The policy in the words of the OCI runtime specification: the `config.json` of a container. Pure.
+
+Stricter than Docker where that costs nothing: no shared memory, no terminals, no message queues and no writable /dev at all,
+a control group namespace of its own with both versions of control groups, and binds whose options hold for everything below.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, READ_ONLY, masked, rlimits, tmpfs
+from sandbox.isolation.seccomp import profile
+from sandbox.template import SCRATCH_TARGET, Mount, SandboxTemplate
+
+ROOTFS: Final = "rootfs"  # in the container's own folder
+NAMESPACES: Final = ("pid", "network", "ipc", "uts", "mount", "cgroup")
+_SETS: Final = ("bounding", "effective", "inheritable", "permitted", "ambient")
+_SAFE: Final = ("nosuid", "nodev", "noexec")
+_PSEUDO: Final = (
+    {"destination": "/proc", "type": "proc", "source": "proc", "options": [*_SAFE]},
+    # the runtime makes its harmless nodes in it first; nobody ever writes there
+    {
+        "destination": "/dev",
+        "type": "tmpfs",
+        "source": "tmpfs",
+        "options": ["nosuid", "noexec", "mode=755", "size=64k", "ro"],
+    },
+)
+_CONTROL_GROUPS: Final = (
+    {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": [*_SAFE, "ro"]},
+    {"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup", "options": [*_SAFE, "ro"]},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What security modules of this host know the container by; empty where a module is off."""
+
+    apparmor: str = ""  # a loaded profile
+    selinux: str = ""  # of the process
+    selinux_files: str = ""  # of what is mounted for it alone
+
+
+def config(
+    template: SandboxTemplate, cgroups_path: str, architecture: str, labels: Labels = Labels()
+) -> dict[str, Any]:
+    """What the runtime is told. Raises IsolationRefused for an architecture without a profile, and for a mounted volume."""
+    uid, gid = template.user
+    return {
+        "ociVersion": "1.0.2",
+        "process": {
+            "terminal": False,
+            "user": {"uid": uid, "gid": gid, "additionalGids": []},
+            "args": list(template.command),
+            "env": [f"{name}={value}" for name, value in template.environment.items()],
+            "cwd": str(SCRATCH_TARGET),
+            "capabilities": {name: [] for name in _SETS},
+            "rlimits": [
+                {"type": f"RLIMIT_{name.upper()}", "soft": value, "hard": value}
+                for name, value in rlimits(template.limits).items()
+            ],
+            "noNewPrivileges": True,
+            "oomScoreAdj": 0,
+            **({"apparmorProfile": labels.apparmor} if labels.apparmor else {}),
+            **({"selinuxLabel": labels.selinux} if labels.selinux else {}),
+        },
+        "root": {"path": ROOTFS, "readonly": True},
+        "hostname": HOSTNAME,
+        "mounts": _mounts(template),
+        "linux": {
+            "namespaces": [{"type": name} for name in NAMESPACES],
+            "rootfsPropagation": "rprivate",
+            "maskedPaths": list(masked(template)),
+            "readonlyPaths": list(READ_ONLY),
+            "cgroupsPath": cgroups_path,
+            "resources": _resources(template),
+            "seccomp": json.loads(profile(architecture)),
+            **({"mountLabel": labels.selinux_files} if labels.selinux_files else {}),
+        },
+    }
+
+
+def _mounts(template: SandboxTemplate) -> list[Mapping[str, Any]]:
+    scratch, *masks = (
+        {"destination": str(one.target), "type": "tmpfs", "source": "tmpfs", "options": [*one.options]}
+        for one in tmpfs(template)
+    )
+    groups = _CONTROL_GROUPS if template.cgroup_visible else ()
+    return [*_PSEUDO, *groups, scratch, *map(_bind, template.mounts), *masks]
+
+
+def _bind(mount: Mount) -> dict[str, Any]:
+    """Read-only also for what is mounted below it; for writing without that."""
+    if mount.read_only:
+        options = ["rbind", "rro", *(f"r{one}" for one in _SAFE), "rprivate"]
+    else:
+        options = ["bind", "rw", *_SAFE, "rprivate"]
+    return {
+        "destination": str(mount.target),
+        "type": "bind",
+        "source": mount.host_path,
+        "options": options,
+    }
+
+
+def _resources(template: SandboxTemplate) -> dict[str, Any]:
+    limits = template.limits
+    return {
+        # beside these the runtime lets in its own few: null, zero, full, random, urandom, tty
+        "devices": [{"allow": False, "access": "rwm"}],
+        # memory and swap together, so no swap
+        "memory": {"limit": limits.memory_bytes, "swap": limits.memory_bytes},
+        "cpu": {"quota": round(limits.cpus * CPU_PERIOD), "period": CPU_PERIOD},
+        "pids": {"limit": limits.pids},
+    }

@@ -1,0 +1,71 @@
+"""What a security module of this host confines containers by: our own AppArmor profile, loaded here, or SELinux's type for containers."""
+
+import os
+import secrets
+import subprocess
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from sandbox.engines.oci.config import Labels
+from sandbox.errors import IsolationRefused
+
+PROFILE: Final = "gdal-mcp-sandbox"  # as in apparmor.profile
+_APPARMOR: Final = Path("/sys/module/apparmor/parameters/enabled")
+_SELINUX: Final = Path("/sys/fs/selinux/enforce")
+_CATEGORIES: Final = 1024  # of the targeted policy, c0 to c1023
+_SECONDS: Final = 60.0
+
+
+@cache
+def security_options() -> tuple[str, ...]:
+    """Of this host, in an engine's words."""
+    apparmor = _APPARMOR.exists() and _APPARMOR.read_text(encoding="ascii").startswith("Y")
+    return tuple(
+        f"name={name}" for name, on in (("apparmor", apparmor), ("selinux", _SELINUX.exists())) if on
+    )
+
+
+def confinement() -> Labels:
+    """For one container. Raises IsolationRefused where a module is on and nothing can be named for it."""
+    options = security_options()
+    if "name=apparmor" in options:
+        _load()
+        return Labels(apparmor=PROFILE)
+    if "name=selinux" in options:
+        return selinux_labels(secrets.randbelow(_CATEGORIES), secrets.randbelow(_CATEGORIES - 1))
+    return Labels()
+
+
+def selinux_labels(one: int, other: int) -> Labels:
+    """Of a pair of categories that hardly any other container has; `other` counts past `one`."""
+    first, second = sorted((one, other + (other >= one)))
+    level = f"s0:c{first},c{second}"
+    return Labels(
+        selinux=f"system_u:system_r:container_t:{level}",
+        selinux_files=f"system_u:object_r:container_file_t:{level}",
+    )
+
+
+@cache
+def _load() -> None:
+    """Once in a process: a profile that an administrator has taken out is there again after a restart."""
+    text = resources.files(__package__).joinpath("apparmor.profile").read_bytes()
+    environment = {"PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"}
+    try:
+        ended = subprocess.run(
+            ["apparmor_parser", "--replace", "--skip-cache"],  # noqa: S607 - it lies where the system has it
+            input=text,
+            capture_output=True,
+            env=environment,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise IsolationRefused(f"{_HOW} {error}") from error
+    if ended.returncode:
+        raise IsolationRefused(f"{_HOW} {ended.stderr.decode(errors='replace').strip()[-300:]}")
+
+
+_HOW: Final = "AppArmor is on here and our profile could not be loaded, so nothing is run. Install apparmor, or use Docker."

@@ -1,0 +1,310 @@
+"""An engine without a daemon: crun or runc, asked to create and to start, on an image that lies unpacked on this host.
+
+Invariants:
+* what is left of a container is found by our own id alone, in our folder and in the control groups, whatever its runtime knows;
+* a container's folder is the first thing that is made of it and the last that goes, so that `leftovers` misses none;
+* no process of ours stands between a container and this server: its streams are pipes, and its first process becomes our child;
+* what the kernel shows of it is compared with what was asked before its first instruction.
+"""
+
+import contextlib
+import ctypes
+import os
+import secrets
+import shutil
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from sandbox.engine import ContainerState, EngineInfo, Leftover, Wire
+from sandbox.engines.oci.bundle import Bundle, bundles
+from sandbox.engines.oci.config import config
+from sandbox.engines.oci.confinement import confinement, security_options
+from sandbox.engines.oci.fetching import fetch
+from sandbox.engines.oci.kernel import (
+    ControlGroup,
+    cgroup_version,
+    delegated_controllers,
+    is_of,
+    not_root,
+    weaker,
+)
+from sandbox.engines.oci.pipes import Streams
+from sandbox.engines.oci.runtime import Runtime, installed, usable
+from sandbox.engines.oci.store import ImageStore
+from sandbox.errors import EngineUnavailable, IsolationRefused
+from sandbox.isolation.policy import tmpfs
+from sandbox.isolation.rows import told
+from sandbox.labels import OWNER, Moment
+from sandbox.template import SandboxTemplate
+from sandbox.waiting import readable
+
+SCHEME: Final = "oci://"
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_REMOVAL_SECONDS: Final = 20.0
+_UNKNOWN: Final = -1  # the code of a process that was somebody else's child
+_SEPARATORS: Final = (":", ",", "\\")  # of the options of an overlay
+_PSEUDO: Final = (PurePosixPath("/proc"), PurePosixPath("/dev"), PurePosixPath("/sys"))
+
+
+@dataclass(eq=False)
+class _Made:
+    """A container that this engine object made. `ending` is readable once its first process is gone."""
+
+    streams: Streams
+    runtime: Runtime
+    ending: "_Process | None" = None
+    started: bool = False
+    ended: ContainerState | None = None
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def close(self) -> None:
+        self.streams.close()
+        if self.ending is not None:
+            self.ending.close()
+
+
+class _Process:
+    """A descriptor of a process, which no other one can take the place of."""
+
+    def __init__(self, pid: int) -> None:
+        self._descriptor = os.pidfd_open(pid)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+
+    def exit_code(self) -> int:
+        """As a shell tells it, of a child of ours that has ended."""
+        try:
+            ended = os.waitid(os.P_PIDFD, self._descriptor, os.WEXITED | os.WNOHANG)
+        except ChildProcessError:
+            ended = None
+        if ended is None:
+            return _UNKNOWN
+        return ended.si_status if ended.si_code == os.CLD_EXITED else 128 + ended.si_status
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class OciEngine:
+    """The containers and images below one folder of this host, which is root's alone. `prepared` makes the folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.images = ImageStore(root, fetch)
+        self._containers, self._states = root / "containers", root / "runtime"
+        self._made: dict[str, _Made] = {}
+
+    def prepared(self) -> "OciEngine":
+        """Itself, once its folders are there. Raises EngineUnavailable where it cannot be used."""
+        if os.geteuid() != 0:
+            raise EngineUnavailable(not_root(delegated_controllers()))
+        if any(mark in str(self.root) for mark in _SEPARATORS) or not self.root.is_absolute():
+            raise EngineUnavailable(
+                f"{self.root} cannot be an engine's folder: name one without : , and \\, from the root on."
+            )
+        try:
+            for one in (self.root, self._containers, self._states, self.images.folder):
+                one.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise EngineUnavailable(f"{self.root} cannot be made: {error.strerror or error}.") from error
+        return self
+
+    def close(self) -> None:
+        for one in self._made.values():
+            one.close()
+
+    def info(self) -> EngineInfo:
+        self._answer()
+        return self._info
+
+    @cached_property
+    def _info(self) -> EngineInfo:
+        runtimes = self._runtimes
+        return EngineInfo(
+            name=runtimes[0].name,
+            version=runtimes[0].version,
+            api_version=(1, 0),  # of the runtime specification
+            architecture=os.uname().machine,
+            cgroup_version=cgroup_version(),
+            security_options=("name=seccomp", *security_options()),
+            rootless=False,
+            runtimes=tuple(one.name for one in runtimes),
+            address=f"{SCHEME}{self.root}",
+            identity=str(self.root),
+            host=os.uname().nodename,
+            boot=Moment.now().boot,
+            same_kernel=True,
+        )
+
+    @cached_property
+    def _runtimes(self) -> tuple[Runtime, ...]:
+        return usable(installed())
+
+    def _runtime(self, name: str) -> Runtime:
+        for one in self._runtimes:
+            if name in ("", one.name):
+                return one
+        raise EngineUnavailable(
+            f"there is no runtime {name!r} that this engine may use. Leave the setting out."
+        )
+
+    def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
+        self._answer()
+        image, runtime = self.images.rootfs(template.image), self._runtime(template.runtime)
+        container = secrets.token_hex(32)
+        bundle, group = Bundle(self._containers, container), ControlGroup(container)
+        told_runtime = config(template, group.path, os.uname().machine, confinement())
+        targets = _targets(template)
+        try:
+            bundle.write(labels, told_runtime)
+        except OSError as error:
+            raise EngineUnavailable(f"{self.root} cannot be written to: {error}") from error
+        made = self._made[container] = _Made(Streams(), runtime)
+        with self._removed_on_failure(container):
+            try:
+                bundle.with_root(image, targets, lambda: self._run_create(container, bundle, made))
+            finally:
+                made.streams.close_theirs()
+            pid = bundle.pid or 0
+            try:
+                made.ending = _Process(pid)
+                found = weaker(template, pid, group, filtered=runtime.filters_early)
+            except OSError as error:
+                raise EngineUnavailable(f"a container ended before its start: {error}") from error
+            if found:
+                raise IsolationRefused(
+                    f"{runtime.name} made a weaker container than asked, so nothing was run: {told(found)}"
+                )
+        return container
+
+    def _run_create(self, container: str, bundle: Bundle, made: _Made) -> None:
+        # when the runtime has ended, its container's first process becomes this one's child, and so its exit code ours
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        made.runtime.run(
+            bundle.create_words(container), self._state_of(made.runtime), bundle.log, made.streams.theirs
+        )
+
+    def _state_of(self, runtime: Runtime) -> Path:
+        return self._states / runtime.name
+
+    @contextlib.contextmanager
+    def _removed_on_failure(self, container: str) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(EngineUnavailable):  # the first failure is the one to tell
+                self.remove(container)
+            raise
+
+    def attach(self, container: str) -> Wire:
+        wire = self._ours(container).streams.taken()
+        if wire is None:
+            raise EngineUnavailable(f"the streams of container {container[:12]} were taken before.")
+        return wire
+
+    def start(self, container: str) -> None:
+        made = self._ours(container)
+        made.runtime.run(
+            ["start", container], self._state_of(made.runtime), Bundle(self._containers, container).log
+        )
+        made.started = True
+
+    def state(self, container: str) -> ContainerState | None:
+        self._answer()
+        bundle, made = Bundle(self._containers, container), self._made.get(container)
+        with made.lock if made else contextlib.nullcontext():
+            if not bundle.exists:
+                return None
+            if made is None or made.ending is None:
+                running = is_of(bundle.pid or 0, container)
+                return ContainerState(running, 0 if running else _UNKNOWN, self._wanted_memory(container))
+            if made.ended is None and readable([made.ending], 0):
+                code = made.ending.exit_code()
+                made.ended = ContainerState(
+                    running=False, exit_code=code, out_of_memory=self._wanted_memory(container)
+                )
+            return made.ended or ContainerState(running=True, exit_code=0, out_of_memory=False)
+
+    @staticmethod
+    def _wanted_memory(container: str) -> bool:
+        return ControlGroup(container).wanted_memory()
+
+    def process(self, container: str) -> int | None:
+        state, made = self.state(container), self._made.get(container)
+        if state is None or not state.running or (made is not None and not made.started):
+            return None
+        return Bundle(self._containers, container).pid
+
+    def wait(self, container: str, seconds: float) -> ContainerState | None:
+        made = self._made.get(container)
+        if made is not None and made.ending is not None:
+            readable([made.ending], seconds)
+        return self.state(container)
+
+    def remove(self, container: str) -> None:
+        self._answer()
+        bundle, made = Bundle(self._containers, container), self._made.get(container)
+        with made.lock if made else contextlib.nullcontext():
+            if not bundle.exists:
+                return
+            if made is None:
+                _end_runtimes(container)
+            elif made.ending is not None:
+                made.ending.kill()
+                readable([made.ending], _REMOVAL_SECONDS)
+                made.ending.exit_code()
+            ControlGroup(container).remove(_REMOVAL_SECONDS)
+            for runtime in self._states.iterdir():
+                shutil.rmtree(runtime / container, ignore_errors=True)
+            if made is not None:
+                made.close()
+            bundle.remove()
+            self._made.pop(container, None)
+
+    def leftovers(self) -> tuple[Leftover, ...]:
+        self._answer()
+        found = ((name, Bundle(self._containers, name).labels) for name in bundles(self._containers))
+        return tuple(Leftover(name, labels) for name, labels in found if OWNER in labels)
+
+    def _ours(self, container: str) -> _Made:
+        self._answer()
+        if (made := self._made.get(container)) is None:
+            raise EngineUnavailable(f"container {container[:12]} is not one that this server made.")
+        return made
+
+    def _answer(self) -> None:
+        if not self._containers.is_dir():
+            raise EngineUnavailable(f"there is no {self._containers}. Run `gdal-mcp setup` as root.")
+
+
+def _targets(template: SandboxTemplate) -> list[tuple[PurePosixPath, bool]]:
+    """Where anything is mounted, each with whether it is a file."""
+    folders = (*_PSEUDO, *(one.target for one in tmpfs(template)))
+    binds = [(mount.target, os.path.isfile(mount.host_path)) for mount in template.mounts]  # noqa: PTH113
+    # covers come last: what they cover lies below a mount
+    return [*((one, False) for one in _PSEUDO), *binds, *((one, False) for one in folders[len(_PSEUDO) :])]
+
+
+def _end_runtimes(container: str) -> None:
+    """Those that still work on a container whose server was killed."""
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            words = (place / "cmdline").read_bytes().split(b"\0")
+            if (
+                container.encode() in words
+                and b"create" in words
+                and Path(os.fsdecode(words[0])).name in ("crun", "runc")
+            ):
+                os.kill(int(place.name), signal.SIGKILL)

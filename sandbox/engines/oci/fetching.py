@@ -1,0 +1,196 @@
+"""Brings an image into the store: from a Docker that has it, else from its registry with skopeo and umoci, by digest."""
+
+import contextlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import docker
+import docker.errors
+import requests.exceptions
+
+from sandbox.engine import ImageInfo
+from sandbox.engines.discovery import connect
+from sandbox.engines.images import DockerImages, split
+from sandbox.engines.oci.store import ImageStore
+from sandbox.errors import EngineUnavailable, PullFailed
+
+PACKAGES: Final = ("skopeo", "umoci", "ca-certificates")
+INSTALL: Final = ("apt-get", "install", "--yes", "--no-install-recommends")
+_REACH: Final = "30s"  # for a registry to say which image a name is
+_SECONDS: Final = 3600.0  # for one step; a slow line needs a while for half a gigabyte
+_ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+
+Report = Callable[[str], None]
+
+
+def fetch(store: ImageStore, reference: str, report: Report) -> None:
+    """Raises PullFailed."""
+    client = None
+    with contextlib.suppress(EngineUnavailable):
+        client = connect(timeout=600)
+    try:
+        if client is not None and DockerImages(client.api).find(reference) is not None:
+            report("taking it from the Docker that answers here")
+            from_docker(store, client, reference)
+            return
+    finally:
+        if client is not None:
+            client.close()
+    _from_registry(store, reference, report)
+
+
+def from_docker(store: ImageStore, client: docker.DockerClient, reference: str) -> ImageInfo:
+    """Raises PullFailed."""
+    found = DockerImages(client.api).find(reference)
+    if found is None:
+        raise PullFailed(f"this Docker has no {reference}")
+
+    def unpack(rootfs: Path) -> Mapping[str, Any]:
+        container = client.api.create_container(found.id, ["true"])["Id"]
+        try:
+            _untar(rootfs, client.api.export(container))
+        finally:
+            client.api.remove_container(container)
+        return {
+            "id": found.id,
+            "digest": found.digest,
+            "names": [reference],
+            "labels": dict(found.labels),
+            "source": "docker export",
+        }
+
+    try:
+        return store.add(unpack)
+    except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
+        raise PullFailed(f"Docker did not give it: {error}") from error
+
+
+def from_archive(store: ImageStore, archive: Path, name: str, labels: Mapping[str, str]) -> ImageInfo:
+    """A root file system as a tar. Raises PullFailed."""
+
+    def unpack(rootfs: Path) -> Mapping[str, Any]:
+        with archive.open("rb") as file:
+            _untar(rootfs, iter(lambda: file.read(1 << 20), b""))
+        return {"names": [name], "labels": dict(labels), "source": "made on this host"}
+
+    return store.add(unpack)
+
+
+def _from_registry(store: ImageStore, reference: str, report: Report) -> None:
+    """The digest is asked for first, and then nothing else is taken: skopeo compares every part with it."""
+    ensure_installed(("skopeo", "umoci"), PACKAGES, report)
+    repository, tag = split(reference)
+    asked = f"docker://{reference if '@' in reference or ':' in tag else f'{repository}:{tag}'}"
+    digest = tag
+    if not tag.startswith("sha256:"):
+        digest = _run(
+            "skopeo", "--command-timeout", _REACH, "inspect", "--format", "{{.Digest}}", asked
+        ).strip()
+    report(f"fetching {repository}@{digest}")
+
+    def unpack(rootfs: Path) -> Mapping[str, Any]:
+        with tempfile.TemporaryDirectory(dir=rootfs.parent) as temporary:
+            layout = Path(temporary) / "layout"
+            source = f"docker://{repository}@{digest}"
+            architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
+            _run(
+                "skopeo",
+                "--override-os",
+                "linux",
+                "--override-arch",
+                architecture,
+                "copy",
+                source,
+                f"oci:{layout}:image",
+            )
+            report("unpacking it")
+            bundle = Path(temporary) / "bundle"
+            _run("umoci", "unpack", "--image", f"{layout}:image", str(bundle))
+            rootfs.rmdir()
+            (bundle / "rootfs").rename(rootfs)
+            image, labels = described(layout)
+        return {"id": image, "digest": digest, "names": [reference], "labels": labels, "source": source}
+
+    store.add(unpack)
+
+
+def described(layout: Path) -> tuple[str, dict[str, str]]:
+    """Content id and labels of the only image of an OCI layout. Raises PullFailed."""
+
+    def blob(descriptor: Mapping[str, Any]) -> dict[str, Any]:
+        algorithm, _, digest = str(descriptor["digest"]).partition(":")
+        found: dict[str, Any] = json.loads((layout / "blobs" / algorithm / digest).read_bytes())
+        return found
+
+    try:
+        (only,) = json.loads((layout / "index.json").read_bytes())["manifests"]
+        configuration = blob(only)["config"]
+        labels = (blob(configuration).get("config") or {}).get("Labels") or {}
+        return str(configuration["digest"]), dict(labels)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PullFailed(f"what was fetched is no image: {error!r}") from error
+
+
+def ensure_installed(programs: Sequence[str], packages: Sequence[str], report: Report) -> None:
+    """Installs them as root on Debian and Ubuntu. Raises PullFailed with the command to type elsewhere."""
+    if all(map(shutil.which, programs)):
+        return
+    command = " ".join((*INSTALL, *packages))
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        raise PullFailed(f"{' and '.join(programs)} are needed for it. Run: sudo {command}")
+    report(f"installing {' '.join(packages)}")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for words in (
+        ("apt-get", "-qq", "update"),
+        (*INSTALL, *packages),
+    ):  # the first may fail where lists are there
+        ended = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
+    if ended.returncode:
+        raise PullFailed(
+            f"{' '.join(packages)} could not be installed: {ended.stderr.strip()[-300:]}. Run: {command}"
+        )
+
+
+def _untar(root: Path, pieces: Iterator[bytes]) -> None:
+    """With numeric owners and all that belongs to a file. Raises PullFailed."""
+    command = [
+        "tar",
+        "--extract",
+        "--numeric-owner",
+        "--preserve-permissions",
+        "--xattrs",
+        "--directory",
+        str(root),
+    ]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:  # noqa: S603 - fixed words
+        assert process.stdin is not None
+        assert process.stderr is not None
+        with contextlib.suppress(BrokenPipeError):  # its words tell why
+            for piece in pieces:
+                process.stdin.write(piece)
+            process.stdin.close()
+        said = process.stderr.read().decode(errors="replace")
+    if process.returncode:
+        raise PullFailed(f"the image could not be unpacked: {said.strip()[-300:]}")
+
+
+def _run(*command: str) -> str:
+    """What it printed. Raises PullFailed with its last words."""
+    try:
+        ended = subprocess.run(  # noqa: S603 - fixed words and a reference, no shell
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise PullFailed(f"{command[0]}: {error}") from error
+    if ended.returncode:
+        raise PullFailed(
+            f"{command[0]}: {ended.stderr.strip()[-300:] or f'it ended with {ended.returncode}'}"
+        )
+    return ended.stdout

@@ -1,0 +1,210 @@
+"""What the kernel tells of a container from outside, and the control groups that it lies in: found by our own id.
+
+A container is made before it is started: the kernel then shows its user, capabilities, limits, namespaces and mounts, and not
+one instruction of the image has run. What is read there is judged by the very rules that judge what the worker measures later.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from sandbox.errors import EngineUnavailable
+from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
+from sandbox.isolation.policy import READ_ONLY, masked
+from sandbox.isolation.rows import Evidence, Row, judged, none, same
+from sandbox.mounted import mountinfo, unescaped
+from sandbox.template import SandboxTemplate
+
+PARENT: Final = "gdal-mcp"  # of the control groups of all containers
+_NAMESPACES: Final = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
+_UNSEEN: Final = {"host name", "working folder", "environment"}  # from outside
+_RLIMITS: Final = {
+    "Max cpu time": "CPU",
+    "Max file size": "FSIZE",
+    "Max data size": "DATA",
+    "Max core file size": "CORE",
+    "Max open files": "NOFILE",
+}
+# by the names of the worker's facts: the file of version 2, then that of version 1
+_LIMITS: Final = {
+    "memory": ("memory.max", "memory.limit_in_bytes"),
+    "swap": ("memory.swap.max", "memory.memsw.limit_in_bytes"),
+    "pids": ("pids.max",),
+    "cpu": ("cpu.max", "cpu.cfs_quota_us"),
+    "cpu_period": ("cpu.cfs_period_us",),
+}
+_PAUSE: Final = 0.002
+
+
+def weaker(template: SandboxTemplate, pid: int, group: "ControlGroup", *, filtered: bool) -> tuple[Row, ...]:
+    """The rows in which a made container is not what was asked. `filtered`: its filter of system calls is in force already.
+
+    Raises OSError when it is gone.
+    """
+    unseen = _UNSEEN if filtered else {*_UNSEEN, "Seccomp"}
+    rules = [rule for rule in (*FACTS, *LIMITS_IN_FORCE) if rule.name not in unseen]
+    facts = _facts(pid, group)
+    rows = judged(rules, Evidence(template, facts))
+    return tuple(
+        row for row in (*rows, _namespaces(pid), _covers(template, pid, facts["mounts"])) if not row.ok
+    )
+
+
+def _facts(pid: int, group: "ControlGroup") -> dict[str, Any]:
+    """In the form of what a worker measures of itself."""
+    own = Path("/proc") / str(pid)
+    status = dict(line.split(":\t", 1) for line in _text(own / "status").splitlines() if ":\t" in line)
+    limits = {line[:26].strip(): line[26:].split() for line in _text(own / "limits").splitlines()}
+    return {
+        "pid": int(status["NSpid"].split()[-1]),
+        "status": {name: value.split() for name, value in status.items()},
+        "mounts": [_mount(line) for line in _text(own / "mountinfo").splitlines()],
+        "interfaces": [line.split(":")[0].strip() for line in _text(own / "net/dev").splitlines()[2:]],
+        "rlimits": {name: tuple(map(_number, limits[title][:2])) for title, name in _RLIMITS.items()},
+        "cgroup": group.limits(),
+    }
+
+
+def _mount(line: str) -> dict[str, Any]:
+    left, _, right = line.partition(" - ")
+    number, parent, _, _, target, options, *shared = left.split(" ")
+    return {
+        "id": number,
+        "parent": parent,
+        "target": unescaped(target),
+        "options": options.split(","),
+        "shared": shared,
+        "type": right.split(" ")[0],
+    }
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else -1
+
+
+def _namespaces(pid: int) -> Row:
+    def of(process: int | str) -> dict[str, str]:
+        return {name: os.readlink(f"/proc/{process}/ns/{name}") for name in _NAMESPACES}  # noqa: PTH115 - no path
+
+    ours, theirs = of("self"), of(pid)
+    found = same("none", ", ".join(name for name in _NAMESPACES if ours[name] == theirs[name]) or "none")
+    return Row("container", "namespaces shared with the host", *found[:3])
+
+
+def _covers(template: SandboxTemplate, pid: int, mounts: list[dict[str, Any]]) -> Row:
+    """Each path that a container is to see nothing of, or not to write, has a mount of its own; none is needed where nothing is."""
+    read_only = {row["target"]: "ro" in row["options"] for row in mounts}
+    open_ones = [path for path in masked(template) if path not in read_only]
+    writable = [path for path in READ_ONLY if not read_only.get(path)]
+    bare = [path for path in (*open_ones, *writable) if os.path.lexists(f"/proc/{pid}/root{path}")]
+    return Row("container", "paths of the host uncovered", *none(bare)[:3])
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="surrogateescape")
+
+
+def is_of(pid: int, container: str) -> bool:
+    """Whether a process lies in the control groups of a container. Numbers are given again, ids never."""
+    try:
+        return f"/{PARENT}/{container}" in _text(Path(f"/proc/{pid}/cgroup"))
+    except OSError:
+        return False
+
+
+class ControlGroup:
+    """The control groups of one container: one folder with version 2, one for each hierarchy with version 1."""
+
+    def __init__(self, container: str) -> None:
+        self.path = f"/{PARENT}/{container}"  # as the runtime is told
+
+    def _folders(self) -> Iterator[Path]:
+        for point in hierarchies():
+            folder = point / self.path[1:]
+            if folder.is_dir():
+                yield folder
+
+    def _first(self, *names: str) -> str | None:
+        folders = [*self._folders()]
+        for name in names:
+            for folder in folders:
+                with contextlib.suppress(OSError):
+                    return _text(folder / name)
+        return None
+
+    def limits(self) -> dict[str, str | None]:
+        """The limits in force, by the names of the worker's facts."""
+        found = {name: self._first(*files) for name, files in _LIMITS.items()}
+        return {name: text.strip() if text is not None else None for name, text in found.items()}
+
+    def wanted_memory(self) -> bool:
+        """Whether the kernel has killed something of it for want of memory."""
+        text = self._first("memory.events", "memory.oom_control") or ""
+        return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in text.splitlines())
+
+    def remove(self, seconds: float) -> None:
+        """Kills what is in it, whoever made it, until nothing is; then it is gone. Raises EngineUnavailable after `seconds`."""
+        end = time.monotonic() + seconds
+        while folders := [*self._folders()]:
+            for folder in folders:
+                _kill(folder)
+                with contextlib.suppress(OSError):  # still in use: the next round
+                    folder.rmdir()
+            if time.monotonic() > end:
+                raise EngineUnavailable(f"the control group {self.path} holds processes that do not end.")
+            if any(folder.is_dir() for folder in folders):
+                time.sleep(_PAUSE)
+
+
+def _kill(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        (folder / "cgroup.kill").write_text("1", encoding="ascii")  # version 2: all at once
+    with contextlib.suppress(OSError):
+        for pid in _text(folder / "cgroup.procs").split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+@cache
+def hierarchies() -> tuple[Path, ...]:
+    """Where control groups are mounted, of either version."""
+    rows = (line.split(" - ") for line in mountinfo().splitlines())
+    return tuple(
+        Path(left.split(" ")[4]) for left, right in rows if right.split(" ")[0] in ("cgroup", "cgroup2")
+    )
+
+
+def cgroup_version() -> str:
+    """As engines say it: 2 only where no controller is left to version 1."""
+    return "2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "1"
+
+
+def delegated_controllers() -> frozenset[str]:
+    """What this process may bound by control groups of its own: nothing with version 1, where that cannot be done safely."""
+    own = Path("/sys/fs/cgroup") / _text(Path("/proc/self/cgroup")).rpartition("0::/")[2].strip()
+    if not os.access(own, os.W_OK):
+        return frozenset()
+    try:
+        return frozenset(_text(own / "cgroup.controllers").split())
+    except OSError:
+        return frozenset()
+
+
+def not_root(delegated: frozenset[str]) -> str:
+    """Why somebody who is not root cannot have containers without a daemon."""
+    if missing := [name for name in ("memory", "pids", "cpu") if name not in delegated]:
+        return (
+            f"without root nothing would bound a container's {', '.join(missing)} here, so nothing is run. Run the server as root, "
+            "use Docker, or on a system with control groups of version 2 alone have them delegated: systemd-run --user --scope "
+            "--property=Delegate=yes gdal-mcp serve ..., after systemctl set-property user@$UID.service "
+            "Delegate='cpu cpuset io memory pids'"
+        )
+    return (
+        "the engine oci runs as root alone in this release, though control groups are delegated here. Use a rootless Podman or "
+        "Docker, or run the server as root."
+    )

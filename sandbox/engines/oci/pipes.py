@@ -1,0 +1,94 @@
+"""The streams of a container as three pipes."""
+
+import contextlib
+import io
+import os
+import select
+import time
+from typing import Final
+
+from sandbox.engine import STDERR, STDOUT
+from sandbox.waiting import writable
+
+_CHUNK: Final = 1 << 18
+
+
+class PipeWire:
+    """Our ends of a container's stdin, stdout and stderr. It is readable when anything of it is."""
+
+    def __init__(self, stdin: int, stdout: int, stderr: int) -> None:
+        for one in (stdin, stdout, stderr):
+            os.set_blocking(one, False)
+        self._stdin = io.FileIO(stdin, "w")
+        self._open = {STDOUT: io.FileIO(stdout, "r"), STDERR: io.FileIO(stderr, "r")}
+        self._streams = {file.fileno(): stream for stream, file in self._open.items()}
+        self._files = (self._stdin, *self._open.values())
+        self._epoll = select.epoll()
+        for number in self._streams:
+            self._epoll.register(number, select.EPOLLIN)
+
+    def fileno(self) -> int:
+        return -1 if self._epoll.closed else self._epoll.fileno()
+
+    def receive(self) -> list[tuple[int, bytes]] | None:
+        try:
+            return self._received()
+        except (OSError, ValueError):  # closed, perhaps by another thread
+            return None
+
+    def _received(self) -> list[tuple[int, bytes]] | None:
+        pieces: list[tuple[int, bytes]] = []
+        for number, _ in self._epoll.poll(0):
+            stream = self._streams[number]
+            data = self._open[stream].read(_CHUNK)
+            if data:
+                pieces.append((stream, data))
+            elif data is not None:  # its end
+                if len(self._open) == 1:
+                    return pieces or None  # and so of both; it stays readable
+                self._epoll.unregister(number)
+                del self._open[stream]
+        return pieces
+
+    def send(self, data: bytes, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        view = memoryview(data)
+        while view:
+            left = end - time.monotonic()
+            if left <= 0 or not writable(self._stdin, left):
+                raise TimeoutError("the container does not read its stdin")
+            view = view[self._stdin.write(view[:_CHUNK]) or 0 :]
+
+    def close(self) -> None:
+        self._epoll.close()
+        for one in self._files:
+            with contextlib.suppress(OSError):
+                one.close()
+
+
+class Streams:
+    """The three pipes of a container that is made: its ends are given away once, and then ours."""
+
+    def __init__(self) -> None:
+        (self._stdin, stdin), (stdout, self._stdout), (stderr, self._stderr) = (
+            os.pipe2(os.O_CLOEXEC) for _ in range(3)
+        )
+        self._wire: PipeWire | None = PipeWire(stdin, stdout, stderr)
+
+    @property
+    def theirs(self) -> tuple[int, int, int]:
+        """For the runtime, which hands them on; closed here as soon as it has, or no end would ever be heard."""
+        return self._stdin, self._stdout, self._stderr
+
+    def close_theirs(self) -> None:
+        for one in self.theirs:
+            os.close(one)
+
+    def taken(self) -> PipeWire | None:
+        """Our ends, once."""
+        wire, self._wire = self._wire, None
+        return wire
+
+    def close(self) -> None:
+        if (wire := self.taken()) is not None:
+            wire.close()

@@ -1,0 +1,110 @@
+"""The low-level runtimes that an engine without a daemon may use, and how each is asked to make and to start a container."""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sandbox.errors import EngineUnavailable
+
+# in the order of preference, each with the oldest version that passed the suite; an older one is not used
+FLOORS: Final = {"crun": (1, 8), "runc": (1, 1, 5)}
+# the first with every fix published so far; distributions bring fixes into older ones without changing the number
+ADVISED: Final = {"crun": (1, 8), "runc": (1, 2, 8)}
+SECONDS: Final = (
+    60.0  # for one step of a runtime; it takes hundredths of a second, and only one that hangs needs them all
+)
+_PLACES: Final = os.pathsep.join(
+    (os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """One that is installed."""
+
+    name: str
+    path: str
+    version: str
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        return tuple(map(int, re.findall(r"\d+", self.version)))
+
+    @property
+    def is_too_old(self) -> bool:
+        return self.numbers < FLOORS[self.name]
+
+    @property
+    def filters_early(self) -> bool:
+        """Whether the filter of system calls is in force before the start; crun's comes with it."""
+        return self.name == "runc"
+
+    def run(
+        self, step: Sequence[str], state: Path, log: Path, streams: tuple[int, int, int] | None = None
+    ) -> None:
+        """One step. `streams` become the container's. Raises EngineUnavailable with what the runtime said."""
+        stdin, stdout, stderr = streams or (subprocess.DEVNULL,) * 3
+        command = [self.path, "--root", str(state), "--log", str(log), *step]
+        try:
+            code = subprocess.run(  # noqa: S603 - our own words, no shell
+                command,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                env={"PATH": _PLACES},
+                timeout=SECONDS,
+                check=False,
+            ).returncode
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise EngineUnavailable(f"{self.name} could not {step[0]} a container: {error}") from error
+        if code:
+            said = log.read_text(encoding="utf-8", errors="replace").strip()[-500:] if log.exists() else ""
+            raise EngineUnavailable(
+                f"{self.name} could not {step[0]} a container: {said or f'it ended with {code}'}"
+            )
+
+
+def installed() -> tuple[Runtime, ...]:
+    """Those of this host, the preferred first."""
+    found = ((name, shutil.which(name, path=_PLACES)) for name in FLOORS)
+    return tuple(Runtime(name, path, _version(path)) for name, path in found if path)
+
+
+def is_possible() -> bool:
+    """Whether containers could be made here without a daemon, once a runtime is there: by root, and not inside of another one."""
+    marks = (Path("/.dockerenv"), Path("/run/.containerenv"))
+    return platform.system() == "Linux" and os.geteuid() == 0 and not any(one.exists() for one in marks)
+
+
+def _version(path: str) -> str:
+    try:
+        said = subprocess.run(  # noqa: S603 - a runtime of this host
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return "0"
+    match = re.search(r"version (\d+(?:\.\d+)+)", said)
+    return match[1] if match else "0"
+
+
+def usable(runtimes: Sequence[Runtime]) -> tuple[Runtime, ...]:
+    """Those that are new enough. Raises EngineUnavailable when there is none."""
+    fit = tuple(one for one in runtimes if not one.is_too_old)
+    if fit:
+        return fit
+    old = "".join(f" {one.name} {one.version} is too old." for one in runtimes)
+    oldest = " or ".join(f"{name} {'.'.join(map(str, floor))}" for name, floor in FLOORS.items())
+    raise EngineUnavailable(
+        f"there is no low-level runtime to make containers with.{old} Install {oldest} or newer: apt-get install crun"
+    )

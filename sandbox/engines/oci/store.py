@@ -1,0 +1,196 @@
+"""The images of an engine without a daemon: each unpacked once, in a folder named by its content, with a list of all that is in it.
+
+Whoever can write root's files owns this host anyway: the list finds accidents, not attackers.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sandbox.engine import ImageInfo
+from sandbox.engines.oci.config import ROOTFS
+from sandbox.engines.oci.tree import changed, content_id, harden, listed, written
+from sandbox.errors import EngineUnavailable, ImageMissing
+
+_ABOUT, _LIST = "image.json", "list.jsonl"
+_FRESH: Final = "new-"
+UNUSED_SECONDS: Final = (
+    24 * 3600.0
+)  # after it has lost its last name; a server may still make containers of it until then
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What is known of one image."""
+
+    id: str  # content id, `sha256:...`
+    digest: str  # the registry's, or the id
+    names: tuple[str, ...]
+    labels: Mapping[str, str]
+    source: str  # where it came from, for people
+    list_digest: str  # SHA-256 of the list of what is in it
+    named_until: float = 0.0  # seconds since the epoch; when it lost its last name
+
+
+Fetch = Callable[["ImageStore", str, Callable[[str], None]], None]
+
+
+class ImageStore:
+    """The `Images` below one folder. `containers` and images have one parent."""
+
+    def __init__(self, root: Path, fetch: Fetch) -> None:
+        """`fetch` brings an image into the store that it is given, as `Images.pull`."""
+        self.root, self.folder, self._fetch = root, root / "images", fetch
+        self._looked_at: set[str] = set()  # ids whose files were as listed, as this process has seen
+
+    def find(self, reference: str) -> ImageInfo | None:
+        """Raises ImageMissing for one whose files are not what was unpacked."""
+        stored = self._stored(reference)
+        if stored is None:
+            return None
+        if stored.id not in self._looked_at:
+            self._compare(stored, wholly=False)
+            self._looked_at.add(stored.id)
+        return ImageInfo(reference, stored.id, stored.digest, stored.labels)
+
+    def names(self, *repositories: str) -> tuple[str, ...]:
+        names = (name for one in self._all() for name in one.names)
+        return tuple(name for name in names if _repository(name) in repositories)
+
+    def check(self, image: str) -> None:
+        if (stored := self._stored(image)) is not None:
+            self._compare(stored, wholly=True)
+
+    def rootfs(self, image: str) -> Path:
+        """The folder that it lies in. Raises ImageMissing."""
+        if image not in self._looked_at and self.find(image) is None:
+            raise ImageMissing(f"image {image} is not in {self.folder}.")
+        place = self._place(image) / ROOTFS
+        if not place.is_dir():
+            self._looked_at.discard(image)
+            raise ImageMissing(f"image {image} is not in {self.folder} any more.")
+        return place
+
+    def pull(self, reference: str, report: Callable[[str], None]) -> None:
+        self._fetch(self, reference, report)
+
+    def add(self, unpack: Callable[[Path], Mapping[str, Any]]) -> ImageInfo:
+        """A new image, or the same one anew. `unpack` fills a folder and says what it is: fields of `Stored`.
+
+        Without an id its content is its id. It appears whole, under its names, which it takes from others. Raises what
+        `unpack` raises, and EngineUnavailable.
+        """
+        try:
+            with self._locked(), tempfile.TemporaryDirectory(prefix=_FRESH, dir=self.folder) as temporary:
+                fresh = Path(temporary) / "image"
+                (fresh / ROOTFS).mkdir(parents=True)
+                about = dict(unpack(fresh / ROOTFS))
+                (fresh / ROOTFS).chmod(0o755)
+                harden(fresh / ROOTFS)
+                rows = list(listed(fresh / ROOTFS))
+                text = written(rows)
+                list_digest = hashlib.sha256(text).hexdigest()
+                about.setdefault("id", content_id(rows, about["labels"]))
+                about.setdefault("digest", about["id"])
+                stored = Stored(**{**about, "names": tuple(about["names"]), "list_digest": list_digest})
+                (fresh / _LIST).write_bytes(text)
+                self._describe(fresh, stored)
+                os.sync()  # a name that is there after a crash stands for a whole image
+                self._replace(fresh, stored)
+                self._collect()
+        except OSError as error:
+            raise EngineUnavailable(f"an image could not be stored in {self.folder}: {error}") from error
+        return ImageInfo(stored.names[0], stored.id, stored.digest, stored.labels)
+
+    def _replace(self, fresh: Path, stored: Stored) -> None:
+        place = self._place(stored.id)
+        if place.exists():  # damaged, or the same again; containers that run have its files open
+            place.rename(fresh.with_name("old"))
+        fresh.rename(place)
+        self._looked_at.discard(stored.id)
+        for other in self._all():
+            if other.id != stored.id and set(other.names) & set(stored.names):
+                names = tuple(name for name in other.names if name not in stored.names)
+                self._describe(self._place(other.id), _renamed(other, names))
+
+    def _collect(self) -> None:
+        """Removes the images that lost their last name long ago. What is unpacked in part goes with its lock's next holder."""
+        for one in self._all():
+            if not one.names and time.time() - one.named_until > UNUSED_SECONDS:
+                shutil.rmtree(self._place(one.id), ignore_errors=True)
+        for left in self.folder.glob(f"{_FRESH}*/image"):
+            if time.time() - left.stat().st_mtime > UNUSED_SECONDS:
+                shutil.rmtree(left.parent, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        with (self.root / "lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _place(self, image: str) -> Path:
+        return self.folder / image.replace(":", "-")
+
+    def _stored(self, reference: str) -> Stored | None:
+        wanted = _whole(reference)
+        return next((one for one in self._all() if wanted == one.id or wanted in one.names), None)
+
+    def _all(self) -> list[Stored]:
+        try:
+            places = sorted(self.folder.iterdir())
+        except OSError as error:
+            raise EngineUnavailable(f"there is no {self.folder}. Run `gdal-mcp setup` as root.") from error
+        found = []
+        for place in places:
+            with contextlib.suppress(OSError, ValueError, TypeError):  # being made, or being removed
+                about = json.loads((place / _ABOUT).read_bytes())
+                found.append(Stored(**{**about, "names": tuple(about["names"])}))
+        return found
+
+    @staticmethod
+    def _describe(place: Path, stored: Stored) -> None:
+        fresh = place / f"{_ABOUT}.new"
+        fresh.write_text(json.dumps(asdict(stored), indent=1), encoding="utf-8")
+        fresh.replace(place / _ABOUT)
+
+    def _compare(self, stored: Stored, *, wholly: bool) -> None:
+        place = self._place(stored.id)
+        try:
+            text = (place / _LIST).read_bytes()
+            if hashlib.sha256(text).hexdigest() != stored.list_digest:
+                different = _LIST
+            else:
+                rows = [json.loads(line) for line in text.splitlines()]
+                different = changed(place / ROOTFS, rows, wholly=wholly)
+        except (OSError, ValueError) as error:
+            different = str(error)
+        if different:
+            self._looked_at.discard(stored.id)
+            raise ImageMissing(
+                f"the files of image {stored.id} in {place} are not those that were unpacked: {different}. "
+                "Run `gdal-mcp setup` as root to fetch it anew."
+            )
+
+
+def _renamed(stored: Stored, names: tuple[str, ...]) -> Stored:
+    return Stored(**{**asdict(stored), "names": names, "named_until": time.time()})
+
+
+def _repository(name: str) -> str:
+    head, colon, tag = name.partition("@")[0].rpartition(":")
+    return head if colon and "/" not in tag else name
+
+
+def _whole(reference: str) -> str:
+    """As it is kept: without a tag it is the latest."""
+    plain = "@" not in reference and not reference.startswith("sha256:")
+    return f"{reference}:latest" if plain and _repository(reference) == reference else reference

@@ -1,0 +1,151 @@
+"""Entries for clients: what they start is this server, and no file of a client loses a word to them."""
+
+import json
+import os
+import pty
+import stat
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.commands.clients import CLIENTS
+
+# what people have in such files; numbers and unknown keys must come out as they went in
+JSON = """{
+  "theme": "dark", "size": 16.0, "large": 12345678901234567890,
+  "KEY": {"other": {"command": "Ünïcode", "args": ["a", null, true]}, "gdal": {"env": {"MINE": "1"}, "command": "old"}}
+}
+"""
+TOML = '# mine\nmodel = "x" # why\n[mcp_servers.other]\ncommand = "o"\n[profiles.a]\nsize = 1_000.50\n'
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "home/my maps").mkdir(parents=True)
+    return tmp_path / "home"
+
+
+def run(home: Path, *words: str, folder: str = "my maps", **more: str):
+    command = [sys.executable, "-m", "gdal_mcp", "clients", *words]
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "CODEX_", "UV"))
+    }
+    return subprocess.run(
+        [*command, "--workspace", folder],
+        cwd=home, env=kept | {"HOME": str(home)} | more, input="", capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def file_of(home: Path, name: str) -> Path:
+    return (home if CLIENTS[name].in_home else home / ".config") / CLIENTS[name].path
+
+
+def read(path: Path) -> dict:
+    return (tomllib if path.suffix == ".toml" else json).loads(path.read_text())
+
+
+def servers(home: Path, name: str) -> dict:
+    return read(file_of(home, name))[CLIENTS[name].key]
+
+
+def test_the_entry_of_every_client_is_printed_and_written_and_starts_this_program_from_anywhere(home: Path):
+    printed = run(home).stdout
+    for name in CLIENTS:
+        path = file_of(home, name)
+        assert f"clients install {name}" in printed
+        assert str(path) in printed
+        done = run(home, "install", name, "--yes")
+        assert done.returncode == 0, done.stderr
+        entry = servers(home, name)["gdal"]
+        assert entry["args"][-3:] == ["serve", "--workspace", str(home / "my maps")]
+        assert Path(entry["command"]).is_absolute()
+        started = [entry["command"], *entry["args"][: entry["args"].index("serve")], "--version"]
+        ran = subprocess.run(started, cwd="/", env={}, capture_output=True, text=True, check=True)
+        assert ran.stdout.startswith("gdal-mcp ")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        written = path.read_bytes()
+        assert run(home, "install", name, "--yes").returncode == 0
+        assert path.read_bytes() == written  # nothing to do
+        assert [one.name for one in path.parent.iterdir() if one.is_file()] == [path.name]
+
+
+def test_what_a_file_said_before_it_says_afterwards_and_a_copy_is_kept(home: Path):
+    for name, client in CLIENTS.items():
+        path = file_of(home, name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        old = TOML if path.suffix == ".toml" else JSON.replace("KEY", client.key)
+        path.write_text(old)
+        path.chmod(0o640)
+        assert run(home, "install", name, "--yes").returncode == 0, name
+        before, after = (tomllib if path.suffix == ".toml" else json).loads(old), read(path)
+        mine = after[client.key].pop("gdal")
+        had = before[client.key].pop("gdal", {})
+        assert after == before
+        assert mine["command"] != "old"
+        assert mine.get("env") == had.get("env")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+        [copy] = [one for one in path.parent.iterdir() if one.name.startswith(path.name + ".")]
+        assert copy.read_text() == old
+        if path.suffix == ".toml":
+            assert path.read_text().startswith(TOML)  # remarks too
+
+
+def test_a_file_of_which_it_is_not_certain_is_left_alone_and_the_entry_is_shown(home: Path):
+    unsure = {
+        "zed": ['{"a": 1, // mine\n}', '{"a": 1, "a": 2}', '{"a": 1.10}', '{"a": NaN}', "[]", '{"context_servers": 3}', "\ufeff{}", "{" * 9999],
+        "codex": ["[mcp_servers.gdal]\ncommand = 'x'\n", "mcp_servers = {}\n", "a = [", "mcp_servers = 3\n"],
+    }  # fmt: skip
+    for name, texts in unsure.items():
+        path = file_of(home, name)
+        path.parent.mkdir(parents=True)
+        for text in texts:
+            path.write_text(text)
+            done = run(home, "install", name, "--yes")
+            assert done.returncode == 2, text
+            assert str(home / "my maps") in done.stderr
+            assert path.read_text() == text
+            assert list(path.parent.iterdir()) == [path]
+
+
+def test_nothing_is_written_without_a_yes(home: Path):
+    path = file_of(home, "cursor")
+    assert run(home, "install", "cursor").returncode == 2  # nobody to ask
+    for answer, code in (("\n", 1), ("n\n", 1), ("y\n", 0)):
+        assert not path.exists()
+        ours, theirs = pty.openpty()
+        os.write(ours, answer.encode())
+        command = [sys.executable, "-m", "gdal_mcp", "clients", "install", "cursor", "--workspace", "my maps"]
+        environment = {**os.environ, "HOME": str(home)}
+        ran = subprocess.run(
+            command, cwd=home, env=environment, stdin=theirs, capture_output=True, text=True, check=False
+        )
+        os.close(ours), os.close(theirs)
+        assert ran.returncode == code
+        assert str(path) in ran.stderr
+    assert path.exists()
+
+
+def test_a_link_to_the_file_stays_a_link_and_a_client_that_is_unknown_is_refused(home: Path):
+    (home / "dotfiles").mkdir()
+    real, path = home / "dotfiles/mcp.json", file_of(home, "cursor")
+    real.write_text("{}")
+    path.parent.mkdir()
+    path.symlink_to(real)
+    assert run(home, "install", "cursor", "--yes").returncode == 0
+    assert path.is_symlink()
+    assert "gdal" in read(real)["mcpServers"]
+    assert run(home, "install", "notepad", "--yes").returncode == 2
+    assert run(home, "install", "cursor", "--yes", folder="gone").returncode == 2
+
+
+def test_under_uvx_the_entry_names_uvx_itself(home: Path, monkeypatch: pytest.MonkeyPatch):
+    from gdal_mcp.commands import clients
+
+    monkeypatch.setenv("UV", "/opt/bin/uv")
+    monkeypatch.setattr(sys, "prefix", "/home/me/.cache/uv/archive-v0/abc")
+    command, package = clients._program()
+    assert command == "/opt/bin/uvx"
+    assert package.startswith("gdal-sandbox-mcp@")

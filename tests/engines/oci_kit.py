@@ -1,0 +1,25 @@
+"""An engine without a daemon for tests: one store for all of them, filled once from the Docker that has the image."""
+
+import fcntl
+import os
+from pathlib import Path
+
+import docker
+
+from gdal_mcp.host.image import Image
+from sandbox.engines.oci.engine import OciEngine
+from sandbox.engines.oci.fetching import from_docker
+from tests.engines.kit import not_tried
+
+FOLDER = Path("/var/tmp/gdal-mcp-tests/oci")
+
+
+def oci_engine(client: docker.DockerClient, image: Image, folder: Path = FOLDER) -> OciEngine:
+    if os.geteuid() != 0:
+        not_tried("the engine without a daemon", "only root can make containers with it")
+    engine = OciEngine(folder).prepared()
+    with (folder / "filling").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        if engine.images.find(image.id) is None:
+            from_docker(engine.images, client, image.reference)
+    return engine

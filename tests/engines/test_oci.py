@@ -1,0 +1,322 @@
+"""Containers without a daemon do all that an engine must, with each runtime; and nothing of them is left, whoever is killed when."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+
+from gdal_mcp.host.image import Image
+from sandbox.conformance.bench import Bench
+from sandbox.conformance.known import OCI
+from sandbox.conformance.programs import LEAVE_A_MARK, TAKE_MEMORY, WAIT_FOR_THE_END
+from sandbox.engines.oci import bundle as bundle_module
+from sandbox.engines.oci import engine as engine_module
+from sandbox.engines.oci.engine import OciEngine
+from sandbox.engines.oci.kernel import PARENT, hierarchies
+from sandbox.errors import EngineUnavailable, IsolationRefused, SandboxError
+from sandbox.labels import labels
+from sandbox.mounted import mountinfo
+from tests.engines.kit import bench_on, conforms
+from tests.engines.oci_kit import oci_engine
+from tests.waiting import until
+
+pytestmark = pytest.mark.engine
+MOMENTS = 12  # at which a runtime is killed, each a little later
+
+
+@pytest.fixture(scope="module")
+def oci(client: docker.DockerClient, image: Image) -> Iterator[OciEngine]:
+    made = oci_engine(client, image)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module", params=["crun", pytest.param("runc", marks=pytest.mark.nightly)])
+def bench(request: pytest.FixtureRequest, oci: OciEngine, image: Image) -> Iterator[Bench]:
+    if shutil.which(request.param) is None:
+        raise AssertionError(f"{request.param} is not here. `make engines` installs it where it may.")
+    gone = OciEngine(Path("/nonexistent/engine"))
+    with bench_on(oci, image.id, lambda: gone, request.param) as made:
+        yield made
+
+
+def of_this_host(container: str) -> list[str]:
+    """Everything that names a container: control groups, mounts, processes."""
+    groups = [str(one / PARENT / container) for one in hierarchies() if (one / PARENT / container).exists()]
+    mounts = [line for line in mountinfo().splitlines() if container in line]
+    processes = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            text = (place / "cgroup").read_text() + (place / "cmdline").read_bytes().decode(errors="replace")
+            processes += [place.name] if container in text and "Z" not in (place / "stat").read_text() else []
+    return [*groups, *mounts, *processes]
+
+
+@pytest.mark.claim(
+    "engine.oci-does-what-an-engine-must",
+    "files.mounts-only",
+    "network.no-interface",
+    "resources.limits-hard",
+    "sandbox.not-root",
+    "sandbox.nothing-of-the-host-shown",
+)
+def test_it_conforms_with_each_runtime(bench: Bench, subtests: pytest.Subtests) -> None:
+    conforms(bench, subtests, OCI.exemptions)
+
+
+def without(*path: str) -> Callable[[dict[str, Any]], None]:
+    def change(config: dict[str, Any]) -> None:
+        *way, last = path
+        for step in way:
+            config = config[step]
+        del config[last]
+
+    return change
+
+
+def namespace(name: str) -> Callable[[dict[str, Any]], None]:
+    def change(config: dict[str, Any]) -> None:
+        rows = config["linux"]["namespaces"]
+        config["linux"]["namespaces"] = [row for row in rows if row["type"] != name]
+        if name == "uts":
+            del config["hostname"]  # which a runtime refuses to set on the host
+
+    return change
+
+
+def writable(kind: str) -> Callable[[dict[str, Any]], None]:
+    def change(config: dict[str, Any]) -> None:
+        row = next(
+            one for one in config["mounts"] if one["type"] == kind and {"ro", "rro"} & {*one["options"]}
+        )
+        row["options"] = [{"ro": "rw", "rro": "rrw"}.get(one, one) for one in row["options"]]
+
+    return change
+
+
+def given(*path: str, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(config: dict[str, Any]) -> None:
+        *way, last = path
+        for step in way:
+            config = config[step]
+        config[last] = value
+
+    return change
+
+
+def mounted(**row: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda config: config["mounts"].append(row)
+
+
+HOST = {"type": "bind", "source": "/etc", "options": ["rbind", "ro"]}
+SHARED = {"type": "tmpfs", "source": "tmpfs", "options": ["rw"]}
+ALL = ["CAP_CHOWN", "CAP_SYS_ADMIN"]
+WEAKER: dict[str, Callable[[dict[str, Any]], None]] = {
+    "user": given("process", "user", "uid", value=0),
+    "groups": given("process", "user", "additionalGids", value=[0]),
+    "capabilities": given(
+        "process", "capabilities", value=dict.fromkeys(("bounding", "effective", "permitted"), ALL)
+    ),
+    "no new privileges": given("process", "noNewPrivileges", value=False),
+    "rlimits": lambda config: config["process"]["rlimits"].pop(),
+    "workspace": writable("bind"),
+    "mount of the host": mounted(destination="/opt", **HOST),
+    "shared memory": mounted(destination="/dev/shm", **SHARED),
+    "writable memory": mounted(destination="/mnt", **SHARED),
+    "masked paths": lambda config: config["linux"]["maskedPaths"].remove("/proc/cmdline"),
+    "read-only paths": lambda config: config["linux"]["readonlyPaths"].remove("/proc/sys"),
+    "memory": without("linux", "resources", "memory"),
+    "cpu": without("linux", "resources", "cpu"),
+    "processes": without("linux", "resources", "pids"),
+    **{f"namespace {name}": namespace(name) for name in ("pid", "network", "ipc", "uts", "cgroup")},
+}
+
+
+@pytest.mark.claim("engine.oci-is-read-back", "sandbox.read-back", "engine.silence-is-noticed")
+def test_what_a_runtime_leaves_out_is_noticed_before_the_first_instruction(
+    bench: Bench, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = engine_module.config
+    for name, change in WEAKER.items():
+
+        def weaker(*asked: Any, change: Callable[[dict[str, Any]], None] = change) -> dict[str, Any]:
+            made = real(*asked)
+            change(made)
+            return made
+
+        monkeypatch.setattr(engine_module, "config", weaker)
+        with subtests.test(weaker=name):
+            # without that one crun loads the filter first, which then refuses it the rest
+            with pytest.raises(SandboxError if name == "no new privileges" else IsolationRefused):
+                bench.engine.create(bench.template(LEAVE_A_MARK), labels(bench.owner, "call", 60.0))
+            assert not (bench.staging / "started").exists()
+            assert bench.ours() == {}
+
+
+def test_a_filter_that_is_left_out_is_noticed_by_the_time_of_the_first_job(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sandbox.attestation import looking
+    from sandbox.slot import launch
+
+    real = engine_module.config
+
+    def weaker(*asked: Any) -> dict[str, Any]:
+        made = real(*asked)
+        del made["linux"]["seccomp"]
+        return made
+
+    monkeypatch.setattr(engine_module, "config", weaker)
+    with pytest.raises(IsolationRefused):
+        launch(bench.engine, looking(bench.template("")), labels(bench.owner, "call", 60.0))
+    assert bench.ours() == {}
+
+
+@pytest.mark.claim("sandbox.no-mount-is-missed")
+def test_what_is_mounted_below_a_workspace_is_read_only_too(bench: Bench) -> None:
+    below = bench.workspace / "below"
+    below.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", below], check=True)
+    try:
+        program = f"open({str(below / 'made')!r}, 'w')"
+        assert bench.run(program).code != 0
+        assert os.listdir(below) == []
+    finally:
+        subprocess.run(["umount", below], check=True)
+        below.rmdir()
+
+
+def test_a_container_leaves_no_mount_on_the_host_and_no_point_in_the_image(bench: Bench) -> None:
+    with bench.waiting() as (container, _):
+        assert [line for line in mountinfo().splitlines() if container in line] == []
+        process = bench.engine.process(container)
+        assert process is not None
+        assert os.path.isdir(f"/proc/{process}/root{bench.workspace}")
+        assert isinstance(bench.engine, OciEngine)
+        assert not (bench.engine.images.rootfs(bench.image) / str(bench.workspace)[1:]).exists()
+    assert of_this_host(container) == []
+
+
+@pytest.mark.claim("engine.oci-leaves-nothing", "sandbox.removed")
+def test_a_runtime_that_is_killed_at_any_moment_leaves_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed from the first thousandth of a second on, a little later each time, until it has ended before."""
+    made: list[str] = []
+    real = bundle_module.Bundle.create_words
+
+    def words(self: Any, container: str) -> list[str]:
+        made.append(container)
+        threading.Timer(len(made) * 0.003, end_runtime, (container,)).start()
+        return real(self, container)
+
+    def end_runtime(container: str) -> None:
+        engine_module._end_runtimes(container)
+
+    monkeypatch.setattr(bundle_module.Bundle, "create_words", words)
+    failed = 0
+    for _ in range(MOMENTS):
+        with contextlib.suppress(EngineUnavailable):
+            bench.engine.remove(
+                bench.engine.create(bench.template(WAIT_FOR_THE_END), labels(bench.owner, "call", 60.0))
+            )
+            continue
+        failed += 1
+    assert failed > 0
+    assert bench.ours() == {}
+    until(lambda: [one for one in made if of_this_host(one)] == [])
+
+
+SERVER = """
+import sys
+from pathlib import Path
+from sandbox.conformance.bench import Bench
+from sandbox.conformance.programs import *
+from sandbox.engines.oci.engine import OciEngine
+from sandbox.labels import labels
+root, image, folder, owner, runtime = sys.argv[1:]
+bench = Bench(OciEngine(Path(root)), image, Path(folder), runtime, owner=owner)
+for number in range(1000):
+    # deaf to the end of its stdin, as a job may be
+    program = "import time; print('ready', flush=True); time.sleep(1000)"
+    container = bench.engine.create(bench.template(program), labels(owner, "call", 60.0))
+    print(container, flush=True)
+    bench.engine.start(container)
+    print("started", flush=True)
+"""
+
+
+@pytest.mark.claim("engine.oci-leaves-nothing", "sandbox.removed")
+def test_a_server_that_is_killed_leaves_what_the_next_one_finds_and_removes(
+    bench: Bench, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o755)
+    for number in range(6):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        words = (str(bench.engine.root), bench.image, str(folder), bench.owner, bench.runtime)
+        with subprocess.Popen(
+            [sys.executable, "-c", SERVER, *words], stdout=subprocess.PIPE, text=True
+        ) as server:
+            assert server.stdout is not None
+            for _ in range(number + 1):  # made, started, and in the middle of the next one
+                server.stdout.readline()
+            server.send_signal(signal.SIGKILL)
+        left = bench.ours()
+        assert left or number == 0
+        another = OciEngine(bench.engine.root)  # of another server
+        for container in left:
+            another.remove(container)
+            assert another.state(container) is None
+            assert of_this_host(container) == []
+    assert bench.ours() == {}
+
+
+def test_another_server_sees_how_a_container_stands_and_may_end_it(bench: Bench) -> None:
+    another = OciEngine(bench.engine.root)
+    with bench.waiting() as (container, _):
+        assert another.process(container) == bench.engine.process(container)
+        assert another.state(container).running
+        with pytest.raises(EngineUnavailable):
+            another.attach(container)
+        another.remove(container)
+        assert bench.engine.state(container) is None
+        assert bench.engine.process(container) is None
+
+
+def test_a_want_of_memory_is_told_to_another_server_too(bench: Bench) -> None:
+    with bench.created(bench.template(TAKE_MEMORY, str(bench.limits.memory_bytes + (64 << 20)))) as container:
+        bench.engine.start(container)
+        bench.engine.wait(container, 30.0)
+        assert OciEngine(bench.engine.root).state(container).out_of_memory
+
+
+@pytest.mark.claim("engine.oci-root-alone")
+def test_nobody_but_root_uses_it(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    child = os.fork()
+    if child == 0:
+        os.setgid(65534)
+        os.setuid(65534)
+        try:
+            OciEngine(tmp_path / "engine").prepared()
+        except EngineUnavailable:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_folder_that_no_overlay_can_be_told_is_refused(tmp_path: Path) -> None:
+    for name in ("a:b", "a,b", "a\\b"):
+        with pytest.raises(SandboxError):
+            OciEngine(tmp_path / name).prepared()

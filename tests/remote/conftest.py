@@ -1,0 +1,133 @@
+"""A door with the origin behind it. Names of the tests are resolved by the tests, as no name server is at hand."""
+
+import ipaddress
+import random
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdal_mcp.access.rates import Rates
+from gdal_mcp.remote.door import Door
+from gdal_mcp.remote.reading import Reading
+from gdal_mcp.settings.remote import RemoteSettings
+from sandbox.questions import Answer, Op, Question
+from tests.remote.origin import NAMES, Origin, origin
+
+WHO = "local:ann"
+DATA = random.Random(7).randbytes(3_000_000)
+
+
+@dataclass
+class Resolver:
+    """Name -> addresses; those of later look-ups may be others."""
+
+    names: dict[str, list[list[str]]]
+    lookups: Counter[str] = field(default_factory=Counter)
+
+    def __call__(self, host: str, port: int, *_: Any, **__: Any) -> Sequence[Any]:
+        try:
+            addresses = [str(ipaddress.ip_address(host))]
+        except ValueError:
+            self.lookups[host] += 1
+            if host not in self.names:
+                raise socket.gaierror(socket.EAI_NONAME, "unknown") from None
+            answers = self.names[host]
+            addresses = answers[min(self.lookups[host], len(answers)) - 1]
+        return [
+            (socket.AF_INET6 if ":" in one else socket.AF_INET, socket.SOCK_STREAM, 6, "", (one, port))
+            for one in addresses
+        ]
+
+
+@pytest.fixture(scope="session")
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Origin, Path]]:
+    folder = tmp_path_factory.mktemp("origin")
+    with origin(folder) as made:
+        yield made, folder / "ca.pem"
+
+
+@pytest.fixture
+def server(shared_server: tuple[Origin, Path]) -> Origin:
+    made = shared_server[0]
+    made.files = {"x.tif": DATA, "empty": b""}
+    made.etags.clear()
+    made.asked.clear()
+    made.special.clear()
+    made.latency, made.sent = 0.0, 0
+    return made
+
+
+@pytest.fixture
+def resolver(monkeypatch: pytest.MonkeyPatch) -> Resolver:
+    made = Resolver({name: [["127.0.0.1"]] for name in NAMES})
+    monkeypatch.setattr(socket, "getaddrinfo", made)
+    return made
+
+
+Make = Callable[..., Door]
+
+
+@pytest.fixture
+def make(
+    server: Origin, shared_server: tuple[Origin, Path], resolver: Resolver, tmp_path: Path
+) -> Iterator[Make]:
+    """A door by the sources of its settings: texts, or tables; data.test is one when nothing is said."""
+    with ExitStack() as stack:
+        rates = Rates(tmp_path / "usage.sqlite")
+        stack.callback(rates.close)
+
+        def made(*sources: str | Mapping[str, Any], narrowed: Any = None, **more: Any) -> Door:
+            rows = [
+                {"networks": ["127.0.0.0/8"], **({"at": one} if isinstance(one, str) else one)}
+                for one in sources or (f"data.test:{server.port}",)
+            ]
+            values = {"source": rows, "ca": str(shared_server[1]), "silence_seconds": 1, "answer_seconds": 2}
+            settings = RemoteSettings.model_validate(values | more)
+            door = Door(settings, tmp_path / "remote", rates, narrowed or (lambda _principal: None))
+            return stack.enter_context(closing(door))
+
+        yield made
+
+
+@dataclass
+class Call:
+    """One call with its reading, and the questions of its container."""
+
+    reading: Reading
+
+    def look(self, name: str = "") -> Answer:
+        return self.reading.answer(Question(1, Op.LOOK, name or self.name))
+
+    def read(self, *ranges: tuple[int, int], name: str = "") -> Answer:
+        return self.reading.answer(Question(1, Op.READ, name or self.name, ranges))
+
+    def list(self, name: str) -> Answer:
+        return self.reading.answer(Question(1, Op.LIST, name))
+
+    @property
+    def name(self) -> str:
+        return self.reading.names[0].removeprefix("/vsihost/")
+
+
+Opened = Callable[..., Call]
+
+
+@pytest.fixture
+def opened() -> Iterator[Opened]:
+    """A call that reads some addresses; it is closed at the end of the test."""
+    with ExitStack() as stack:
+
+        def made(door: Door, *texts: str, who: str = WHO, seconds: float = 20.0) -> Call:
+            addresses = [door.address(text, who) for text in texts]
+            reading = door.open(addresses, principal=who, call_id="c1", deadline=time.monotonic() + seconds)
+            stack.callback(reading.close)
+            return Call(reading)
+
+        yield made

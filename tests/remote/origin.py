@@ -1,0 +1,324 @@
+"""A real web server with TLS whose certificate is of the tests' own authority: files by range, and every way to misbehave.
+
+A path is /MODE/file. What was asked is kept in `asked`, header by header.
+"""
+
+import datetime as dt
+import http.server
+import re
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+NAMES = ("data.test", "other.test", "xn--exmple-cua.test", "private.test")
+
+
+@dataclass
+class Asked:
+    method: str
+    host: str
+    path: str
+    headers: dict[str, str]
+    body: bytes = b""
+
+
+@dataclass
+class Origin:
+    port: int
+    files: dict[str, bytes] = field(default_factory=dict)
+    etags: dict[str, str] = field(default_factory=dict)
+    asked: list[Asked] = field(default_factory=list)
+    # what answers instead of the modes below, by path
+    special: dict[str, Callable[["Handler"], None]] = field(default_factory=dict)
+    latency: float = 0.0
+    sent: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    released: threading.Event = field(default_factory=threading.Event)
+
+    def url(self, path: str, host: str = "data.test") -> str:
+        return f"https://{host}:{self.port}{path}"
+
+    def paths(self) -> list[str]:
+        return [one.path for one in self.asked]
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    origin: Origin
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        origin = self.origin
+        length = int(self.headers.get("Content-Length") or 0)
+        with origin.lock:
+            headers = {key.lower(): value for key, value in self.headers.items()}
+            origin.asked.append(
+                Asked(self.command, headers.get("host", ""), self.path, headers, self.rfile.read(length))
+            )
+        if origin.latency:
+            origin.released.wait(origin.latency)
+        path = self.path.partition("?")[0]
+        if path in origin.special:
+            return origin.special[path](self)
+        _, mode, name = path.split("/", 2)
+        return getattr(self, f"mode_{mode}")(origin.files.get(name))
+
+    do_POST = do_GET  # noqa: N815 - the name is the library's
+
+    def simple(self, status: int, body: bytes = b"", **headers: str) -> None:
+        self.send_response(status)
+        for key, value in headers.items():
+            self.send_header(key.replace("_", "-"), value)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def range(self, size: int) -> tuple[int, int]:
+        found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"])
+        assert found is not None
+        return int(found[1]), min(int(found[2]) + 1, size)
+
+    def etag(self) -> str:
+        return self.origin.etags.get(self.path.split("/", 2)[2].partition("?")[0], '"v1"')
+
+    def part(self, data: bytes, start: int, end: int, total: int, **more: str) -> None:
+        headers = {"Content_Range": f"bytes {start}-{end - 1}/{total}", "ETag": self.etag(), **more}
+        self.simple(206, data, **headers)
+
+    def mode_ok(self, data: bytes | None) -> None:
+        if data is None:
+            return self.simple(404)
+        if self.headers.get("If-Match") not in (None, self.etag()):
+            return self.simple(412)
+        if self.headers.get("If-None-Match") == self.etag():
+            self.send_response(304)
+            self.send_header("ETag", self.etag())
+            return self.end_headers()
+        if "Range" not in self.headers:
+            return self.simple(200, data)
+        if not data:
+            return self.simple(416, Content_Range="bytes */0")
+        start, end = self.range(len(data))
+        with self.origin.lock:
+            self.origin.sent += end - start
+        return self.part(data[start:end], start, end, len(data))
+
+    def mode_changing(self, data: bytes) -> None:
+        """Another ETag with each answer, and no word of If-Match."""
+        start, end = self.range(len(data))
+        self.simple(
+            206, data[start:end], Content_Range=f"bytes {start}-{end - 1}/{len(data)}", ETag=f'"{start}"'
+        )
+
+    def mode_silent(self, data: bytes) -> None:
+        """Other bytes with each answer to the same range, under a weak ETag that stays."""
+        start, end = self.range(len(data))
+        fill = bytes([len(self.origin.asked) % 256]) * (end - start)
+        self.simple(206, fill, Content_Range=f"bytes {start}-{end - 1}/{len(data)}", ETag='W/"same"')
+
+    def mode_longer(self, data: bytes) -> None:
+        start, end = self.range(len(data))
+        self.part(data[start:end] + b"more", start, end, len(data))
+
+    def mode_shorter(self, data: bytes) -> None:
+        start, end = self.range(len(data))
+        self.part(data[start : end - 1], start, end, len(data))
+
+    def mode_cut(self, data: bytes) -> None:
+        start, end = self.range(len(data))
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(data)}")
+        self.send_header("Content-Length", str(end - start))
+        self.end_headers()
+        self.wfile.write(data[start : start + 10])
+        self.close_connection = True
+
+    def mode_elsewhere(self, data: bytes) -> None:
+        start, end = self.range(len(data))
+        self.part(data[start:end], start + 1, end + 1, len(data) + 1)
+
+    def mode_whole(self, data: bytes) -> None:
+        self.simple(200, data, ETag=self.etag())
+
+    def mode_gzip(self, data: bytes) -> None:
+        start, end = self.range(len(data))
+        self.part(data[start:end], start, end, len(data), Content_Encoding="gzip")
+
+    def mode_twice(self, data: bytes) -> None:
+        start, end = self.range(len(data))
+        self.send_response(206)
+        for first in (start, start + 1):
+            self.send_header("Content-Range", f"bytes {first}-{end - 1}/{len(data)}")
+        self.send_header("Content-Length", str(end - start))
+        self.end_headers()
+        self.wfile.write(data[start:end])
+
+    def mode_chunked(self, data: bytes) -> None:
+        """Chunks without end."""
+        start, end = self.range(len(data))
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(data)}")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        try:
+            while not self.origin.released.is_set():
+                self.wfile.write(b"1000\r\n" + b"x" * 4096 + b"\r\n")
+                with self.origin.lock:
+                    self.origin.sent += 4096
+        except OSError:
+            self.close_connection = True
+
+    def mode_dripping(self, data: bytes) -> None:
+        """A byte now and then, without end, never silent for long."""
+        start, end = self.range(len(data))
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(data)}")
+        self.send_header("Content-Length", str(end - start))
+        self.end_headers()
+        self.drip(b"x")
+
+    def mode_drippingheaders(self, _data: bytes) -> None:
+        self.wfile.write(b"HTTP/1.1 206 Partial Content\r\nX-Slow: ")
+        self.drip(b"x")
+
+    def drip(self, byte: bytes) -> None:
+        try:
+            while not self.origin.released.wait(0.05):
+                self.wfile.write(byte)
+        except OSError:
+            pass
+        self.close_connection = True
+
+    def mode_hugeheaders(self, _data: bytes) -> None:
+        self.wfile.write(
+            b"HTTP/1.1 206 Partial Content\r\n"
+            + b"".join(b"X-%d: %s\r\n" % (n, b"y" * 900) for n in range(500))
+        )
+        self.close_connection = True
+
+    def mode_stalling(self, _data: bytes) -> None:
+        self.origin.released.wait(60)
+        self.close_connection = True
+
+    def mode_reset(self, _data: bytes) -> None:
+        self.close_connection = True
+        self.connection.close()
+
+    def mode_500(self, _data: bytes) -> None:
+        self.simple(500, b"secret inside")
+
+    def mode_403(self, _data: bytes) -> None:
+        self.simple(403)
+
+    def mode_503(self, _data: bytes) -> None:
+        self.simple(503)
+
+    def mode_429twice(self, data: bytes) -> None:
+        """Busy twice, then as it should be."""
+        if sum(one.path == self.path for one in self.origin.asked) % 3:
+            return self.simple(429)
+        return self.mode_ok(data)
+
+
+def to(location: str, status: int = 302) -> Callable[[Handler], None]:
+    return lambda handler: handler.simple(status, Location=location)
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, handler: type[Handler], context: ssl.SSLContext) -> None:
+        super().__init__(("127.0.0.1", 0), handler)
+        self._context = context
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """The handshake in the connection's own thread."""
+        try:
+            with self._context.wrap_socket(request, server_side=True) as wrapped:
+                super().finish_request(wrapped, client_address)
+        except OSError:
+            pass
+
+
+@contextmanager
+def origin(folder: Path) -> Iterator[Origin]:
+    """A running server; its authority is `ca.pem` in the folder."""
+    handler = type("OwnHandler", (Handler,), {})
+    server = _Server(handler, _context(folder))
+    handler.origin = made = Origin(server.server_address[1])
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield made
+    finally:
+        made.released.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _context(folder: Path) -> ssl.SSLContext:
+    """Of a certificate for NAMES, of an authority that is made for it."""
+    ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    ca = _certificate("Authority of the tests", ca_key, ca_key, None)
+    own = _certificate("data.test", key, ca_key, ca)
+    pem = serialization.Encoding.PEM
+    (folder / "ca.pem").write_bytes(ca.public_bytes(pem))
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (folder / "server.pem").write_bytes(own.public_bytes(pem) + private)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "server.pem")
+    return context
+
+
+def _certificate(name: str, key: Any, signer: Any, issuer: x509.Certificate | None) -> x509.Certificate:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = dt.datetime.now(dt.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer.subject if issuer else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    if issuer is not None:
+        names = [x509.DNSName(one) for one in NAMES]
+        made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        made = made.add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+        )
+    else:
+        usage = dict.fromkeys(
+            (
+                "digital_signature",
+                "content_commitment",
+                "key_encipherment",
+                "data_encipherment",
+                "key_agreement",
+            ),
+            False,
+        )
+        made = made.add_extension(
+            x509.KeyUsage(
+                **usage, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False
+            ),
+            critical=True,
+        )
+    return made.sign(signer, hashes.SHA256())

@@ -1,0 +1,192 @@
+"""What a call gets of remote sources, and what is recorded of it."""
+
+import hashlib
+import threading
+
+import pytest
+
+from gdal_mcp.errors import Code, ToolError
+from sandbox.questions import Status
+from tests.remote.conftest import DATA, Make, Opened
+from tests.remote.origin import Origin
+from tests.waiting import until
+
+BLOCK = 64 << 10
+
+
+def test_ranges_come_in_their_order_and_near_ones_in_one_request(server: Origin, make: Make, opened: Opened):
+    call = opened(make(), server.url("/ok/x.tif"))
+    assert call.reading.names == ("/vsihost/1/x.tif",)
+    assert call.reading.expected_bytes == len(DATA)
+    looked = call.look()
+    assert looked.status is Status.OK
+    assert looked.body[:17] == b"\x01" + len(DATA).to_bytes(8, "big") + bytes(8)
+    assert looked.body[17:] == DATA[:BLOCK]
+    assert len(server.asked) == 1
+    wanted = ((2_000_000, 100), (700_000, 80_000), (len(DATA) - 5, 5), (750_000, 10), (0, 7))
+    got = call.read(*wanted)
+    assert got.status is Status.OK
+    assert got.body == b"".join(DATA[start : start + size] for start, size in wanted)
+    assert len(server.asked) == 4
+    assert call.reading.failure is None
+
+
+def test_the_record_tells_blocks_digest_requests_and_bytes(server: Origin, make: Make, opened: Opened):
+    call = opened(make(), server.url("/ok/x.tif"))
+    call.look()
+    call.read((100_000, 10), (70_000, 5), (1_000_000, 1))
+    (row,) = call.reading.record()
+    assert row.address == row.final == f"https://data.test:{server.port}/ok/x.tif"
+    assert (row.length, row.etag, row.validator) == (len(DATA), '"v1"', "etag")
+    assert row.ranges == ((0, 2 * BLOCK), (15 * BLOCK, BLOCK))
+    total = hashlib.sha256()
+    for start, size in row.ranges:
+        total.update(f"{start} {size}\n".encode())
+        for at in range(start, start + size, BLOCK):
+            total.update(hashlib.sha256(DATA[at : at + BLOCK]).digest())
+    assert row.sha256 == total.hexdigest()
+    assert row.requests == len(server.asked)
+    assert row.bytes == server.sent == 3 * BLOCK
+
+
+def test_the_second_look_asks_whether_it_changed_and_reads_nothing_again(
+    server: Origin, make: Make, opened: Opened
+):
+    door = make()
+    for _ in range(2):
+        call = opened(door, server.url("/ok/x.tif"))
+        assert call.read((0, 1_000_000)).body == DATA[:1_000_000]
+    first = server.sent
+    (row,) = call.reading.record()
+    assert (row.requests, row.bytes) == (1, 0)
+    assert row.cached_bytes == 16 * BLOCK
+    assert server.asked[-1].headers["if-none-match"] == '"v1"'
+    server.etags["x.tif"], server.files["x.tif"] = '"v2"', bytes(2_000_000)
+    call = opened(door, server.url("/ok/x.tif"))
+    assert call.read((0, 1_000_000)).body == bytes(1_000_000)
+    assert server.sent > first
+
+
+def test_one_principal_never_reads_what_another_one_read(server: Origin, make: Make, opened: Opened):
+    door = make()
+    opened(door, server.url("/ok/x.tif"), who="local:ann").read((0, 1_000_000))
+    before = server.sent
+    call = opened(door, server.url("/ok/x.tif"), who="local:bob")
+    assert call.read((0, 1_000_000)).body == DATA[:1_000_000]
+    assert server.sent == 2 * before
+    assert "if-none-match" not in server.asked[-1].headers
+    assert call.reading.record()[0].cached_bytes == 0
+
+
+def test_what_has_only_a_weak_validator_is_not_kept_for_the_next_call(
+    server: Origin, make: Make, opened: Opened
+):
+    door = make()
+    server.etags["x.tif"] = 'W/"v1"'
+    for _ in range(2):
+        call = opened(door, server.url("/ok/x.tif"))
+        call.read((0, 1_000_000))
+        (row,) = call.reading.record()
+        assert (row.validator, row.cached_bytes) == ("weak etag", 0)
+    assert "if-match" not in {name for one in server.asked for name in one.headers}
+
+
+def test_copies_stay_within_their_bound(server: Origin, make: Make, opened: Opened):
+    server.files |= {f"{number}": DATA for number in range(4)}
+    door = make(cache=5_000_000)
+    for number in range(4):
+        call = opened(door, server.url(f"/ok/{number}"))
+        assert call.read((0, len(DATA))).body == DATA
+        call.reading.close()
+        assert door._copies._stored <= 5_000_000
+    before = server.sent
+    assert opened(door, server.url("/ok/3")).read((0, len(DATA))).body == DATA
+    assert server.sent == before  # the newest is held, the oldest is not
+    assert opened(door, server.url("/ok/0")).read((0, len(DATA))).body == DATA
+    assert server.sent > before
+
+
+def test_a_file_that_is_read_in_a_row_is_asked_for_ahead(server: Origin, make: Make, opened: Opened):
+    server.files["big"] = big = DATA * 12
+    call = opened(make(), server.url("/ok/big"))
+    step = 4 << 20
+    assert call.read((0, step)).body == big[:step]
+    until(lambda: any(int(one.headers["range"].rpartition("-")[2]) >= step for one in server.asked), 20)
+    for start in range(step, len(big), step):
+        part = min(step, len(big) - start)
+        assert call.read((start, part)).body == big[start : start + part]
+    assert call.reading.record()[0].bytes == len(big)  # nothing twice
+
+
+def test_a_file_that_is_read_here_and_there_is_fetched_whole(server: Origin, make: Make, opened: Opened):
+    call = opened(make(), server.url("/ok/x.tif"))
+    places = [(number * 7 % 45) * BLOCK for number in range(1, 45)]
+    for place in places:
+        assert call.read((place, 10)).body == DATA[place : place + 10]
+    assert len(server.asked) < 25
+    assert call.reading.record()[0].bytes <= len(DATA) + 20 * BLOCK
+
+
+def test_sidecars_are_those_of_the_format_and_those_that_are_named(
+    server: Origin, make: Make, opened: Opened
+):
+    server.files |= {"a.shp": b"shp", "a.dbf": b"dbf", "a.shx": b"shx", "x.tif.ovr": b"ovr"}
+    call = opened(make(), server.url("/ok/a.shp"), server.url("/ok/x.tif#with=ovr,tfw"))
+    assert call.look("1/a.dbf").body[17:] == b"dbf"
+    assert call.look("1/a.prj").status is Status.ENOENT
+    assert call.list("1").body.split() == [b"a.shx", b"a.dbf", b"a.shp"]
+    assert call.read((0, 3), name="2/x.tif.ovr").body == b"ovr"
+    assert call.look("2/x.tfw").status is Status.ENOENT
+    before = len(server.asked)
+    for name in ("1/b.shp", "1/a.qix", "2/x.tif.aux.xml", "3/x.tif", "1/../2/x.tif", "x.tif", "1/a.dbf/"):
+        assert call.look(name).status is Status.ENOENT, name
+    assert len(server.asked) == before
+    assert call.reading.failure is None
+    shp, tif = call.reading.record()
+    assert (shp.files, tif.files) == (1, 1)
+
+
+def test_an_empty_file_is_a_file(server: Origin, make: Make, opened: Opened):
+    call = opened(make(), server.url("/ok/empty"))
+    assert call.look().body == b"\x01" + bytes(16)
+    assert call.reading.failure is None
+
+
+def test_a_missing_file_is_not_found_before_the_call_runs(server: Origin, make: Make, opened: Opened):
+    with pytest.raises(ToolError) as caught:
+        opened(make(), server.url("/ok/x.tif"), server.url("/ok/gone.tif"))
+    assert caught.value.code is Code.NOT_FOUND
+
+
+def test_limits_of_call_and_day_end_a_call(server: Origin, make: Make, opened: Opened):
+    for limits in (
+        {"bytes_a_call": 200_000},
+        {"requests_a_call": 2},
+        {"bytes_a_day": 200_000},
+        {"requests_a_day": 2},
+    ):
+        door = make(**limits)
+        call = opened(door, server.url("/ok/x.tif"), who=f"local:{limits}")
+        for start in range(0, 3_000_000, 500_000):
+            call.read((start, 10))
+        assert call.reading.failure is not None, limits
+        assert call.reading.record()[0].bytes <= 200_000, limits
+        call.reading.close()
+        if "bytes_a_day" in limits or "requests_a_day" in limits:
+            with pytest.raises(ToolError):  # it is on disk, so that a new door knows it too
+                opened(make(**limits), server.url("/ok/x.tif"), who=f"local:{limits}").read((0, 3_000_000))
+        opened(make(**limits), server.url("/ok/x.tif"), who=f"local:not {limits}").reading.close()
+
+
+def test_a_call_that_ends_leaves_no_request_behind(server: Origin, make: Make, opened: Opened):
+    server.files["big"] = DATA
+    call = opened(make(answer_seconds=60, silence_seconds=60), server.url("/ok/big"))
+    server.special["/ok/big"] = lambda handler: handler.mode_stalling(DATA)
+    answers = []
+    asking = threading.Thread(target=lambda: answers.append(call.read((1_000_000, 10))))
+    asking.start()
+    until(lambda: len(server.asked) == 2, 20)
+    call.reading.close()
+    asking.join(5)
+    assert not asking.is_alive()
+    assert answers[0].status is Status.EIO

@@ -1,0 +1,11 @@
+"""What several unit tests share."""
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def root(workspace: Path) -> Path:
+    """An empty folder to be a workspace."""
+    return workspace
