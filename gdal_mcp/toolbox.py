@@ -57,7 +57,7 @@ class Permits(Protocol):
 
 
 class Finding(Protocol):
-    """Something odd about a call that would run all the same."""
+    """Something odd about a call, which does not keep it from running."""
 
     def as_dict(self) -> dict[str, Any]:
         """With a code, a message and a suggestion."""
@@ -72,7 +72,7 @@ class Report(Protocol):
 
     @property
     def findings(self) -> Sequence["Finding"]:
-        """What is odd about it."""
+        """What is odd about the draft."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -157,6 +157,7 @@ class Tool:
     present: Callable[[Answer], Mapping[str, Any]] = lambda _answer: {}
     like: str = ""  # the operation that it is most like, for policies, estimates and advice
     runs: bool = True  # False when the server answers by itself, without a container
+    reaches_out: bool = False  # the server itself makes requests for it
     pictures: bool = False  # answers with pictures, which can show words: none in lockdown
 
     @cached_property

@@ -136,7 +136,7 @@ def page_of(info: Mapping[str, Any], told: Mapping[str, Any], picture: str, card
     }
     made = told["outputs"][0]["description"]
     answer = {key: made[key] for key in ("size", "crs", "wgs84") if key in made}
-    answer["receipt"] = {key: told["receipt"][key] for key in ("isolation", "seconds", "approval") if key in told["receipt"]}  # fmt: skip
+    answer["receipt"] = {key: told["receipt"][key] for key in ("tier", "seconds", "approval") if key in told["receipt"]}  # fmt: skip
     said = [
         ("p class=me", "What is in dem.tif?"),
         ("pre", f'info {{"path": "dem.tif"}}\n→ {json.dumps(facts)}'),

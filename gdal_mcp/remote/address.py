@@ -153,7 +153,7 @@ def _path(path: str, *, bucket: bool) -> str:
         raise NotAnAddress("its path holds `.`, `..`, an empty folder or control characters")
     if not bucket and re.search("%(2f|5c|00|25)", path, re.IGNORECASE):
         raise NotAnAddress("its path holds a coded slash, backslash, percent sign or zero")
-    if len(path) < 2:
+    if path in ("", "/") and not (bucket and path):
         raise NotAnAddress("it names no file")
     return path if bucket else quote(path, safe="/%:@!$&'()*+,;=~")
 

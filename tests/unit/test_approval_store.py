@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.access.policy import WAYS, Way
-from gdal_mcp.approval.model import Approval, Asked, Decision, Grant
+from gdal_mcp.approval.model import Approval, Decision, Grant, NewQuestion
 from gdal_mcp.approval.store import LONGEST_GRANT, MOST_OPEN, SUSPENDED, Approvals, TooManyOpen
 from gdal_mcp.ledger.registry import Registry
 from tests.unit.clock import Clock
@@ -25,8 +25,10 @@ def approvals(path: Path, clock: Clock) -> Iterator[Approvals]:
     approvals.close()
 
 
-def asked(digest: str, who: str, ways: frozenset[Way] = WAYS) -> Asked:
-    return Asked(plan_digest=digest, principal=who, tool="raster_convert", text="Write a.tif", ways=ways)
+def asked(digest: str, who: str, ways: frozenset[Way] = WAYS) -> NewQuestion:
+    return NewQuestion(
+        plan_digest=digest, principal=who, tool="raster_convert", text="Write a.tif", ways=ways
+    )
 
 
 def ask(approvals: Approvals, digest: str, who: str) -> Approval:

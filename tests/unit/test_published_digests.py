@@ -29,7 +29,7 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
 
 @pytest.fixture
 def resources(kept: Kept, tmp_path: Path) -> Resources:
-    return Resources(kept.shelf, kept.workspaces, 8, ResultStore(tmp_path / "results"))
+    return Resources(kept.store, kept.workspaces, 8, ResultStore(tmp_path / "results"))
 
 
 def read(resources: Resources, artifact: Artifact) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -29,7 +29,7 @@ class Kept:
         self.root.mkdir()
         self.registry = Registry(folder / "registry.sqlite")
         self.workspaces = Workspaces((Workspace.at(self.root, writable=True),))
-        self.shelf = ArtifactStore(self.registry)
+        self.store = ArtifactStore(self.registry)
         self.registry.begin_call(Call(CALL, ANN.id, "convert", {}))
 
     def publish(self, name: str = "out.tif", data: bytes = OLD, kind: str = "image/tiff") -> Artifact:
@@ -42,7 +42,7 @@ class Kept:
         return self.registry.add_artifacts(CALL, [made])[0]
 
     def open(self, artifact: Artifact) -> Opened:
-        return self.shelf.open(artifact, self.workspaces)
+        return self.store.open(artifact, self.workspaces)
 
     def read(self, artifact: Artifact) -> bytes:
         opened = self.open(artifact)
@@ -195,15 +195,15 @@ def test_a_workspace_that_is_not_among_ones_own_holds_nothing(kept: Kept, tmp_pa
     (tmp_path / "elsewhere").mkdir()
     others = Workspaces((Workspace.at(tmp_path / "elsewhere", writable=True),))
     with pytest.raises(Absent):
-        kept.shelf.open(artifact, others)
+        kept.store.open(artifact, others)
 
 
 def test_a_call_is_seen_by_its_own_principal_and_by_those_who_see_all(kept: Kept):
-    assert kept.shelf.owner(CALL, ANN) == ANN.id
-    assert kept.shelf.owner(CALL, ROOT) == ANN.id
+    assert kept.store.owner(CALL, ANN) == ANN.id
+    assert kept.store.owner(CALL, ROOT) == ANN.id
     for call_id in (CALL, "0" * 16, "", "../etc", "%", CALL.upper(), CALL + "\n"):
         with pytest.raises(Absent):
-            kept.shelf.owner(call_id, BOB)
+            kept.store.owner(call_id, BOB)
 
 
 def test_what_was_undone_replaced_or_never_there_is_not_found(kept: Kept):
@@ -211,14 +211,14 @@ def test_what_was_undone_replaced_or_never_there_is_not_found(kept: Kept):
     kept.publish("tiles", kind=FOLDER)
     for name in ("tiles", "nothing", "", ".", "../registry.sqlite", str(first.path)):
         with pytest.raises(Absent):
-            kept.shelf.find(CALL, name)
+            kept.store.find(CALL, name)
     later = "fedcba9876543210"
     kept.registry.begin_call(Call(later, BOB.id, "convert", {}))
     kept.registry.add_artifacts(later, [replace(first, id=0)])
     with pytest.raises(Gone):
-        kept.shelf.find(CALL, "out.tif")
+        kept.store.find(CALL, "out.tif")
     kept.registry.retract_artifacts(later)
-    assert kept.shelf.find(CALL, "out.tif").id == first.id
+    assert kept.store.find(CALL, "out.tif").id == first.id
     kept.registry.retract_artifacts(CALL)
     with pytest.raises(Gone):
-        kept.shelf.find(CALL, "out.tif")
+        kept.store.find(CALL, "out.tif")
