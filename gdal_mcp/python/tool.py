@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, field_validator
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.datasets.paths import FreshPaths, Paths
+from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
 from gdal_mcp.python.image import SHOWN, locked
 from gdal_mcp.toolbox import Answer, Arguments, DraftScope, Tool, schema_of, typed
@@ -77,8 +77,7 @@ Not there: network, pip, other files of the workspaces, subprocess pools, a disp
 
 
 def _draft(arguments: RunPythonArguments, scope: DraftScope) -> Draft:
-    make = FreshPaths if scope.as_new else Paths
-    paths = make(scope.workspaces, scope.settings.outputs_folder, scope.call_id)
+    paths = Paths(scope.workspaces, scope.settings.outputs_folder, scope.call_id, as_new=scope.as_new)
     inputs = {text: paths.input(text) for text in arguments.inputs}
     outputs = {text: _output(text, paths, tuple(inputs.values())) for text in arguments.outputs}
     _refuse_apart(tuple(outputs.values()))
