@@ -333,7 +333,7 @@ class ImageSpec:
     version: Callable[[Mapping[str, str], str], str] = lambda _labels, reference: reference.rpartition(":")[2]
     # why a version cannot be used; "" where it can
     unfit: Callable[[str, str], str] = lambda _reference, _version: ""
-    setup: str = "gdal-mcp setup"  # the command that brings it
+    setup: str = ""  # the command that makes it, where no registry has it
 
     @property
     def reference(self) -> str:
@@ -382,8 +382,8 @@ class Toolbox:
         (Described(),) * count
     )
     shorten: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict  # facts of an output, for the answer
-    tell: Callable[[Sequence[Heard], Sequence[Described]], Told] = lambda heard, _outputs: Told(
-        (), tuple(one.text for one in heard)
+    tell: Callable[[Sequence[Heard], Sequence[Described], object], Told] = lambda heard, _outputs, _found: (
+        Told((), tuple(one.text for one in heard))
     )
     suggest: Callable[[Sequence[Heard]], str] = lambda _errors: ""  # what to do about the errors of a job
     # 0 for a staged file that does not belong to an output of that name, else how closely it does

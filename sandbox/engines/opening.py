@@ -1,12 +1,13 @@
 """The engine behind an address, with the class that speaks to it."""
 
+import os
 from pathlib import Path
 from typing import Final
 
 import docker
 
 from sandbox.engine import Engine
-from sandbox.engines.discovery import EngineRefused, connect
+from sandbox.engines.discovery import EngineRefused, connect, endpoints
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.memory import MemoryEngine
 from sandbox.engines.oci.engine import OciEngine
@@ -45,6 +46,13 @@ def open_engine(address: str | None = None, timeout: float = 60) -> Engine:
             f"{address} was asked for, but {name} answers there. Correct the engine's address."
         )
     return engine
+
+
+def sockets(address: str | None = None) -> tuple[Path, ...]:
+    """Where on this host the engine may listen that `open_engine` would open. Raises EngineRefused."""
+    kind, _, place = (address or "").partition(":")
+    named, kind = (place, kind) if kind in _KINDS else (address, "")
+    return tuple(one.socket for one in endpoints(named or None, os.environ, kind) if one.socket)
 
 
 def _found(timeout: float) -> Engine:
