@@ -1,5 +1,6 @@
-# `make help` lists the targets. Everything happens in this folder and in .venv, except that `make setup` may install and
-# start Docker where it runs as root on Debian or Ubuntu and no engine answers.
+# `make help` lists the targets. Everything happens in this folder and in .venv, except for the container engine: where none answers
+# and root runs this on Debian or Ubuntu, `make setup` installs crun, which is no daemon, and the targets with tests install and
+# start Docker.
 
 SHELL := /bin/sh
 python := .venv/bin/python
@@ -25,8 +26,9 @@ setup: image ## virtual environment, container engine and GDAL image; quick when
 venv:
 	@scripts/venv.sh
 
+test test-all fuzz conformance faults soak bench: engine_kind := docker
 engine: venv
-	@scripts/engine.sh
+	@scripts/engine.sh $(engine_kind)
 
 image: engine
 	@$(python) -m gdal_mcp.gdal.image ensure || $(python) scripts/standin.py

@@ -11,7 +11,7 @@ from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
 from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.host.image import Image, ensure, resolve
 from gdal_mcp.settings import Settings
-from sandbox.engines.opening import open_engine
+from sandbox.engines.opening import open_engine, open_or_install
 
 
 def build(settings: Settings, output: Path | None) -> Exit:
@@ -51,7 +51,8 @@ def show(settings: Settings) -> Exit:
 
 def setup(settings: Settings) -> Exit:
     """Brings the image onto this host, and what it says of its GDAL into the state folder. Raises SandboxError."""
-    image = ensure(open_engine(settings.engine).images, GDAL_IMAGE, settings.image, say)
+    with closing(open_or_install(settings.engine, say)) as engine:
+        image = ensure(engine.images, GDAL_IMAGE, settings.image, say)
     out(f"{image.reference} {image.digest} GDAL {image.version}")
     return after_setup(settings, image)
 

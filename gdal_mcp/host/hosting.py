@@ -58,7 +58,8 @@ class Host:
         return capacity.max_containers(settings.memory) if capacity is not None else 0
 
     def tier(self, settings: Settings) -> str:
-        return settings.runtime or "runc"
+        alone = self.info.runtimes[0] if self.info.name in self.info.runtimes else "runc"
+        return settings.runtime or alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,6 +366,7 @@ class Hosting:
         path = self._settings.state_dir / f"attestation-{host.toolbox.name}.json"
         if not fresh and (rows := _remembered(path, key)):
             return rows
+        host.engine.images.check(host.image.id)
         with self._staging_areas()[0].open(f"attest-{self._owner.id}", self.user()) as staging:
             template = self.template(host, staging.mount)
             found = attest(host.runner, template, staging.path, self._cancel)

@@ -119,6 +119,7 @@ class OciEngine:
                 one.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise EngineUnavailable(f"{self.root} cannot be made: {error.strerror or error}.") from error
+        self.info()
         return self
 
     def close(self) -> None:
