@@ -25,7 +25,7 @@ from sandbox.errors import EngineUnavailable
 _KINDS: Final = ("docker", "podman")
 _NOBODY: Final = "unix:///nonexistent/engine.sock"
 OCI: Final = "oci"
-OCI_FOLDER: Final = Path("/var/lib/gdal-mcp")
+OCI_FOLDER: Final = Path("/var/lib/gdal-mcp-oci")
 
 
 def open_engine(address: str | None = None, timeout: float = 60) -> Engine:

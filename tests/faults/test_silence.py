@@ -2,7 +2,6 @@
 
 import contextlib
 import inspect
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +18,7 @@ from tests.integration.engine_proxy import EngineProxy
 from tests.mcp.conftest import Containers
 from tests.mcp.pipes import Pipes
 from tests.mcp.talk import Place
+from tests.oci_store import docker_address
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.engine-silent-typed")]
 
@@ -44,7 +44,7 @@ class Behind:
 
 @contextlib.contextmanager
 def proxied(path: Path) -> Iterator[EngineProxy]:
-    endpoint, client = discover(os.environ.get("GDAL_MCP_ENGINE"))
+    endpoint, client = discover(docker_address())
     client.close()
     made = EngineProxy(path, str(endpoint.socket or DOCKER_SOCKET))
     try:

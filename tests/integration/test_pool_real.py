@@ -212,6 +212,7 @@ def test_a_waiting_container_that_is_killed_is_replaced_and_serves_nobody(
         process = engine.process(victim)
         assert process is not None
         os.kill(process, signal.SIGKILL)
+        engine.wait(victim, 10.0)
         container, result = call(pool, kinds[0])
         assert result.outcome == Exited(0)
         assert container != victim
