@@ -125,7 +125,10 @@ if [ "$code" -ne 1 ]; then # one was named or is there, so installing another wo
     exit 1
 fi
 if [ "$wanted" != docker ] && may_install && ! command -v crun >/dev/null 2>&1; then
-    apt_install crun
+    # where AppArmor is on, the server loads a profile for its containers
+    [ "$(cat /sys/module/apparmor/parameters/enabled 2>/dev/null)" != Y ] || profiles=apparmor
+    # shellcheck disable=SC2086
+    apt_install crun ${profiles:-}
     if engine=$(find_engine 2>&1); then
         say "container engine: $engine"
         exit 0

@@ -15,6 +15,7 @@ from sandbox.engine import Engine
 from sandbox.engines.discovery import EngineRefused, connect, discover
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.memory import MemoryEngine
+from sandbox.engines.oci.confinement import security_options
 from sandbox.engines.oci.engine import OciEngine
 from sandbox.engines.oci.fetching import ensure_installed
 from sandbox.engines.oci.kernel import is_possible
@@ -80,7 +81,12 @@ def open_or_install(address: str | None, report: Callable[[str], None]) -> Engin
     except EngineUnavailable:
         if (address or OCI).partition(":")[0] != OCI or not is_possible():
             raise
-    ensure_installed(("crun",), ("crun",), report)
+    # where AppArmor is on, our profile has to be loaded
+    packages = {
+        "crun": "crun",
+        **({"apparmor_parser": "apparmor"} if "name=apparmor" in security_options() else {}),
+    }
+    ensure_installed([*packages], [*packages.values()], report)
     return open_engine(address)
 
 

@@ -165,12 +165,11 @@ class ControlGroup:
 
 
 def _kill(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        (folder / "cgroup.kill").write_text("1", encoding="ascii")  # version 2: all at once
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # gone meanwhile
         for pid in _text(folder / "cgroup.procs").split():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)
+        (folder / "cgroup.kill").write_text("1", encoding="ascii")  # version 2: also what has just been made
 
 
 @cache
