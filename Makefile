@@ -16,7 +16,7 @@ workers ?= 3
 spread := -n $(workers) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv engine engines image browser lock lint format types unit test test-all oci fuzz conformance demo bench faults soak docs bundle snapshots clean
+.PHONY: help setup venv engine engines image browser lock lint format types unit test test-all oci fuzz conformance demo bench faults soak docs pictures site bundle snapshots clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -87,6 +87,12 @@ soak: setup ## ten minutes of mixed calls by four clients; every answer is compa
 docs: venv ## write the generated parts of the documentation, and the files by which clients install the server
 	$(python) -m docs
 	$(python) -m docs.distribution
+
+pictures: setup browser ## draw the first page's picture from a real run
+	$(python) -m scripts.pictures
+
+site: venv ## build the documentation as a site, in site/; every link and anchor is checked
+	.venv/bin/uv run --isolated --no-project --with-requirements requirements/site.txt mkdocs build --strict
 
 bundle: venv ## build dist/gdal-mcp-VERSION.mcpb, which Claude Desktop installs
 	$(python) -m scripts.bundle

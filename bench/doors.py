@@ -24,7 +24,7 @@ from bench.calls import INFO
 from bench.clients import HANDSHAKE, MODERN, BareClient
 from bench.place import NotMeasurable, Place
 from bench.report import GOALS, Effort, Finding, Section, Series, in_turn, milliseconds, timed
-from gdal_mcp.approval.model import Asked, Decision
+from gdal_mcp.approval.model import Decision, NewQuestion
 from gdal_mcp.approval.store import Approvals
 
 RECORDS = 10_000
@@ -213,7 +213,9 @@ def approvals() -> Section:
         path = Path(folder) / "registry.sqlite"
         with closing(Approvals(path)) as store:
             asked = [
-                store.request(Asked(plan_digest=f"d{number}", principal="bench", tool="t", text="?"), 600)
+                store.request(
+                    NewQuestion(plan_digest=f"d{number}", principal="bench", tool="t", text="?"), 600
+                )
                 for number in range(QUESTIONS)
             ]
             ids = [one.id for one in asked]

@@ -55,7 +55,7 @@ def filled(text: str, parts: Parts) -> str:
 
 def pages(root: Path = ROOT) -> list[Path]:
     """Where generated parts may be."""
-    named = [root / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md")]
+    named = [root / name for name in ("README.md", "SECURITY.md", "CONTRIBUTING.md", "llms-install.md")]
     return [page for page in named if page.exists()] + sorted((root / "docs").rglob("*.md"))
 
 

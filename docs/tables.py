@@ -9,6 +9,7 @@ from itertools import groupby
 from pathlib import PurePosixPath
 from typing import Any
 
+from docs import distribution
 from docs.claims import ROOT, Claim, Drift, cited, manifest, sentences
 from gdal_mcp import cli
 from gdal_mcp.commands.exits import meanings
@@ -307,6 +308,7 @@ def _faults() -> Lines:
 
 
 PARTS: Parts = {
+    "buttons": distribution.buttons,
     "tools": _tools,
     "toolsets": _toolsets,
     "algorithms": _algorithms,

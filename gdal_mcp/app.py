@@ -31,6 +31,7 @@ from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.registry import Registry
 from gdal_mcp.pipeline import Pipeline
 from gdal_mcp.recovery import recover
+from gdal_mcp.remote.door import Door
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.surface import Surface, Toolboxes
@@ -146,6 +147,8 @@ def _pipeline(
     settings, policy = resolver.whole.settings, resolver.policy
     rates = Rates(settings.state.usage)
     stack.callback(rates.close)
+    door = Door(settings.remote, settings.state.remote, rates, policy.remote_of)
+    stack.callback(door.close)
     return Pipeline(
         settings=settings,
         policy=policy,
@@ -156,7 +159,7 @@ def _pipeline(
         records=records,
         results=store_of(settings),
         rates=rates,
-        drafting=Drafting(settings, policy),
+        drafting=Drafting(settings, policy, door),
         drafts=Drafts(),
         admission=Admission(1, settings.queue_length, settings.queue_seconds),
         threads=anyio.CapacityLimiter(math.inf),

@@ -93,8 +93,9 @@ class Toolboxes:
 
     def _asked(self, settings: Settings) -> Iterator[Tool]:
         """The tools that the settings name, some of them more than once."""
+        remote = ("remote",) if settings.remote.sources else ()
         for number, box in enumerate(self.items):
-            wanted = tuple(box.toolsets) if "all" in settings.toolsets else settings.toolsets
+            wanted = tuple(box.toolsets) if "all" in settings.toolsets else (*settings.toolsets, *remote)
             # what a further toolbox has is listed when the operator turned it on
             names = tuple(box.toolsets)[:1] if number and "all" not in settings.toolsets else wanted
             yield from (tool for name in names for tool in box.toolsets.get(name, tuple)())

@@ -19,6 +19,7 @@ from gdal_mcp.access.aliases import Aliases
 from gdal_mcp.access.policy import Verdict
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
+from gdal_mcp.remote.door import Door
 from gdal_mcp.settings import Settings
 from sandbox.template import Limits
 from sandbox.workspace import Located, Workspaces
@@ -56,7 +57,7 @@ class Permits(Protocol):
 
 
 class Finding(Protocol):
-    """Something odd about a call that would run all the same."""
+    """Something odd about a call, which does not keep it from running."""
 
     def as_dict(self) -> dict[str, Any]:
         """With a code, a message and a suggestion."""
@@ -71,7 +72,7 @@ class Report(Protocol):
 
     @property
     def findings(self) -> Sequence["Finding"]:
-        """What is odd about it."""
+        """What is odd about the draft."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -134,6 +135,8 @@ class DraftScope:
     verdict: Callable[[str, Draft], Verdict]
     preflight: Any
     as_new: bool = False  # as if nothing stood where the outputs go: a recorded call made again
+    principal: str = ""
+    door: Door | None = None  # to remote data
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,7 @@ class Tool:
     present: Callable[[Answer], Mapping[str, Any]] = lambda _answer: {}
     like: str = ""  # the operation that it is most like, for policies, estimates and advice
     runs: bool = True  # False when the server answers by itself, without a container
+    reaches_out: bool = False  # the server itself makes requests for it
     pictures: bool = False  # answers with pictures, which can show words: none in lockdown
 
     @cached_property
@@ -162,7 +166,7 @@ class Tool:
 
     @cached_property
     def output_schema(self) -> Mapping[str, Any]:
-        """The keys of a result. Kept short, as every client reads it; README describes the parts."""
+        """The keys of a result. Kept short, as every client reads it; docs/analyst.md describes the parts."""
         if not self.runs:
             return {"type": "object"}
         keys: dict[str, Any] = dict(self.own_keys)

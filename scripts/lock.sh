@@ -1,7 +1,7 @@
 #!/bin/sh
 # Writes the files of requirements/: every dependency for every supported Python and platform, with hashes. dev.txt is what
 # the checkout uses; server.txt and package.txt hold what the image of the server has, and what builds its package, in the
-# same versions.
+# same versions; site.txt what builds the documentation's site.
 # `scripts/lock.sh --upgrade` moves to the newest versions; without it only what pyproject.toml asks for changes.
 set -eu
 cd "$(dirname "$0")/.."
@@ -14,4 +14,5 @@ compile() {
 compile --group dev --extra remote --output-file requirements/dev.txt "$@" pyproject.toml requirements/build.in
 compile --constraints requirements/dev.txt --output-file requirements/server.txt pyproject.toml
 compile --constraints requirements/dev.txt --output-file requirements/package.txt requirements/package.in
+compile --constraints requirements/dev.txt --output-file requirements/site.txt --group site
 echo "the files of requirements/ are written; run 'make setup' to install them"

@@ -14,10 +14,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from gdal_mcp.access.aliases import NO_ALIASES, Aliases
 from gdal_mcp.plan import Draft, Effect, effect_of
+from gdal_mcp.settings.remote import source_at
 from gdal_mcp.settings.types import LEAST_MEMORY, Place, Size
 
 ApprovalMode = Literal["writes", "always", "never"]
@@ -55,6 +56,11 @@ class Deny:
 Verdict = Allow | RequireApproval | Deny
 
 
+def _as_source(text: str) -> str:
+    source_at(text)
+    return text
+
+
 class Table(BaseModel):
     """A table of the policy file. Its folders have their links resolved (`policy_file`)."""
 
@@ -89,7 +95,8 @@ class Entry(Table):
     concurrent: int | None = Field(None, ge=1)
     cpu_seconds_a_day: float | None = Field(None, ge=0)
     output_bytes_a_day: Size | None = Field(None, ge=0)
-    remote: tuple[Text, ...] | None = None  # hosts and buckets, of those that the server reads
+    # hosts and buckets, of those that the server reads
+    remote: tuple[Annotated[Text, AfterValidator(_as_source)], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,11 @@ class Policy:
 
     def entry(self, principal: str) -> Entry | None:
         return next((one for one in self.entries if _named(principal, one.principals)), None)
+
+    def remote_of(self, principal: str) -> tuple[str, ...] | None:
+        """The hosts and buckets that it may read; None for all of the server's."""
+        entry = self.entry(principal)
+        return entry.remote if entry else None
 
     @cached_property
     def is_open(self) -> bool:

@@ -10,7 +10,7 @@ ApprovalState = Literal["pending", "approved", "denied", "used", "expired"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class NewQuestion:
     """A question about one plan of one principal, before it has a row."""
 
     plan_digest: str
@@ -109,8 +109,9 @@ class Approver(Protocol):
         """The answer, or None when nobody can be asked this way. May raise Suspended."""
 
 
+@dataclass(frozen=True, slots=True)
 class Nobody:
-    """The approver where no person can be reached: asks nobody, so nothing is approved."""
+    """The approver where no person can be reached: asks nobody, so nothing is approved. Base of those that ask."""
 
     def asks(self, ways: frozenset[Way]) -> bool:  # noqa: ARG002 - the protocol's signature
         return False

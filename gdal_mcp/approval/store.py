@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gdal_mcp.approval.model import Approval, Asked, Decision, Grant
+from gdal_mcp.approval.model import Approval, Decision, Grant, NewQuestion
 from gdal_mcp.ledger.rows import Rows, insert, stored
 
 LONGEST_GRANT: Final = 24 * 3600.0  # seconds; nobody remembers a yes of yesterday
@@ -53,7 +53,7 @@ class Approvals:
     def close(self) -> None:
         self._rows.close()
 
-    def request(self, asked: Asked, ttl: float, holder: str = "") -> Approval:
+    def request(self, asked: NewQuestion, ttl: float, holder: str = "") -> Approval:
         """A new question, open for `ttl` seconds; `holder` is the call that waits for its answer.
 
         Every call that asks has a question of its own, so that of two equal ones each needs its yes, and a no to one is
@@ -87,7 +87,7 @@ class Approvals:
             db.execute("UPDATE approvals SET holder = ? WHERE id = ?", [holder, approval_id])
 
     def release_dead(self, alive: Callable[[str], bool]) -> None:
-        """Nobody waits for what calls of servers that are gone have asked."""
+        """Frees the questions of calls whose server is gone, for the same call to take them up again."""
         with self._writing() as (db, _):
             rows = db.execute("SELECT DISTINCT holder FROM approvals WHERE holder LIKE '%:%'").fetchall()
             dead = [row["holder"] for row in rows if not alive(row["holder"].partition(":")[0])]
@@ -114,7 +114,7 @@ class Approvals:
             return self._rows.one(Approval, "SELECT * FROM approvals WHERE id = :id", id=approval_id)
 
     def consume(self, digest: str, principal: str) -> Approval | None:
-        """Use up the oldest approval of this plan for this principal; None without one. Each is given out once."""
+        """Uses up the oldest approval of this plan for this principal, or returns None. Each is given out once."""
         query = (
             "SELECT * FROM approvals WHERE plan_digest = :digest AND principal = :principal"
             " AND state = 'approved' ORDER BY created LIMIT 1"
@@ -153,7 +153,7 @@ class Approvals:
         return made
 
     def granted(self, principal: str, tool: str, workspace: str) -> Grant | None:
-        """The grant that such a call runs on, the one that lasts longest; None without one."""
+        """The valid grant for such a call that lasts longest, or None."""
         query = (
             "SELECT * FROM grants WHERE principal = :principal AND tool = :tool AND workspace = :workspace"
             " AND revoked IS NULL AND expires > :now AND created <= :latest ORDER BY expires DESC LIMIT 1"
@@ -163,7 +163,7 @@ class Approvals:
         return self._rows.one(Grant, query, **about, now=now, latest=now + _SET_BACK)
 
     def grants(self, limit: int = 200) -> tuple[Grant, ...]:
-        """Those that hold, first; then the newest that are over."""
+        """The valid ones first, then the newest that have ended."""
         query = (
             "SELECT * FROM grants ORDER BY (revoked IS NULL AND expires > :now) DESC, created DESC LIMIT :n"
         )
@@ -180,7 +180,7 @@ class Approvals:
 
     @contextmanager
     def _writing(self) -> Iterator[tuple[sqlite3.Connection, float]]:
-        """A transaction that sees as expired what is by now."""
+        """A transaction; what has expired by now is marked so first."""
         with self._rows.writing() as db:
             now = self._clock()
             db.execute(
@@ -191,7 +191,7 @@ class Approvals:
             yield db, now
 
 
-def _new(asked: Asked, now: float, expires: float, holder: str) -> Approval:
+def _new(asked: NewQuestion, now: float, expires: float, holder: str) -> Approval:
     return Approval(
         # Unguessable: pages and answers are addressed by it. Hex, as it is typed after a command and may not begin with a dash.
         id=secrets.token_hex(16),

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import anyio
 
 from gdal_mcp.access.policy import Way
-from gdal_mcp.approval.model import Decision, Question
+from gdal_mcp.approval.model import Decision, Nobody, Question
 
 
 @dataclass(frozen=True, slots=True)
-class Terminal:
+class Terminal(Nobody):
     """Prints the question on stderr and reads the answer; `assume_yes` is a yes by the command itself, told as `how`."""
 
     user: str
@@ -19,9 +19,6 @@ class Terminal:
 
     def asks(self, ways: frozenset[Way]) -> bool:
         return "terminal" in ways and (self.assume_yes or sys.stdin.isatty())
-
-    def answered(self) -> tuple[str, Decision | None] | None:
-        return None
 
     async def ask(self, question: Question) -> Decision | None:
         if not self.asks(question.ways):

@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from gdal_mcp.access.policy import RequireApproval
-from gdal_mcp.approval.model import Approval, Approver, Asked, Decision, Grant, Question, Suspended
+from gdal_mcp.approval.model import Approval, Approver, Decision, Grant, NewQuestion, Question, Suspended
 from gdal_mcp.approval.question import (
     Foreseen,
     Where,
@@ -110,7 +110,7 @@ class ApprovalQueue:
         if (adopted := store.adopt(plan.digest, plan.principal, holder)) is not None:
             return adopted
         told = parts(plan, call.verdict.reason, call.where, call.foreseen)
-        asked = Asked(
+        asked = NewQuestion(
             plan_digest=plan.digest,
             principal=plan.principal,
             tool=plan.tool,
@@ -149,7 +149,7 @@ class ApprovalQueue:
             _require_approved(row)
 
     async def _wait(self, call: Call, row: Approval, *, asks: bool = True) -> None:
-        """Until somebody has decided, in whichever way comes first."""
+        """Waits until somebody has decided, whichever way answers first."""
         store = self.service.approvals
         address = await self.console_url(not call.approver.asks(call.verdict.ways))
         url = f"{address}#approval={row.id}" if address else None

@@ -29,6 +29,7 @@ from gdal_mcp.calls.refusals import invalid, missing_scope, reads_only
 from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
+from gdal_mcp.remote.door import Door
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import DraftScope, ImmediateResult, Toolbox
 
@@ -43,6 +44,7 @@ T = TypeVar("T")
 class Drafting:
     settings: Settings
     policy: Policy
+    door: Door | None = None
 
     def draft(self, admitted: Admitted) -> Draft | ImmediateResult:
         """What the tool makes of the arguments, and a note on what can be told of it before it runs. Raises ToolError."""
@@ -84,6 +86,8 @@ class Drafting:
             verdict=lambda tool, draft: decide(case(draft, tool, principal), self.policy),
             preflight=entitlements.preflight(toolbox),
             as_new=bool(as_new),
+            principal=principal,
+            door=self.door,
         )
 
 

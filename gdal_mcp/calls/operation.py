@@ -28,7 +28,7 @@ class Operation:
     approval_wait: float | None = None  # seconds that it waits for approval; None is the server's setting
 
     def accept(self, draft: Draft) -> None:
-        """Raises ToolError for a draft that is not wanted."""
+        """Raises ToolError for a draft that this operation does not allow."""
 
     def copies(self, draft: Draft) -> bool:
         """Whether anything is copied into staging before the job."""

@@ -1,7 +1,7 @@
-"""The way in for whoever can read this user's files: a text that opens one session, once, within a minute.
+"""Login tokens: whoever can read this user's files can make one. It opens one session, once, within a minute.
 
 Invariants:
-* a ticket is made with the secret of one server and opens nothing else;
+* a token is made with the secret of one server and opens nothing else;
 * it is taken once, and not after its time, however long the server remembers it.
 """
 
@@ -14,17 +14,17 @@ from collections.abc import Callable
 from typing import Final
 
 SECONDS: Final = 60  # from the command that made it to the browser that shows it
-_TICKET: Final = re.compile(r"(\d{10})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})", re.ASCII)
+_TOKEN: Final = re.compile(r"(\d{10})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})", re.ASCII)
 
 
 def new_login_token(secret: str, now: float) -> str:
-    """A new ticket; `now` in seconds since the epoch."""
+    """A new token; `now` in seconds since the epoch."""
     body = f"{int(now) + SECONDS:010d}.{secrets.token_urlsafe(16)}"
     return f"{body}.{_proof(secret, body)}"
 
 
 class LoginTokens:
-    """What one server takes. For one event loop."""
+    """Accepts the tokens of one server. For one event loop."""
 
     def __init__(self, secret: str, clock: Callable[[], float] = time.time) -> None:
         self._secret = secret
@@ -32,8 +32,8 @@ class LoginTokens:
         self._taken: dict[str, int] = {}  # until when each would have been good
 
     def take(self, text: str) -> bool:
-        """Whether a ticket is good. From now on it is not."""
-        parts = _TICKET.fullmatch(text)
+        """Whether a token is valid. It is used up by this."""
+        parts = _TOKEN.fullmatch(text)
         if parts is None:
             return False
         ends, nonce, proof = int(parts[1]), parts[2], parts[3]

@@ -22,7 +22,7 @@ import anyio.to_thread
 
 from gdal_mcp.access.policy import Way
 from gdal_mcp.app import App
-from gdal_mcp.approval.model import Decision, Question
+from gdal_mcp.approval.model import Decision, Nobody, Question
 from gdal_mcp.calls.operation import Operation
 from gdal_mcp.console.auth import Refused
 from gdal_mcp.console.sessions import Viewer
@@ -53,7 +53,7 @@ class Pictures:
     """The thumbnails of one server. For one event loop."""
 
     app: App
-    shelf: ArtifactStore
+    store: ArtifactStore
     _one: anyio.Lock = field(default_factory=anyio.Lock)
     _without: set[str] = field(default_factory=set)  # keys of outputs that cannot be drawn
 
@@ -75,7 +75,7 @@ class Pictures:
             if kept is not None:
                 return kept
             try:
-                opened = await anyio.to_thread.run_sync(self.shelf.open, artifact, workspaces)
+                opened = await anyio.to_thread.run_sync(self.store.open, artifact, workspaces)
             except (Absent, Gone, Busy):
                 return None  # it is not certain that the published file would be drawn
             try:
@@ -107,16 +107,13 @@ class Pictures:
 
 
 @dataclass(frozen=True, slots=True)
-class _Unasked:
+class _Unasked(Nobody):
     """Nobody is asked for a thumbnail: a call that needs approval is cancelled."""
 
     scope: anyio.CancelScope
 
     def asks(self, ways: frozenset[Way]) -> bool:  # noqa: ARG002 - the protocol's signature
         return True
-
-    def answered(self) -> tuple[str, Decision | None] | None:
-        return None
 
     async def ask(self, question: Question) -> Decision | None:  # noqa: ARG002 - the protocol's signature
         self.scope.cancel()

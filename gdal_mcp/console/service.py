@@ -146,7 +146,7 @@ class ConsoleService:
         return call
 
     def undo(self, viewer: Viewer, call_id: str) -> TakenBack:
-        """Raises SandboxError when it cannot be undone."""
+        """Undoes a call. Raises SandboxError when that is not possible."""
         call = self._call(viewer, call_id)
         if not viewer.may_undo(call.principal):
             raise Refused(403, "An undo needs the scope gdal:approve, or gdal:admin for the calls of others.")

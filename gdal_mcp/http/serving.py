@@ -130,7 +130,7 @@ async def serve_routes(
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to this program, and reports when it accepts connections."""
+    """Does not handle signals, and reports when it accepts connections."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)

@@ -58,7 +58,7 @@ class EndedCall:
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """What there is at this moment; None of what cannot be seen from here."""
+    """The present state; None for what cannot be seen from here."""
 
     unfinished: int = 0  # calls that have not ended, of all servers of one state folder
     containers: Mapping[tuple[str, str], int] | None = None  # as `containers` counts them

@@ -52,7 +52,7 @@ class Task:
         return self.status in ENDED
 
     def kept_until(self, now: float) -> float:
-        """Until when it is kept at least: while it works that moves on."""
+        """Until when it is kept at least; later and later while it is working."""
         return (self.updated if self.ended else now) + self.keep
 
 
@@ -113,7 +113,7 @@ class TaskStore:
         return ended
 
     def drop(self, task: Task) -> None:
-        """Forgets a task that nobody was told of."""
+        """Deletes a task that no client knows of."""
         with self._rows.writing() as db:
             db.execute("DELETE FROM tasks WHERE id = ?", [task.id])
 

@@ -45,7 +45,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OpenQuestions:
     """Open questions, by the key that the client sees: the work's own key, and the question."""
 
     keys: Mapping[str, str]
@@ -63,7 +63,7 @@ class Job:
     told: Tell  # reports progress to the open request
     writes: bool = False  # its tool can write, so answers to its questions need the scope for that
     task: Task | None = None
-    asked: Asked | None = None
+    asked: OpenQuestions | None = None
     result: Answer | MCPError | None = None  # None if it was cancelled
     why: str = ""  # it was cancelled
     report: tuple[str, float] = (RUNNING, 0.0)  # the newest progress message, and its time
@@ -86,7 +86,7 @@ class Job:
         requests = question.input_requests or {}
         keys = {key if key not in self.used else f"{key}-{len(self.used)}": key for key in requests}
         self.used |= keys.keys()
-        self.asked = Asked(
+        self.asked = OpenQuestions(
             keys, {shown: requests[key] for shown, key in keys.items()}, question.request_state
         )
         self.answers, self.answered = {}, anyio.Event()

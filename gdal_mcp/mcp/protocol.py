@@ -17,7 +17,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from gdal_mcp.access.identity import Principal
-from gdal_mcp.mcp import tasks
+from gdal_mcp.mcp import panel, tasks
 from gdal_mcp.mcp.subscriptions import Subscriptions, serve_subscriptions
 from gdal_mcp.mcp.tasks import Context
 
@@ -47,6 +47,7 @@ class ProtocolServer(Server[Any]):
         # not by the SDK's argument: a task is a result that its type does not know
         self.add_request_handler("tools/call", t.CallToolRequestParams, parts.call_tool)
         tasks.serve_tasks(self, parts.who)
+        self.extensions[panel.EXTENSION] = {}
         serve_subscriptions(self, parts.subscriptions)
         # a key of this process: it accepts no state but its own
         keys, seconds = [os.urandom(32)], parts.state_seconds

@@ -8,6 +8,7 @@ import mcp_types as t
 
 from gdal_mcp.calls.longresults import WHOLE, json_text
 from gdal_mcp.calls.records import media_type
+from gdal_mcp.mcp import panel
 from gdal_mcp.pipeline import Reply
 from gdal_mcp.toolbox import Tool
 
@@ -15,7 +16,7 @@ MAX_LINKS = 20
 DOWNLOAD = "io.gdal-mcp/download"  # the address of a file over HTTP, for those who may read it
 
 
-def tool(one: Tool) -> t.Tool:
+def tool(one: Tool, *, with_panel: bool = False) -> t.Tool:
     """A tool as clients see it. No tool reaches a network, so none is open-world.
 
     Many clients check errors against the output schema too, and show nothing of one that does not fit, so no key is
@@ -31,8 +32,9 @@ def tool(one: Tool) -> t.Tool:
             read_only_hint=not one.writes,
             # the protocol defines it only for tools that write; that none is idempotent is what it takes for granted
             destructive_hint=one.replaces if one.writes else None,
-            open_world_hint=False,
+            open_world_hint=one.reaches_out,
         ),
+        _meta={"ui": {"resourceUri": panel.URI}} if with_panel and (one.writes or one.pictures) else None,
     )
 
 

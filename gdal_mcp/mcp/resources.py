@@ -90,14 +90,14 @@ TEMPLATES = (
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    shelf: ArtifactStore
+    store: ArtifactStore
     workspaces: Workspaces
     chunk: int  # the most bytes that one read answers with
     results: ResultStore
 
     @property
     def registry(self) -> Registry:
-        return self.shelf.registry
+        return self.store.registry
 
     def page(self, cursor: str | None, of: str | None) -> t.ListResourcesResult:
         try:
@@ -136,7 +136,7 @@ class Resources:
                 return _json(uri, json.dumps({"folder": artifact.path, "published": was}))
             with open_file(located) as file:
                 before = Fingerprint.of(file)
-                same = self.shelf.is_unchanged(artifact, file)
+                same = self.store.is_unchanged(artifact, file)
                 data = os.pread(file, min(length, self.chunk), offset)
                 same = same and Fingerprint.of(file) == before
         except PathRefused as error:
@@ -153,7 +153,7 @@ class Resources:
         )
 
     def _resource(self, artifact: Artifact) -> t.Resource:
-        content = _content(artifact, same=self.shelf.quick_check(artifact))
+        content = _content(artifact, same=self.store.quick_check(artifact))
         created = time_text(artifact.created)
         return t.Resource(
             uri=artifact.uri,

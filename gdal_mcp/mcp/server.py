@@ -20,7 +20,7 @@ from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import ToolError
 from gdal_mcp.ledger.artifacts import ArtifactStore
 from gdal_mcp.ledger.tasks import Keeping, Task, TaskStore
-from gdal_mcp.mcp import icons, jobs, render, tasks
+from gdal_mcp.mcp import icons, jobs, panel, render, tasks
 from gdal_mcp.mcp.completions import Sources, complete
 from gdal_mcp.mcp.elicitation import Elicitation
 from gdal_mcp.mcp.progress import Tell, relayed, worded
@@ -103,7 +103,8 @@ class Handlers:
         self.who = who
         self._downloads = downloads
         self._prompts = app.toolboxes.prompts
-        self._listed: dict[tuple[str, ...], list[t.Tool]] = {}  # rendered tools, by their names
+        # rendered tools, by their names and whether their results come with a panel
+        self._listed: dict[tuple[bool, tuple[str, ...]], list[t.Tool]] = {}
         self._resources = Resources(
             ArtifactStore(app.registry), app.workspaces, app.settings.read_chunk, app.pipeline.results
         )
@@ -138,10 +139,10 @@ class Handlers:
         whole(params)
         has = self._session(ctx).entitlements
         listed = has.surface.listed if has else ()
-        names = tuple(tool.name for tool in listed)
-        if names not in self._listed:
-            self._listed[names] = [render.tool(one) for one in listed]
-        return t.ListToolsResult(tools=self._listed[names])
+        kind = (panel.offered(ctx), tuple(tool.name for tool in listed))
+        if kind not in self._listed:
+            self._listed[kind] = [render.tool(one, with_panel=kind[0]) for one in listed]
+        return t.ListToolsResult(tools=self._listed[kind])
 
     async def call_tool(self, ctx: Context, params: t.CallToolRequestParams) -> jobs.Answer | dict[str, Any]:
         tool = self._app.surface.callable.get(params.name)
@@ -198,6 +199,8 @@ class Handlers:
         return t.ListResourceTemplatesResult(resource_templates=list(TEMPLATES))
 
     async def read_resource(self, ctx: Context, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
+        if str(params.uri) == panel.URI:
+            return panel.content()
         session = self._session(ctx)
         read = self._resources_of(session).read
         return await anyio.to_thread.run_sync(read, str(params.uri), ctx.protocol_version, session.sees)

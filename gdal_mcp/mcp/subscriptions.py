@@ -107,7 +107,7 @@ class _Watch:
             self._pending[event] = None
             self._woken.set()
 
-    async def told(self) -> AsyncIterator[ServerEvent]:
+    async def events(self) -> AsyncIterator[ServerEvent]:
         """The events as they come; one that was repeated before it was sent comes once."""
         while True:
             await self._woken.wait()
@@ -214,7 +214,7 @@ class Subscriptions:
 
         async def notify() -> None:
             with until_end:
-                async for event in watch.told():
+                async for event in watch.events():
                     params = {"uri": event.uri} if isinstance(event, ResourceUpdated) else None
                     await connection.notify(_METHODS[type(event)], params)
 

@@ -104,7 +104,8 @@ class Address:
 
 def parse(text: str) -> Address:
     """The address that a text is. Raises NotAnAddress."""
-    if len(text) > _LONGEST or not text.isprintable() or " " in text or "\\" in text:
+    web = text.lower().startswith(("http", "stac"))
+    if len(text) > _LONGEST or not text.isprintable() or "\\" in text or (web and " " in text):
         raise NotAnAddress("it is too long, or holds blanks, backslashes or control characters")
     try:
         found = urlsplit(text)
@@ -152,7 +153,7 @@ def _path(path: str, *, bucket: bool) -> str:
         raise NotAnAddress("its path holds `.`, `..`, an empty folder or control characters")
     if not bucket and re.search("%(2f|5c|00|25)", path, re.IGNORECASE):
         raise NotAnAddress("its path holds a coded slash, backslash, percent sign or zero")
-    if len(path) < 2:
+    if path in ("", "/") and not (bucket and path):
         raise NotAnAddress("it names no file")
     return path if bucket else quote(path, safe="/%:@!$&'()*+,;=~")
 

@@ -176,8 +176,8 @@ class Checks:
         self.settings = settings
         self._hosts_of = hosts_of
         self._at_once = threading.BoundedSemaphore(_AT_ONCE)
-        context = ssl.create_default_context()
-        if settings.ca is not None:
+        context = ssl.create_default_context() if settings.sources else None  # which takes a while
+        if settings.ca is not None and context is not None:
             context.load_verify_locations(settings.ca)
         self._pool = httpcore2.ConnectionPool(
             ssl_context=context,

@@ -49,7 +49,6 @@ class Copies:
 
     def __init__(self, folder: Path, bound: int) -> None:
         """`bound` is in bytes, of all copies."""
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder, self.bound = folder, bound
         self._stored = 0
         self._lock = threading.Lock()
@@ -66,6 +65,7 @@ class Copies:
 
     def begin(self, key: Key, version: Version) -> Copy:
         """An empty copy of a version. It is found again only if its ETag is a strong one; give it back with `release`."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         copy = Copy(key, version, cast("BinaryIO", tempfile.TemporaryFile(dir=self._folder)), users=1)  # noqa: SIM115
         with self._lock:
             old = self._copies.pop(key, None)

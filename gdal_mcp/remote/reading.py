@@ -97,18 +97,23 @@ class _Tree:
         self._keys = self._found()
 
     def look(self, name: str) -> bytes | None:
-        held = self._keys.held(name)
-        if held == "folder":
+        key = self._key(name)
+        held = "none" if key is None else self._keys.held(key)
+        if not name or held == "folder":
             return looked(Kind.DIRECTORY, 0, 0)
-        return _look_at(self._file(name), optional=held == "chunk") if held != "none" else None
+        return _look_at(self._file(key), optional=held == "chunk") if key and held != "none" else None
 
     def read(self, name: str, ranges: Sequence[tuple[int, int]]) -> bytes:
-        if self._keys.held(name) not in ("listed", "chunk"):
+        key = self._key(name)
+        if not key or self._keys.held(key) not in ("listed", "chunk"):
             raise Missing(f"{self._address.host}: there is no such file in the tree")
-        return self._file(name).read(ranges)
+        return self._file(key).read(ranges)
 
     def below(self, name: str) -> Sequence[str] | None:
-        return self._keys.below(name) if self._keys.held(name) == "folder" else None
+        key = self._key(name)
+        if key is None:
+            return None if name else (self._asked.name,)
+        return self._keys.below(key) if self._keys.held(key) == "folder" else None
 
     def record(self) -> SourceRead | None:
         with self._lock:
@@ -120,6 +125,11 @@ class _Tree:
         with self._lock:
             for one in self._files.values():
                 one.close()
+
+    def _key(self, name: str) -> str | None:
+        """The key below the tree, "" for the tree itself; None for a name that is not in it."""
+        top, _, key = name.partition("/")
+        return key if top == self._asked.name else None
 
     def _found(self) -> Keys:
         for name in _METADATA:

@@ -15,6 +15,7 @@ from gdal_mcp.gdal.catalogue.schema import SAME_NAMES
 from gdal_mcp.gdal.datasets.paths import Paths, Source
 from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.remote.door import Door
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Answer, Arguments, Permits
 
@@ -65,6 +66,8 @@ class DraftContext:
     preflight: Preflight
     catalogue: Catalogue
     verdict: Callable[[str, Draft], Verdict] = lambda tool, draft: decide(case(draft, tool, ""), Policy())
+    principal: str = ""
+    door: Door | None = None  # to remote data
 
     @property
     def threads(self) -> int:

@@ -57,7 +57,7 @@ def parse_notation(text: str, names: Container[str] = ()) -> tuple[StepCall, ...
 
 
 def _steps(tokens: deque[str], names: Container[str], depth: int) -> tuple[StepCall, ...]:
-    """Takes steps off the tokens until one that cannot follow a step."""
+    """Consumes tokens as long as they are steps."""
     if depth > MAX_DEPTH:
         raise ArgumentRefused("the pipeline is nested too deeply.", f"Nest at most {MAX_DEPTH} times.")
     steps = [_step(tokens, names, depth)]

@@ -114,7 +114,7 @@ def _algorithms(readings: Sequence[Sequence[BoundStep]]) -> tuple[str, ...]:
 
 
 def _refuse_many(calls: Sequence[StepCall]) -> None:
-    """Each list is bounded, but branches have branches."""
+    """Each list is bounded by itself; this bounds them with all their branches."""
     level, count = list(calls), 0
     for _ in range(MAX_DEPTH + 1):
         count += len(level)

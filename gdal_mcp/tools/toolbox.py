@@ -17,7 +17,7 @@ from gdal_mcp.gdal.catalogue import store
 from gdal_mcp.gdal.catalogue.drift import unfit
 from gdal_mcp.gdal.catalogue.load import catalogue_of, packaged, packaged_text
 from gdal_mcp.gdal.catalogue.model import Catalogue
-from gdal_mcp.gdal.datasets.paths import FreshPaths, Paths, companions
+from gdal_mcp.gdal.datasets.paths import Paths, companions
 from gdal_mcp.gdal.datasets.scope import ADVICE, places
 from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.gdal.discovery.prompts import prompts
@@ -35,12 +35,14 @@ from gdal_mcp.tools.allowing import allowing
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core
+from gdal_mcp.tools.remote import REMOTE_LIST, STAC_SEARCH
 from gdal_mcp.tools.run import direct_tool
 from gdal_mcp.tools.upload import UPLOAD
 from gdal_mcp.tools.validate import VALIDATE_CALL
 
 NAME = "gdal"
 GROUPS = ("raster", "vector", "mdim", "dataset", "driver", "vsi")
+REMOTE: Final = (STAC_SEARCH, REMOTE_LIST)  # listed where the server reads anything over the network
 # the algorithms that a classic program may do besides the one that it is most like
 _BESIDES: Final = MappingProxyType(
     {
@@ -54,7 +56,7 @@ INSTRUCTIONS: Final = (
     "GDAL tools for rasters and vectors. What has no tool of its own is found with gdal_search, described by gdal_describe and "
     "run with gdal_read or gdal_write; validate_call tells what a call would do."
 )
-TOOLSETS = ("core", *GROUPS, "classic", "all")
+TOOLSETS = ("core", *GROUPS, "classic", "remote", "all")
 
 
 def gdal(settings: Settings) -> Toolbox:
@@ -124,14 +126,23 @@ def _toolsets(catalogue: Catalogue) -> dict[str, Callable[[], tuple[Tool, ...]]]
         "core": lambda: tuple(map(allowing, core(catalogue))),
         **groups,
         "classic": lambda: tuple(map(allowing, CLASSIC)),
+        "remote": lambda: REMOTE,
     }
 
 
 def _context(catalogue: Catalogue, scope: DraftScope) -> DraftContext:
-    make = FreshPaths if scope.as_new else Paths
-    threads = gdal_threads(scope.limits)
-    paths = make(scope.workspaces, scope.settings.outputs_folder, scope.call_id, threads)
-    return DraftContext(paths, scope.settings, scope.surface, scope.preflight, catalogue, scope.verdict)
+    threads, folder = gdal_threads(scope.limits), scope.settings.outputs_folder
+    paths = Paths(scope.workspaces, folder, scope.call_id, threads, scope.as_new)
+    return DraftContext(
+        paths,
+        scope.settings,
+        scope.surface,
+        scope.preflight,
+        catalogue,
+        scope.verdict,
+        scope.principal,
+        scope.door,
+    )
 
 
 def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping[str, Any]:

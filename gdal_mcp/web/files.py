@@ -61,7 +61,7 @@ _T = TypeVar("_T")
 class Files:
     """The files of one server. `base` is its public address, `link_seconds` the default lifetime of a link."""
 
-    shelf: ArtifactStore
+    store: ArtifactStore
     reaches: EntitlementResolver
     signer: Signer
     status: CredentialStatus
@@ -137,12 +137,12 @@ class Files:
         return HTMLResponse("\n".join([title, *rows, ""]), headers=_ALWAYS)
 
     def _made(self, request: Request, who: Principal) -> tuple[Artifact, ...]:
-        self.shelf.owner(request.path_params["call"], who)
-        return self.shelf.files(request.path_params["call"])
+        self.store.owner(request.path_params["call"], who)
+        return self.store.files(request.path_params["call"])
 
     def _row(self, one: Artifact) -> dict[str, Any]:
         row = {"name": one.name, "bytes": one.size, "published": time_text(one.created)}
-        same = self.shelf.quick_check(one)
+        same = self.store.quick_check(one)
         if same is not None:
             row |= {"sha256": one.sha256} if same else {"changed": True}
         if one.media_type == FOLDER:
@@ -152,7 +152,7 @@ class Files:
     async def _link(self, request: Request, who: Principal) -> ASGIApp:
         """Only for the owner of the file: administrators could give away what is not theirs."""
         artifact = await self._thread(self._found, request, who)
-        owner = await self._thread(self.shelf.owner, artifact.call_id)
+        owner = await self._thread(self.store.owner, artifact.call_id)
         try:
             seconds = float(request.query_params.get("seconds", self.link_seconds))
         except ValueError:
@@ -183,15 +183,15 @@ class Files:
 
     def _found(self, request: Request, who: Principal) -> Artifact:
         call_id = request.path_params["call"]
-        self.shelf.owner(call_id, who)
-        return self.shelf.find(call_id, request.path_params["name"])
+        self.store.owner(call_id, who)
+        return self.store.find(call_id, request.path_params["name"])
 
     def _signed_for(self, request: Request) -> tuple[Artifact, str] | None:
         """The file of a link, and its owner; None unless the link is valid."""
         signed = links.given(request.query_params.multi_items())
         try:
-            owner = self.shelf.owner(request.path_params["call"])
-            artifact = self.shelf.find(request.path_params["call"], request.path_params["name"])
+            owner = self.store.owner(request.path_params["call"])
+            artifact = self.store.find(request.path_params["call"], request.path_params["name"])
         except (Absent, Gone):
             return None
         standing = self.status.of(owner)
@@ -201,7 +201,7 @@ class Files:
         return (artifact, owner) if good else None
 
     def _opened(self, artifact: Artifact, principal: str) -> Opened:
-        return self.shelf.open(artifact, self.reaches.of(principal).workspaces)
+        return self.store.open(artifact, self.reaches.of(principal).workspaces)
 
     async def _thread(self, work: Callable[..., _T], *given: Any) -> _T:
         return await anyio.to_thread.run_sync(partial(work, *given), limiter=self._openers)

@@ -45,7 +45,7 @@ _LEAST_FREE: Final = 16 << 20  # bytes on the disk of the records
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class HostHealth:
     """This host at one moment: which items are well, and its containers if they could be counted."""
 
     well: Mapping[str, bool]
@@ -53,19 +53,19 @@ class Seen:
     containers: Mapping[tuple[str, str], int] | None = None
 
 
-_NOTHING: Final = Seen(dict.fromkeys(ITEMS, False))
+_NOTHING: Final = HostHealth(dict.fromkeys(ITEMS, False))
 
 
 @dataclass(slots=True)
 class Watch:
-    look: Callable[[], Seen]
+    look: Callable[[], HostHealth]
     clock: Callable[[], float] = time.monotonic
-    _seen: Seen = _NOTHING
+    _seen: HostHealth = _NOTHING
     _at: float = float("-inf")
     _one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
 
-    async def now(self) -> Seen:
+    async def now(self) -> HostHealth:
         async with self._lock:
             if self.clock() - self._at >= FRESH_SECONDS:
                 self._seen = _NOTHING
@@ -77,7 +77,7 @@ class Watch:
             return self._seen
 
 
-def look(app: App) -> Seen:
+def look(app: App) -> HostHealth:
     audit = {"audit": _audit(app)}
     try:
         host = app.hosting.ready()
@@ -91,10 +91,10 @@ def look(app: App) -> Seen:
         passed = (
             0 if isinstance(error, EngineUnavailable) else 2 if isinstance(error, AttestationFailed) else 1
         )
-        return Seen({**{name: number < passed for number, name in enumerate(ITEMS)}, **audit})
+        return HostHealth({**{name: number < passed for number, name in enumerate(ITEMS)}, **audit})
     pool = host.pool.figures()
     slots = {"waiting": pool.waiting, "starting": pool.starting}
-    return Seen({**dict.fromkeys(ITEMS, True), **audit}, slots, counted)
+    return HostHealth({**dict.fromkeys(ITEMS, True), **audit}, slots, counted)
 
 
 def _audit(app: App) -> bool:

@@ -143,7 +143,7 @@ def _routes(app: App, auth: Authenticator, protocol: Protocol, port: int) -> lis
     endpoint = ProtocolEndpoint(protocol, auth, writing, settings.body_size)
     watch = Watch(partial(look, app))
     files = Files(
-        shelf=ArtifactStore(app.registry),
+        store=ArtifactStore(app.registry),
         reaches=app.reaches,
         signer=Signer(),
         status=CredentialStatus(None if settings.no_auth else TokenStore(settings.state.tokens)),

@@ -63,8 +63,8 @@ _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """What a request declares about its body."""
+class UploadRequest:
+    """What an upload declares about its body."""
 
     place: tuple[Workspace, str]  # with the path below it
     size: int | None  # bytes
@@ -149,7 +149,7 @@ class UploadRoutes:
         status = 200 if done.published.replaced else 201
         return JSONResponse(dict(reply.result), status, {**_FRESH, **address})
 
-    def _sent(self, who: Principal, scope: Scope, headers: Headers) -> Sent:
+    def _sent(self, who: Principal, scope: Scope, headers: Headers) -> UploadRequest:
         """Raises ToolError for a request that is malformed or uses what is not supported."""
         if not self.most:
             raise ToolError(
@@ -171,7 +171,7 @@ class UploadRoutes:
                     f"{name} is not supported", "Send the plain complete file without that header."
                 )
         length = headers.get("content-length")
-        return Sent(
+        return UploadRequest(
             (own[int(found[1])], found[2]),
             int(length) if length is not None and _LENGTH.fullmatch(length) else None,
             _digest(headers),

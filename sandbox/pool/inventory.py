@@ -87,7 +87,7 @@ class Inventory:
         self.resume = until
 
     def refill_failed(self, now: float) -> None:
-        """The next try waits, twice as long after each failure."""
+        """Delays the next try, twice as long after each failure."""
         self.postpone(now + self.pause)
         self.pause = min(self.pause * 2, LONGEST_PAUSE)
 

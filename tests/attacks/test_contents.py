@@ -11,7 +11,7 @@ from tests.attacks.careless import Careless
 from tests.attacks.conftest import Attacked
 from tests.attacks.ground import LIBRARIES, Ground, trap
 from tests.attacks.leaks import code, discreet, leaked
-from tests.attacks.listener import Listener, addresses
+from tests.attacks.listener import addresses
 from tests.attacks.native import LOADED
 from tests.attacks.table import Call, read, tool, write
 from tests.mcp.talk import Talk
@@ -103,9 +103,7 @@ def test_a_picture_of_a_trap_shows_nothing_of_what_it_names(attacked: Attacked):
 
 
 @pytest.mark.claim("network.no-request-leaves")
-def test_no_file_makes_a_request_to_any_address_of_the_host(
-    attacked: Attacked, listener: Listener, remote: list[str]
-):
+def test_no_file_makes_a_request_to_any_address_of_the_host(attacked, listener, remote):
     before = listener.total
     calls = {name: ("convert", {"input": name, "output": f"fetched-{trap(name)}.bil"}) for name in UNREAD}
     calls["net-kerchunk.json"] = write(
@@ -123,9 +121,7 @@ def test_no_file_makes_a_request_to_any_address_of_the_host(
 
 @pytest.mark.nightly
 @pytest.mark.claim("network.no-request-leaves")
-def test_the_same_files_make_requests_for_whoever_just_opens_them(
-    careless: Careless, ground: Ground, listener: Listener, remote: list[str]
-):
+def test_the_same_files_make_requests_for_whoever_just_opens_them(careless, ground, listener, remote):
     names = {trap(name): ground.place.path(name) for name in remote}
     quiet = {trap(name) for name in QUIET}
     careless.sprung(path for name, path in names.items() if name not in quiet)

@@ -3,8 +3,6 @@
 What is tried once, and what a single argument can hold, is in `table.py`.
 """
 
-from pathlib import Path
-
 import pytest
 
 from tests.attacks.conftest import Attacked
@@ -86,9 +84,7 @@ def some(name: str, number: int) -> dict[str, Call]:
 @pytest.mark.nightly
 @pytest.mark.claim("paths.inside", "names.files-only")
 @pytest.mark.parametrize("texts", [PATHS, NAMES], ids=["paths", "names"])
-def test_what_is_no_file_of_the_workspace_is_refused_wherever_one_can_stand(
-    attacked: Attacked, texts: list[str]
-):
+def test_what_is_no_file_of_the_workspace_is_refused_wherever_one_can_stand(attacked, texts):
     for start in range(0, len(texts), 10):  # several hundred calls at once would wait for one another
         some_of = list(enumerate(texts))[start : start + 10]
         attacked.refuses(
@@ -217,9 +213,7 @@ def test_no_statement_reaches_another_file(attacked: Attacked):
 
 
 @pytest.mark.claim("sql.can-be-off", "audit.secrets-not-kept")
-def test_a_server_without_sql_takes_no_statement_and_no_secret_of_a_refused_call_is_kept(
-    attacked: Attacked, grounds: Path
-):
+def test_a_server_without_sql_takes_no_statement_and_no_secret_of_a_refused_call_is_kept(attacked, grounds):
     secret, log = "hunter2-not-for-the-log", grounds / "without-sql.log"
     with talking(attacked.place.command("--approval", "never", "--no-sql"), log, person=Person()) as talk:
         calls = {

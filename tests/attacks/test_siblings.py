@@ -66,9 +66,7 @@ def odd_names(attacked: Attacked) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.claim("paths.no-hidden-letters")
-def test_a_name_that_shows_as_another_is_refused_to_read_and_to_write(
-    attacked: Attacked, odd_names: dict[str, str]
-):
+def test_a_name_that_shows_as_another_is_refused_to_read_and_to_write(attacked, odd_names):
     calls: dict[str, Call] = {f"read {key}": ("info", {"path": name}) for key, name in odd_names.items()}
     calls |= {
         f"write {key}": ("convert", {"input": "ok.tif", "output": f"new-{name}"})
@@ -148,9 +146,7 @@ def facts(value: Any) -> Any:
 
 @pytest.mark.nightly
 @pytest.mark.claim("content.facts-apart", "content.cleaned")
-def test_whatever_a_file_says_of_itself_stays_under_untrusted_in_every_answer_and_record(
-    attacked: Attacked, speaking: None
-):
+def test_whatever_a_file_says_of_itself_stays_under_untrusted_in_every_answer_and_record(attacked, speaking):
     ends = attacked.together(SPOKEN)
     told = {key: end.structured_content for key, end in ends.items()}
     for end in ends.values():

@@ -1,8 +1,6 @@
 """What files say of themselves: it stays text, in its place, of bounded size, and no number or letter of it breaks an answer."""
 
 import json
-import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ from tests.attacks.conftest import Attacked
 from tests.attacks.leaks import code, discreet
 from tests.attacks.table import read
 from tests.mcp.attack_files import UNSAFE
+from tests.png import png
 
 pytestmark = pytest.mark.engine
 
@@ -67,24 +66,8 @@ def texts(attacked: Attacked) -> Attacked:
     for name, text in SIDECARS.items():
         place.path(f"say-{name}").write_bytes(place.path("ok.tif").read_bytes())
         place.path(f"say-{name}.aux.xml").write_text(attacked.ground.text(text))
-    place.path("say-bomb.png").write_bytes(_png(8_000))
+    place.path("say-bomb.png").write_bytes(png(8_000, 8_000, [bytes(8_000)] * 8_000))
     return attacked
-
-
-def _png(side: int) -> bytes:
-    """A black picture of that many pixels square; each row is the same, and so nearly nothing."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    packer = zlib.compressobj(9)
-    data = b"".join(packer.compress(b"\0" * (side + 1)) for _ in range(side)) + packer.flush()
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0))
-        + chunk(b"IDAT", data)
-        + chunk(b"IEND", b"")
-    )
 
 
 def strict(text: str) -> Any:

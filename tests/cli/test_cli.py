@@ -7,11 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import docker
 import pytest
 
 from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.host.image import Image
 from gdal_mcp.tools import classic
 from gdal_mcp.tools.listing import core
 from tests.cli.conftest import DEAD, Desk, Ended, at_terminal, gdal_mcp, launched
@@ -143,9 +141,7 @@ def rows(report: dict[str, Any], state: str) -> list[dict[str, Any]]:
     return [row for row in report["rows"] if row["state"] == state]
 
 
-def test_doctor_reports_the_engine_and_image_in_use_and_attests_the_isolation(
-    desk: Desk, client: docker.DockerClient, image: Image, oracle: Oracle
-):
+def test_doctor_reports_the_engine_and_image_in_use_and_attests_the_isolation(desk, client, image, oracle):
     ended = desk.run("doctor", "--json")
     report = ended.json
     assert (ended.code, report["ok"], rows(report, "failed")) == (0, True, [])

@@ -77,9 +77,7 @@ def audited(tmp_path: Path) -> Callable[[str], Path]:
     return make
 
 
-def test_an_option_beats_a_variable_beats_the_file_beats_the_default(
-    audited: Callable[[str], Path], tmp_path: Path
-):
+def test_an_option_beats_a_variable_beats_the_file_beats_the_default(audited, tmp_path):
     states = {name: audited(name) for name in ("gdal-mcp", "file", "variable", "option")}
     config = tmp_path / "settings.toml"
     config.write_text('state_dir = "file"\n')  # relative to the file, wherever the program is started

@@ -1,4 +1,4 @@
-"""What the README's section Verify tells a person to run, run."""
+"""What the reviewer's section Verify tells a person to run, run."""
 
 import json
 import os
@@ -26,7 +26,7 @@ PIP = (sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check")
 
 def commands() -> list[str]:
     """The indented lines of the section, without remarks."""
-    section = (ROOT / "README.md").read_text().partition("\n## Verify\n")[2].partition("\n## ")[0]
+    section = (ROOT / "docs/reviewer.md").read_text().partition("\n## Verify\n")[2].partition("\n## ")[0]
     return [
         line.strip()
         for line in re.findall(r"^    (.*)$", section, re.MULTILINE)
@@ -58,7 +58,7 @@ def as_here(command: str, desk: Desk, checkpoint: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def said(desk: Desk, image: Image) -> dict[str, str]:
-    """Each command as the README has it, with what it printed. None of them fails."""
+    """Each command as the page has it, with what it printed. None of them fails."""
     assert desk.call("info", {"path": "dem.tif"}).code == 0
     checkpoint = desk.run("audit", "verify").checkpoint
     state = {"GDAL_MCP_STATE_DIR": str(desk.state), "GDAL_MCP_IMAGE": image.reference}
@@ -72,7 +72,7 @@ def said(desk: Desk, image: Image) -> dict[str, str]:
 
 @pytest.mark.nightly
 @pytest.mark.claim("supply.verify-runs")
-def test_what_the_readme_says_to_verify_with_runs(said: dict[str, str], image: Image):
+def test_what_the_page_says_to_verify_with_runs(said: dict[str, str], image: Image):
     assert {command.split()[0] for command in said} == {"pip", "gdal-mcp", "python", "cyclonedx-py"}
     assert image.digest in said["gdal-mcp doctor --workspace ~/maps"]
     assert "::test_" in said["python -m docs.claims network.no-interface"]
@@ -104,7 +104,7 @@ def wheel(folder: Path, text: str) -> Path:
 
 
 def required(command: str, lock: Path, wheels: Path, target: Path) -> int:
-    """The exit code of the README's command on another lock, with the wheels of a folder alone."""
+    """The exit code of the page's command on another lock, with the wheels of a folder alone."""
     words = [*shlex.split(re.sub(r" -r \S+", "", command))[1:], "-r", str(lock)]
     offline = ["--no-index", "--find-links", str(wheels), "--target", str(target)]
     return run([*PIP, *words, *offline], wheels, PIP_CACHE_DIR=os.devnull).returncode

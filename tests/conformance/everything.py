@@ -4,7 +4,6 @@ import base64
 import json
 import re
 import struct
-import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from gdal_mcp.mcp import jobs
 from gdal_mcp.mcp.progress import Tell
 from gdal_mcp.mcp.tasks import Context
+from tests.png import RGB, png
 
 Params = t.CallToolRequestParams
 Tool = Callable[[Context, Params, Tell], Awaitable[jobs.Answer]]
@@ -26,17 +26,6 @@ STEP = 0.15  # seconds between two reports: the product sends at most one in an 
 TEXT = {"type": "string"}
 
 
-def _png() -> str:
-    """One red pixel."""
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0))
-    data = b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"\0\xff\0\0")) + chunk(b"IEND", b"")
-    return base64.b64encode(data).decode()
-
-
 def _wav() -> str:
     """One sample of silence."""
     form = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, 8000, 8000, 1, 8)
@@ -44,7 +33,8 @@ def _wav() -> str:
     return base64.b64encode(struct.pack("<4sI", b"RIFF", len(body)) + body).decode()
 
 
-PNG, WAV = _png(), _wav()
+PNG = base64.b64encode(png(1, 1, [b"\xff\0\0"], RGB)).decode()
+WAV = _wav()
 
 
 def text(words: str, *, is_error: bool = False) -> t.CallToolResult:

@@ -80,18 +80,14 @@ def fixture_server(folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_the_shipped_server_passes_all_that_needs_no_tools_of_the_suite(
-    pinned: Programs, shipped: str, tmp_path: Path, era: str
-):
+def test_the_shipped_server_passes_all_that_needs_no_tools_of_the_suite(pinned, shipped, tmp_path, era):
     wanted = expected("shipped", era)
     assert wanted.passed.keys() >= GENERIC[era]
     assert complaints(run(pinned, shipped, era, tmp_path / "results"), wanted) == []
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_the_suites_own_tools_behind_our_code_pass_all_that_an_era_requires(
-    pinned: Programs, tmp_path: Path, era: str
-):
+def test_the_suites_own_tools_behind_our_code_pass_all_that_an_era_requires(pinned, tmp_path, era):
     with fixture_server(tmp_path) as url:
         found = run(pinned, url, era, tmp_path / "results")
     assert complaints(found, expected("profile", era)) == []
@@ -123,9 +119,7 @@ def test_a_gap_of_a_whole_scenario_excuses_no_message_that_breaks_the_schema():
     assert complaints([PASSED[2], Check("b", "wire-schema-valid", "FAILURE")], wanted)
 
 
-def test_without_the_registry_of_packages_there_is_an_error_and_nothing_half_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_without_the_registry_of_packages_there_is_an_error_and_nothing_half_done(tmp_path, monkeypatch):
     for name, value in {"registry": "http://127.0.0.1:9/", "fetch_retries": "0", "cache": str(tmp_path / "cache")}.items():  # fmt: skip
         monkeypatch.setenv(f"npm_config_{name}", value)
     place = tmp_path / "share" / "conformance"

@@ -39,9 +39,7 @@ def inspect(
 
 
 @pytest.mark.parametrize("era", ERAS)
-def test_every_tool_is_listed_and_no_schema_of_any_is_wrong(
-    pinned: Programs, place: Place, home: Path, era: str
-):
+def test_every_tool_is_listed_and_no_schema_of_any_is_wrong(pinned, place, home, era):
     ended = inspect(pinned, place, home, era, "--method", "tools/list", "--strict")
     assert ended.returncode == 0, ended.stderr[-3000:]
     listed = [one["name"] for one in json.loads(ended.stdout)["result"]["tools"]]
@@ -49,9 +47,7 @@ def test_every_tool_is_listed_and_no_schema_of_any_is_wrong(
     assert set(listed) == set(CALLS)
 
 
-def test_every_tool_is_called(
-    pinned: Programs, make_place: Any, place: Place, home: Path, subtests: pytest.Subtests
-):
+def test_every_tool_is_called(pinned, make_place, place, home, subtests):
     for era, tool in CALLED:
         with subtests.test(era=era, tool=tool):
             own = make_place("dem.tif", "float.tif", "rgb.tif", "classes.tif", "zones.gpkg")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from gdal_mcp.approval.model import Approval, Asked
+from gdal_mcp.approval.model import Approval, NewQuestion
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.ledger.registry import Artifact, Call, CallEnd, Registry
 from tests.mcp.talk import Place
@@ -25,7 +25,7 @@ def asked(place: Place, principal: str, *, ttl: float = 600.0, **more: object) -
         **more,
     }
     with approvals(place) as store:
-        return store.request(Asked(**given), ttl)
+        return store.request(NewQuestion(**given), ttl)
 
 
 @contextmanager

@@ -1,9 +1,7 @@
 """Answers as a server would give them, with one of everything that the page can show. No server runs for it."""
 
 import json
-import struct
 import time
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +12,7 @@ from playwright.sync_api import Browser, Route
 
 from gdal_mcp.console.headers import POLICY
 from tests.console.kit import WATCH, Window
+from tests.png import png
 
 STATIC = Path(__file__).parents[2] / "gdal_mcp" / "console" / "static"
 BASE = "http://console.test/console/"
@@ -35,20 +34,10 @@ window.fetch = (path, options) => path !== "api/live" ? other(path, options) : P
 LONG = "/srv/maps/city-planning/2026/district-boundaries-with-population-and-income.gpkg"
 
 
-def png(width: int, height: int) -> bytes:
+def slope(width: int, height: int) -> bytes:
     """A slope, as a picture."""
-    rows = b"".join(b"\0" + bytes((x * 255 // width + y) % 256 for x in range(width)) for y in range(height))
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", head)
-        + chunk(b"IDAT", zlib.compress(rows))
-        + chunk(b"IEND", b"")
-    )
+    rows = (bytes((x * 255 // width + y) % 256 for x in range(width)) for y in range(height))
+    return png(width, height, rows)
 
 
 def some(*values: Any) -> dict[str, Any]:
@@ -325,7 +314,7 @@ def answer(route: Route) -> None:
         headers = {"Content-Security-Policy": POLICY, "Content-Type": MEDIA.get(found.suffix, "text/plain")}
         route.fulfill(body=found.read_bytes(), headers=headers)
     elif asked in PICTURES:
-        route.fulfill(body=png(*PICTURES[asked]), content_type="image/png")
+        route.fulfill(body=slope(*PICTURES[asked]), content_type="image/png")
     elif asked in ANSWERS:
         route.fulfill(json=ANSWERS[asked])
     else:

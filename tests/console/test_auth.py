@@ -204,9 +204,7 @@ def test_an_output_is_sent_as_it_is_and_never_shown(stage: Stage, person: Person
 
 
 @pytest.mark.parametrize("inside", [False, True])
-def test_a_link_that_took_an_output_s_place_is_not_followed(
-    stage: Stage, person: Person, grounds: Path, inside: bool
-):
+def test_a_link_that_took_an_output_s_place_is_not_followed(stage, person, grounds, inside):
     secret = stage.place.path("secret.txt") if inside else grounds / "secret.txt"
     secret.write_text("not yours")
     path = stage.place.path(f"swapped-{inside}.tif")

@@ -62,9 +62,7 @@ def statuses(people: dict[str, Person], path: str, body: dict[str, object] | Non
 
 
 @pytest.mark.claim("identity.others-unseen")
-def test_records_outputs_and_pictures_are_told_to_their_own_and_to_administrators(
-    house: House, people: dict[str, Person]
-):
+def test_records_outputs_and_pictures_are_told_to_their_own_and_to_administrators(house, people):
     path = house.server.place.path("ann.tif")
     path.write_bytes(b"ann's")
     call, made = published(house.server.place, "token:ann", path)
@@ -138,9 +136,7 @@ def test_figures_audit_and_doctor_are_for_administrators(people: dict[str, Perso
     assert statuses(outsiders, "api/doctor", {}) == refused
 
 
-def test_grants_are_made_by_approvers_and_revoked_by_who_made_them_and_administrators(
-    house: House, people: dict[str, Person]
-):
+def test_grants_are_made_by_approvers_and_revoked_by_who_made_them_and_administrators(house, people):
     row = asked(house.server.place, "token:ann")
     assert people["carol"].post(f"api/allow/{row.id}", {"minutes": 15}).json()["yours"]
     for minutes in (16, 0, -15, True, "15", 10**9, None, 15.5):
@@ -165,9 +161,7 @@ def test_grants_are_made_by_approvers_and_revoked_by_who_made_them_and_administr
     assert people["dora"].post(f"api/revoke/{theirs.id}").json()["state"] == "revoked"
 
 
-def test_what_a_person_decides_every_time_cannot_be_allowed_beforehand(
-    house: House, people: dict[str, Person]
-):
+def test_what_a_person_decides_every_time_cannot_be_allowed_beforehand(house, people):
     destroys = asked(house.server.place, "token:ann", effect="destroy")
     moves = asked(
         house.server.place, "token:ann", details={"sentence": "?", "removes": {"shown": ["/a"], "more": 0}}
@@ -178,9 +172,7 @@ def test_what_a_person_decides_every_time_cannot_be_allowed_beforehand(
             assert store.look(row.id).state == "pending"
 
 
-def test_a_yes_here_does_not_count_where_the_policy_wants_another_way(
-    house: House, people: dict[str, Person]
-):
+def test_a_yes_here_does_not_count_where_the_policy_wants_another_way(house, people):
     row = asked(house.server.place, "token:ann", ways=frozenset({"terminal"}))
     assert people["carol"].post(f"api/decide/{row.id}", {"approved": True}).status_code == 409
     with approvals(house.server.place) as store:

@@ -10,7 +10,6 @@ from playwright.sync_api import Browser, Locator, expect
 from gdal_mcp.app import local_user
 from tests.console.kit import Stage, Window, window
 from tests.console.rows import approvals, asked, published
-from tests.mcp.conftest import Containers
 from tests.waiting import until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
@@ -50,9 +49,7 @@ def second(browser: Browser, stage: Stage) -> Iterator[Window]:
         yield found
 
 
-def test_a_call_runs_once_a_person_says_yes_and_its_output_is_seen_fetched_and_undone(
-    stage: Stage, opened: Window
-):
+def test_a_call_runs_once_a_person_says_yes_and_its_output_is_seen_fetched_and_undone(stage, opened):
     call = stage.talk.start("convert", input="dem.tif", output="yes.tif")
     (row,) = stage.pending()
     expect(card(opened, row.id)).to_contain_text(str(stage.place.path("yes.tif")))
@@ -120,9 +117,7 @@ def test_a_question_that_nobody_answers_in_time_cannot_be_answered_any_more(stag
     assert (late["state"], late["yours"]) == ("expired", False)
 
 
-def test_of_two_windows_that_say_yes_at_once_one_decides_and_the_other_is_told(
-    stage: Stage, opened: Window, second: Window
-):
+def test_of_two_windows_that_say_yes_at_once_one_decides_and_the_other_is_told(stage, opened, second):
     row = asked(stage.place, local_user().id)
     windows = (opened, second)
     at_once([card(one, row.id).locator("[data-act=approve]") for one in windows])
@@ -156,9 +151,7 @@ def test_a_yes_for_some_time_lets_the_next_call_through_until_it_is_revoked(stag
     assert third.result(60).is_error
 
 
-def test_a_running_call_that_is_cancelled_leaves_no_container(
-    stage: Stage, opened: Window, containers: Containers
-):
+def test_a_running_call_that_is_cancelled_leaves_no_container(stage, opened, containers):
     call = stage.talk.start("reproject", **LONG)
     (row,) = stage.pending()
     act(opened, row.id, "approve")

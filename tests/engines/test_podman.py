@@ -3,7 +3,6 @@
 import contextlib
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import docker
 import pytest
@@ -51,9 +50,7 @@ def test_the_image_tells_there_what_its_gdal_can(service: PodmanService, image: 
     assert told["algorithms"]
 
 
-def test_a_call_of_the_server_runs_there_and_leaves_no_container(
-    service: PodmanService, image: Image, tmp_path: Path
-) -> None:
+def test_a_call_of_the_server_runs_there_and_leaves_no_container(service, image, tmp_path):
     for name in ("ws", "state"):
         (tmp_path / name).mkdir()
     desk = Desk(tmp_path / "ws", tmp_path / "state")

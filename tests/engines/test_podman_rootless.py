@@ -55,9 +55,7 @@ def bench(service: PodmanService, engine: PodmanEngine, tmp_path: Path) -> Bench
     return Bench(engine, f"sha256:{str(content).removeprefix('sha256:')}", folder, user=(USER, USER))
 
 
-def test_limits_that_are_ignored_are_noticed_and_nothing_runs(
-    bench: Bench, engine: PodmanEngine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_limits_that_are_ignored_are_noticed_and_nothing_runs(bench, engine, monkeypatch):
     assert engine.info().rootless
     seen, real = [], podman_module.differences
     monkeypatch.setattr(podman_module, "differences", lambda *given: seen.append(real(*given)) or seen[-1])

@@ -128,9 +128,7 @@ def test_what_passes_unchanged_is_made(bench: Bench, proxy: DroppingProxy, mark:
 
 
 @pytest.mark.claim("sandbox.read-back")
-def test_what_is_left_out_or_added_in_silence_is_noticed_and_nothing_runs(
-    bench: Bench, proxy: DroppingProxy, mark: Path, subtests: pytest.Subtests
-) -> None:
+def test_what_is_left_out_or_added_in_silence_is_noticed_and_nothing_runs(bench, proxy, mark, subtests):
     for kind in KINDS:
         with subtests.test(kind=kind):
             proxy.change, before = KINDS[kind], proxy.changed

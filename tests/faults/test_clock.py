@@ -42,9 +42,7 @@ def test_a_jump_ends_no_call_that_runs(place: Place, servers: Nursery, clock: Pa
 @pytest.mark.parametrize(
     ("row", "jump"), [("clock-forward-after-yes", _DAY), ("clock-back-after-yes", -_DAY)]
 )
-def test_a_yes_of_another_time_lets_nothing_run(
-    place: Place, servers: Nursery, clock: Path, row: str, jump: float
-):
+def test_a_yes_of_another_time_lets_nothing_run(place, servers, clock, row, jump):
     scene = writes(f"{row}.tif", approval="writes")
     with held(servers, place, scene, USED, clock=clock) as call:
         clock.write_text(str(jump))

@@ -3,7 +3,6 @@
 import contextlib
 import shutil
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -71,9 +70,7 @@ def test_a_disk_that_is_full_when_the_output_is_published(disks: Place, servers:
 @pytest.mark.parametrize(
     ("fault", "step"), [("workspace-read-only", LEASE), ("workspace-read-only-at-publication", PUBLISH)]
 )
-def test_a_workspace_that_becomes_read_only_during_a_call(
-    disks: Place, servers: Nursery, fault: str, step: Any
-):
+def test_a_workspace_that_becomes_read_only_during_a_call(disks, servers, fault, step):
     scene = writes("closed.tif", OLD)
     with held(servers, disks, scene, step) as call:
         with read_only(disks.workspace):
@@ -83,9 +80,7 @@ def test_a_workspace_that_becomes_read_only_during_a_call(
 
 
 @pytest.mark.nightly
-def test_a_workspace_that_is_deleted_before_the_output_is_published(
-    tmp_path_factory: pytest.TempPathFactory, servers: Nursery
-):
+def test_a_workspace_that_is_deleted_before_the_output_is_published(tmp_path_factory, servers):
     place = made(tmp_path_factory.mktemp("deleted"))
     scene = writes("homeless.tif")
     serves_again(servers, place, writes("first.tif"))
@@ -124,9 +119,7 @@ def test_an_attestation_that_cannot_be_kept_fails_nobody(disks: Place):
 
 
 @pytest.mark.usefixtures("again")
-def test_a_state_folder_that_fills_up_during_a_call_leaves_what_can_be_taken_back(
-    disks: Place, servers: Nursery
-):
+def test_a_state_folder_that_fills_up_during_a_call_leaves_what_can_be_taken_back(disks, servers):
     scene = writes("recorded-late.tif", OLD)
     with held(servers, disks, scene, FINISHED) as call, full(disks.state):
         error = tells("state-full-after", call.go_on)["error"]

@@ -74,9 +74,7 @@ HOW = {"stopped": stop, "killed": kill, "restarted": restart}
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_an_engine_that_goes_away_before_and_during_calls(
-    engine: PrivateEngine, place: Place, servers: Nursery, options: tuple[str, ...], how: str
-):
+def test_an_engine_that_goes_away_before_and_during_calls(engine, place, servers, options, how):
     idle = writes("before.tif")
     with contextlib.ExitStack() as stack:
         before = stack.enter_context(servers.serving(place, "--approval", "never", *options))
@@ -104,7 +102,7 @@ def test_an_engine_that_goes_away_before_and_during_calls(
 
 
 def test_an_image_that_is_removed_during_a_call(  # last: it does not come back
-    engine: PrivateEngine, image: Image, place: Place, servers: Nursery, options: tuple[str, ...]
+    engine, image, place, servers, options
 ):
     scene = writes("removed.tif")
     with held(servers, place, scene, CREATE, *options) as call:

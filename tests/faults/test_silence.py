@@ -12,12 +12,9 @@ import pytest
 from sandbox.engines import docker
 from sandbox.engines.discovery import DOCKER_SOCKET, connect, discover
 from tests.faults.kit import PATIENCE, ROWS, serves_again, tells, writes
-from tests.faults.nursery import Nursery
 from tests.faults.scenes import Scene, outcome_of, seen
 from tests.integration.engine_proxy import EngineProxy
-from tests.mcp.conftest import Containers
 from tests.mcp.pipes import Pipes
-from tests.mcp.talk import Place
 from tests.oci_store import docker_address
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.engine-silent-typed")]
@@ -55,7 +52,7 @@ def proxied(path: Path) -> Iterator[EngineProxy]:
 
 @pytest.mark.nightly
 def test_a_silent_engine_is_told_at_each_kind_of_request_and_waited_for_no_longer_than_is_said(
-    place: Place, servers: Nursery, containers: Containers, tmp_path: Path
+    place, servers, containers, tmp_path
 ):
     with contextlib.ExitStack() as stack:
         behind = {}

@@ -118,9 +118,7 @@ def opened(located: Located) -> os.stat_result:
 
 @tries(90)
 @given(TREES, st.lists(ASKED, min_size=1, max_size=6))
-def test_what_is_opened_for_reading_lies_in_a_workspace_and_is_what_the_kernel_finds(
-    rows: list[tuple[str, str, str]], asked: list[str]
-):
+def test_what_is_opened_for_reading_lies_in_a_workspace_and_is_what_the_kernel_finds(rows, asked):
     with tree(rows) as made:
         workspaces, allowed = made.workspaces, inodes(made.base / "root") | inodes(made.base / "other")
         for text in map(made.path, asked):
@@ -148,9 +146,7 @@ def lexical(made: Tree, text: str) -> str | None:
 
 @tries(70)
 @given(TREES, st.lists(ASKED, min_size=1, max_size=6))
-def test_what_may_be_written_is_a_new_or_plain_name_in_the_writable_workspace(
-    rows: list[tuple[str, str, str]], asked: list[str]
-):
+def test_what_may_be_written_is_a_new_or_plain_name_in_the_writable_workspace(rows, asked):
     with tree(rows) as made:
         root = made.base / "root"
         paths = Paths(made.workspaces, "outputs", "0123456789abcdef")

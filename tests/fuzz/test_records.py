@@ -74,9 +74,7 @@ def edited(data: bytes, edits: list[tuple[str, Any, Any]]) -> bytes:
 @tries(60)
 @given(edits=st.lists(SWAPS | DROPS | COPIES | CUTS | PUTS | FLIPS, min_size=1, max_size=4))
 @pytest.mark.claim("audit.tamper-evident")
-def test_any_edit_of_the_log_is_noticed_and_stays_so_when_a_server_goes_on(
-    log: AuditLog, edits: list[tuple[str, Any, Any]]
-):
+def test_any_edit_of_the_log_is_noticed_and_stays_so_when_a_server_goes_on(log, edits):
     whole = log.path.read_bytes()
     changed = edited(whole, edits)
     assume(changed != whole)
@@ -180,7 +178,7 @@ CHANGES = st.lists(
 @example([([3], 1e308)])  # how much is kept: infinite, as it is written
 @pytest.mark.claim("outputs.journals-not-trusted")
 def test_whatever_a_journal_says_nothing_is_lost_and_nothing_outside_is_touched(
-    changes: list[tuple[list[int], Any]],
+    changes,
 ):
     with tempfile.TemporaryDirectory() as folder:
         root, outside = Path(folder, "workspace"), Path(folder, "outside.tif")

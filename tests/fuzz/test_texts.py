@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.gdal.catalogue.checks import CHECKS, Situation
+from gdal_mcp.gdal.catalogue.checks import CHECKS, Context, Situation
 from gdal_mcp.gdal.catalogue.documents import check_document, check_geometry
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.load import packaged
@@ -38,7 +38,7 @@ LONGEST = 40_000  # letters; more than the longest text that any check reads
 
 
 def situation(check: str) -> Situation:
-    return Situation(packaged(), ARGUMENTS[check], None, (), ("GTiff",), 4, allow_sql=True)
+    return Situation(Context(packaged(), threads=4, allow_sql=True), ARGUMENTS[check], None, (), ("GTiff",))
 
 
 def texts_of(seeds: list[Any]) -> st.SearchStrategy[str]:

@@ -177,9 +177,7 @@ def demultiplexed(data: bytes, sizes: Sequence[int]) -> dict[int, bytes]:
 
 @tries(50)
 @given(ENGINE, SIZES)
-def test_the_engines_stream_is_cut_the_same_whatever_the_pieces_and_nothing_is_hoarded(
-    data: bytes, sizes: list[int]
-):
+def test_the_engines_stream_is_cut_the_same_whatever_the_pieces_and_nothing_is_hoarded(data, sizes):
     whole = demultiplexed(data, [])
     assert demultiplexed(data, sizes) == whole
     assert sum(map(len, whole.values())) <= len(data)

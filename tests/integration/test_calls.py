@@ -90,9 +90,7 @@ def info(path: str, kind: str, **more: object) -> dict[str, Any]:
     ],
     ids=["geotransform", "statistics", "extent"],
 )
-def test_numbers_that_json_does_not_have_are_told_as_texts(
-    app: App, arguments: dict[str, Any], found: set[str]
-):
+def test_numbers_that_json_does_not_have_are_told_as_texts(app, arguments, found):
     reply = called(app.pipeline, "gdal_read", arguments)
     assert reply.error is None
     assert found <= set(_texts(reply.result["untrusted"]["report"]))
@@ -146,9 +144,7 @@ OUTCOMES = {"result": "INTERNAL", "record": "OK", "clean-up": "INTERNAL", "sandb
 
 @pytest.mark.claim("audit.published-is-recorded")
 @pytest.mark.parametrize("place", OUTCOMES)
-def test_what_was_published_is_recorded_whatever_fails_after_it(
-    app: App, monkeypatch: pytest.MonkeyPatch, place: str
-):
+def test_what_was_published_is_recorded_whatever_fails_after_it(app, monkeypatch, place):
     name, pipeline = f"{place}.tif", app.pipeline
     if place == "result":
         pipeline = replace(

@@ -80,12 +80,12 @@ def containers(client: docker.DockerClient) -> list[str]:
     ["raise SystemExit(3)", "print('{')", "print('[]')", "print('{}')", "print('x' * (40 << 20))", ""],
 )
 def test_an_image_that_says_nothing_useful_is_a_failure_and_leaves_nothing(
-    client: docker.DockerClient,
-    engine: DockerEngine,
-    image: Image,
-    monkeypatch: pytest.MonkeyPatch,
-    program: str,
-) -> None:
+    client,
+    engine,
+    image,
+    monkeypatch,
+    program,
+):
     ask_it = capture.output_of
     monkeypatch.setattr(
         capture, "output_of", lambda engine, image, _program, given: ask_it(engine, image, program, given)

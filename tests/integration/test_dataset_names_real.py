@@ -284,9 +284,7 @@ print(json.dumps({
 
 
 @pytest.mark.claim("names.files-only")
-def test_every_connection_and_file_system_that_gdal_declares_is_refused(
-    client: docker.DockerClient, image: Image
-):
+def test_every_connection_and_file_system_that_gdal_declares_is_refused(client, image):
     told = plain(client, image, PREFIXES)
     assert "PG:" in told["connections"]
     assert "/vsicurl/" in told["file_systems"]

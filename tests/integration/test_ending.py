@@ -7,18 +7,15 @@ import sys
 
 import pytest
 
-from sandbox.runner import Runner
 from sandbox.slot import ending_of
-from sandbox.waiting import Cancellation, readable
-from tests.conftest import TemplateMaker, handler
+from sandbox.waiting import readable
+from tests.conftest import handler
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
 
 
-def test_it_is_told_when_the_last_process_of_the_container_is_gone(
-    runner: Runner, make_template: TemplateMaker, cancel: Cancellation
-):
+def test_it_is_told_when_the_last_process_of_the_container_is_gone(runner, make_template, cancel):
     """The child does not hear the end of its parent, and outlives it for no moment that could be seen."""
     child = "os.fork() or (os.setsid(), os.closerange(0, 3), __import__('threading').Event().wait())"
     slot = runner.launch(make_template(handler("return {}", prepare=child)), "call-0001", cancel)
@@ -35,9 +32,7 @@ def test_it_is_told_when_the_last_process_of_the_container_is_gone(
         slot.remove()
 
 
-def test_a_process_that_is_not_the_container_s_first_is_not_believed(
-    runner: Runner, make_template: TemplateMaker, cancel: Cancellation
-):
+def test_a_process_that_is_not_the_container_s_first_is_not_believed(runner, make_template, cancel):
     slot = runner.launch(make_template(handler("return {}")), "call-0001", cancel)
     stranger = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:

@@ -36,9 +36,7 @@ def silent_image(client: docker.DockerClient, image: Image) -> Iterator[str]:
     client.images.remove(made.id, force=True)
 
 
-def test_an_image_that_does_not_say_its_gdal_version_is_asked(
-    silent_image: str, image: Image, workspace: Path, tmp_path: Path
-) -> None:
+def test_an_image_that_does_not_say_its_gdal_version_is_asked(silent_image, image, workspace, tmp_path):
     """With as little memory as the settings allow, so that it is enough for a container with GDAL in it."""
     settings = load_settings(
         workspaces=(workspace,), state_dir=tmp_path / "state", image=silent_image, memory=LEAST_MEMORY
@@ -48,9 +46,7 @@ def test_an_image_that_does_not_say_its_gdal_version_is_asked(
 
 
 @pytest.mark.claim("sandbox.host-attested")
-def test_an_attestation_is_believed_by_the_next_process_and_not_after_a_change(
-    workspace: Path, tmp_path: Path
-) -> None:
+def test_an_attestation_is_believed_by_the_next_process_and_not_after_a_change(workspace, tmp_path):
     kept = tmp_path / "state" / "attestation-gdal.json"
 
     def attested(**more: object) -> float:
@@ -63,9 +59,7 @@ def test_an_attestation_is_believed_by_the_next_process_and_not_after_a_change(
     assert attested(memory=256 << 20) > first
 
 
-def test_the_program_is_compiled_once_and_anew_when_what_is_kept_of_it_is_damaged(
-    workspace: Path, tmp_path: Path
-) -> None:
+def test_the_program_is_compiled_once_and_anew_when_what_is_kept_of_it_is_damaged(workspace, tmp_path):
     kept = tmp_path / "state" / "program-gdal"
     sent = []
     for damaged in (False, False, True):
@@ -80,9 +74,7 @@ def test_the_program_is_compiled_once_and_anew_when_what_is_kept_of_it_is_damage
 
 
 @pytest.mark.claim("files.reserved-covered")
-def test_the_folder_of_staging_is_covered_though_somebody_took_it_away(
-    workspace: Path, tmp_path: Path
-) -> None:
+def test_the_folder_of_staging_is_covered_though_somebody_took_it_away(workspace, tmp_path):
     """The next call that writes makes it anew, and containers that were started before would show what is in it."""
     with running(load_settings(workspaces=(workspace,), state_dir=tmp_path / "state")) as app:
         host = app.hosting.ready()

@@ -9,10 +9,10 @@ import pytest
 from sandbox.idmap import Views, sweep
 from sandbox.outcome import Exited
 from sandbox.owner import Owner
-from sandbox.runner import Job, Runner
+from sandbox.runner import Job
 from sandbox.template import Mount, host_source
 from sandbox.waiting import Cancellation
-from tests.conftest import USER, TemplateMaker
+from tests.conftest import USER
 
 pytestmark = pytest.mark.engine
 
@@ -45,8 +45,8 @@ def closed_workspace(tmp_path: Path) -> Path:
 
 @pytest.mark.claim("files.owners-kept")
 def test_a_closed_workspace_is_read_by_the_containers_user_and_stays_as_it_was(
-    runner: Runner, owner: Owner, make_template: TemplateMaker, closed_workspace: Path, tmp_path: Path
-) -> None:
+    runner, owner, make_template, closed_workspace, tmp_path
+):
     before = [(path, path.stat().st_mode, path.stat().st_uid) for path in closed_workspace.rglob("*")]
     views = Views(tmp_path / "views", owner)
     cancel = Cancellation()
@@ -67,18 +67,14 @@ def test_a_closed_workspace_is_read_by_the_containers_user_and_stays_as_it_was(
 
 
 @pytest.mark.claim("files.owners-kept")
-def test_no_view_is_made_of_a_workspace_that_the_containers_user_can_read(
-    workspace: Path, owner: Owner, tmp_path: Path
-) -> None:
+def test_no_view_is_made_of_a_workspace_that_the_containers_user_can_read(workspace, owner, tmp_path):
     views = Views(tmp_path / "views", owner)
     assert views.source(workspace, USER) == workspace
     assert not (tmp_path / "views").exists()
 
 
 @pytest.mark.claim("files.owners-kept")
-def test_views_are_unmounted_by_their_server_and_those_of_a_dead_one_by_the_next(
-    closed_workspace: Path, tmp_path: Path
-) -> None:
+def test_views_are_unmounted_by_their_server_and_those_of_a_dead_one_by_the_next(closed_workspace, tmp_path):
     here, dead = Owner(tmp_path / "servers"), Owner(tmp_path / "servers")
     own, left = Views(tmp_path / "views", here), Views(tmp_path / "views", dead)
     own.source(closed_workspace, USER)

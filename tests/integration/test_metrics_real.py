@@ -1,17 +1,13 @@
 import pytest
 
 from gdal_mcp.ledger.figures import containers
-from sandbox.engines.docker import DockerEngine
 from sandbox.labels import labels
-from sandbox.owner import Owner
-from tests.conftest import TemplateMaker, handler
+from tests.conftest import handler
 
 pytestmark = pytest.mark.engine
 
 
-def test_a_container_is_counted_as_it_stands_until_it_is_gone(
-    engine: DockerEngine, owner: Owner, make_template: TemplateMaker
-):
+def test_a_container_is_counted_as_it_stands_until_it_is_gone(engine, owner, make_template):
     container = engine.create(make_template(handler("pass")), labels(owner.id, "call-0001", 60.0))
     try:
         assert containers(engine, owner)["alive", "running"] == 1  # or about to: it has not ended

@@ -63,9 +63,7 @@ def call(app: App) -> SandboxResult:
 
 
 @pytest.mark.claim("faults.engine-fails")
-def test_an_engine_that_goes_away_and_comes_back_gives_a_new_pool(
-    app: App, proxy: EngineProxy, client: docker.DockerClient, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_engine_that_goes_away_and_comes_back_gives_a_new_pool(app, proxy, client, monkeypatch):
     monkeypatch.setattr(docker_module, "_REMOVAL_SECONDS", 0.1)
     app.hosting.keep_warm()
     first = app.hosting.ready().pool
@@ -90,9 +88,7 @@ def test_an_engine_that_goes_away_and_comes_back_gives_a_new_pool(
         client.api.remove_container(row["Id"])
 
 
-def test_a_pool_that_is_given_up_for_another_takes_all_of_its_own_along(
-    app: App, client: docker.DockerClient
-):
+def test_a_pool_that_is_given_up_for_another_takes_all_of_its_own_along(app, client):
     app.hosting.keep_warm()
     first = app.hosting.ready().pool
     until(lambda: first.figures().waiting == 2)

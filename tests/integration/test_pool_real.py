@@ -154,9 +154,7 @@ def looked(workspace: Path) -> str:
 
 
 @pytest.mark.claim("sandbox.calls-apart")
-def test_nothing_of_one_call_is_seen_by_another(
-    make: Callable[..., WarmPool], kinds: tuple[SlotKey, SlotKey], workspace: Path
-):
+def test_nothing_of_one_call_is_seen_by_another(make, kinds, workspace):
     pool = make(*kinds)
     filled(pool, *kinds)
     look = looked(workspace)
@@ -184,9 +182,7 @@ def test_nothing_of_one_call_is_seen_by_another(
 
 
 @pytest.mark.claim("sandbox.calls-apart")
-def test_two_that_write_at_once_see_nothing_of_each_other(
-    make: Callable[..., WarmPool], kinds: tuple[SlotKey, SlotKey], workspace: Path, cancel: Cancellation
-):
+def test_two_that_write_at_once_see_nothing_of_each_other(make, kinds, workspace, cancel):
     """While a container of another call writes, and another waits with its own folder."""
     reads, writes = kinds
     pool = make(reads, writes)
@@ -202,9 +198,7 @@ def test_two_that_write_at_once_see_nothing_of_each_other(
         assert result.final["staging"] == ["SECRET"]
 
 
-def test_a_waiting_container_that_is_killed_is_replaced_and_serves_nobody(
-    make: Callable[..., WarmPool], kinds: tuple[SlotKey, SlotKey], engine: Engine
-):
+def test_a_waiting_container_that_is_killed_is_replaced_and_serves_nobody(make, kinds, engine):
     pool = make(kinds[0])
     for _ in range(2):
         filled(pool, kinds[0])
@@ -220,9 +214,7 @@ def test_a_waiting_container_that_is_killed_is_replaced_and_serves_nobody(
 
 
 @pytest.mark.claim("sandbox.ends-by-itself")
-def test_an_unclaimed_slot_ends_by_itself_when_its_host_has_stopped(
-    runner: Runner, make_template: TemplateMaker, cancel: Cancellation
-):
+def test_an_unclaimed_slot_ends_by_itself_when_its_host_has_stopped(runner, make_template, cancel):
     """Its host lives, and keeps its streams open, but does nothing: as a server that is stopped. One that is held waits."""
     sent = delivered(worker_command(handler("return job"), idle_seconds=1.0))
     template = replace(make_template(""), command=sent.command, program=sent.program)
@@ -236,9 +228,7 @@ def test_an_unclaimed_slot_ends_by_itself_when_its_host_has_stopped(
     assert runner.serve(held, job, cancel).final["mine"] == 1
 
 
-def test_calls_of_all_kinds_at_once_each_have_a_container_of_their_own(
-    make: Callable[..., WarmPool], kinds: tuple[SlotKey, SlotKey]
-):
+def test_calls_of_all_kinds_at_once_each_have_a_container_of_their_own(make, kinds):
     pool = make(*kinds)
     filled(pool, *kinds)
     answers: list[tuple[str, SandboxResult]] = []

@@ -10,9 +10,7 @@ from sandbox.engines.images import DockerImages
 pytestmark = pytest.mark.engine
 
 
-def test_the_image_holds_the_version_its_labels_say_and_its_python_bindings(
-    client: docker.DockerClient, image: Image
-) -> None:
+def test_the_image_holds_the_version_its_labels_say_and_its_python_bindings(client, image):
     program = "from osgeo import gdal; print(gdal.__version__)"
     said = client.containers.run(
         image.id,

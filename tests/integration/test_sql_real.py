@@ -94,9 +94,7 @@ def passes(statement: str) -> bool:
 
 @pytest.mark.nightly  # some fourteen thousand statements
 @pytest.mark.claim("sql.one-select")
-def test_no_function_that_may_be_called_opens_or_writes_a_file(
-    ask: Callable[..., Any], workspace: Path
-) -> None:
+def test_no_function_that_may_be_called_opens_or_writes_a_file(ask, workspace):
     names = ask(FUNCTIONS)["told"]
     callable_ones = [name for name in names if passes(f"SELECT {name}('x')")]
     assert len(names) * 0.95 < len(callable_ones) < len(names)
@@ -110,8 +108,8 @@ def test_no_function_that_may_be_called_opens_or_writes_a_file(
 
 
 def test_every_function_that_is_taught_is_there_and_none_that_has_a_substitute(
-    ask: Callable[..., Any],
-) -> None:
+    ask,
+):
     known = read("sql.toml")
     there = {name.lower() for name in ask(FUNCTIONS)["told"]}
     assert {name.lower() for names in known["functions"].values() for name in names.split()} <= there
@@ -119,9 +117,7 @@ def test_every_function_that_is_taught_is_there_and_none_that_has_a_substitute(
 
 
 @pytest.mark.claim("sql.one-select")
-def test_what_opens_a_file_in_gdal_is_refused_and_what_is_refused_for_that_is_known(
-    ask: Callable[..., Any], workspace: Path
-) -> None:
+def test_what_opens_a_file_in_gdal_is_refused_and_what_is_refused_for_that_is_known(ask, workspace):
     """Most of what is refused would reach nothing either; what a table is made from would."""
     file = f"{workspace}/canary.csv"
     reached = [

@@ -112,9 +112,7 @@ def test_a_raster_is_what_an_independent_gdal_says(told: ImmediateResult, oracle
     assert (facts["compression"], facts["block_size"], facts["overviews"]) == ("DEFLATE", [30, 20], 0)
 
 
-def test_layers_are_what_an_independent_gdal_says_and_names_join_them_by_position(
-    told: ImmediateResult, oracle: Oracle, data: Path
-):
+def test_layers_are_what_an_independent_gdal_says_and_names_join_them_by_position(told, oracle, data):
     done = told["half.gpkg",]
     facts, names = done.facts, done.final["outputs"][0]["names"]
     seen = oracle.vector(data / "half.gpkg")["layers"]
@@ -198,9 +196,7 @@ SAME = {
 }  # fmt: skip
 
 
-def test_only_an_output_without_any_difference_is_called_identical(
-    told: ImmediateResult, subtests: pytest.Subtests
-):
+def test_only_an_output_without_any_difference_is_called_identical(told, subtests):
     for output, source in SAME:
         with subtests.test(output=output, source=source):
             expected = [{"code": "identical_to_input", "input": 1}] if SAME[output, source] else []

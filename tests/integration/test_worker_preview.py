@@ -97,9 +97,7 @@ def seen(box: Box, shown: dict[str, Done]) -> dict[str, Picture]:
 
 
 @pytest.mark.claim("content.pictures-bounded")
-def test_every_picture_is_bounded_and_says_what_it_shows(
-    shown: dict[str, Done], seen: dict[str, Picture], subtests: pytest.Subtests
-):
+def test_every_picture_is_bounded_and_says_what_it_shows(shown, seen, subtests):
     for name in ASKED:
         with subtests.test(name=name):
             done, picture, pixels = shown[name], seen[name], ASKED[name].get("pixels", 512)
@@ -152,9 +150,7 @@ def test_an_alpha_band_makes_clear_and_shows_nothing_else(seen: dict[str, Pictur
     assert [picture.at(x, 200) for x in (140, 160)] == [(250, 120, 5, 0), (250, 120, 5, 255)]
 
 
-def test_a_raster_of_one_value_is_even_and_one_of_none_is_clear(
-    shown: dict[str, Done], seen: dict[str, Picture]
-):
+def test_a_raster_of_one_value_is_even_and_one_of_none_is_clear(shown, seen):
     assert len(set(seen["constant.tif"].bands[0])) == 1
     for name in ("nodata.tif", "nan.tif"):
         assert set(seen[name].bands[-1]) == {0}

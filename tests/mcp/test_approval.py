@@ -70,9 +70,7 @@ def _append(path: Path) -> None:
 
 @pytest.mark.claim("approval.changes-void-it")
 @pytest.mark.parametrize("touched", ["input", "output"])
-def test_a_file_that_changed_while_the_question_was_open_stops_the_call(
-    talk: Talk, place: Place, touched: str
-):
+def test_a_file_that_changed_while_the_question_was_open_stops_the_call(talk, place, touched):
     given, made = f"given-{touched}-{talk.modern}.tif", f"made-{touched}-{talk.modern}.tif"
     for name in (given, made):
         place.path(name).write_bytes(place.path("rgb.tif").read_bytes())
@@ -144,9 +142,7 @@ def test_a_used_answer_does_not_let_a_second_call_through(pipes: Pipes, place: P
         ("gdal2xyz", {"dataset": "rgb.tif"}),
     ],
 )
-def test_an_answer_for_one_call_is_worth_nothing_for_another(
-    pipes: Pipes, place: Place, tool: str, arguments: dict[str, Any]
-):
+def test_an_answer_for_one_call_is_worth_nothing_for_another(pipes, place, tool, arguments):
     state = question(pipes, TRANSLATE)
     before = outputs(place)
     assert "protocol_error" in yes(pipes, tool, arguments, state)

@@ -1,13 +1,10 @@
 """A server whose places are all taken: it goes on answering, tells who waits, and lets go of what is cancelled."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.mcp.conftest import Containers
 from tests.mcp.pipes import Pipes, piped
 from tests.mcp.talk import Place
 from tests.mcp.test_endings import LONG, ends
@@ -36,7 +33,7 @@ def answered(pipes: Pipes) -> set[int]:
 
 @pytest.mark.claim("resources.server-goes-on")
 def test_a_full_server_answers_what_needs_no_container_and_gives_up_what_is_cancelled(
-    make_place: Callable[..., Place], containers: Containers, grounds: Path
+    make_place, containers, grounds
 ):
     place = make_place("rgb.tif")
     with piped(place.command("--approval", "never"), grounds / "busy.log", env=ONE_PLACE) as pipes:

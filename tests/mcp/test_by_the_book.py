@@ -77,9 +77,7 @@ def test_an_error_has_the_code_of_its_era(asking: Asks, subtests: pytest.Subtest
                 assert code(asking, method, params) == expected
 
 
-def test_a_version_that_is_not_spoken_is_answered_with_those_that_are(
-    clients: Any, subtests: pytest.Subtests
-):
+def test_a_version_that_is_not_spoken_is_answered_with_those_that_are(clients, subtests):
     for door in ("stdio", "http"):
         with subtests.test(door=door):
             meta = {f"{META}protocolVersion": "2099-01-01", f"{META}clientCapabilities": {}}

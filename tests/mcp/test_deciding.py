@@ -54,9 +54,7 @@ def kinds(place: Place) -> list[str]:
 
 
 @pytest.mark.parametrize(("era", "answer"), [(ERAS[0], "--yes"), (ERAS[1], "--no")])
-def test_a_call_whose_client_cannot_ask_waits_for_the_terminal(
-    own: Place, approvals: Approvals, era: str, answer: str
-):
+def test_a_call_whose_client_cannot_ask_waits_for_the_terminal(own, approvals, era, answer):
     with inside(own.command(), era=era, env=LONG) as mute:
         call = mute.start("gdal_translate", src_dataset="rgb.tif", dst_dataset="made.tif")
         row = waiting(approvals)

@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -54,7 +53,7 @@ def test_an_idle_server_ends_at_once_and_leaves_nothing(containers: Containers, 
 @pytest.mark.claim("faults.client-gone")
 @pytest.mark.parametrize(("era", "how"), [*((ERAS[0], how) for how in EXIT_CODES), (ERAS[1], "EOF")])
 def test_a_server_that_ends_during_a_call_takes_its_containers_along(
-    make_place: Callable[..., Place], containers: Containers, grounds: Path, era: str, how: str
+    make_place, containers, grounds, era, how
 ):
     place = make_place("rgb.tif")
     command, warm = place.command("--approval", "never"), {"GDAL_MCP_POOL_MAX": "4"}
@@ -76,9 +75,7 @@ def test_a_server_that_ends_during_a_call_takes_its_containers_along(
 
 
 @pytest.mark.claim("faults.server-killed")
-def test_a_killed_server_is_tidied_up_after_by_the_next(
-    make_place: Callable[..., Place], containers: Containers, grounds: Path
-):
+def test_a_killed_server_is_tidied_up_after_by_the_next(make_place, containers, grounds):
     place = make_place("rgb.tif")
     with piped(place.command("--approval", "never"), grounds / "endings.log") as pipes:
         pipes.hello()
@@ -104,7 +101,7 @@ def test_a_killed_server_is_tidied_up_after_by_the_next(
 @pytest.mark.claim("faults.client-gone")
 @pytest.mark.parametrize("era", ERAS)
 def test_a_call_that_its_client_abandons_loses_its_container_and_the_server_goes_on(
-    make_place: Callable[..., Place], containers: Containers, grounds: Path, era: str
+    make_place, containers, grounds, era
 ):
     place = make_place("rgb.tif")
     with talking(place.command("--approval", "never"), grounds / "endings.log", era=era) as talk:
@@ -122,7 +119,7 @@ def test_a_call_that_its_client_abandons_loses_its_container_and_the_server_goes
 
 
 def test_a_call_waiting_for_an_answer_holds_no_container_and_ends_with_its_server(
-    make_place: Callable[..., Place], containers: Containers, grounds: Path
+    make_place, containers, grounds
 ):
     place = make_place("rgb.tif")
     with piped(place.command(), grounds / "endings.log") as pipes:
@@ -137,9 +134,7 @@ def test_a_call_waiting_for_an_answer_holds_no_container_and_ends_with_its_serve
     assert own == ["CANCELLED"]
 
 
-def test_a_container_that_somebody_kills_is_an_error_of_its_call_alone(
-    make_place: Callable[..., Place], containers: Containers
-):
+def test_a_container_that_somebody_kills_is_an_error_of_its_call_alone(make_place, containers):
     place = make_place("rgb.tif")
     # of the older era, in which a client of a server in its own process is told of progress
     with inside(place.command("--approval", "never"), era=ERAS[0]) as talk:
@@ -159,10 +154,10 @@ BACKGROUND = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")  # as a shell starts `
 @pytest.mark.parametrize("start", [(), BACKGROUND], ids=["foreground", "background"])
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT"])
 def test_a_call_from_the_command_line_that_is_interrupted_leaves_nothing(
-    make_place: Callable[..., Place],
-    containers: Containers,
-    how: str,
-    start: tuple[str, ...],
+    make_place,
+    containers,
+    how,
+    start,
 ):
     place = make_place("rgb.tif")
     serve = place.command("--yes")

@@ -2,11 +2,9 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.mcp.conftest import Containers
 from tests.mcp.talk import Person, Place, Talk, inside
 
 pytestmark = pytest.mark.engine
@@ -63,9 +61,7 @@ CASES = [
 
 @pytest.mark.claim("resources.own-error")
 @pytest.mark.parametrize(("code", "tool", "arguments"), CASES, ids=[case[0] for case in CASES])
-def test_a_limit_ends_a_call_in_its_own_error(
-    tight: Talk, own: Place, containers: Containers, code: str, tool: str, arguments: dict[str, Any]
-):
+def test_a_limit_ends_a_call_in_its_own_error(tight, own, containers, code, tool, arguments):
     error = tight.failed(tool, **arguments)
     assert (error["code"], error["stage"]) == (code, "run")
     assert error["suggestion"]

@@ -12,7 +12,6 @@ import pytest
 from mcp.shared.exceptions import MCPError
 
 from tests.mcp.talk import ERAS, Person, Place, Talk, inside, talking
-from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
 
@@ -115,9 +114,7 @@ def test_a_range_that_is_none_is_an_invalid_parameter(reader: Talk, known: dict[
 
 
 @pytest.mark.claim("outputs.listed-only")
-def test_what_no_call_published_is_not_read_by_any_spelling(
-    reader: Talk, known: dict[str, Any], own: Place, grounds: Path
-):
+def test_what_no_call_published_is_not_read_by_any_spelling(reader, known, own, grounds):
     published = known["output_uri"]
     secret = own.path("secret.txt")
     secret.write_bytes(SECRET)
@@ -220,9 +217,7 @@ def test_a_long_result_is_cut_and_the_whole_is_read_in_parts(own: Place):
         refused(talk, f"gdal://calls/{short['receipt']['call_id']}/result")
 
 
-def test_an_output_that_is_a_folder_is_described_and_its_files_are_not_handed_out(
-    reader: Talk, own: Place, oracle: Oracle
-):
+def test_an_output_that_is_a_folder_is_described_and_its_files_are_not_handed_out(reader, own, oracle):
     name = f"folder-{reader.modern}.zarr"
     result = reader.done("convert", input="rgb.tif", output=name, output_format="Zarr")
     assert own.path(name).is_dir()

@@ -112,9 +112,7 @@ def test_a_task_ends_with_the_result_of_the_call(taker: Client, own: Place, grou
     assert taker.get(task) == {**ended, "ttlMs": taker.get(task)["ttlMs"]}
 
 
-def test_a_cancelled_task_leaves_nothing_and_the_server_goes_on(
-    taker: Client, own: Place, containers: Containers
-):
+def test_a_cancelled_task_leaves_nothing_and_the_server_goes_on(taker, own, containers):
     task = taker.task("reproject", **{**LONG, "output": "cancelled.tif"})
     taker.begun(task)
     assert containers.of_owners(own.owners) != []
@@ -157,7 +155,7 @@ def _tidied_up(own: Place, grounds: Path, containers: Containers, owners: set[st
     "how", [pytest.param("EOF", marks=AT_NIGHT), pytest.param("SIGTERM", marks=AT_NIGHT), "SIGKILL"]
 )
 def test_what_ran_when_its_server_ended_has_failed_and_what_was_done_is_kept(
-    taker: Client, own: Place, grounds: Path, containers: Containers, how: str
+    taker, own, grounds, containers, how
 ):
     output = f"{how}.tif"
     before = own.owners

@@ -79,9 +79,7 @@ def test_convert_makes_the_same_pixels_in_another_format(talk: Talk, place: Plac
     assert [Path(row["path"]) for row in result["outputs"]] == [path]
 
 
-def test_convert_makes_vectors_and_everything_that_belongs_to_them(
-    modern: Talk, place: Place, oracle: Oracle
-):
+def test_convert_makes_vectors_and_everything_that_belongs_to_them(modern, place, oracle):
     name = "zones-made"
     result = done(modern, "convert", input="zones.gpkg", output=f"{name}.shp")
     names = {Path(row["path"]).suffix for row in result["files"]}
@@ -123,9 +121,7 @@ def test_gdal_translate_picks_bands_and_a_window(modern: Talk, place: Place, ora
     assert f"{name}.aux.xml" in [Path(row["path"]).name for row in result["files"]]
 
 
-def test_gdal_translate_without_a_name_writes_to_a_new_file_each_time(
-    modern: Talk, place: Place, oracle: Oracle
-):
+def test_gdal_translate_without_a_name_writes_to_a_new_file_each_time(modern, place, oracle):
     made = [
         at(done(modern, "gdal_translate", src_dataset="rgb.tif", resample_alg="average")["output_uri"])
         for _ in range(2)

@@ -127,9 +127,7 @@ def test_what_is_too_large_on_a_file_nobody_looked_at_is_ended_by_what_a_contain
         ),
     ],
 )
-def test_a_call_that_would_be_refused_is_refused_in_the_same_words(
-    talker: Talk, own: Place, tool: str, arguments: dict[str, Any]
-):
+def test_a_call_that_would_be_refused_is_refused_in_the_same_words(talker, own, tool, arguments):
     before = started_calls(own)
     error = talker.failed("validate_call", tool=tool, arguments=arguments)
     assert started_calls(own) == before

@@ -38,9 +38,7 @@ def test_a_very_long_argument_is_refused_and_not_repeated(wire: Pipes):
     assert len(wire.lines[-1]) < 20_000
 
 
-def test_the_oldest_version_is_served_and_an_unknown_one_is_answered_with_the_newest(
-    place: Place, grounds: Path
-):
+def test_the_oldest_version_is_served_and_an_unknown_one_is_answered_with_the_newest(place, grounds):
     for version in ("2024-11-05", "1999-01-01"):
         with piped(place.command(), grounds / "versions.log") as pipes:
             params = {

@@ -100,9 +100,7 @@ def test_overwrite_false_leaves_what_is_there(writer: Talk, own: Place):
         ("gdalbuildvrt", {"src_datasets": ["west.tif"], "dst_vrt": "west.tif"}),
     ],
 )
-def test_no_input_is_written_over(
-    writer: Talk, own: Place, place: Place, tool: str, arguments: dict[str, Any]
-):
+def test_no_input_is_written_over(writer, own, place, tool, arguments):
     for name in ("zones.shp", "zones.dbf", "zones.shx", "zones.prj"):
         own.path(name).write_bytes(place.path(name).read_bytes())
     before = {path.name: path.read_bytes() for path in own.workspace.iterdir() if path.is_file()}
@@ -223,9 +221,7 @@ def test_a_read_only_workspace_is_read_and_never_written(make_place: Callable[..
 
 
 @pytest.mark.nightly
-def test_workspaces_of_strange_names_are_written_to_each_by_its_own_staging(
-    grounds: Path, place: Place, oracle: Oracle
-):
+def test_workspaces_of_strange_names_are_written_to_each_by_its_own_staging(grounds, place, oracle):
     first, second = Place.made(grounds / "sp ace, é:'\"x"), Place.made(grounds / "other $(id)")
     first.path("rgb.tif").write_bytes(place.path("rgb.tif").read_bytes())
     second.path("deep/er").mkdir(parents=True)

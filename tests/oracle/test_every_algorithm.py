@@ -95,9 +95,7 @@ def test_it_runs(replies: dict[str, Any], subtests: pytest.Subtests) -> None:
             assert not reply.is_error, reply.structured_content
 
 
-def test_what_it_prints_is_the_same(
-    replies: dict[str, Any], oracle: Oracle, subtests: pytest.Subtests
-) -> None:
+def test_what_it_prints_is_the_same(replies, oracle, subtests):
     for name in [name for name, run in COMPARED.items() if run.get("reads")]:
         with subtests.test(name=name):
             reply, argv = replies[name]
@@ -112,9 +110,7 @@ def test_what_it_prints_is_the_same(
                 assert said.get("text", "") == printed
 
 
-def test_what_it_makes_is_the_same(
-    replies: dict[str, Any], oracle: Oracle, place: Place, subtests: pytest.Subtests
-) -> None:
+def test_what_it_makes_is_the_same(replies, oracle, place, subtests):
     for name in [name for name, run in COMPARED.items() if "makes" in run]:
         with subtests.test(name=name):
             (reply, argv), run = replies[name], COMPARED[name]

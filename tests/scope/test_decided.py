@@ -63,9 +63,7 @@ def test_a_yes_does_not_hold_for_a_file_that_came_to_be_seen_meanwhile(inside: I
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
-def test_a_recorded_call_is_made_again_and_compared_with_what_it_names_alone(
-    inside: Inside, capsys: pytest.CaptureFixture[str]
-):
+def test_a_recorded_call_is_made_again_and_compared_with_what_it_names_alone(inside, capsys):
     """A GeoPackage holds the time it was made, so that both are opened in a container to be compared."""
     made = convert(inside.app, "zones.shp", "again.gpkg", Nobody())
     assert made.error is None, made.error

@@ -134,9 +134,7 @@ def test_a_file_that_is_replaced_or_taken_away_meanwhile_is_told_as_that(scene: 
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")
-def test_a_container_sees_the_named_files_with_their_own_and_nothing_else_of_the_workspace(
-    scene: Scene, rows: Path
-):
+def test_a_container_sees_the_named_files_with_their_own_and_nothing_else_of_the_workspace(scene, rows):
     """Told by a program in the container's place that walks all it can reach there; also that nothing can be changed."""
     for name in ("other.csv", "rows.csvt", "rows.txt"):
         (rows.parent / name).write_text(BAIT.decode())

@@ -108,9 +108,7 @@ def test_a_link_that_is_named_is_what_it_leads_to(root: Path):
         lambda name: name.strip(".")
     )
 )
-def test_no_name_without_the_datasets_stem_is_seen_with_it(
-    tmp_path_factory: pytest.TempPathFactory, name: str
-):
+def test_no_name_without_the_datasets_stem_is_seen_with_it(tmp_path_factory, name):
     root = tmp_path_factory.mktemp("any")
     lay(root, {"x.tif", name})
     extra = seen(root, "x.tif") - {"x.tif"}
@@ -133,9 +131,7 @@ STRANGER = (12345, 12345)
 
 @pytest.mark.claim("sandbox.scope-inputs-closed-folders")
 @pytest.mark.parametrize("closed", ["", "a", "a/b"])
-def test_a_folder_that_a_user_may_not_enter_stays_closed_when_a_file_in_it_is_mounted(
-    root: Path, closed: str
-):
+def test_a_folder_that_a_user_may_not_enter_stays_closed_when_a_file_in_it_is_mounted(root, closed):
     lay(root, ["a/b/x.tif"])
     for folder in ("", "a", "a/b"):
         (root / folder).chmod(0o711)

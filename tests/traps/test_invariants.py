@@ -61,9 +61,7 @@ def area(path: Path) -> float:
 @pytest.mark.parametrize("ending", ["gpkg", "fgb", "geojson", "shp"])
 @SLOW
 @given(rows=ROWS)
-def test_a_format_and_back_changes_nothing_that_it_holds(
-    ending: str, rows: list[dict[str, Any]], talk: Talk, place: Place
-) -> None:
+def test_a_format_and_back_changes_nothing_that_it_holds(ending, rows, talk, place):
     name = f"back{next(COPIES)}"
     place.path(f"{name}.geojson").write_text(
         features([(point(number / 8, -number / 16), row) for number, row in enumerate(rows)])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from gdal_mcp.gdal.datasets.sidecars import companions
+from gdal_mcp.gdal.datasets.sidecars import Listings
 from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.inspection import listing_of
 from sandbox.outputs.staging import Staging, StagingArea
@@ -69,7 +69,8 @@ def plan(area: StagingArea, staged: Tree) -> Plan:
         staged,
         names,
         tuple(
-            Publication(name, target, companions(target)) for name, target in zip(names, targets, strict=True)
+            Publication(name, target, Listings().companions(target))
+            for name, target in zip(names, targets, strict=True)
         ),
     )
 

@@ -291,9 +291,7 @@ async def act(hall: Hall, kind: str, value: Any) -> None:
 
 @pytest.mark.claim("resources.queue-bounded")
 @given(st.integers(1, 3), st.integers(0, 5), st.lists(ACTS, max_size=40))
-def test_whatever_happens_in_one_moment_the_bounds_hold_and_nothing_is_left_behind(
-    concurrent: int, length: int, plan: list[tuple[str, Any]]
-):
+def test_whatever_happens_in_one_moment_the_bounds_hold_and_nothing_is_left_behind(concurrent, length, plan):
     async def acts(hall: Hall) -> None:
         most = concurrent
         for kind, value in plan:
@@ -326,7 +324,7 @@ def test_whatever_happens_in_one_moment_the_bounds_hold_and_nothing_is_left_behi
     ),
 )
 def test_calls_are_served_in_order_and_while_one_without_a_place_waits_no_other_gets_more_than_one(
-    concurrent: int, plan: list[tuple[str, Any]]
+    concurrent, plan
 ):
     async def acts(hall: Hall) -> None:
         since: dict[str, int] = {}  # who waits without a place -> how many had been served before
@@ -364,9 +362,7 @@ def test_processors_decide_how_many_calls_fit_unless_it_is_said():
     st.floats(0.01, 1.0),
     st.integers(0, 99),
 )
-def test_the_sum_of_what_runs_at_once_never_exceeds_the_share(
-    cpus: int, memory: int, each: int, share: float, asked: int
-):
+def test_the_sum_of_what_runs_at_once_never_exceeds_the_share(cpus, memory, each, share, asked):
     try:
         found = capacity(cpus, memory, Limits(memory_bytes=each), share, asked)
     except CapacityExhausted:

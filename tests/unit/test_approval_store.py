@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.access.policy import WAYS, Way
-from gdal_mcp.approval.model import Approval, Asked, Decision, Grant
+from gdal_mcp.approval.model import Approval, Decision, Grant, NewQuestion
 from gdal_mcp.approval.store import LONGEST_GRANT, MOST_OPEN, SUSPENDED, Approvals, TooManyOpen
 from gdal_mcp.ledger.registry import Registry
 from tests.unit.clock import Clock
@@ -25,8 +25,10 @@ def approvals(path: Path, clock: Clock) -> Iterator[Approvals]:
     approvals.close()
 
 
-def asked(digest: str, who: str, ways: frozenset[Way] = WAYS) -> Asked:
-    return Asked(plan_digest=digest, principal=who, tool="raster_convert", text="Write a.tif", ways=ways)
+def asked(digest: str, who: str, ways: frozenset[Way] = WAYS) -> NewQuestion:
+    return NewQuestion(
+        plan_digest=digest, principal=who, tool="raster_convert", text="Write a.tif", ways=ways
+    )
 
 
 def ask(approvals: Approvals, digest: str, who: str) -> Approval:
@@ -106,9 +108,7 @@ def test_a_call_that_is_sent_again_takes_up_the_question_that_nobody_waits_for(a
 
 
 @pytest.mark.parametrize(("state", "adopted"), [("pending", False), ("approved", True), ("denied", False)])
-def test_a_suspended_question_is_its_own_calls_until_it_is_approved_elsewhere(
-    approvals: Approvals, state: str, adopted: bool
-) -> None:
+def test_a_suspended_question_is_its_own_calls_until_it_is_approved_elsewhere(approvals, state, adopted):
     row = ask(approvals, "d", "alice")
     approvals.hold(row.id, SUSPENDED)
     if state != "pending":
@@ -133,9 +133,7 @@ def test_a_question_that_is_dropped_lets_nothing_through(approvals: Approvals) -
 
 @pytest.mark.claim("approval.ways")
 @pytest.mark.parametrize("way", sorted(WAYS))
-def test_a_yes_counts_only_in_a_way_that_is_asked_for_and_a_no_in_every_one(
-    approvals: Approvals, way: Way
-) -> None:
+def test_a_yes_counts_only_in_a_way_that_is_asked_for_and_a_no_in_every_one(approvals, way):
     row = approvals.request(asked("d", "alice", frozenset({"console"})), TTL)
     after = approvals.decide(row.id, Decision(True, "bob", "somehow", way))
     assert after
@@ -186,9 +184,7 @@ def test_no_grant_is_for_ever(approvals: Approvals, seconds: float) -> None:
 
 
 @pytest.mark.claim("approval.first-decides")
-def test_of_many_who_decide_at_once_the_first_alone_counts(
-    approvals: Approvals, path: Path, clock: Clock
-) -> None:
+def test_of_many_who_decide_at_once_the_first_alone_counts(approvals, path, clock):
     other = Approvals(path, clock)
     try:
         rows = [ask(approvals, f"d{number}", "alice") for number in range(100)]
@@ -226,9 +222,7 @@ def test_an_approval_expires(approvals: Approvals, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_denial_stays_and_takes_back_an_approval_that_is_not_used(
-    approvals: Approvals, first: bool
-) -> None:
+def test_a_denial_stays_and_takes_back_an_approval_that_is_not_used(approvals, first):
     approval = ask(approvals, "d", "alice")
     approvals.decide(approval.id, Decision(first, "bob", "console", "console"))
     after = approvals.decide(approval.id, Decision(not first, "carol", "elicitation", "elicitation"))

@@ -61,9 +61,7 @@ def crash_after(real: Callable[..., Any]) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize("step", ["ftruncate", "_write"])
-def test_a_crash_while_a_torn_line_is_repaired_does_not_lose_the_fact(
-    log: AuditLog, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_a_crash_while_a_torn_line_is_repaired_does_not_lose_the_fact(log, monkeypatch, step):
     with log.path.open("ab") as file:
         file.write(b"torn")
     with monkeypatch.context() as patch:
@@ -81,9 +79,7 @@ def test_a_crash_while_a_torn_line_is_repaired_does_not_lose_the_fact(
 
 
 @pytest.mark.parametrize("step", ["fdatasync", "pwrite"])
-def test_a_crash_before_the_head_follows_is_recorded(
-    log: AuditLog, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_a_crash_before_the_head_follows_is_recorded(log, monkeypatch, step):
     with monkeypatch.context() as patch:
         patch.setattr(os, step, crash)
         with pytest.raises(Crash):
@@ -142,9 +138,7 @@ def test_killed_writers_leave_a_log_that_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["write", "fdatasync", "pwrite"])
-def test_a_failed_append_leaves_the_log_as_it_was(
-    log: AuditLog, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
+def test_a_failed_append_leaves_the_log_as_it_was(log, monkeypatch, step):
     def fail(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 

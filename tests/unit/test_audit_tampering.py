@@ -1,7 +1,6 @@
 import hashlib
 import json
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -135,9 +134,7 @@ def take_another_head(log: AuditLog) -> None:
           for content in (b"", b"{}", b"\xff" * 600, b'{"hash": "", "seq": 7, "torn": null}')),
     ],
 )  # fmt: skip
-def test_a_log_and_a_head_that_do_not_fit_are_noticed_and_nothing_is_appended(
-    log: AuditLog, harm: Callable[[AuditLog], object]
-) -> None:
+def test_a_log_and_a_head_that_do_not_fit_are_noticed_and_nothing_is_appended(log, harm):
     harm(log)
     assert not verify(log.path).ok
     assert refuses_to_go_on(log)

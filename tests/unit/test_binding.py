@@ -229,9 +229,7 @@ SWITCHES = st.lists(
 
 @pytest.mark.claim("args.no-bare-words")
 @given(st.sampled_from([RASTER, VECTOR, REPROJECT]), SWITCHES)
-def test_whatever_is_bound_renders_to_words_that_cannot_be_misread(
-    algorithm: Algorithm, switches: list[str]
-) -> None:
+def test_whatever_is_bound_renders_to_words_that_cannot_be_misread(algorithm, switches):
     try:
         rendered = words(algorithm, *switches)
     except ArgumentRefused:

@@ -104,9 +104,7 @@ def test_a_spoilt_catalogue_is_refused_and_not_replaced_by_the_packaged_one(stat
             store.select(own, IMAGE)
 
 
-def test_what_another_user_owns_is_refused(
-    state: Path, stored: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_another_user_owns_is_refused(state, stored, monkeypatch):
     someone = os.geteuid() + 1
     monkeypatch.setattr(os, "geteuid", lambda: someone)
     with pytest.raises(CatalogueBroken):
@@ -131,9 +129,7 @@ def test_what_our_capture_did_not_write_of_an_image_is_not_stored(state: Path) -
     assert store.select(state, IMAGE) == packaged_text()
 
 
-def test_a_write_that_fails_leaves_the_old_one_whole_and_nothing_else(
-    state: Path, stored: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_fails_leaves_the_old_one_whole_and_nothing_else(state, stored, monkeypatch):
     def full(*_given: object, **_named: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -171,14 +167,14 @@ UNKNOWN = NEWER.replace('{"name":"like","type":"dataset"', '{"name":"brand-new",
     ("version", "standin", "times"), [("3.13.3", True, 0), ("3.13.3", False, 1), ("", False, 1)]
 )
 def test_set_up_goes_back_to_the_packaged_data_where_that_is_what_the_image_says(
-    state: Path,
-    settings: Settings,
-    stored: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    version: str,
-    standin: bool,
-    times: int,
-) -> None:
+    state,
+    settings,
+    stored,
+    monkeypatch,
+    version,
+    standin,
+    times,
+):
     asked = Asked(monkeypatch, version, packaged_text())
     image = replace(asked.image, standin=standin, digest=OTHER)
     assert catalogue_command.after_setup(settings, image) == 0
@@ -187,9 +183,7 @@ def test_set_up_goes_back_to_the_packaged_data_where_that_is_what_the_image_says
     assert asked.times == times
 
 
-def test_set_up_stores_what_another_build_of_the_packaged_release_says_once(
-    state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_set_up_stores_what_another_build_of_the_packaged_release_says_once(state, settings, monkeypatch):
     asked = Asked(monkeypatch, "3.13.9", release("3.13.9"))
     for _ in range(2):
         assert catalogue_command.after_setup(settings, asked.image) == 0
@@ -198,17 +192,15 @@ def test_set_up_stores_what_another_build_of_the_packaged_release_says_once(
 
 
 def test_what_cannot_be_served_of_the_packaged_release_leaves_the_packaged_data(
-    state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    state, settings, monkeypatch, capsys
+):
     asked = Asked(monkeypatch, "3.13.9", UNKNOWN.replace("3.14.0", "3.13.9"))
     assert catalogue_command.after_setup(settings, asked.image) == 0
     assert "brand-new" in capsys.readouterr().err
     assert store.select(state, IMAGE) == packaged_text()
 
 
-def test_an_argument_without_a_role_is_named_and_nothing_is_stored(
-    state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_argument_without_a_role_is_named_and_nothing_is_stored(state, settings, monkeypatch, capsys):
     asked = Asked(monkeypatch, "3.14.0", UNKNOWN)
     assert catalogue_command.after_setup(settings, asked.image) == 1
     assert catalogue_command.build(settings, None) == 1
@@ -217,9 +209,7 @@ def test_an_argument_without_a_role_is_named_and_nothing_is_stored(
     assert not state.exists()
 
 
-def test_a_file_that_was_asked_for_is_written_for_a_person_to_compare(
-    tmp_path: Path, state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_was_asked_for_is_written_for_a_person_to_compare(tmp_path, state, settings, monkeypatch):
     Asked(monkeypatch, "3.14.0", UNKNOWN)
     output = tmp_path / "out.json"
     assert catalogue_command.build(settings, output) == 1
@@ -227,26 +217,20 @@ def test_a_file_that_was_asked_for_is_written_for_a_person_to_compare(
     assert not state.exists()
 
 
-def test_an_output_that_cannot_be_written_is_a_failure(
-    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_output_that_cannot_be_written_is_a_failure(tmp_path, settings, monkeypatch):
     Asked(monkeypatch, "3.14.0", NEWER)
     nowhere = tmp_path / "no" / "such" / "folder"
     assert catalogue_command.build(settings, nowhere) == 1
 
 
-def test_a_build_is_stored_for_the_image_it_is_of(
-    state: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_build_is_stored_for_the_image_it_is_of(state, settings, monkeypatch):
     Asked(monkeypatch, "3.14.0", NEWER)
     assert catalogue_command.build(settings, None) == 0
     assert store.select(state, IMAGE) == NEWER
     assert store.select(state, None) == packaged_text()
 
 
-def test_show_says_which_catalogue_these_settings_use(
-    state: Path, stored: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_show_says_which_catalogue_these_settings_use(state, stored, capsys):
     assert cli.main(["catalogue", "show", "--state-dir", str(state)]) == 0
     packaged = capsys.readouterr().out
     assert "3.13.3" in packaged
@@ -255,9 +239,7 @@ def test_show_says_which_catalogue_these_settings_use(
     assert "3.14.0" in capsys.readouterr().out
 
 
-def test_show_of_a_spoilt_catalogue_fails(
-    state: Path, stored: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_show_of_a_spoilt_catalogue_fails(state, stored, capsys):
     stored.write_bytes(stored.read_bytes()[:-20])
     assert cli.main(["catalogue", "show", "--state-dir", str(state), "--image", IMAGE]) == 1
     assert capsys.readouterr().out == ""

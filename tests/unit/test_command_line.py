@@ -35,9 +35,7 @@ def test_every_setting_is_an_option_of_every_command():
         assert set(Settings.model_fields) <= {action.dest for action in one._actions}
 
 
-def test_every_command_shows_a_help_that_fits_a_screen_and_names_every_setting(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_every_command_shows_a_help_that_fits_a_screen_and_names_every_setting(monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     assert main(["settings"]) == Exit.DONE
     explained = {line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")}
@@ -52,9 +50,7 @@ def test_every_command_shows_a_help_that_fits_a_screen_and_names_every_setting(
             assert {option_of(name), option_of(name)[2:]} & words, (one.prog, name)
 
 
-def test_a_word_that_nothing_takes_ends_the_program_before_anything_is_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_a_word_that_nothing_takes_ends_the_program_before_anything_is_done(tmp_path, monkeypatch, capsys):
     for words in [
         ("tools", "--read-onyl"),
         ("tools", "--tolsets=all"),

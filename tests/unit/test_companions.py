@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from staging_kit import CALL, area_at, place, publish, tree, write
 
-from gdal_mcp.gdal.datasets.sidecars import APPENDED, REPLACED, companions
+from gdal_mcp.gdal.datasets.sidecars import APPENDED, REPLACED, Listings
 from sandbox.errors import PathRefused
 
 
 def found(root: Path, name: str) -> set[str]:
-    return {one.name for one in companions(place(area_at(root), name))}
+    return {one.name for one in Listings().companions(place(area_at(root), name))}
 
 
 @pytest.mark.parametrize("ending", APPENDED)

@@ -87,9 +87,7 @@ def test_no_engine_names_every_place_that_was_tried(home: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["address", "DOCKER_HOST", "DOCKER_CONTEXT", "currentContext"])
-def test_a_named_engine_that_is_silent_is_never_replaced(
-    home: Path, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
+def test_a_named_engine_that_is_silent_is_never_replaced(home, monkeypatch, how):
     silent = f"unix://{home}/silent.sock"
     make_context(home, "mine", {"Host": silent})
     if how == "DOCKER_HOST":
@@ -158,9 +156,7 @@ def test_a_context_brings_its_certificates(home: Path, skip: bool, verify: bool)
 
 
 @pytest.mark.parametrize(("verify", "expected"), [("1", True), ("", False)])
-def test_docker_host_brings_the_certificates_of_docker_cert_path(
-    home: Path, monkeypatch: pytest.MonkeyPatch, verify: str, expected: bool
-) -> None:
+def test_docker_host_brings_the_certificates_of_docker_cert_path(home, monkeypatch, verify, expected):
     for name in ("ca", "cert", "key"):
         (home / f"{name}.pem").touch()
     monkeypatch.setenv("DOCKER_HOST", "tcp://engine.test:2376")
@@ -186,9 +182,7 @@ def test_an_address_that_cannot_serve_is_an_error(home: Path, address: str) -> N
         connect(address)
 
 
-def test_a_socket_that_may_not_be_used_is_told_from_one_that_is_absent(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_socket_that_may_not_be_used_is_told_from_one_that_is_absent(home, monkeypatch):
     def refuse(path: Path) -> None:
         if path.name == "docker.sock":
             raise PermissionError(13, "Permission denied")

@@ -56,9 +56,7 @@ def asked_to_pull(engine: SocketEngine) -> bool:
 
 
 @pytest.mark.claim("sandbox.image-by-content")
-def test_the_official_image_is_preferred_and_then_the_newest_standin(
-    engine: SocketEngine, images: DockerImages
-) -> None:
+def test_the_official_image_is_preferred_and_then_the_newest_standin(engine, images):
     for version in ("3.9.9", "3.13.3", "3.12.10"):
         engine.images[f"gdal-mcp-standin:{version}"] = standin_body(version)
     found = resolve(images, GDAL_IMAGE)
@@ -105,18 +103,14 @@ def test_an_image_named_by_a_person_is_not_replaced(engine: SocketEngine, images
 
 
 @pytest.mark.claim("supply.image-named")
-def test_an_image_without_the_label_is_no_standin_and_an_id_gets_its_algorithm(
-    engine: SocketEngine, images: DockerImages
-) -> None:
+def test_an_image_without_the_label_is_no_standin_and_an_id_gets_its_algorithm(engine, images):
     engine.images["mine/gdal:3.13.3"] = body() | {"Id": "1" * 64}  # as Podman says it
     found = resolve(images, GDAL_IMAGE, "mine/gdal:3.13.3")
     assert (found.standin, found.id) == (False, ID)
 
 
 @pytest.mark.claim("supply.old-gdal")
-def test_a_version_too_old_is_refused_and_one_unknown_is_left_for_a_container_to_tell(
-    engine: SocketEngine, images: DockerImages
-) -> None:
+def test_a_version_too_old_is_refused_and_one_unknown_is_left_for_a_container_to_tell(engine, images):
     for version in ("3.10.3", "3.9.0"):
         engine.images["mine/gdal:now"] = body(version)
         with pytest.raises(ImageUnsuitable):
@@ -158,17 +152,13 @@ def test_ensure_pulls_what_is_missing_and_only_that(engine: SocketEngine, images
         assert not asked_to_pull(engine)
 
 
-def test_ensure_pulls_where_the_registry_cannot_be_asked_first(
-    engine: SocketEngine, images: DockerImages
-) -> None:
+def test_ensure_pulls_where_the_registry_cannot_be_asked_first(engine, images):
     engine.reach_status = 404  # as Podman answers
     engine.registry[OFFICIAL] = body()
     assert ensure(images, GDAL_IMAGE, None, silent).reference == OFFICIAL
 
 
-def test_a_registry_out_of_reach_is_told_before_the_engine_tries_for_minutes(
-    engine: SocketEngine, images: DockerImages
-) -> None:
+def test_a_registry_out_of_reach_is_told_before_the_engine_tries_for_minutes(engine, images):
     before = images._api.timeout
     engine.reach_status = 500
     with pytest.raises(ImageMissing, match="the registry's own words"):
@@ -177,9 +167,7 @@ def test_a_registry_out_of_reach_is_told_before_the_engine_tries_for_minutes(
     assert images._api.timeout == before
 
 
-def test_ensure_does_not_replace_an_image_that_is_unsuitable(
-    engine: SocketEngine, images: DockerImages
-) -> None:
+def test_ensure_does_not_replace_an_image_that_is_unsuitable(engine, images):
     engine.images[OFFICIAL] = body("3.10.0")
     with pytest.raises(ImageUnsuitable):
         ensure(images, GDAL_IMAGE, None, silent)

@@ -10,7 +10,7 @@ from staging_kit import write
 
 from gdal_mcp.errors import ToolError
 from gdal_mcp.gdal.datasets.listing import MAX_ROWS, Page, Query, page, told
-from gdal_mcp.gdal.datasets.sidecars import companions, grouped
+from gdal_mcp.gdal.datasets.sidecars import Listings, grouped
 from sandbox.browse import opened
 from sandbox.workspace import Workspace, Workspaces
 
@@ -185,7 +185,9 @@ def test_companions_of_many_files_are_those_of_each_one(tmp_path_factory, some):
     root = tmp_path_factory.mktemp("family")
     write(root, dict.fromkeys(some, b""))
     workspaces = Workspaces((Workspace.at(root, writable=True),))
-    each = {name: {one.name for one in companions(workspaces.input(str(root / name)))} for name in some}
+    each = {
+        name: {one.name for one in Listings().companions(workspaces.input(str(root / name)))} for name in some
+    }
     claimed = set[str]().union(*each.values()) if each else set()
     owners = grouped(sorted(some))
     assert set(owners) == claimed

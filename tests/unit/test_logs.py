@@ -3,7 +3,7 @@ import logging
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 import structlog
@@ -88,9 +88,7 @@ def test_what_is_below_the_level_is_not_logged(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize("level", ["debug", "warning"])
 @pytest.mark.parametrize("name", ["docker", "urllib3.connectionpool", "mcp.server", "asyncio", "gdal_mcpx"])
-def test_libraries_are_heard_from_warning_on(
-    capsys: pytest.CaptureFixture[str], level: str, name: str
-) -> None:
+def test_libraries_are_heard_from_warning_on(capsys, level, name):
     configure(level, "json")
     library = logging.getLogger(name)
     before = library.level
@@ -108,9 +106,7 @@ def test_libraries_are_heard_from_warning_on(
 @pytest.mark.claim("audit.one-line-each")
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_value_breaks_a_line_or_drives_the_terminal(
-    capsys: pytest.CaptureFixture[str], format: Literal["console", "json"], text: str
-) -> None:
+def test_no_value_breaks_a_line_or_drives_the_terminal(capsys, format, text):
     configure("info", format)
     log_as("gdal_mcp.x", "info", text)
     log_as("gdal_mcp.x", "info", "event", value=text)

@@ -77,9 +77,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> ResultStore:
     times=st.integers(2, 6),
     limit=st.integers(NOTE + 64, NOTE + LIMIT),
 )
-def test_any_result_fits_and_the_whole_is_whole(
-    kept: ResultStore, given_result: dict[str, Any], times: int, limit: int
-):
+def test_any_result_fits_and_the_whole_is_whole(kept, given_result, times, limit):
     result = swollen(given_result, times)
     cut = fit(result, ID, limit, kept)
     assert size(cut) <= limit
@@ -90,9 +88,7 @@ def test_any_result_fits_and_the_whole_is_whole(
 
 
 @given(texts=json_values, times=st.integers(2, 6))
-def test_facts_and_receipt_are_kept_when_the_texts_are_what_is_long(
-    kept: ResultStore, texts: Any, times: int
-):
+def test_facts_and_receipt_are_kept_when_the_texts_are_what_is_long(kept, texts, times):
     result = {
         "size": [10, 20],
         "bands": [{"type": "Byte"}] * 3,

@@ -179,9 +179,7 @@ def counted(metrics: Metrics) -> float:
 
 @settings(max_examples=40)
 @given(st.lists(st.sampled_from(["begin", "end", "end newest", "read"]), max_size=25))
-def test_however_often_it_is_read_each_call_is_counted_once(
-    tmp_path_factory: pytest.TempPathFactory, plan: list[str]
-):
+def test_however_often_it_is_read_each_call_is_counted_once(tmp_path_factory, plan):
     book = Book(tmp_path_factory.mktemp("book") / "registry.sqlite")
     metrics = Metrics(book.path, KNOWN)
     open_calls: list[str] = []

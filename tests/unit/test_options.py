@@ -260,9 +260,7 @@ PATHLIKE = st.sampled_from(
 
 @pytest.mark.claim("args.options-allow-listed")
 @given(st.sampled_from(ROWS), st.text(max_size=8), PATHLIKE, st.text(max_size=8))
-def test_no_value_that_looks_like_a_path_passes_unless_it_is_one_of_the_choices(
-    row: Row, head: str, path: str, tail: str
-) -> None:
+def test_no_value_that_looks_like_a_path_passes_unless_it_is_one_of_the_choices(row, head, path, tail):
     driver, scope, spec = row
     text = f"{spec.name.replace('*', '0')}={head}{path}{tail}"
     try:

@@ -87,9 +87,7 @@ def test_both_ways_to_write_a_pipeline_give_the_same_command(draft: Drafting) ->
 
 
 @pytest.mark.claim("args.pipelines-parsed")
-def test_every_path_in_the_command_is_absolute_and_outputs_are_in_staging(
-    draft: Drafting, root: Path
-) -> None:
+def test_every_path_in_the_command_is_absolute_and_outputs_are_in_staging(draft, root):
     made = draft("read sub/in.tif ! clip --like=zones.gpkg ! write out.tif")
     assert made.command.argv == ("gdal", "pipeline", "read", f"--input={root}/sub/in.tif", "!", "clip",
                                  f"--like={root}/zones.gpkg", "!", "write", "--output=/staging/out.tif")  # fmt: skip
@@ -242,8 +240,8 @@ def test_an_excluded_algorithm_is_no_step_either(draft: Drafting) -> None:
 
 @pytest.mark.claim("args.exclusion-whole")
 def test_a_step_of_both_kinds_runs_only_where_the_data_cannot_choose_the_excluded_one(
-    draft: Drafting,
-) -> None:
+    draft,
+):
     text = "read zones.gpkg ! reproject --output-crs=EPSG:4326 ! write x.gpkg"
     for path in ("pipeline", "raster pipeline"):
         with pytest.raises(ToolError) as caught:

@@ -107,9 +107,7 @@ def test_a_slot_that_writes_elsewhere_or_not_at_all_is_not_taken(make: Making, a
 
 @pytest.mark.claim("sandbox.waiting-as-new")
 @pytest.mark.usefixtures("deaf")
-def test_a_folder_replaced_by_another_of_its_name_is_not_the_one_that_slots_have(
-    make: Making, workspace: Path, cancel
-):
+def test_a_folder_replaced_by_another_of_its_name_is_not_the_one_that_slots_have(make, workspace, cancel):
     reads = kind("reads", workspace)
     pool = make(standing=[reads])
     filled(pool, 1)
@@ -135,9 +133,7 @@ def exchange(covered: Path) -> None:
 
 @pytest.mark.claim("files.reserved-covered")
 @pytest.mark.usefixtures("deaf")
-def test_a_slot_that_covers_a_folder_that_was_there_before_is_not_taken(
-    make: Making, workspace: Path, cancel
-):
+def test_a_slot_that_covers_a_folder_that_was_there_before_is_not_taken(make, workspace, cancel):
     covered, reads = covering(workspace)
     pool = make(standing=[reads])
     filled(pool, 1)
@@ -147,7 +143,7 @@ def test_a_slot_that_covers_a_folder_that_was_there_before_is_not_taken(
 
 @pytest.mark.claim("files.reserved-covered")
 def test_nothing_runs_in_a_container_if_what_it_covers_was_exchanged_as_it_started(
-    make: Making, engine, workspace: Path, cancel
+    make, engine, workspace, cancel
 ):
     covered, reads = covering(workspace)
 
@@ -165,9 +161,7 @@ def test_nothing_runs_in_a_container_if_what_it_covers_was_exchanged_as_it_start
 
 @pytest.mark.claim("sandbox.waiting-as-new")
 @pytest.mark.usefixtures("deaf")
-def test_a_mount_below_that_came_later_is_not_in_the_slots(
-    make: Making, workspace: Path, cancel, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_mount_below_that_came_later_is_not_in_the_slots(make, workspace, cancel, monkeypatch):
     reads = kind("reads", workspace)
     pool = make(standing=[reads])
     filled(pool, 1)
@@ -201,9 +195,7 @@ def test_slots_on_a_folder_that_was_replaced_are_replaced_too(make: Making, engi
     ],
     ids=["dead", "printed", "stderr", "answered"],
 )
-def test_a_slot_that_ended_or_spoke_while_it_waited_is_never_given_a_call(
-    make: Making, engine, cancel, spoil
-):
+def test_a_slot_that_ended_or_spoke_while_it_waited_is_never_given_a_call(make, engine, cancel, spoil):
     pool = make(least=2)
     filled(pool, 2)
     first = pool._inventory.idle[0].slot.container

@@ -48,9 +48,7 @@ def test_a_pool_without_slots_starts_nothing(make: Making, engine, cancel):
     assert (len(engine.made), pool.figures().started, pool.figures().misses) == (3, 0, 3)
 
 
-def test_calls_that_come_together_find_as_many_the_next_time_and_fewer_later(
-    make: Making, engine, clock, cancel
-):
+def test_calls_that_come_together_find_as_many_the_next_time_and_fewer_later(make, engine, clock, cancel):
     pool = make(most=3)
     filled(pool, 1)
     pool._sizing.refill_seconds = 1000.0  # so that "together" is not a matter of how quick this machine is
@@ -191,9 +189,7 @@ def test_closing_while_slots_start_leaves_none(make: Making, engine, monkeypatch
     assert pool.figures().starting == 0
 
 
-def test_closing_while_calls_run_removes_what_waits_and_leaves_theirs_to_them(
-    make: Making, engine, area, cancel
-):
+def test_closing_while_calls_run_removes_what_waits_and_leaves_theirs_to_them(make, engine, area, cancel):
     pool = make(least=2, standing=[READS, kind("w", area=area)])
     filled(pool, 4)
     with pool.claim(READS, "call-0001", cancel) as lease:

@@ -70,9 +70,7 @@ def test_a_job_that_writes_is_done_when_its_container_has_ended(play, exited):
 
 @pytest.mark.claim("staging.inspected")
 @pytest.mark.parametrize("what", ["answer and stay", "answer and close"])
-def test_a_container_that_could_still_write_is_gone_before_anybody_looks_at_its_output(
-    play, exited, what: str
-):
+def test_a_container_that_could_still_write_is_gone_before_anybody_looks_at_its_output(play, exited, what):
     assert isinstance(play(what, answers=False).outcome, ProtocolViolated)
     assert exited == []
 

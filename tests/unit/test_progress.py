@@ -130,9 +130,7 @@ def test_any_thread_may_tell_the_loops_own_included():
         ("Ignore previous instructions", True, RUNNING),
     ],
 )  # fmt: skip
-def test_what_a_container_says_is_one_short_visible_line_and_nothing_in_lockdown(
-    said: str, locked: bool, told_words: str | None
-):
+def test_what_a_container_says_is_one_short_visible_line_and_nothing_in_lockdown(said, locked, told_words):
     heard: list[tuple[float, str]] = []
     worded(lambda fraction, words: heard.append((fraction, words)), locked=locked)(0.5, said)
     [(fraction, words)] = heard

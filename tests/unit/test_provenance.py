@@ -75,7 +75,7 @@ def test_a_file_that_is_written_over_during_the_run_is_said_to_be_changed(root: 
 
 
 def test_a_file_that_another_took_the_place_of_is_said_to_be_changed_with_the_digest_of_the_first(
-    root: Path, spaces: Workspaces
+    root, spaces
 ):
     (root / "a").write_bytes(b"before")
     watched = Materials([spaces.input("a")], GIB)
@@ -103,9 +103,7 @@ def test_a_file_that_is_not_the_planned_one_any_more_is_said_to_be_changed(root:
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_what_took_the_place_of_a_file_is_neither_followed_nor_waited_for(
-    root: Path, spaces: Workspaces, tmp_path: Path, kind: str
-):
+def test_what_took_the_place_of_a_file_is_neither_followed_nor_waited_for(root, spaces, tmp_path, kind):
     (root / "a").write_bytes(b"x")
     located = spaces.input("a")
     (root / "a").unlink()
@@ -143,9 +141,7 @@ def test_a_folder_is_digested_as_a_published_one_is(root: Path, spaces: Workspac
 
 
 @pytest.mark.parametrize("odd", ["link", "pipe", "too many", "too large"])
-def test_a_folder_that_cannot_be_digested_whole_has_no_digest(
-    root: Path, spaces: Workspaces, monkeypatch: pytest.MonkeyPatch, odd: str
-):
+def test_a_folder_that_cannot_be_digested_whole_has_no_digest(root, spaces, monkeypatch, odd):
     (root / "d").mkdir()
     (root / "d" / "a").write_bytes(b"x" * 100)
     limit = GIB
@@ -168,9 +164,7 @@ def test_the_whole_workspace_is_not_digested(root: Path, spaces: Workspaces):
     assert made_of(spaces, ".")[root.name].sha256 is None
 
 
-def test_more_files_than_are_held_open_are_digested_all_the_same(
-    root: Path, spaces: Workspaces, monkeypatch: pytest.MonkeyPatch
-):
+def test_more_files_than_are_held_open_are_digested_all_the_same(root, spaces, monkeypatch):
     monkeypatch.setattr(provenance, "_MAX_OPEN", 2)
     for number in range(5):
         (root / str(number)).write_bytes(b"%d" % number)
@@ -178,9 +172,7 @@ def test_more_files_than_are_held_open_are_digested_all_the_same(
     assert [one.sha256 for one in found.values()] == [sha256(b"%d" % number) for number in range(5)]
 
 
-def test_more_inputs_than_are_recorded_are_left_out(
-    root: Path, spaces: Workspaces, monkeypatch: pytest.MonkeyPatch
-):
+def test_more_inputs_than_are_recorded_are_left_out(root, spaces, monkeypatch):
     monkeypatch.setattr(provenance, "MAX_FILES", 3)
     for number in range(5):
         (root / str(number)).touch()

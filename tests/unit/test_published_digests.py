@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
 
 @pytest.fixture
 def resources(kept: Kept, tmp_path: Path) -> Resources:
-    return Resources(kept.shelf, kept.workspaces, 8, ResultStore(tmp_path / "results"))
+    return Resources(kept.store, kept.workspaces, 8, ResultStore(tmp_path / "results"))
 
 
 def read(resources: Resources, artifact: Artifact) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -62,9 +62,7 @@ def test_what_is_as_it_was_published_has_its_digest(kept: Kept, resources: Resou
 
 
 @pytest.mark.parametrize("change", [write_in_place, put_another])
-def test_what_is_not_is_said_to_have_changed(
-    kept: Kept, resources: Resources, change: Callable[[Path], None]
-):
+def test_what_is_not_is_said_to_have_changed(kept, resources, change):
     made = kept.publish()
     read(resources, made)
     change(Path(made.path))
@@ -75,9 +73,7 @@ def test_what_is_not_is_said_to_have_changed(
     assert listed(resources)[CHANGED] is True
 
 
-def test_a_list_says_nothing_of_a_file_that_was_touched_until_somebody_reads_it(
-    kept: Kept, resources: Resources
-):
+def test_a_list_says_nothing_of_a_file_that_was_touched_until_somebody_reads_it(kept, resources):
     made = kept.publish()
     touch(made)
     assert not {SHA, CHANGED} & listed(resources).keys()
@@ -86,7 +82,7 @@ def test_a_list_says_nothing_of_a_file_that_was_touched_until_somebody_reads_it(
 
 
 def test_what_is_too_long_to_be_compared_for_one_request_has_none_once_it_was_touched(
-    kept: Kept, resources: Resources, monkeypatch: pytest.MonkeyPatch
+    kept, resources, monkeypatch
 ):
     monkeypatch.setattr(module, "DIGEST_BYTES", 4)
     made = kept.publish()
@@ -97,9 +93,7 @@ def test_what_is_too_long_to_be_compared_for_one_request_has_none_once_it_was_to
     assert not {"sha256", "changed"} & words.keys()
 
 
-def test_what_changes_while_it_is_read_has_none(
-    kept: Kept, resources: Resources, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_changes_while_it_is_read_has_none(kept, resources, monkeypatch):
     made = kept.publish()
     real = os.pread
 

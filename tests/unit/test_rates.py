@@ -111,9 +111,7 @@ def test_principals_take_nothing_from_one_another(rates: Rates):
         (Bounds(output_bytes_a_day=1 << 40), (0.0, 1 << 40)),
     ],
 )
-def test_a_used_up_day_ends_at_midnight_and_not_before(
-    rates: Rates, now: list[float], bounds: Bounds, use: tuple[float, int]
-):
+def test_a_used_up_day_ends_at_midnight_and_not_before(rates, now, bounds, use):
     rates.spent("token:ann", use[0] * 0.99, int(use[1] * 0.99))
     assert admitted(rates, bounds)
     rates.spent("token:ann", use[0] * 0.01, use[1] - int(use[1] * 0.99))  # exactly used up

@@ -115,9 +115,7 @@ def test_a_call_that_succeeded_is_recorded_with_all_that_it_was_made_of(records:
     assert events(records)[-1]["materials"] == [dict(row)]
 
 
-def test_where_outputs_lie_is_recorded_of_each_layer_that_can_be_told_up_to_a_bound(
-    records: Records, spaces: Workspaces
-):
+def test_where_outputs_lie_is_recorded_of_each_layer_that_can_be_told_up_to_a_bound(records, spaces):
     places = [spaces.output(name) for name in ("out.tif", "roads.gpkg", "bare.tif", "untold.tif")]
     draft = drafted(spaces, outputs=tuple(map(Output, places)))
     raster = Described({"wgs84": [15.0, 47.0, 16.0, 48.0]})
@@ -164,9 +162,7 @@ def test_an_input_that_somebody_else_replaced_is(records: Records, spaces: Works
     assert row["changed"] is True
 
 
-def test_a_call_that_failed_while_it_ran_keeps_its_inputs_and_gdals_words_apart(
-    records: Records, spaces: Workspaces
-):
+def test_a_call_that_failed_while_it_ran_keeps_its_inputs_and_gdals_words_apart(records, spaces):
     one = ticket(drafted(spaces))
     records.started(one.planned)
     records.finished(one, None, TIMEOUT)
@@ -220,9 +216,7 @@ def test_an_answer_without_a_container_is_in_the_audit_log_alone(records: Record
 
 
 @pytest.mark.claim("audit.no-record-no-run")
-def test_nothing_starts_and_nothing_is_watched_when_the_registry_is_gone(
-    records: Records, spaces: Workspaces
-):
+def test_nothing_starts_and_nothing_is_watched_when_the_registry_is_gone(records, spaces):
     records.registry.close()
     one = ticket(drafted(spaces))
     with pytest.raises(ToolError) as caught:

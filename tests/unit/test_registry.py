@@ -2,7 +2,6 @@ import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -140,9 +139,7 @@ def test_when_one_artifact_is_refused_none_is_added(registry: Registry) -> None:
     assert listed(registry) == {"a.tif": "11"}
 
 
-def test_a_newer_artifact_takes_the_place_of_the_older_which_keeps_its_row(
-    registry: Registry, path: Path
-) -> None:
+def test_a_newer_artifact_takes_the_place_of_the_older_which_keeps_its_row(registry, path):
     publish(registry, "c1", artifact("a.tif", "11"), artifact("b.tif", "12"))
     (newer,) = publish(registry, "c2", artifact("a.tif", "22"))
     assert listed(registry) == {"a.tif": "22", "b.tif": "12"}
@@ -196,9 +193,7 @@ def test_a_call_that_wrote_one_place_twice_is_undone_whole(registry: Registry) -
     assert listed(registry) == {"a.tif": "11"}
 
 
-def test_servers_that_publish_to_one_place_at_once_do_not_get_in_each_others_way(
-    registry: Registry, path: Path
-) -> None:
+def test_servers_that_publish_to_one_place_at_once_do_not_get_in_each_others_way(registry, path):
     other = Registry(path)
     try:
         for server, name in ((registry, "c1"), (other, "c2")):

@@ -120,9 +120,7 @@ def test_a_database_that_cannot_be_written_is_unavailable() -> None:
         assert run.returncode == 7
 
 
-def test_a_database_that_is_held_by_another_is_unavailable(
-    path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_that_is_held_by_another_is_unavailable(path, registry, monkeypatch):
     registry._rows._db.execute("PRAGMA busy_timeout = 1")
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")

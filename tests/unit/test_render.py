@@ -74,5 +74,5 @@ def test_annotations_tell_the_truth():
         assert shown.annotations.read_only_hint is not tool.writes
         assert shown.annotations.destructive_hint is (tool.replaces if tool.writes else None)
         assert shown.annotations.idempotent_hint is None
-        assert shown.annotations.open_world_hint is False
+        assert shown.annotations.open_world_hint is tool.reaches_out
         assert shown.model_dump(mode="json")["input_schema"] == tool.input_schema

@@ -23,9 +23,7 @@ ANSWER = [(STDOUT, HEADER.pack(b"F", 10) + b'{"code":0}')]
 
 
 @given(text=st.binary(max_size=60), cap=st.integers(1, 100), pieces=st.lists(st.integers(1, 20), max_size=10))
-def test_what_was_printed_is_kept_up_to_its_limit_however_it_arrives(
-    text: bytes, cap: int, pieces: list[int]
-):
+def test_what_was_printed_is_kept_up_to_its_limit_however_it_arrives(text, cap, pieces):
     session, data = conversing(cap), text + MARK
     for size in pieces:
         session.feed([(STDERR, data[:size])])

@@ -63,9 +63,7 @@ def test_an_unknown_key_of_the_file_is_an_error_that_names_the_nearest(tmp_path:
 
 
 @pytest.mark.parametrize("name", ["GDAL_MCP_MEMROY", "gdal_mcp_memroy", "GDAL_MCP_MEMORY_"])
-def test_an_unknown_variable_is_an_error_that_names_the_nearest(
-    monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_an_unknown_variable_is_an_error_that_names_the_nearest(monkeypatch, name):
     monkeypatch.setenv(name, "1")
     (problem,) = problems_of()
     assert re.search(r"GDAL_MCP_MEMORY\b", problem)
@@ -165,9 +163,7 @@ def test_an_empty_entry_never_means_the_current_folder(monkeypatch: pytest.Monke
         assert problems_of(workspaces=[folder])
 
 
-def test_relative_places_start_at_the_file_or_at_the_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_relative_places_start_at_the_file_or_at_the_current_folder(tmp_path, monkeypatch):
     current = tmp_path / "current"
     current.mkdir()
     monkeypatch.chdir(current)
@@ -189,9 +185,7 @@ def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("state", "folder"), [("ws/state", "ws"), ("ws", "ws"), ("ws", "ws/inner"), ("link/state", "ws")]
 )
-def test_the_state_folder_and_a_workspace_never_overlap(
-    tmp_path: Path, kind: str, state: str, folder: str
-) -> None:
+def test_the_state_folder_and_a_workspace_never_overlap(tmp_path, kind, state, folder):
     (tmp_path / "ws" / "inner").mkdir(parents=True)
     (tmp_path / "link").symlink_to("ws")
     assert problems_of(state_dir=tmp_path / state, **{kind: [tmp_path / folder]})

@@ -219,9 +219,7 @@ def test_an_installation_that_fails_is_tried_again_next_time(machine: Machine) -
 
 
 @pytest.mark.parametrize(("new_enough", "can_make"), [(False, True), (True, False)])
-def test_without_a_python_that_serves_what_was_there_stays(
-    machine: Machine, new_enough: bool, can_make: bool
-) -> None:
+def test_without_a_python_that_serves_what_was_there_stays(machine, new_enough, can_make):
     make_python(machine, new_enough=new_enough, can_make=can_make)
     machine.stub("id", "echo 1000")
     machine.stub("apt-get", "")

@@ -68,9 +68,7 @@ def test_json_has_the_window_and_everything(shown: Shown, settings: Settings, re
     assert told["staging_folders"] == {str(place): 0 for place in places}
 
 
-def test_the_text_shows_each_tool_and_no_name_of_a_clients(
-    shown: Shown, settings: Settings, registry: Registry
-):
+def test_the_text_shows_each_tool_and_no_name_of_a_clients(shown, settings, registry):
     record(registry)
     record(registry, "\x1b[2J evil")
     text, _ = shown("text")

@@ -225,11 +225,11 @@ def test_the_stream_of_a_client_that_does_not_read_ends():
 def test_a_session_that_is_not_read_costs_one_report_of_each_resource():
     async def test() -> None:
         watch = subscriptions._Watch(Principal(WHO), t.SubscriptionFilter(), {WATCHED, OTHER})
-        told = watch.told()
+        events = watch.events()
         for _ in range(5000):
             for uri in (WATCHED, OTHER):
                 watch.put(ResourceUpdated(uri=uri))
-        assert [(await anext(told)).uri for _ in range(2)] == [WATCHED, OTHER]
+        assert [(await anext(events)).uri for _ in range(2)] == [WATCHED, OTHER]
         assert not watch._pending
 
     anyio.run(test)

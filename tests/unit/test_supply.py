@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-LOCKS = ("dev.txt", "server.txt", "package.txt")
+LOCKS = ("dev.txt", "server.txt", "package.txt", "site.txt")
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 _PIN = re.compile(r"(?P<name>[a-z0-9][a-z0-9._-]*)==(?P<version>[^\s;]+)(?: ; [^\\]+)?")
 _HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
@@ -62,6 +62,7 @@ DECLARED = {
     # what an extra brings is tested in the versions of the lock, too
     "dev.txt": asked(OWN, EXTRAS, PROJECT["dependency-groups"]["dev"], listed("build.in")),
     "server.txt": asked(OWN),
+    "site.txt": asked(PROJECT["dependency-groups"]["site"]),
     "package.txt": asked(listed("package.in"), PROJECT["build-system"]["requires"]),
 }
 

@@ -90,9 +90,7 @@ def test_the_first_ending_stays(opened: Open, status: str):
     assert (found.status, found.message, found.payload) == (status, "first", {"first": 1})
 
 
-def test_no_principal_has_more_than_the_bound_and_none_of_those_is_dropped_for_another(
-    opened: Open, world: World
-):
+def test_no_principal_has_more_than_the_bound_and_none_of_those_is_dropped_for_another(opened, world):
     store = opened(most=3)
     mine = [store.create("ann", "warp") for _ in range(3)]
     store.end(mine[0], "completed", "done", RESULT)

@@ -230,9 +230,7 @@ def test_what_was_removed_is_not_there(talk: Talk):
         ("tasks/update", {"taskId": "no such", "inputResponses": [1]}),
     ],
 )
-def test_a_request_about_no_task_is_an_error_of_its_parameters(
-    talk: Talk, method: str, params: dict[str, Any]
-):
+def test_a_request_about_no_task_is_an_error_of_its_parameters(talk, method, params):
     async def test(line: Line) -> None:
         assert (await line.ask(method, params))["error"]["code"] == -32602
 

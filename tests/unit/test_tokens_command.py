@@ -22,9 +22,7 @@ def events(state: Path) -> list[tuple[str, str]]:
     return [(row["type"], row["subject"]) for row in rows]
 
 
-def test_what_new_prints_is_the_token_alone_and_it_reads_only(
-    capsys: pytest.CaptureFixture[str], state: Path
-):
+def test_what_new_prints_is_the_token_alone_and_it_reads_only(capsys, state):
     assert main(["token", "new", "ann"]) == 0
     [text] = capsys.readouterr().out.splitlines()
     found = TokenStore(state / "tokens.sqlite").find(text)

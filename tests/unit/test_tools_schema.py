@@ -25,6 +25,7 @@ from gdal_mcp.toolbox import ImmediateResult, Tool, nearest
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core
+from gdal_mcp.tools.toolbox import REMOTE
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Workspace, Workspaces
@@ -63,7 +64,9 @@ REFUSALS = (ValidationError, ArgumentRefused, ToolError)
 def test_every_algorithm_and_every_hand_written_tool_is_walked():
     generated = {tool_name(path) for path in packaged().algorithms if " " in path}
     assert len(generated) > 100
-    assert {tool.name for tool in ALL} == generated | {tool.name for tool in (*core(packaged()), *CLASSIC)}
+    assert {tool.name for tool in ALL} == generated | {
+        tool.name for tool in (*core(packaged()), *CLASSIC, *REMOTE)
+    }
     assert [name for name, tool in known_tools().items() if name != tool.name] == []
 
 

@@ -315,9 +315,7 @@ class Prompt(Endless):
         ("none", b'{"method": "tools/call", "params": {"name": "w"}}', b'{"id": 1, "result": {}}', 200),
     ],
 )
-def test_where_somebody_writes_answers_need_the_scope_to_write(
-    session: str, called: bytes, answer: bytes, status: int
-):
+def test_where_somebody_writes_answers_need_the_scope_to_write(session, called, answer, status):
     tokens = Tokens(good=ANN, whole=Principal(ANN.id, frozenset({READ, WRITE})))
     counter: Any = ProtocolEndpoint(Prompt(), door(tokens), frozenset({"w"}), 1000)  # type: ignore[arg-type]
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +29,7 @@ class Kept:
         self.root.mkdir()
         self.registry = Registry(folder / "registry.sqlite")
         self.workspaces = Workspaces((Workspace.at(self.root, writable=True),))
-        self.shelf = ArtifactStore(self.registry)
+        self.store = ArtifactStore(self.registry)
         self.registry.begin_call(Call(CALL, ANN.id, "convert", {}))
 
     def publish(self, name: str = "out.tif", data: bytes = OLD, kind: str = "image/tiff") -> Artifact:
@@ -42,7 +42,7 @@ class Kept:
         return self.registry.add_artifacts(CALL, [made])[0]
 
     def open(self, artifact: Artifact) -> Opened:
-        return self.shelf.open(artifact, self.workspaces)
+        return self.store.open(artifact, self.workspaces)
 
     def read(self, artifact: Artifact) -> bytes:
         opened = self.open(artifact)
@@ -101,9 +101,7 @@ SWAPS = [write_in_place, put_another, link_to_a_copy, link_outside, make_pipe, m
 @pytest.mark.claim("http.files")
 @pytest.mark.parametrize("seen", [False, True], ids=["unseen", "seen"])
 @pytest.mark.parametrize("swap", SWAPS, ids=lambda swap: swap.__name__)
-def test_what_stands_in_the_place_of_a_file_is_never_given_out(
-    kept: Kept, swap: Callable[[Path], None], *, seen: bool
-):
+def test_what_stands_in_the_place_of_a_file_is_never_given_out(kept, swap, *, seen):
     artifact = kept.publish()
     path, times = Path(artifact.path), os.stat(artifact.path)
     if seen:
@@ -154,9 +152,7 @@ def test_an_untouched_file_is_digested_once(kept: Kept, monkeypatch: pytest.Monk
     assert len(digested) == 1
 
 
-def test_a_large_file_that_nobody_touched_is_opened_without_reading_it(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_large_file_that_nobody_touched_is_opened_without_reading_it(kept, monkeypatch):
     def never(_file: int) -> str:
         raise AssertionError
 
@@ -173,9 +169,7 @@ def test_a_large_file_that_nobody_touched_is_opened_without_reading_it(
             kept.read(artifact)
 
 
-def test_large_files_that_were_touched_are_compared_one_at_a_time(
-    kept: Kept, monkeypatch: pytest.MonkeyPatch
-):
+def test_large_files_that_were_touched_are_compared_one_at_a_time(kept, monkeypatch):
     monkeypatch.setattr(module, "DIGEST_BYTES", len(OLD) - 1)
     first, second, small = kept.publish("1.tif"), kept.publish("2.tif"), kept.publish("3.tif", OLD[:5])
     for one in (first, second):
@@ -201,15 +195,15 @@ def test_a_workspace_that_is_not_among_ones_own_holds_nothing(kept: Kept, tmp_pa
     (tmp_path / "elsewhere").mkdir()
     others = Workspaces((Workspace.at(tmp_path / "elsewhere", writable=True),))
     with pytest.raises(Absent):
-        kept.shelf.open(artifact, others)
+        kept.store.open(artifact, others)
 
 
 def test_a_call_is_seen_by_its_own_principal_and_by_those_who_see_all(kept: Kept):
-    assert kept.shelf.owner(CALL, ANN) == ANN.id
-    assert kept.shelf.owner(CALL, ROOT) == ANN.id
+    assert kept.store.owner(CALL, ANN) == ANN.id
+    assert kept.store.owner(CALL, ROOT) == ANN.id
     for call_id in (CALL, "0" * 16, "", "../etc", "%", CALL.upper(), CALL + "\n"):
         with pytest.raises(Absent):
-            kept.shelf.owner(call_id, BOB)
+            kept.store.owner(call_id, BOB)
 
 
 def test_what_was_undone_replaced_or_never_there_is_not_found(kept: Kept):
@@ -217,14 +211,14 @@ def test_what_was_undone_replaced_or_never_there_is_not_found(kept: Kept):
     kept.publish("tiles", kind=FOLDER)
     for name in ("tiles", "nothing", "", ".", "../registry.sqlite", str(first.path)):
         with pytest.raises(Absent):
-            kept.shelf.find(CALL, name)
+            kept.store.find(CALL, name)
     later = "fedcba9876543210"
     kept.registry.begin_call(Call(later, BOB.id, "convert", {}))
     kept.registry.add_artifacts(later, [replace(first, id=0)])
     with pytest.raises(Gone):
-        kept.shelf.find(CALL, "out.tif")
+        kept.store.find(CALL, "out.tif")
     kept.registry.retract_artifacts(later)
-    assert kept.shelf.find(CALL, "out.tif").id == first.id
+    assert kept.store.find(CALL, "out.tif").id == first.id
     kept.registry.retract_artifacts(CALL)
     with pytest.raises(Gone):
-        kept.shelf.find(CALL, "out.tif")
+        kept.store.find(CALL, "out.tif")

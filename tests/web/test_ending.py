@@ -7,11 +7,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.mcp.conftest import Containers
 from tests.mcp.talk import ERAS, Place
 from tests.mcp.test_endings import LONG
 from tests.waiting import until
-from tests.web.hosted import Hosted, hosting
+from tests.web.hosted import hosting
 from tests.web.raw import Raw
 
 pytestmark = pytest.mark.engine
@@ -22,9 +21,7 @@ def outcomes(place: Place) -> list[str]:
 
 
 @pytest.mark.claim("faults.client-gone")
-def test_a_client_that_hangs_up_takes_the_container_of_its_call_along(
-    http_server: Hosted, ann: str, containers: Containers
-):
+def test_a_client_that_hangs_up_takes_the_container_of_its_call_along(http_server, ann, containers):
     place, raw = http_server.place, Raw(http_server, ann)
     with raw.begun("reproject", **{**LONG, "output": "hung-up.tif"}):
         call = place.audited[-1]["call"]
@@ -37,9 +34,7 @@ def test_a_client_that_hangs_up_takes_the_container_of_its_call_along(
     assert call not in place.staged
 
 
-def test_a_task_outlives_its_request_and_not_its_server(
-    make_place: Callable[..., Place], containers: Containers, grounds: Path
-):
+def test_a_task_outlives_its_request_and_not_its_server(make_place, containers, grounds):
     place = make_place("rgb.tif")
     with hosting(place, grounds / "ending.log", "--approval", "never", "--task-after", "0") as hosted:
         raw = Raw(hosted, hosted.token("ann"), tasks=True)

@@ -84,9 +84,7 @@ def test_a_result_says_where_its_files_are_served(sender: Sender):
 
 
 @pytest.mark.claim("http.files")
-def test_nobody_reads_lists_or_links_another_ones_file(
-    sender: Sender, stranger: Sender, served: str, anybody: Sender
-):
+def test_nobody_reads_lists_or_links_another_ones_file(sender, stranger, served, anybody):
     paths = (served, served.rpartition("/")[0])
     for path in paths:
         never = path.replace(served.split("/")[2], "0123456789abcdef")
@@ -100,9 +98,7 @@ def test_nobody_reads_lists_or_links_another_ones_file(
     assert anybody.ask("GET", served, headers=made_up).status_code == 401
 
 
-def test_an_administrator_reads_everything_but_gives_none_of_it_away(
-    sender: Sender, served: str, data: bytes
-):
+def test_an_administrator_reads_everything_but_gives_none_of_it_away(sender, served, data):
     with Sender(sender.hosted, sender.hosted.token("files-admin", READ, ADMIN)) as admin:
         assert admin.ask("GET", served).content == data
         assert admin.ask("POST", served).status_code == 403
@@ -140,9 +136,7 @@ def test_no_name_of_a_file_adds_to_the_headers(sender: Sender):
     assert disposition.isascii()
 
 
-def test_a_link_is_for_one_file_for_reading_and_for_whoever_has_it(
-    sender: Sender, stranger: Sender, served: str, data: bytes, anybody: Sender
-):
+def test_a_link_is_for_one_file_for_reading_and_for_whoever_has_it(sender, stranger, served, data, anybody):
     link = sender.link(served)
     assert {"type": "link.made", "call": served.split("/")[2]}.items() <= sender.hosted.place.audited[
         -1
@@ -161,9 +155,7 @@ def test_a_link_is_for_one_file_for_reading_and_for_whoever_has_it(
 
 
 @pytest.mark.claim("http.links")
-def test_a_link_ends_by_itself_and_never_lasts_longer_than_an_hour(
-    sender: Sender, served: str, anybody: Sender
-):
+def test_a_link_ends_by_itself_and_never_lasts_longer_than_an_hour(sender, served, anybody):
     link = sender.link(served, seconds=1)
     until(lambda: anybody.ask("GET", link).status_code == 403)
     for seconds in ("0", "-1", "3601", "nan", "inf", "1e9", "x"):

@@ -15,7 +15,6 @@ from testcontainers.core.container import DockerContainer
 from gdal_mcp.host.image import Image
 from sandbox.engines.discovery import discover
 from tests.oci_store import docker_address
-from tests.oracle.container import Oracle
 from tests.web.files_kit import Sender
 from tests.web.hosted import SECONDS, Hosted
 
@@ -114,9 +113,7 @@ def pixel(text: str) -> str:
 
 
 @pytest.mark.parametrize("by", ["token", "link"])
-def test_a_remote_gdal_opens_a_large_file_and_reads_a_pixel_with_little_of_it(
-    sender: Sender, cog: str, gdal: DockerContainer, oracle: Oracle, by: str
-):
+def test_a_remote_gdal_opens_a_large_file_and_reads_a_pixel_with_little_of_it(sender, cog, gdal, oracle, by):
     path = sender.hosted.place.path("remote.tif")
     address, headers = cog, f"Authorization: Bearer {sender.token}"
     if by == "link":

@@ -104,9 +104,7 @@ def test_a_scope_that_is_missing_is_named_with_the_place_to_get_it(server: Hoste
     assert "resource_metadata=" in refused.headers["www-authenticate"]
 
 
-def test_one_call_too_many_in_a_minute_is_told_when_to_come_again_and_bothers_nobody_else(
-    server: Hosted, issuer: Issuer
-):
+def test_one_call_too_many_in_a_minute_is_told_when_to_come_again_and_bothers_nobody_else(server, issuer):
     hasty = Raw(server, server.token("hasty", READ))
     answers = [hasty.call("info", path="dem.tif").json()["result"] for _ in range(3)]
     assert [bool(one.get("isError")) for one in answers] == [False, False, True]

@@ -31,7 +31,7 @@ def started(place: Place, *options: str) -> "subprocess.CompletedProcess[str]":
 
 @pytest.mark.claim("http.no-open-door")
 def test_a_server_that_strangers_could_listen_to_ends_with_a_word_and_listens_nowhere(
-    make_place: Callable[..., Place],
+    make_place,
 ):
     place = make_place()
     made_token(place, "ann")
@@ -47,9 +47,7 @@ def test_a_server_without_a_token_or_an_issuer_does_not_start(make_place: Callab
     assert started(make_place()).returncode == 2
 
 
-def test_with_a_certificate_it_speaks_tls_and_nothing_else(
-    make_place: Callable[..., Place], grounds: Path, tmp_path: Path
-):
+def test_with_a_certificate_it_speaks_tls_and_nothing_else(make_place, grounds, tmp_path):
     cert, key = certified(tmp_path)
     options = (*DEAD, "--tls-cert", str(cert), "--tls-key", str(key))
     with hosting(make_place(), grounds / "tls.log", *options) as hosted:

@@ -78,9 +78,7 @@ def question(sender: Sender, name: str, data: bytes) -> dict[str, object]:
 
 
 @pytest.mark.claim("http.uploads")
-def test_an_upload_needs_a_yes_for_these_bytes_there_from_this_sender_once(
-    one: Callable[[str], Sender], strict: Hosted
-):
+def test_an_upload_needs_a_yes_for_these_bytes_there_from_this_sender_once(one, strict):
     ann, place = one("ann"), strict.place
     before = tree(place)
     asked = question(ann, "asked.csv", csv("mine"))
@@ -99,9 +97,7 @@ def test_an_upload_needs_a_yes_for_these_bytes_there_from_this_sender_once(
     assert question(ann, "asked.csv", csv("mine"))["approval"] != asked["approval"]
 
 
-def test_nothing_is_taken_from_those_whose_part_of_the_server_has_no_uploads(
-    one: Callable[[str], Sender], strict: Hosted
-):
+def test_nothing_is_taken_from_those_whose_part_of_the_server_has_no_uploads(one, strict):
     before = tree(strict.place)
     for name in ("asks", "reads", "new"):
         reply = one(name).put("x.csv", csv("x"))

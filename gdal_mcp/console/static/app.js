@@ -5,7 +5,7 @@ import { approvals } from "./approvals.js";
 import { call } from "./call.js";
 import { announce, el, fill, say } from "./dom.js";
 import { history } from "./history.js";
-import { outputs } from "./outputs.js";
+import { MAP_SCRIPT, outputs } from "./outputs.js";
 import { running } from "./running.js";
 import { server } from "./server.js";
 import { setUpTheme } from "./theme.js";
@@ -19,7 +19,7 @@ const state = { me: null, pending: [], decided: [], running: [], skew: 0, known:
 let shown = null;
 
 async function start() {
-  guardMarkup();
+  guardMarkup(MAP_SCRIPT);
   setUpTheme(document.getElementById("theme"));
   document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
   document.getElementById("leave").addEventListener("click", async () => { await api.leave(); location.reload(); });

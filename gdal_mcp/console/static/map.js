@@ -1,8 +1,7 @@
 // A map without tiles: the world's land as an outline that came with the page, a graticule, and outputs with their pictures, in WGS 84.
+// The console has it, and so has the panel in a chat: what they load it from, and where pictures come from, is theirs.
 
 import { el } from "./dom.js";
-import { pictureUrl } from "./pictures.js";
-import { MAP_SCRIPT } from "./trusted.js";
 
 const STEP = 30; // degrees between two lines of the graticule
 const WORLD = [[-80, -180], [85, 180]];
@@ -11,8 +10,8 @@ const SEEN = 24; // pixels: smaller boxes are dots, and get no picture
 const GEOGRAPHIC = new Set(["EPSG:4326", "OGC:CRS84", "EPSG:4258", "EPSG:4269", "EPSG:4979"]); // pictures that fit their box exactly
 const MARGIN = 0.03; // of the longer side, which a picture of features has around them
 
-export async function makeMap(place, open) {
-  const [leaflet, land] = await Promise.all([library(), fetch("vendor/land.json").then((found) => found.json())]);
+// `pictureOf` promises the address of an output's picture; `open` is called with an output that is clicked.
+export function makeMap(place, { leaflet, land, pictureOf, open }) {
   const ground = el("div", { class: "map", id: "map" });
   const position = el("span", { id: "position" });
   const scale = el("span", { class: "scale", id: "scale" });
@@ -38,7 +37,7 @@ export async function makeMap(place, open) {
   buttons.append(act("Zoom in", () => map.zoomIn()), act("Zoom out", () => map.zoomOut()), act("Fit outputs", () => fit(shown)), act("Whole world", () => map.fitBounds(WORLD)));
   return {
     add: (outputs) => {
-      for (const one of outputs) for (const box of one.wgs84) shown.push(draw(leaflet, map, one, corners(box), open, inexact));
+      for (const one of outputs) for (const box of one.wgs84) shown.push(draw(leaflet, map, one, corners(box), { pictureOf, open, inexact }));
       if (outputs.length) fit(shown);
       map.fire("moveend"); // also when the map stays where it is
     },
@@ -48,7 +47,7 @@ export async function makeMap(place, open) {
 }
 
 // A box with its name and, once it is large enough on the screen, its picture.
-function draw(leaflet, map, output, bounds, open, inexact) {
+function draw(leaflet, map, output, bounds, { pictureOf, open, inexact }) {
   const name = () => el("span", {}, output.name);
   const click = () => open(output);
   const box = leaflet.rectangle(bounds, { className: "box" }).bindTooltip(name(), { sticky: true }).on("click", click).addTo(map);
@@ -59,7 +58,7 @@ function draw(leaflet, map, output, bounds, open, inexact) {
     asked = true;
     try {
       const image = new Image();
-      image.src = await pictureUrl(`pictures/${output.id}`);
+      image.src = await pictureOf(output);
       await image.decode();
       const within = output.size ? bounds : widened(bounds, image);
       leaflet.imageOverlay(image.src, within, { pane: "pictures", zIndex: output.id }).addTo(map);
@@ -114,20 +113,4 @@ function drawWorld(leaflet, map, land) {
   const line = (ends) => leaflet.polyline(ends, { pane: "ground", className: "grid", interactive: false }).addTo(map);
   for (let at = -180; at <= 540; at += STEP) line([[-90, at], [90, at]]);
   for (let at = -90; at <= 90; at += STEP) line([[at, -180], [at, 540]]);
-}
-
-let loading = null;
-
-// When a map is first needed, since most visits need none.
-function library() {
-  loading ??= new Promise((done, failed) => {
-    const style = el("link", { rel: "stylesheet", href: "vendor/leaflet.css" });
-    const script = document.createElement("script");
-    script.src = MAP_SCRIPT;
-    script.addEventListener("load", () => done(window.L));
-    script.addEventListener("error", () => failed(new Error("The map could not be loaded.")));
-    document.head.prepend(style);
-    document.head.append(script);
-  });
-  return loading;
 }

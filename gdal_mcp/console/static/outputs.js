@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { bytes, callLink, el, say, when } from "./dom.js";
 import { makeMap } from "./map.js";
-import { downloadButton, enlarge, picture } from "./pictures.js";
+import { downloadButton, enlarge, picture, pictureUrl } from "./pictures.js";
 
 export function outputs(main) {
   const tiles = el("div", { class: "tiles", id: "tiles" });
@@ -20,7 +20,7 @@ export function outputs(main) {
       tiles.append(...found.outputs.map((one) => tile(one, () => map && map.look(one))));
       if (!tiles.children.length) tiles.append(el("p", { class: "empty" }, "No call has published anything yet."));
       const located = found.outputs.filter((one) => one.wgs84.length);
-      if (located.length && !map) map = await makeMap(place, open);
+      if (located.length && !map) map = await mapIn(place);
       if (map) map.add(located);
     } catch (error) {
       say(error.message, "bad");
@@ -32,6 +32,11 @@ export function outputs(main) {
   main.append(el("h1", {}, "Outputs"), place, tiles, more);
   load();
   return { close: () => map && map.close() };
+}
+
+async function mapIn(place) {
+  const [leaflet, land] = await library();
+  return makeMap(place, { leaflet, land, open, pictureOf: (one) => pictureUrl(`pictures/${one.id}`) });
 }
 
 function open(one) {
@@ -53,4 +58,21 @@ function tile(one, look) {
     el("p", {}, about(one)),
     el("p", {}, one.tool ? `${one.tool}, ` : "", when(one.created)),
     el("div", { class: "row" }, one.folder ? null : downloadButton(one), one.wgs84.length ? see : null, callLink(one.call, "Details")));
+}
+
+export const MAP_SCRIPT = new URL("vendor/leaflet.js", document.baseURI).href;
+let loading = null;
+
+// The map's library and the land, when a map is first needed, since most visits need none.
+function library() {
+  loading ??= Promise.all([new Promise((done, failed) => {
+    const style = el("link", { rel: "stylesheet", href: "vendor/leaflet.css" });
+    const script = document.createElement("script");
+    script.src = MAP_SCRIPT;
+    script.addEventListener("load", () => done(window.L));
+    script.addEventListener("error", () => failed(new Error("The map could not be loaded.")));
+    document.head.prepend(style);
+    document.head.append(script);
+  }), fetch("vendor/land.json").then((found) => found.json())]);
+  return loading;
 }

@@ -206,8 +206,7 @@ _SHOWN: Final = shape(
     complete=Switch,
     bytes=Count,
     layers=many(Count, 200),
-    extent=Box,
-    crs=_CRS,
+    **_PLACE,
 )
 _MATCH: Final = shape(
     code=CrsCode,

@@ -12,13 +12,13 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from gdal_mcp.gdal.catalogue.checks import Asked, Context, accepted, refuse_absent_output, unsplit
+from gdal_mcp.gdal.catalogue.checks import CallArguments, Context, accepted, refuse_absent_output, unsplit
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, Problems, UnknownArgument
 from gdal_mcp.gdal.catalogue.forms import split
 from gdal_mcp.gdal.catalogue.jsonvalues import texts_of
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
 from gdal_mcp.gdal.catalogue.schema import SAME_NAMES
-from gdal_mcp.gdal.catalogue.switches import ELEMENT_BYTES, Given, argument_named, read_switches
+from gdal_mcp.gdal.catalogue.switches import ELEMENT_BYTES, GivenArgument, argument_named, read_switches
 
 # A resolver answers with an absolute path or, for an input, with a driver's name of a part of a file at one.
 _PLACE: Final = re.compile(r'[A-Za-z0-9_]+:(?:[^/\\@":]{0,128}:)*"?/(?!/)')
@@ -113,7 +113,9 @@ def bind_switches_of(algorithms: Sequence[Algorithm], switches: Sequence[str], c
 
 def bind_named(algorithm: Algorithm, given: Mapping[str, Sequence[str]], context: Context) -> Bound:
     """All arguments of a call by name, input and output among them. Raises ArgumentRefused."""
-    named = tuple(Given(argument_named(algorithm, name), tuple(values)) for name, values in given.items())
+    named = tuple(
+        GivenArgument(argument_named(algorithm, name), tuple(values)) for name, values in given.items()
+    )
     for one in named:
         if one.argument.role is Role.FORBIDDEN or one.argument.hidden:
             _refuse_owned(one.argument, context)
@@ -132,7 +134,7 @@ def bind_json(algorithm: Algorithm, arguments: Mapping[str, Any], context: Conte
             "Look up its arguments with gdal_describe.",
         )
     problems = Problems()
-    given: dict[str, Given] = {}
+    given: dict[str, GivenArgument] = {}
     for name, value in arguments.items():
         with problems.collected():
             spelling = name if name in known else _known_name(name.replace("_", "-"), known)
@@ -149,7 +151,7 @@ def bind_json(algorithm: Algorithm, arguments: Mapping[str, Any], context: Conte
                 )
             texts = texts_of(argument, value)
             if texts or (argument.is_list and value == []):
-                given[argument.name] = Given(argument, texts)
+                given[argument.name] = GivenArgument(argument, texts)
     problems.raise_any()
     return _bind_all(algorithm, tuple(given.values()), context)
 
@@ -162,7 +164,7 @@ def _known_name(name: str, known: Container[str]) -> str:
     return found[0] if len(found) == 1 else name
 
 
-def _bind_all(algorithm: Algorithm, given: Sequence[Given], context: Context) -> Bound:
+def _bind_all(algorithm: Algorithm, given: Sequence[GivenArgument], context: Context) -> Bound:
     names = {one.argument.name for one in given} | context.taken
     missing = [one.name for one in algorithm.arguments if one.required and one.name not in names]
     if missing:
@@ -208,7 +210,7 @@ def _refuse_owned(argument: Argument, context: Context) -> None:
         raise ArgumentRefused(f"--{argument.name} is never passed on: {rule.reason}.", "Leave it out.")
 
 
-def _bind(algorithm: Algorithm, given: Sequence[Given], context: Context) -> Bound:
+def _bind(algorithm: Algorithm, given: Sequence[GivenArgument], context: Context) -> Bound:
     names = {one.argument.name for one in given} | context.taken
     for argument in (one for one in algorithm.arguments if one.name in names):
         rivals = algorithm.companions(argument, "exclusion_group") & names
@@ -219,7 +221,7 @@ def _bind(algorithm: Algorithm, given: Sequence[Given], context: Context) -> Bou
         needed = algorithm.companions(argument, "dependency_group") | set(argument.depends_on)
         if needed - names:
             raise ArgumentRefused(f"--{argument.name} also needs --{min(needed - names)}.", "Give both.")
-    asked = Asked(context, algorithm, {one.argument.name: one.values for one in given})
+    asked = CallArguments(context, algorithm, {one.argument.name: one.values for one in given})
     problems = Problems()
     arguments = []
     with problems.collected():

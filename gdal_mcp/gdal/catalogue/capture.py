@@ -37,11 +37,11 @@ def run(job, _report):
 
 
 class CaptureFailed(SandboxError):
-    """The image did not say what its GDAL can be told."""
+    """The image did not describe its GDAL."""
 
 
 def captured(engine: Engine, image: str) -> str:
-    """The data's text as this image says it. Raises CaptureFailed."""
+    """The catalogue data of this image, as text. Raises CaptureFailed."""
     program = files("gdal_mcp.gdal.catalogue").joinpath("capture_program.py").read_text(encoding="utf-8")
     try:
         return rendered(json.loads(output_of(engine, image, program, "")))

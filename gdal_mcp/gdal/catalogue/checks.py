@@ -25,7 +25,7 @@ from gdal_mcp.gdal.catalogue.model import (
 from gdal_mcp.gdal.catalogue.options import check_option
 from gdal_mcp.gdal.catalogue.plain import PLAIN
 from gdal_mcp.gdal.catalogue.sql import check_allowed, check_condition, check_dialect, check_statement
-from gdal_mcp.gdal.catalogue.switches import Given
+from gdal_mcp.gdal.catalogue.switches import GivenArgument
 from gdal_mcp.gdal.catalogue.values import check_shape, check_text, choices_text, number_of
 
 _INT32: Final = (1 << 31) - 1
@@ -48,7 +48,7 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CallArguments:
     """A call: every argument's values by name, and what the tool has decided."""
 
     context: Context
@@ -106,7 +106,7 @@ def _output_format(situation: Situation, text: str) -> str:
 
 
 def _crs_or(*words: str) -> Check:
-    """GDAL knows the words in small letters alone."""
+    """GDAL accepts these words only in lower case."""
     return lambda _situation, text: text if text in words else check_crs(text)
 
 
@@ -182,7 +182,7 @@ CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
 )
 
 
-def accepted(asked: Asked, given: Given) -> tuple[str, ...]:
+def accepted(asked: CallArguments, given: GivenArgument) -> tuple[str, ...]:
     """The values in the form that is passed on. Raises ArgumentRefused."""
     argument, count = given.argument, len(given.values)
     most = argument.max_count if argument.is_list else 1
@@ -221,7 +221,7 @@ def _kind(algorithm: Algorithm, name: str) -> Kind | None:
     return DATASET_KINDS[place.dataset_kinds[0]] if len(place.dataset_kinds) == 1 else None
 
 
-def _output_drivers(asked: Asked, kind: Kind | None) -> tuple[str, ...]:
+def _output_drivers(asked: CallArguments, kind: Kind | None) -> tuple[str, ...]:
     """The drivers that may write the output: the one that is named, else what the name of the output says."""
     named = asked.given.get("output-format", ())
     if named and asked.context.output_format is not None:
@@ -245,7 +245,7 @@ def _output_drivers(asked: Asked, kind: Kind | None) -> tuple[str, ...]:
     return drivers_for(asked.context.catalogue, next(texts, asked.context.output_name), kind)
 
 
-def refuse_absent_output(asked: Asked) -> None:
+def refuse_absent_output(asked: CallArguments) -> None:
     """Raises FormatAbsent where only the name of the output says its format, and the image lacks that."""
     if "output-format" not in asked.algorithm.long_names or asked.context.output_format is not None:
         return

@@ -30,7 +30,7 @@ class Difference:
 
 
 def differences(older: str, newer: str) -> tuple[Difference, ...]:
-    """What `newer` says otherwise than `older`; both are data as `capture` writes it. Headers' generators are no matter.
+    """What `newer` says otherwise than `older`; both are data as `capture` writes it. The generator in the header does not count.
 
     Empty only if both say the same, the order of arguments, steps and drivers included. Raises ValueError for what is
     no such data.

@@ -95,7 +95,7 @@ def decide(catalogue: Catalogue, driver: str, scope: Scope, spec: OptionSpec) ->
 
 
 def needs_review(spec: OptionSpec) -> bool:
-    """Whether the words of an option ask for a person's decision, whatever its type."""
+    """Whether an option's name or description calls for a person's decision, whatever its type."""
     return bool(_REVIEW_NAME.search(spec.name.upper()) or _REVIEW_DESCRIPTION.search(spec.description))
 
 

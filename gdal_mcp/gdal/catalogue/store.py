@@ -57,7 +57,7 @@ def save(state_dir: Path, image: str | None, digest: str, text: str) -> Path:
 
 
 def forget(state_dir: Path, image: str | None) -> None:
-    """The packaged data is right for this image setting again."""
+    """Removes what was stored for this image setting, so that the packaged data is used again."""
     _place(state_dir, image).unlink(missing_ok=True)
 
 

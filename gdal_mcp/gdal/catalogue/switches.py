@@ -23,12 +23,12 @@ _NUMERIC: Final = frozenset(("integer", "real"))
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenArgument:
     argument: Argument
     values: tuple[str, ...]
 
 
-def read_switches(algorithm: Algorithm, switches: Sequence[str]) -> tuple[Given, ...]:
+def read_switches(algorithm: Algorithm, switches: Sequence[str]) -> tuple[GivenArgument, ...]:
     """The arguments in the order of their first mention. Raises ArgumentRefused, UnknownArgument."""
     if len(switches) > MAX_SWITCHES:
         raise ArgumentRefused(f"there are more than {MAX_SWITCHES} extra arguments.", "Send fewer.")
@@ -40,7 +40,7 @@ def read_switches(algorithm: Algorithm, switches: Sequence[str]) -> tuple[Given,
     return collected(_pairs(algorithm, switches))
 
 
-def collected(pairs: Iterable[tuple[Argument, str]]) -> tuple[Given, ...]:
+def collected(pairs: Iterable[tuple[Argument, str]]) -> tuple[GivenArgument, ...]:
     """Texts with their arguments, by argument. Raises ArgumentRefused."""
     found: dict[str, tuple[Argument, list[str]]] = {}
     for argument, text in pairs:
@@ -51,7 +51,7 @@ def collected(pairs: Iterable[tuple[Argument, str]]) -> tuple[Given, ...]:
         values += split_packed(argument, text) if packed else [text]
         if len(values) > MAX_VALUES:
             raise ArgumentRefused(f"--{argument.name} has too many values.", f"The most are {MAX_VALUES}.")
-    return tuple(Given(argument, tuple(values)) for argument, values in found.values())
+    return tuple(GivenArgument(argument, tuple(values)) for argument, values in found.values())
 
 
 def argument_named(algorithm: Algorithm, name: str) -> Argument:

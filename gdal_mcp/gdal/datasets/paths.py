@@ -48,13 +48,15 @@ Inputs: TypeAlias = tuple[Located | Source, ...] | Reading
 class Paths:
     """The workspaces as the tools see them while one call is drafted: each folder is listed once.
 
-    `call_id` makes the names of outputs that nobody named.
+    `call_id` makes the names of outputs that nobody named. `as_new`: as if nothing stood where outputs go, as it was before the
+    recorded call of that id, which is made again and writes nothing.
     """
 
     workspaces: Workspaces
     outputs_folder: str
     call_id: str
     threads: int = 1  # the most that a container of this server has
+    as_new: bool = False
     listings: Listings = field(default_factory=Listings, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -76,7 +78,7 @@ class Paths:
             raise self._refused(text, error) from error
 
     def _refused(self, text: str, error: PathRefused) -> ToolError:
-        """With the names in that folder which are most like one that is not there."""
+        """The error for a path that cannot be used, with the existing names most similar to a missing one."""
         refusal = _refusal(error)
         folder, _, name = text.rpartition("/")
         if isinstance(error, PathMissing) and (folder or not text.startswith("/")):
@@ -88,10 +90,6 @@ class Paths:
 
     def inputs(self, texts: list[str]) -> tuple[Located, ...]:
         return tuple(self.input(text) for text in texts)
-
-    def file(self, text: str) -> Located:
-        """An existing file by its plain path. Raises ToolError."""
-        return _must_be("file", self.input(text))
 
     def folder(self, text: str) -> Located:
         """An existing folder by its plain path. Raises ToolError."""
@@ -107,9 +105,6 @@ class Paths:
                 raise self._refused(text, error) from error
             return self._within(name)
         return Source(located, DatasetName("", text, "").at(str(located)))
-
-    def sources(self, texts: list[str]) -> tuple[Source, ...]:
-        return tuple(self.source(text) for text in texts)
 
     def tree(self, text: str) -> Located:
         """An existing file, or a folder that GDAL may walk: no link in it leads out or in a circle. Raises ToolError.
@@ -160,6 +155,8 @@ class Paths:
             raise _refusal(error) from error
         if target.identity is None:
             refuse_other_name(text)
+        if self.as_new:
+            return Output(replace(target, identity=None, is_folder=False), kind)
         _refuse_other_kind(target, kind)
         replaces = self._replaced(target, kind)
         shared = () if kind == "folder" else _shared(target, replaces)
@@ -199,7 +196,7 @@ class Paths:
         safe = re.sub(r"[^A-Za-z0-9._-]", "_", stem)[:80].lstrip("-.") or "output"
         name = f"{safe}_{self.call_id[-10:]}{extension}"
         target = Located(workspace, PurePosixPath(self.outputs_folder, name))
-        return Output(target, kind, server_named=True)
+        return Output(target, kind, server_named=not self.as_new)
 
 
 def reading(inputs: Inputs) -> Reading:
@@ -320,29 +317,8 @@ class _Tree:
 
 
 def _refusal(error: PathRefused) -> ToolError:
-    """Our answer to a path that is no place in a workspace."""
+    """The error for a path outside the workspaces, or with nothing at it."""
     if isinstance(error, PathMissing):
         fix = "Check the name; relative paths start at the first workspace."
         return ToolError(Code.NOT_FOUND, Stage.RESOLVE, str(error), fix)
     return refused(str(error), "Use a path inside a workspace; `gdal-mcp doctor` lists them.")
-
-
-@dataclass(frozen=True)
-class FreshPaths(Paths):
-    """The workspaces as if nothing stood where outputs go, as it was before the recorded call."""
-
-    def output(
-        self,
-        text: str,
-        *,
-        inputs: Inputs,  # noqa: ARG002 - nothing is written, so no input is at risk
-        overwrite: bool,  # noqa: ARG002 - nothing is replaced
-        update: bool = False,  # noqa: ARG002 - a call that changed what was there is not made again
-        kind: OutputKind = "dataset",
-    ) -> Output:
-        found = super().output(text, inputs=(), overwrite=True, kind=kind).target
-        return Output(replace(found, identity=None, is_folder=False), kind)
-
-    def new_output(self, stem: str, extension: str, kind: OutputKind = "dataset") -> Output:
-        """Under the name that the recorded call gave it, as its id is ours; its folder is not made."""
-        return replace(super().new_output(stem, extension, kind), server_named=False)

@@ -264,10 +264,6 @@ class Listings:
         return self._folders[key]
 
 
-def companions(located: Located) -> tuple[Located, ...]:
-    return Listings().companions(located)
-
-
 def read_with(mains: Iterable[Located]) -> tuple[Located, ...]:
     """The existing regular files beside dataset files that their formats read with them. A link is none of them."""
     folders: dict[tuple[Workspace, PurePosixPath], list[str]] = {}

@@ -45,7 +45,7 @@ def sql_advice(errors: Iterable[str]) -> str:
 
 
 def _instead(name: str) -> str:
-    """For the name of a function: only words of our own lists are said."""
+    """Advice for the name of a function that does not exist, in words of our own lists only."""
     instead = read("sql.toml")["instead"]
     if name in instead:
         return f"Use {instead[name]}."

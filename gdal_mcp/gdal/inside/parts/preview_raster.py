@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from osgeo import gdal
 
-from gdal_mcp.gdal.inside.parts.extents import in_degrees
+from gdal_mcp.gdal.inside.parts.extents import crs_facts, in_degrees, raster_extent, wgs84_box
 from gdal_mcp.gdal.inside.parts.preview_vector import COLORS
 from gdal_mcp.gdal.inside.parts.reporting import plain
 
@@ -29,6 +29,7 @@ def paint(dataset, asked):
     mode, numbers = color_mode(dataset, asked)
     source = Source(dataset, numbers, asked, averages=mode != "palette")
     made = PAINTERS[mode](source)
+    crs, extent = dataset.GetSpatialRef(), raster_extent(dataset)
     shown = {
         "kind": "raster",
         "color": mode,
@@ -37,6 +38,7 @@ def paint(dataset, asked):
         "coarse": source.coarse,
         "stretch": [[plain(low), plain(high)] for low, high in made.stretch],
         "empty": made.alpha is not None and not any(made.alpha),
+        **({"extent": extent, "crs": crs_facts(crs), "wgs84": wgs84_box(extent, crs)} if crs else {}),
     }
     bands = [*made.channels, *([made.alpha] if made.alpha is not None else [])]
     image = gdal.GetDriverByName("MEM").Create("", source.width, source.height, len(bands), gdal.GDT_Byte)

@@ -5,7 +5,7 @@ import time
 
 from osgeo import gdal, ogr, osr
 
-from gdal_mcp.gdal.inside.parts.extents import crs_facts
+from gdal_mcp.gdal.inside.parts.extents import crs_facts, wgs84_box
 
 MAX_LAYERS = 8
 MAX_BYTES = 64 << 20  # of their geometries, as WKB
@@ -34,6 +34,7 @@ def paint(dataset, asked):
         "complete": drawing.complete and dataset.GetLayerCount() <= MAX_LAYERS,
         "extent": canvas.extent,
         "crs": crs_facts(drawing.crs),
+        "wgs84": wgs84_box(canvas.extent, drawing.crs),
     }
     return canvas.image, shown
 

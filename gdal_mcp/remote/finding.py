@@ -1,0 +1,177 @@
+"""Finding remote data: the items of a STAC API, and the keys below a folder of a bucket. All of it is untrusted text.
+
+pystac-client makes the requests of a search and reads its pages; each goes through the checks like any read. Its own way to the
+network is never taken, nor its way to files, by which a page's `next` link could name one of the host's.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib import import_module
+from itertools import islice
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.remote.address import Address, parse
+from gdal_mcp.remote.checks import Meter, ReadFailed
+from gdal_mcp.remote.door import Door
+from gdal_mcp.remote.listing import Listed, listed
+
+_PAGE: Final = 8 << 20  # bytes: a page of items with all their properties
+_MAX_PAGES: Final = 20  # of one search
+_MAX_KEYS: Final = 1_000_000
+_KEPT: Final = 30  # assets of an item
+_TEXT: Final = 500  # characters of one text
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """One asset of an item. `address` is it, if the principal may read it as it stands, without anything secret in it."""
+
+    name: str
+    href: str
+    type: str
+    title: str
+    address: Address | None
+
+    @property
+    def is_data(self) -> bool:
+        """Whether it looks like a dataset rather than a text or a picture for people."""
+        return self.address is not None and any(
+            word in self.type for word in ("tiff", "zarr", "parquet", "geojson", "geopackage")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    id: str
+    collection: str
+    datetime: str
+    bbox: tuple[float, ...]
+    assets: tuple[Asset, ...]
+
+
+def search(door: Door, meter: Meter, api: Address, asked: Mapping[str, Any], most: int) -> tuple[Item, ...]:
+    """At most so many items that an API finds. Raises ToolError, ReadFailed."""
+    try:
+        reader: Any = import_module("pystac_client.stac_api_io").StacApiIO
+        item_search: Any = import_module("pystac_client.item_search").ItemSearch
+        failures: Any = import_module("pystac_client.exceptions").APIError
+    except ImportError as error:
+        raise ToolError(
+            Code.REMOTE_ERROR,
+            Stage.RUN,
+            "searching STAC needs a library that is not installed.",
+            "Install the server with its extra: gdal-sandbox-mcp[remote].",
+        ) from error
+    pages = _Pages(door, meter)
+    through = type("_Through", (reader,), {"request": pages.request, "read_text": pages.read_text})(
+        max_retries=None
+    )
+    home = str(api).rstrip("/")
+    url = home if home.endswith("/search") else f"{home}/search"
+    try:
+        found = item_search(url, stac_io=through, max_items=most, limit=min(most, 100), **asked)
+        rows = list(islice(found.items_as_dicts(), most))
+        return tuple(_item(row, door, meter.call.principal) for row in rows)
+    except failures as error:
+        raise ReadFailed(f"{api.host} does not answer as a STAC API does") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ReadFailed(
+            f"{api.host} does not answer as a STAC API does, or a filter cannot be read"
+        ) from error
+
+
+@dataclass(slots=True)
+class _Pages:
+    """What pystac-client asks for, and what it gets. Its own headers, and those that a page asks for, are dropped."""
+
+    door: Door
+    meter: Meter
+    count: int = 0
+
+    def read_text(self, source: Any, **given: Any) -> str:
+        """A page by its address, or by the link to it."""
+        if isinstance(source, str):
+            return self.request(source, given.get("method"), None, given.get("parameters"))
+        link: Mapping[str, Any] = source.to_dict()
+        body = link.get("body") or {}
+        merged = {**(given.get("parameters") or {}), **body} if link.get("merge") else body
+        method = link.get("method")
+        return self.request(str(link["href"]), method, None, merged if method == "POST" else {})
+
+    def request(
+        self,
+        href: str,
+        method: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+    ) -> str:
+        del headers
+        self.count += 1
+        if self.count > _MAX_PAGES:
+            raise ReadFailed(f"the search has more than {_MAX_PAGES} pages")
+        address = _without_query(parse(href))
+        if method == "POST":
+            text = self.door.checks.document(
+                address, self.meter, _PAGE, json.dumps(parameters or {}).encode()
+            )
+        else:
+            rows = tuple((key, urlencode({"": value})[1:]) for key, value in (parameters or {}).items())
+            text = self.door.checks.document(
+                replace(address, secret=(*address.secret, *rows)), self.meter, _PAGE
+            )
+        return text.decode("utf-8", "replace")
+
+
+def keys(door: Door, meter: Meter, folder: Address, most: int) -> tuple[tuple[Listed, Address | None], ...]:
+    """At most so many keys and folders below a folder of a bucket, each with its address. Raises ReadFailed."""
+    rows = listed(folder, door.checks, meter, deep=False, most=_MAX_KEYS)
+    return tuple(
+        (row, _address(f"{str(folder).rstrip('/')}/{row.name}", door, meter.call.principal))
+        for row in islice(rows, most)
+    )
+
+
+def _item(row: Mapping[str, Any], door: Door, principal: str) -> Item:
+    return Item(
+        id=_text(row.get("id")),
+        collection=_text(row.get("collection")),
+        datetime=_text((row.get("properties") or {}).get("datetime")),
+        bbox=tuple(float(number) for number in (row.get("bbox") or ())[:6]),
+        assets=tuple(islice(_assets(row.get("assets") or {}, door, principal), _KEPT)),
+    )
+
+
+def _assets(rows: Mapping[str, Any], door: Door, principal: str) -> Iterator[Asset]:
+    """Data first, as those are what a call could read."""
+    made: Sequence[Asset] = [
+        Asset(
+            _text(name),
+            _text(row.get("href")),
+            _text(row.get("type")),
+            _text(row.get("title")),
+            _address(str(row.get("href")), door, principal),
+        )
+        for name, row in rows.items()
+    ]
+    yield from sorted(made, key=lambda one: not one.is_data)
+
+
+def _address(text: str, door: Door, principal: str) -> Address | None:
+    """What a text leads to, if it is an address that this principal may read and may be shown whole."""
+    with suppress(ToolError):
+        address = door.address(text, principal)
+        return None if address.secret else address
+    return None
+
+
+def _without_query(address: Address) -> Address:
+    """What a page's link has in its query is its server's word, and goes back to it unseen."""
+    return replace(address, query=(), secret=(*address.query, *address.secret))
+
+
+def _text(value: Any) -> str:
+    return value[:_TEXT] if isinstance(value, str) else ""

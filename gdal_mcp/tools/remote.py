@@ -1,0 +1,155 @@
+"""Tools for remote data: `stac_search` and `remote_list` find it, and the server itself makes their requests, within its checks."""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from gdal_mcp.access.policy import Allow
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.plan import Command, Draft
+from gdal_mcp.remote.address import Address
+from gdal_mcp.remote.door import Door
+from gdal_mcp.remote.finding import Item, keys, search
+from gdal_mcp.remote.listing import Listed
+from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, schema_of, typed
+from gdal_mcp.tools.common import DraftContext, Number
+from gdal_mcp.untrusted import UNTRUSTED, clean_value
+
+_SECONDS: Final = 25.0  # what may be looked at before a call has half a minute
+_NEXT: Final = 5  # calls that are proposed
+_RASTER: Final = (
+    ".tif",
+    ".tiff",
+    ".zarr",
+    ".gpkg",
+    ".fgb",
+    ".parquet",
+    ".shp",
+    ".geojson",
+    ".vrt",
+    ".jp2",
+    ".nc",
+)
+
+
+class SearchArguments(Arguments):
+    api: str = Field(description="Address of a STAC API, as https://host/v1", max_length=2000)
+    bbox: Annotated[list[Number], Field(min_length=4, max_length=4)] | None = Field(
+        None, description="West, south, east, north in degrees"
+    )
+    datetime: str | None = Field(
+        None, description="RFC 3339, or a range as 2024-01-01/2024-02-01", max_length=100
+    )
+    collections: Annotated[list[str], Field(max_length=20)] | None = None
+    query: dict[str, Any] | None = Field(None, description='As {"eo:cloud_cover": {"lt": 10}}')
+    limit: Annotated[int, Field(ge=1, le=100)] = 10
+
+
+class RemoteListArguments(Arguments):
+    prefix: str = Field(description="Folder of a bucket, as s3://bucket/folder/", max_length=2000)
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+
+
+def _stac_search(arguments: SearchArguments, context: DraftContext) -> ImmediateResult:
+    door = _door(context, "stac_search")
+    api = door.address(arguments.api, context.principal)
+    asked = arguments.model_dump(include={"bbox", "datetime", "collections", "query"}, exclude_none=True)
+    with door.asking(context.principal, time.monotonic() + _SECONDS) as meter:
+        items = search(door, meter, api, asked, arguments.limit)
+    found = (asset.address for item in items for asset in item.assets if asset.is_data)
+    return ImmediateResult(
+        {
+            "count": len(items),
+            "remote": {"host": api.host, "requests": meter.requests, "bytes": meter.read},
+            UNTRUSTED: clean_value({"items": [_told(item) for item in items]}),
+            **_next(found, "Describes an asset that was found."),
+        }
+    )
+
+
+def _remote_list(arguments: RemoteListArguments, context: DraftContext) -> ImmediateResult:
+    door = _door(context, "remote_list")
+    folder = door.address(f"{arguments.prefix.rstrip('/')}/", context.principal)
+    with door.asking(context.principal, time.monotonic() + _SECONDS) as meter:
+        rows = keys(door, meter, folder, arguments.limit + 1)
+    shown = rows[: arguments.limit]
+    found = (address for row, address in shown if row.name.lower().endswith(_RASTER))
+    return ImmediateResult(
+        {
+            "count": len(shown),
+            "more": len(rows) > len(shown),
+            "remote": {"host": folder.host, "requests": meter.requests, "bytes": meter.read},
+            UNTRUSTED: clean_value({"entries": [_row(row) for row, _ in shown]}),
+            **_next(found, "Describes one of what is listed."),
+        }
+    )
+
+
+def _door(context: DraftContext, tool: str) -> Door:
+    """The way out, for a caller whose tool the policy lets run without asking anybody. Raises ToolError."""
+    verdict = context.verdict(tool, Draft(Command(tool, ()), ()))
+    if context.door is None or not isinstance(verdict, Allow):
+        raise ToolError(
+            Code.DENIED,
+            Stage.POLICY,
+            f"the server's policy does not let {tool} run: {verdict.reason}.",
+            "These requests are made at once, so a rule that asks a person first stops them. A rule can allow the tool.",
+        )
+    return context.door
+
+
+def _told(item: Item) -> dict[str, Any]:
+    assets = {
+        one.name: {
+            "href": str(one.address or "") or one.href.partition("?")[0],
+            "type": one.type,
+            "title": one.title,
+            "readable": one.address is not None,
+        }
+        for one in item.assets
+    }
+    return {
+        "id": item.id,
+        "collection": item.collection,
+        "datetime": item.datetime,
+        "bbox": list(item.bbox),
+        "assets": assets,
+    }
+
+
+def _row(row: Listed) -> dict[str, Any]:
+    return {"name": row.name} | (
+        {"folder": True} if row.is_folder else {"size": row.size, "modified": row.modified}
+    )
+
+
+def _next(addresses: Iterable[Address | None], reason: str) -> Mapping[str, Any]:
+    """Only addresses that were parsed and are allowed, in our own spelling of them."""
+    known = list(dict.fromkeys(str(one) for one in addresses if one is not None))[:_NEXT]
+    rows = [{"tool": "info", "reason": reason, "arguments": {"path": text}} for text in known]
+    return {"next": rows} if rows else {}
+
+
+STAC_SEARCH: Final = Tool(
+    name="stac_search",
+    title="Search a STAC API",
+    description="Items of a STAC API by place, time and properties, with the addresses of their assets.",
+    schema=schema_of(SearchArguments),
+    draft=typed(SearchArguments, _stac_search),
+    writes=False,
+    runs=False,
+    reaches_out=True,
+)
+
+REMOTE_LIST: Final = Tool(
+    name="remote_list",
+    title="List a bucket",
+    description="Files and folders below a folder of a bucket, with their sizes.",
+    schema=schema_of(RemoteListArguments),
+    draft=typed(RemoteListArguments, _remote_list),
+    writes=False,
+    runs=False,
+    reaches_out=True,
+)

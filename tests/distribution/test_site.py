@@ -1,0 +1,52 @@
+"""The documentation builds as a site in which every link leads somewhere; its tools are those of requirements/site.txt."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def build(root: Path) -> subprocess.CompletedProcess[str]:
+    """As `make site`, without what that sets up."""
+    recipe = (ROOT / "Makefile").read_text().partition("\nsite: ")[2].splitlines()[1]
+    command = recipe.strip().replace(".venv/bin/uv", str(ROOT / ".venv/bin/uv"))
+    command = command.replace("requirements/", f"{ROOT}/requirements/")
+    return subprocess.run(["sh", "-c", command], cwd=root, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("mkdocs.yml", "SECURITY.md", "CONTRIBUTING.md"):
+        shutil.copy(ROOT / name, tmp_path)
+    return tmp_path
+
+
+@pytest.mark.nightly
+def test_the_site_builds_with_a_page_for_each_reader_and_fails_over_a_link_that_leads_nowhere(copied: Path):
+    done = build(copied)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for page in (
+        "index",
+        "analyst",
+        "operator",
+        "reviewer",
+        "developer",
+        "CONTRIBUTING",
+        "SECURITY",
+        "adr/0001-container-per-call",
+    ):
+        made = copied / "site" / ("index.html" if page == "index" else f"{page}/index.html")
+        assert "<h1" in made.read_text(), page
+    security = (copied / "site/SECURITY/index.html").read_text()
+    assert 'href="../security/#paths.inside"' in security
+    assert 'id="paths.inside"' in (copied / "site/security/index.html").read_text()
+    assert not [one for one in (copied / "site").rglob("*") if one.suffix in (".py", ".toml")]
+    page = copied / "docs/analyst.md"
+    whole = page.read_text()
+    for broken in ("[x](reference.md#no-such-anchor)", "[x](#nowhere)"):
+        page.write_text(f"{whole}\n{broken}\n")
+        assert build(copied).returncode != 0, broken

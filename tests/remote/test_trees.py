@@ -1,0 +1,101 @@
+"""Trees: the files that Zarr's metadata tells of, and no others; a chunk that cannot be read is no empty chunk."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gdal_mcp.errors import ToolError
+from sandbox.questions import Status
+from tests.remote.conftest import Make, Opened
+from tests.remote.origin import Origin
+
+CHUNK = bytes(range(256)) * 400
+VERSION_2 = {
+    "zarr_consolidated_format": 1,
+    "metadata": {
+        ".zgroup": {"zarr_format": 2},
+        "a/.zarray": {"shape": [10, 20], "chunks": [4, 10], "zarr_format": 2},
+        "a/.zattrs": {},
+        "g/b/.zarray": {"shape": [10], "chunks": [5], "dimension_separator": "/"},
+    },
+}
+VERSION_3 = {
+    "zarr_format": 3,
+    "node_type": "group",
+    "consolidated_metadata": {
+        "metadata": {
+            "a": {
+                "node_type": "array",
+                "shape": [10, 20],
+                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 10]}},
+                "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+            }
+        }
+    },
+}
+
+
+def put(server: Origin, version: dict[str, Any], *chunks: str) -> None:
+    name = ".zmetadata" if "metadata" in version else "zarr.json"
+    server.files[f"t.zarr/{name}"] = json.dumps(version).encode()
+    server.files |= {f"t.zarr/{one}": CHUNK for one in chunks}
+
+
+def test_chunks_inside_the_grid_are_asked_for_and_no_other_name_leaves(
+    server: Origin, make: Make, opened: Opened
+):
+    for version, there, absent in ((VERSION_2, "a/0.1", "a/2.1"), (VERSION_3, "a/c/0/1", "a/c/2/1")):
+        put(server, version, there)
+        call = opened(make(), server.url("/ok/t.zarr"))
+        name = call.name
+        assert name == "1/t.zarr"
+        assert call.read((1000, 5000), name=f"{name}/{there}").body == CHUNK[1000:6000]
+        assert call.look(f"{name}/{absent}").status is Status.ENOENT  # inside the grid, never written
+        assert server.paths()[-1] == f"/ok/t.zarr/{absent}"
+        before = len(server.asked)
+        for below in (
+            "a/3.0", "a/0.2", "a/0.1.0", "a/00.1", "a/-1.0", "a/0.1?leak=1", "a/c/3/0", "a/c/0", "a/c/0/1/2", "leak",
+            "b/0", "../x.tif", "a/../../x.tif", "a/.zarray/leak", "a/\u0661.1", "a/0.1/", "//", "a//0.1",
+        ):  # fmt: skip
+            assert call.look(f"{name}/{below}").status is Status.ENOENT, below
+            assert call.read((0, 1), name=f"{name}/{below}").status is not Status.OK, below
+            call.reading.failure = None
+        assert len(server.asked) == before
+        call.reading.close()
+        server.files.clear()
+
+
+def test_folders_and_lists_come_from_the_metadata(server: Origin, make: Make, opened: Opened):
+    put(server, VERSION_2)
+    call = opened(make(), server.url("/ok/t.zarr/"))
+    assert call.list(call.name).body.split() == [b".zgroup", b".zmetadata", b"a", b"g"]
+    assert call.look(f"{call.name}/g/b").body[:1] == b"\x02"
+    assert call.look(f"{call.name}/g/b/1").status is Status.ENOENT
+    asked = len(server.asked)
+    assert call.look(f"{call.name}/.zmetadata").status is Status.OK
+    assert len(server.asked) == asked  # it is here already
+
+
+def test_a_chunk_that_cannot_be_read_fails_the_call(server: Origin, make: Make, opened: Opened):
+    put(server, VERSION_2, "a/0.0")
+    for path, failing in (("a/0.0", "cut"), ("a/0.0", "500"), ("a/0.0", "403"), ("a/.zarray", "ok")):
+        server.special[f"/ok/t.zarr/{path}"] = lambda handler, mode=failing: getattr(handler, f"mode_{mode}")(
+            server.files.get(f"t.zarr/{path}")  # noqa: B023 - called in this turn
+        )
+        call = opened(make(), server.url("/ok/t.zarr"))
+        assert call.look(f"{call.name}/{path}").status is Status.EIO, (path, failing)
+        assert call.reading.failure
+        server.special.clear()
+
+
+def test_a_tree_of_a_host_without_consolidated_metadata_is_refused(
+    server: Origin, make: Make, opened: Opened
+):
+    with pytest.raises(ToolError) as caught:
+        opened(make(), server.url("/ok/t.zarr"))
+    assert "consolidated" in caught.value.message
+    for broken in (b"[", b"{}", b'{"metadata": 7}', b"[" * 100_000):
+        server.files["t.zarr/.zmetadata"] = broken
+        with pytest.raises(ToolError):
+            opened(make(), server.url("/ok/t.zarr"))
