@@ -92,6 +92,8 @@ class Draft:
     algorithm: str = ""  # the command of the `gdal` program that this is, or is most like
     arguments: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # its arguments by canonical name
     chain: tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...] = ()  # of a pipeline: its steps with theirs
+    # those that go off from it, each from where its data comes, and those that it reads from
+    branches: tuple[tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...], ...] = ()
     steps: tuple[str, ...] = ()  # of a pipeline: the algorithms of all of them, those of branches too
     # instead of the tool's own
     present: Callable[[Any], Mapping[str, Any]] | None = field(default=None, compare=False)

@@ -380,8 +380,8 @@ class Toolbox:
         (Described(),) * count
     )
     shorten: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict  # facts of an output, for the answer
-    tell: Callable[[Sequence[Heard], Sequence[Described]], Told] = lambda heard, _outputs: Told(
-        (), tuple(one.text for one in heard)
+    tell: Callable[[Sequence[Heard], Sequence[Described], object], Told] = lambda heard, _outputs, _found: (
+        Told((), tuple(one.text for one in heard))
     )
     suggest: Callable[[Sequence[Heard]], str] = lambda _errors: ""  # what to do about the errors of a job
     # 0 for a staged file that does not belong to an output of that name, else how closely it does

@@ -45,6 +45,16 @@ class ContainerState:
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerDetails:
+    """What a running container was given, by whomever it was made."""
+
+    id: str
+    mounts: Mapping[str, str]  # place inside -> the folder, file or volume on the engine's host
+    ports: Mapping[int, tuple[str, int]]  # port inside -> the address and port of the host that lead there
+    shares_network: bool = False  # the host's, where every port is the host's own
+
+
+@dataclass(frozen=True, slots=True)
 class Leftover:
     """A container with our labels, whoever made it."""
 
@@ -115,6 +125,9 @@ class Engine(Protocol):
 
     def process(self, container: str) -> int | None:
         """The number of its first process as the engine's host counts; None when it does not run."""
+
+    def describe(self, container: str) -> ContainerDetails | None:
+        """Any running container of this engine, not only ours; None for one that it does not know or tells nothing of."""
 
     def wait(self, container: str, seconds: float) -> ContainerState | None:
         """The state once it has stopped, or the running state when `seconds` have passed."""

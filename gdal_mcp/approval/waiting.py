@@ -28,6 +28,7 @@ from gdal_mcp.approval.question import (
 from gdal_mcp.approval.service import ApprovalService, expired_error, unavailable_error
 from gdal_mcp.approval.store import MOST_OPEN, SUSPENDED, TooManyOpen
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.host.nested import program
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.schema import RegistryUnavailable
 from gdal_mcp.plan import Plan
@@ -153,7 +154,7 @@ class ApprovalQueue:
         store = self.service.approvals
         address = await self.console_url(not call.approver.asks(call.verdict.ways))
         url = f"{address}#approval={row.id}" if address else None
-        command = shlex.join(("gdal-mcp", "approve", row.id, *self.options))
+        command = shlex.join((*program(), "approve", row.id, *self.options))
         question = Question(row.id, row.plan_digest, row.summary, call.verdict.ways, url)
         call.tell(0.0, waiting_text(question, command))
         try:

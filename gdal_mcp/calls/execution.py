@@ -127,7 +127,7 @@ class Execution:
         final = result.final or {}
         printed = result.stdout.decode("utf-8", "replace")
         heard, outputs = reported(final), toolbox.describe(final, len(draft.outputs))
-        told = toolbox.tell(heard, outputs)
+        told = toolbox.tell(heard, outputs, final.get("checks"))
         return Done(
             usage=result.usage,
             printed=clean_text(printed, len(printed)),

@@ -43,7 +43,8 @@ def resolve(images: Images, spec: ImageSpec, named: str | None = None) -> Image:
     found = images.find(wanted) if wanted else None
     if found is None:
         raise ImageMissing(
-            f"the image {wanted or spec.reference} is not on this host. Run `make setup` or `gdal-mcp setup` to bring it."
+            f"the image {wanted or spec.reference} is not on this host. Bring it with "
+            f"`docker pull {wanted or spec.reference}` or `gdal-mcp setup`; in a clone, `make setup`."
         )
     standin = found.labels.get(STANDIN_LABEL) == "true"
     version = spec.version(found.labels, found.reference)
@@ -58,7 +59,7 @@ def ensure(images: Images, spec: ImageSpec, named: str | None, report: Callable[
         raise
     except ImageMissing:
         wanted = _reference(spec, named) or spec.reference
-        report(f"{wanted} is not here yet; pulling it")
+        report(f"pulling {wanted}, which is not here yet")
     try:
         images.pull(wanted, report)
     except PullFailed as error:

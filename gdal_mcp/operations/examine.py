@@ -1,6 +1,7 @@
 """Checks everything that a call needs on this host: one row per thing, each failing row with its fix."""
 
 import os
+import shlex
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -18,12 +19,13 @@ from gdal_mcp.gdal.catalogue.load import catalogue_of
 from gdal_mcp.gdal.image import GDAL_IMAGE, OFFICIAL, version_warning
 from gdal_mcp.host.hosting import Host, Hosting
 from gdal_mcp.host.image import resolve
+from gdal_mcp.host.nested import is_lasting, program
 from gdal_mcp.ledger.audit import verify
 from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings
 from sandbox.engines.oci.runtime import ADVISED, numbers
 from sandbox.engines.opening import open_engine
-from sandbox.errors import SandboxError
+from sandbox.errors import ImageMissing, SandboxError
 from sandbox.workspace import Workspaces
 
 State = Literal["ok", "warning", "failed"]
@@ -47,8 +49,19 @@ class Report:
     def ok(self) -> bool:
         return all(row.state != "failed" for row in self.rows)
 
+    @property
+    def verdict(self) -> str:
+        """One line: that calls run, or the one thing to do next."""
+        first = next((row for row in self.rows if row.state == "failed"), None)
+        return "Ready: calls run." if first is None else f"Not ready. {first.fix or first.found}"
+
     def as_dict(self) -> dict[str, Any]:
-        return {"ok": self.ok, **self.facts, "rows": [asdict(row) for row in self.rows]}
+        return {
+            "ok": self.ok,
+            "verdict": self.verdict,
+            **self.facts,
+            "rows": [asdict(row) for row in self.rows],
+        }
 
 
 def examine(settings: Settings) -> Report:
@@ -86,8 +99,7 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
     try:
         host = hosting.ready(fresh=True)
     except SandboxError as error:
-        fix = "Start the engine (`systemctl start docker`), run `gdal-mcp setup`, or correct what is named."
-        return [Row("engine", "ready", "failed", f"{type(error).__name__}: {error}", fix)], {}
+        return [Row("engine", "ready", "failed", f"{type(error).__name__}: {error}", _fix(error))], {}
     facts = {
         "engine": {
             "name": host.info.name,
@@ -103,7 +115,22 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
         "gdal_version": host.image.version,
         "tier": host.tier(settings),
     }
-    return [*_engine(host, settings), *_image(host), *_catalogue(host, settings)], facts
+    paths = [
+        Row("engine", "path map", "ok", f"{inside} is {outside} for the engine")
+        for inside, outside in hosting.paths.map.pairs
+    ]
+    return [*_engine(host, settings), *paths, *_image(host), *_catalogue(host, settings)], facts
+
+
+def _fix(error: SandboxError) -> str:
+    if isinstance(error, ImageMissing):
+        return f"Bring the image: {shlex.join((*program(), 'setup'))}"
+    # discovery tells in its last line what to do about an engine that is not there, or not ours to use
+    return (
+        str(error).rpartition("\n")[2]
+        if "\n" in str(error)
+        else "Correct what it names, then run doctor again."
+    )
 
 
 def _engine(host: Host, settings: Settings) -> Iterator[Row]:
@@ -126,8 +153,6 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
     yield _warning_if(not modules, "engine", "security module", found, fix)
     tier = f"{host.tier(settings)}" + ("" if settings.runtime else " (gVisor: --runtime runsc)")
     yield Row("engine", "tier", "ok", tier)
-    if settings.path_map:
-        yield Row("engine", "path map", "ok", ", ".join(settings.path_map))
     places = host.places(settings)
     found = f"{host.concurrent} calls at once, {places} containers with those that wait"
     fix = "Lower `memory`, or raise `memory_share`: calls that come together leave no room for waiting containers."
@@ -208,6 +233,9 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) ->
 
 def _records(settings: Settings) -> Iterator[Row]:
     found = verify(settings.state.audit)
+    if not is_lasting(settings.state_dir):
+        fix = f"docker run -v gdal-mcp:{settings.state_dir} keeps them in a volume."
+        yield Row("records", "kept", "warning", "in this container, and gone with it", fix)
     if found.ok:
         told = f"{found.records} records, chain whole, {settings.state_dir}"
         yield Row("records", "audit", "ok", told)

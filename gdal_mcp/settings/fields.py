@@ -50,6 +50,10 @@ class Settings(WebSettings):
         (),
         description="Pairs INSIDE:HOST for a server in a container: its folders as it and as the engine's host sees them.",
     )
+    run_as: Literal["self", "owner"] = Field(
+        "self",
+        description="Whose rights a server that is started as root has: its own, or those of its workspace's owner, as in our image.",
+    )
     runtime: str = Field(
         "",
         pattern=r"^[A-Za-z0-9._-]*$",

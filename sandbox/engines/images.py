@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import docker.errors
@@ -17,7 +17,8 @@ REACH_SECONDS: Final = 20  # a registry that answers does so in a few; the engin
 STALL_SECONDS: Final = 60.0  # without a new byte or layer; the engine's own retries come every few seconds
 REPORT_SECONDS: Final = 5.0
 _NOT_IMPLEMENTED: Final = 501
-_ADVANCING: Final = ("Download complete", "Pull complete", "Already exists", "Extracting")
+_ARRIVED: Final = ("Download complete", "Pull complete", "Already exists")
+_ADVANCING: Final = (*_ARRIVED, "Extracting")
 
 
 class DockerImages:
@@ -87,9 +88,11 @@ def follow(
     report: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Reports now and then how much of all layers is here. Raises PullFailed for an error, and when nothing new arrives."""
-    layers: dict[str, tuple[int, int]] = {}  # bytes here, bytes in all
-    advanced = reported = clock()
+    """Reports how much is here, at once and then now and then. Raises PullFailed for an error, and when nothing new arrives."""
+    layers: dict[str, tuple[int, int]] = {}  # bytes here, bytes in all, of those that are known
+    complete: set[str] = set()
+    advanced = clock()
+    reported = -REPORT_SECONDS
     problem = ""
     for event in events:
         problem = str(event.get("error") or problem)  # the rest is read too, which gives the connection back
@@ -97,16 +100,28 @@ def follow(
         status, detail, before = event.get("status"), event.get("progressDetail") or {}, layers.get(layer)
         if status == "Downloading" and "current" in detail:
             layers[layer] = (int(detail["current"]), int(detail.get("total") or detail["current"]))
+        elif status == "Pulling fs layer":
+            layers.setdefault(layer, (0, 0))
+        elif status in _ARRIVED:
+            complete.add(layer)
+            layers[layer] = (layers.get(layer, (0, 0))[1],) * 2
         if status in _ADVANCING or layers.get(layer) != before:
             advanced = now
         elif now - advanced > STALL_SECONDS:
             raise PullFailed(f"nothing arrived for {STALL_SECONDS:.0f} seconds")
         if layers and now - reported >= REPORT_SECONDS:
             reported = now
-            here, total = (sum(amounts) / 1e6 for amounts in zip(*layers.values(), strict=True))
-            report(f"pulling: {here:.0f} of {total:.0f} MB")
+            report(_progress(layers, complete))
     if problem:
         raise PullFailed(problem)
+    if layers:
+        report(_progress(layers, complete))
+
+
+def _progress(layers: Mapping[str, tuple[int, int]], complete: Collection[str]) -> str:
+    """An engine tells the size of a layer when it begins to load it, so that the whole grows at first."""
+    here, known = (sum(amounts) / 1e6 for amounts in zip(*layers.values(), strict=True))
+    return f"{len(complete)} of {len(layers)} layers, {here:.0f} of {known:.0f} MB"
 
 
 def split(reference: str) -> tuple[str, str]:

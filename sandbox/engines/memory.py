@@ -166,6 +166,9 @@ class MemoryEngine:
         self._answer()
         return None
 
+    def describe(self, _container: str) -> None:
+        self._answer()
+
     def wait(self, container: str, seconds: float) -> ContainerState | None:
         self._answer()
         if (box := self.boxes.get(container)) is not None:

@@ -4,6 +4,7 @@
 there is one that cannot be used, so that installing another would not help.
 """
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Final
 import docker
 
 from sandbox.engine import Engine
-from sandbox.engines.discovery import EngineRefused, connect, discover
+from sandbox.engines.discovery import EngineRefused, connect, discover, endpoints
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.memory import MemoryEngine
 from sandbox.engines.oci.confinement import security_options
@@ -54,6 +55,13 @@ def open_engine(address: str | None = None, timeout: float = 60) -> Engine:
             f"{address} was asked for, but {name} answers there. Correct the engine's address."
         )
     return engine
+
+
+def sockets(address: str | None = None) -> tuple[Path, ...]:
+    """Where on this host the engine may listen that `open_engine` would open. Raises EngineRefused."""
+    kind, _, place = (address or "").partition(":")
+    named, kind = (place, kind) if kind in _KINDS else (address, "")
+    return tuple(one.socket for one in endpoints(named or None, os.environ, kind) if one.socket)
 
 
 def _found(timeout: float) -> tuple[str, Engine]:

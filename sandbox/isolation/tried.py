@@ -34,18 +34,18 @@ def _nonces(evidence: Evidence) -> Iterator[Found]:
 
 def _folders(evidence: Evidence) -> Iterator[Found]:
     """By device and inode where the kernel is the server's own. Another one, as of a virtual machine, has numbers of its
-    own: there the names in a folder tell, if there are any.
+    own, and so may each mount of a share: there the names in a folder tell, if there are any.
     """
     files = evidence.look["files"]
     same_kernel = bool(evidence.boot) and files["boot"] == evidence.boot
     for path, asked in evidence.folders.items():
         there = Folder(*files["folders"].get(path, (0, 0, "absent")))
-        if same_kernel:
-            same_one = (there.device, there.inode) == (asked.device, asked.inode)
-        else:
-            same_one = there.names == asked.names != _NO_NAMES
+        by_names = not same_kernel or path in evidence.shares
+        same_one = same_kernel and (there.device, there.inode) == (asked.device, asked.inode)
+        if by_names:
+            same_one |= there.names == asked.names != _NO_NAMES
         found = "the same" if same_one else f"another ({there.names})"[:60]
-        if not same_kernel and asked.names == _NO_NAMES:
+        if by_names and not same_one and asked.names == _NO_NAMES:
             found = "empty, so that it cannot be told from others; put a file into it"
         yield same("the same", found, f"{path} is this host's folder")
 

@@ -76,6 +76,7 @@ sandbox/questions
 sandbox/worker
 sandbox/template
 sandbox/labels
+sandbox/portable
 sandbox/waiting
 sandbox/errors
 sandbox/__init__

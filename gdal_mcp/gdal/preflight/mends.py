@@ -26,6 +26,12 @@ def mend_of_output(
     if check["code"] == "statistics_stale":
         arguments = {"dataset": output["path"], "stats": True}
         return {"tool": "gdal_write", "arguments": {"algorithm": "raster edit", "arguments": arguments}}
+    if check["code"] == "overviews_stale":
+        arguments = {"input": output["path"]}
+        return {
+            "tool": "gdal_write",
+            "arguments": {"algorithm": "raster overview refresh", "arguments": arguments},
+        }
     if check["code"] == "collar_without_nodata" and draft.algorithm in ("raster reproject", "raster mosaic"):
         algorithm = catalogue.algorithms[draft.algorithm]
         return _changed(draft, algorithm, _hidden(output["description"].get("bands") or ()))

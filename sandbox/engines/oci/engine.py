@@ -249,6 +249,9 @@ class OciEngine:
             return None
         return Bundle(self._containers, container).pid
 
+    def describe(self, _container: str) -> None:
+        """Of others' containers it knows nothing, and it is not used from inside of one."""
+
     def wait(self, container: str, seconds: float) -> ContainerState | None:
         made = self._made.get(container)
         if made is not None and made.ending is not None:
