@@ -95,6 +95,9 @@ class Images(Protocol):
     def names(self, *repositories: str) -> tuple[str, ...]:
         """The names, with their tags, under which images of these repositories are there."""
 
+    def check(self, image: str) -> None:
+        """Compares every file with what was unpacked, where that is kept for it. Raises ImageMissing for another one."""
+
     def pull(self, reference: str, report: Callable[[str], None]) -> None:
         """Fetches from a registry; `report` is given lines of progress. Raises PullFailed, soon when out of reach."""
 

@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from gdal_mcp.access.aliases import NO_ALIASES, Aliases
 from gdal_mcp.plan import Draft, Effect, effect_of
+from gdal_mcp.remote.places import local
 from gdal_mcp.settings.remote import source_at
 from gdal_mcp.settings.types import LEAST_MEMORY, Place, Size
 
@@ -145,7 +146,7 @@ class Case:
 
 def case(draft: Draft, tool: str, principal: str) -> Case:
     effect = effect_of(draft)
-    read = (located.workspace.root for located in draft.inputs)
+    read = (located.workspace.root for located in local(draft.inputs))
     return Case(
         tool=tool,
         principal=principal,

@@ -24,6 +24,7 @@ from gdal_mcp.ledger.audit import verify
 from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
+from sandbox.engines.oci.runtime import ADVISED, numbers
 from sandbox.engines.opening import open_engine
 from sandbox.errors import ImageMissing, SandboxError
 from sandbox.workspace import Workspaces
@@ -138,7 +139,14 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
     info = host.info
     found = f"{info.name} {info.version} at {info.address}, API {_dotted(info.api_version)}"
     yield Row("engine", "engine", "ok", found)
-    power = "yes" if info.rootless else "no: whoever may use the engine's socket is root on this host"
+    if advised := ADVISED.get(info.name):
+        power = "no: the server itself is root, and no socket is"
+        fix = f"{_dotted(advised)} has every fix that was published; older packages may have them without saying so. Update it."
+        yield _warning_if(
+            numbers(info.version) < advised, "engine", "runtime", f"{info.name} {info.version}", fix
+        )
+    else:
+        power = "yes" if info.rootless else "no: whoever may use the engine's socket is root on this host"
     yield Row("engine", "rootless", "ok", power)
     yield Row("engine", "cgroup", "ok", f"version {info.cgroup_version}")
     modules = [option for option in info.security_options if "apparmor" in option or "selinux" in option]
