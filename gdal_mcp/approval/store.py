@@ -130,6 +130,16 @@ class Approvals:
         with self._writing():
             return self._rows.one(Approval, "SELECT * FROM approvals WHERE id = :id", id=approval_id)
 
+    def approved_code(self, principal: str, tool: str) -> str | None:
+        """The code of the newest call of a tool that was approved for a principal; None where there is none."""
+        query = (
+            "SELECT * FROM approvals WHERE principal = :principal AND tool = :tool"
+            " AND state IN ('approved', 'used') ORDER BY decided_at DESC LIMIT 1"
+        )
+        found = self._rows.one(Approval, query, principal=principal, tool=tool)
+        code = found.details.get("code") if found else None
+        return code["text"] if code else None
+
     def look(self, approval_id: str) -> Approval | None:
         """The row as it is, without a transaction: cheap enough to be asked several times a second."""
         return self._rows.one(Approval, "SELECT * FROM approvals WHERE id = :id", id=approval_id)

@@ -111,7 +111,8 @@ class ApprovalQueue:
         holder = self._holder(plan)
         if (adopted := store.adopt(plan.digest, plan.principal, holder)) is not None:
             return adopted
-        told = parts(plan, call.verdict.reason, call.where, call.foreseen)
+        before = store.approved_code(plan.principal, plan.tool) if plan.draft.code else None
+        told = parts(plan, call.verdict.reason, call.where, call.foreseen, before)
         asked = NewQuestion(
             plan_digest=plan.digest,
             principal=plan.principal,

@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from sandbox.engine import ContainerState, EngineInfo, Leftover, Wire
-from sandbox.engines.oci.bundle import Bundle, bundles
+from sandbox.engines.oci.bundle import Bundle, bundles, sweep
 from sandbox.engines.oci.config import config
 from sandbox.engines.oci.confinement import confinement, security_options
 from sandbox.engines.oci.fetching import fetch
@@ -119,6 +119,8 @@ class OciEngine:
                 one.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise EngineUnavailable(f"{self.root} cannot be made: {error.strerror or error}.") from error
+        self.info()
+        sweep(self._containers)
         return self
 
     def close(self) -> None:
