@@ -151,6 +151,10 @@ class Settings(WebSettings):
         ("core",),
         description="Which tools are listed: core, classic, all, or groups of algorithms such as raster or vector.",
     )
+    toolboxes: Names = Field(
+        ("gdal",),
+        description="Libraries with an image of their own: gdal, and python, which runs code that a model writes.",
+    )
     tools: Names = Field((), description="Single tools that are listed too, such as raster_hillshade.")
     exclude_tools: Names = Field(
         (), description="Tools and algorithms that do not exist for clients, whatever else is said."
