@@ -16,7 +16,7 @@ workers ?= 3
 spread := -n $(workers) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv engine engines image browser lock lint format types unit test test-all oci fuzz conformance demo bench faults soak docs pictures site bundle snapshots clean
+.PHONY: help setup venv engine engines image browser lock lint format types unit test python-image test-all oci fuzz conformance demo bench faults soak docs pictures site bundle snapshots clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -59,7 +59,10 @@ engines: ## Podman and gVisor for the tests of engines; installed where they may
 test: setup lint types ## what every change must pass, in minutes: lint, types, and the tests that are not nightly
 	$(python) -m pytest $(spread) -m 'not nightly' $(pytest_options)
 
-test-all: setup browser engines lint types ## everything, in about twenty minutes; needs Chromium, Podman, gVisor and npm
+python-image: setup ## the image of the toolbox `python`, built once; 1 GB of wheels
+	@$(python) -m gdal_mcp setup --toolbox python
+
+test-all: setup browser engines python-image lint types ## everything, in about twenty minutes; needs Chromium, Podman, gVisor and npm
 	$(python) -m pytest $(spread) $(pytest_options)
 
 oci: setup ## as root: the suite of engines, escapes, attacks and faults without a daemon; about twenty minutes

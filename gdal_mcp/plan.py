@@ -26,6 +26,7 @@ class Effect(StrEnum):
     CREATE = "create"
     REPLACE = "replace"
     DESTROY = "destroy"  # files are taken away without others in their place
+    CODE = "code"  # of policies alone: code of the caller's runs, whatever it does to the workspace besides
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class Draft:
     # raises ToolError for what was printed
     verify: Callable[[Any], None] | None = field(default=None, compare=False)
     always_asked: bool = False  # a person decides, whatever the server's setting
+    code: str = ""  # that the caller wrote, and a person reads before it runs
     wants_json: bool = False  # what is printed is JSON
     allows: frozenset[str] = frozenset()  # codes of checks that would refuse it, and shall not
     looked_at: tuple[Located, ...] = ()  # opened as well, but nothing is made of them: no digests

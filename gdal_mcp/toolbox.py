@@ -339,6 +339,7 @@ class ImageSpec:
     version: Callable[[Mapping[str, str], str], str] = lambda _labels, reference: reference.rpartition(":")[2]
     # why a version cannot be used; "" where it can
     unfit: Callable[[str, str], str] = lambda _reference, _version: ""
+    setup: str = ""  # the command that makes it, where no registry has it
 
     @property
     def reference(self) -> str:
@@ -378,6 +379,7 @@ class Toolbox:
     # What to mount of a draft where only what the call names is mounted, and what to say when that was too little.
     mounts: Callable[[Draft], tuple[Located, ...]] = lambda draft: local((*draft.inputs, *draft.looked_at))
     mount_advice: str = ""
+    only_inputs: bool = False  # that is all that is ever mounted, whatever the server's setting
 
     # What the container is asked, and what it answers.
     request: Callable[[Draft, int], Mapping[str, Any]] = _request  # the int: pixels of a preview, 0 for none

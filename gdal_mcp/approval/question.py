@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from gdal_mcp.approval.code import code_lines, told_code
 from gdal_mcp.approval.model import Approval, Question
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.ledger.audit_record import time_text
@@ -37,8 +38,13 @@ class Foreseen:
     kind_of: Callable[[Located], str] = lambda _located: ""
 
 
-def parts(plan: Plan, reason: str, where: Where, foreseen: Foreseen = Foreseen()) -> dict[str, Any]:
-    """Everything that a person needs to decide, as JSON values. Sizes are bytes, times seconds since the epoch."""
+def parts(
+    plan: Plan, reason: str, where: Where, foreseen: Foreseen = Foreseen(), before: str | None = None
+) -> dict[str, Any]:
+    """Everything that a person needs to decide, as JSON values. Sizes are bytes, times seconds since the epoch.
+
+    `before` is the code that was approved last, for a call that runs code.
+    """
     draft = plan.draft
 
     def lost(located: Located) -> dict[str, Any]:
@@ -73,6 +79,7 @@ def parts(plan: Plan, reason: str, where: Where, foreseen: Foreseen = Foreseen()
         "principal": plan.principal,
         "effect": str(plan.effect),
         "command": [shown_text(word, MAX_COMMAND) for word in draft.deed[:200]],
+        "code": told_code(draft.code, before) if draft.code else None,
         "writes": _some(writes),
         "moves": _some([{"from": _name(one.source), "to": _name(one.target)} for one in draft.transfers]),
         "removes": _some([lost(one) for one in draft.removes]),
@@ -98,6 +105,8 @@ def sentence(plan: Plan) -> str:
         does.append(f"move {_counted([one.source for one in draft.transfers])}")
     if draft.removes:
         does.append(f"delete {_counted(list(draft.removes))}")
+    if draft.code:
+        does.append(f"run {len(draft.code.splitlines())} lines of code")
     what = " and ".join(does) or f"read {_counted(list(draft.inputs))}"
     return f"{shown_text(plan.principal, 200)} asks to {what}, with {plan.tool}."
 
@@ -119,6 +128,8 @@ def question_text(told: Mapping[str, Any]) -> str:
         title = f"Reads over the network, by {one['read_by']}, from {shown_text(one['host'])}{size}:"
         lines += _block(title, one["reads"], str)
     lines += [f"Check {one['code']}: {one['message']} {one['suggestion']}" for one in told["checks"]]
+    if told["code"]:
+        lines += code_lines(told["code"])
     lines += ["Command:", f"  {shown_text(shlex.join(told['command']), MAX_COMMAND)}"]
     if told["estimate"]:
         count, seconds = told["estimate"]["output_bytes"], told["estimate"]["seconds"]

@@ -84,6 +84,7 @@ class Done:
     return_code: int | None = None  # of operations that answer with one
     published: Published | None = None
     preview: bytes | None = None
+    figures: tuple[bytes, ...] = ()  # that code of the call drew, as PNG
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,8 @@ class Execution:
                 _make_outputs_folder(output.target)
         root = home(plan.draft).root if plan.draft.writes else None
         kind = self.hosting.kind(host, root, plan.confines)
-        alone = self.settings.mount_scope == "inputs"  # a container that waits has the mounts of no call
+        # a container that waits has the whole of each workspace, or nothing
+        alone = plan.confines.places not in (None, ())
         return (host.pool.start if alone else host.pool.claim)(kind, plan.call_id, cancel)
 
     def _job(self, planned: Planned, lease: Lease, declined: list[ToolError], reading: Reading | None) -> Job:
@@ -167,6 +168,11 @@ class Execution:
             tool_version=clean_text(toolbox.tool_version(final), 40),
             return_code=_return_code(final),
             preview=_picture(result.attachments.get("preview.png", b"")),
+            figures=tuple(
+                picture
+                for name, data in sorted(result.attachments.items())
+                if name.startswith("figure-") and (picture := _picture(data))
+            ),
         )
 
     def _with_places(self, failure: ToolError, planned: Planned) -> ToolError:

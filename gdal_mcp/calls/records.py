@@ -285,8 +285,8 @@ def _answer(done: Done) -> str:
     """The digest of a call's answer: its text, its code, and the picture of a call that only read."""
     total = hashlib.sha256(done.printed.encode("utf-8", "surrogatepass"))
     total.update(f"\0{done.return_code}\0".encode())
-    if done.published is None and done.preview:
-        total.update(done.preview)
+    for picture in (done.preview, *done.figures) if done.published is None else ():
+        total.update(picture or b"")
     return total.hexdigest()
 
 

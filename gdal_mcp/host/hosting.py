@@ -255,7 +255,8 @@ class Hosting:
 
     def _standing(self, host: Host) -> tuple[SlotKey, ...]:
         """What is kept warm before any call: one kind that reads, and one that writes to the first workspace."""
-        template = self.template(host, None)
+        nothing = replace(self._confines, places=()) if host.toolbox.only_inputs else None
+        template = self.template(host, None, nothing)
         writable = [] if self._settings.read_only else [*self._areas.values()][:1]
         return tuple(SlotKey(template, area) for area in (None, *writable))
 

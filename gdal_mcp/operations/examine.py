@@ -3,7 +3,7 @@
 import os
 import shlex
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from gdal_mcp.host.nested import is_lasting, program
 from gdal_mcp.ledger.audit import verify
 from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings
+from gdal_mcp.toolbox import Toolbox
 from sandbox.engines.oci.runtime import ADVISED, numbers
 from sandbox.engines.opening import open_engine
 from sandbox.errors import ImageMissing, SandboxError
@@ -71,6 +72,7 @@ def examine(settings: Settings) -> Report:
             host_rows, facts = _host(app.hosting, complete)
             rows = [
                 *host_rows,
+                *_further(app.hosting, app.toolboxes.items[1:]),
                 *(missing or _workspaces(app.workspaces, app.hosting, complete)),
                 *_records(settings),
                 *_policy(settings, app.policy),
@@ -176,9 +178,33 @@ def _image(host: Host) -> Iterator[Row]:
     yield Row("image", "digest", "ok", image.digest)
     warning = version_warning(image)
     yield _warning_if(warning is not None, "image", "GDAL", image.version, warning or "")
+    yield from _attested(host, "attestation")
+
+
+def _further(hosting: Hosting, boxes: Sequence[Toolbox]) -> Iterator[Row]:
+    """The image of each further toolbox, attested anew."""
+    for box in boxes:
+        try:
+            host = hosting.ready(box, fresh=True)
+        except SandboxError as error:
+            yield Row(
+                f"image {box.name}",
+                "ready",
+                "failed",
+                str(error),
+                f"Run `{box.image.setup}`, then doctor again.",
+            )
+            continue
+        found = f"{host.image.reference}, {box.title} {host.image.version}"
+        yield Row(f"image {box.name}", "image", "ok", found)
+        yield Row(f"image {box.name}", "digest", "ok", host.image.digest)
+        yield from _attested(host, f"attestation {box.name}")
+
+
+def _attested(host: Host, group: str) -> Iterator[Row]:
     for row in host.attested:
         told = f"{row.found}" if row.ok else f"asked {row.asked}, found {row.found}"
-        yield Row("attestation", row.name, "ok" if row.ok else "failed", told)
+        yield Row(group, row.name, "ok" if row.ok else "failed", told)
 
 
 def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:

@@ -19,6 +19,7 @@ from gdal_mcp.gdal.catalogue.load import catalogue_of, packaged, packaged_text
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.datasets.paths import Paths, companions
 from gdal_mcp.gdal.datasets.scope import ADVICE, places
+from gdal_mcp.gdal.datasets.sidecars import belongs
 from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.gdal.discovery.prompts import prompts
 from gdal_mcp.gdal.environment import environment, gdal_threads
@@ -94,7 +95,7 @@ def of_data(text: str) -> Toolbox:
         instructions=INSTRUCTIONS,
         prompts=partial(prompts, catalogue),
         validates=VALIDATE_CALL.name,
-        belongs=_belongs,
+        belongs=belongs,
         companions=companions,
         mounts=places,
         version_request={"program": "version", "outputs": [], "preview_pixels": 0},
@@ -182,16 +183,6 @@ def _explain(catalogue: Catalogue, draft: Draft, final: Mapping[str, Any]) -> To
     rows = zip(draft.inputs, heads if isinstance(heads, list) else (), strict=False)
     found = (absent_format(catalogue, located.name, {"head": head}) for located, head in rows)
     return next((one for one in found if one is not None), None)
-
-
-def _belongs(name: str, target: str) -> int:
-    """The output itself, else a companion such as `dem.tif.aux.xml`, else `dem.hdr`; the pixels of `x.ers` are in `x`."""
-    stem = target.rsplit(".", 1)[0]
-    if name == target:
-        return 3
-    if name.startswith(f"{target}."):
-        return 2
-    return int(name == stem or name.startswith(f"{stem}."))
 
 
 def _next_calls(

@@ -251,6 +251,9 @@ def test_a_certificate_of_another_host_or_authority_is_refused(
     resolver.names["unnamed.test"] = [["127.0.0.1"]]
     failed(make, opened, server.url("/ok/x.tif", "unnamed.test"), f"unnamed.test:{server.port}")
     failed(make, opened, server.url("/ok/x.tif"), ca=None)
+    for wrong in (__file__, "/nowhere/ca.pem"):
+        with pytest.raises(SettingsError):
+            make(ca=wrong)
     assert server.asked == []
 
 

@@ -218,7 +218,7 @@ class FactsCache:
     def _key(located: Located) -> Hashable:
         """None for what is not told from another at the same place."""
         if isinstance(located, Remote):
-            return str(located.address), located.period
+            return located.address, located.period  # with what is secret in it: who has no key learns nothing
         return located.identity and (str(located), located.identity)
 
     def get(self, located: Located) -> DatasetFacts | None:
