@@ -94,7 +94,8 @@ class ApprovalQueue:
                 return None
             plan = call.plan
             if call.verdict.grantable:
-                about = (plan.principal, plan.tool, touched(plan.draft))
+                folders = tuple(one.folder for one in plan.draft.addresses)
+                about = (plan.principal, plan.tool, touched(plan.draft), folders)
                 if (grant := await _thread(self.service.granted, *about)) is not None:
                     return grant
             row = await _thread(self._row, call)

@@ -153,7 +153,7 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
     found = ", ".join(modules) or "neither AppArmor nor SELinux"
     fix = "Enable AppArmor or SELinux on this host for one more barrier; calls run without it."
     yield _warning_if(not modules, "engine", "security module", found, fix)
-    tier = f"{host.tier(settings)}" + ("" if settings.runtime else " (gVisor: --runtime runsc)")
+    tier = f"{host.tier(settings)}" + ("" if settings.runtime or advised else " (gVisor: --runtime runsc)")
     yield Row("engine", "tier", "ok", tier)
     places = host.places(settings)
     found = f"{host.concurrent} calls at once, {places} containers with those that wait"

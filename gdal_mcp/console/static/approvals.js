@@ -151,12 +151,13 @@ function summary(question) {
   const told = question.details;
   const writes = (told.writes?.shown || []).map((one) => (one.changes ? `${one.path} (a changed copy)` : one.path));
   const reads = (told.reads?.shown || []).map((one) => `${one.path} (${bytes(one.bytes)})`);
+  const remote = (told.remote || []).flatMap((one) => [`${one.host}, read by ${one.read_by}${one.bytes ? `, ${bytes(one.bytes)} in all` : ""}`, ...one.reads.shown]);
   const moves = (told.moves?.shown || []).map((one) => `${one.from} → ${one.to}`);
   return [
     el("p", { class: "reason" }, `${question.principal} called ${told.tool || question.tool}. ${told.reason ? `Approval is needed because ${told.reason}.` : ""}`),
     told.code && code(told.code),
     told.command && el("pre", { tabindex: "0", "aria-label": "Command" }, el("code", {}, command(told.command))),
-    el("div", { class: "columns" }, places("Writes", writes, told.writes?.more), places("Moves", moves, told.moves?.more), places("Reads", reads, told.reads?.more)),
+    el("div", { class: "columns" }, places("Writes", writes, told.writes?.more), places("Moves", moves, told.moves?.more), places("Reads", reads, told.reads?.more), places("Reads over the network", remote)),
     ...(told.checks || []).map((one) => el("p", { class: "check" }, `${one.message} ${one.suggestion}`)),
     expected(told.estimate),
     told.where && where(told)];
