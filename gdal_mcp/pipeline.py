@@ -196,12 +196,12 @@ class Pipeline:
         where = Where(image.reference, image.digest, planned.host.tier(self.settings), image.standin)
         known = context.preflight
         checks = [one.as_dict() for one in known.findings]
-        kind_of = planned.admitted.entitlements.preflight(planned.admitted.toolbox).kind_of
+        preflight = planned.admitted.entitlements.preflight(planned.admitted.toolbox)
         question = Call(
             plan,
             verdict,
             request.approver,
-            Foreseen(known.figures, checks, kind_of),
+            Foreseen(known.figures, checks, preflight.kind_of, preflight.becomes(plan.draft)),
             where,
             context.report_progress,
         )

@@ -72,6 +72,10 @@ def _told(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
         told["mounts"] = [f"{one}:ro" for one in places(draft)]
     if effect is not Effect.READ:
         told |= _written(draft)
+        before = [kind for one in draft.outputs[:1] if (kind := context.preflight.kind_of(one.target))]
+        after = context.preflight.becomes(draft)
+        told |= {"before": before[0]} if before else {}
+        told |= {"after": after} if after else {}
     told |= seen.facts
     told["checks"] = [one.as_dict() for one in seen.findings]
     if seen.estimate is not None:
