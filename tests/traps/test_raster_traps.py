@@ -79,10 +79,10 @@ VALUES = (
     ),
     Trap(
         "values_clamped",
-        write("raster calc", input=["A=classes.tif"], calc=["A*20"], output="OUT.tif", output_data_type="UInt8", propagate_nodata=True),
+        write("raster calc", input=["A=classes.tif"], calc=["A*100"], output="OUT.tif", output_data_type="UInt8", propagate_nodata=True),
         (
             write("raster calc", input=["A=classes.tif"], calc=["A*10"], output="OUT.tif", output_data_type="UInt8", propagate_nodata=True),
-            write("raster calc", input=["A=classes.tif"], calc=["A*20"], output="OUT.tif", output_data_type="Int16", propagate_nodata=True),
+            write("raster calc", input=["A=classes.tif"], calc=["A*100"], output="OUT.tif", output_data_type="Int16", propagate_nodata=True),
         ),
         ignored=frozenset({"nodata_not_propagated"}),
     ),
