@@ -11,6 +11,8 @@ from pydantic import BaseModel, Field
 
 from gdal_mcp.calls.context import Done, Ran
 from gdal_mcp.plan import Draft
+from gdal_mcp.remote.places import label
+from gdal_mcp.remote.record import SourceRead
 from gdal_mcp.toolbox import Answer
 from gdal_mcp.untrusted import UNTRUSTED
 from sandbox.outputs.store import Published, PublishedFile
@@ -35,6 +37,10 @@ class Receipt(BaseModel):
     pool: Literal["cold", "warm"]
     argv: list[str] = Field(description="The exact command, as run inside the container")
     mounts: list[str] = Field(description="What of the workspaces the container saw, at its own paths")
+    network: Literal["none"] = Field("none", description="Of the container")
+    remote: list[dict[str, Any]] = Field(
+        default_factory=list, description="Hosts that the server read from for the container"
+    )
     plan_digest: str
     limits: dict[str, float]
     seconds: dict[str, float] = Field(description="Duration of each stage in seconds")
@@ -56,6 +62,7 @@ class Receipt(BaseModel):
                 sum(self.seconds.get(name, 0) for name in self.seconds.keys() - _OVERLAPPING), 3
             ),
             "approval": self.approval,
+            **({"network": self.network, "remote": self.remote} if self.remote else {}),
         }
 
 
@@ -170,4 +177,10 @@ def file_row(file: PublishedFile) -> dict[str, Any]:
 
 
 def place_row(located: Located) -> Mapping[str, Any]:
-    return {"path": str(located), "bytes": located.identity.size if located.identity else None}
+    return {"path": label(located), "bytes": located.identity.size if located.identity else None}
+
+
+def remote_row(read: SourceRead) -> Mapping[str, Any]:
+    """What was read over the network, as a material: parts of a file, so without a digest of it."""
+    told = {"bytes": read.length, "modified": read.last_modified, "sha256": None, "reason": "read in parts"}
+    return {"path": read.address, **told, "remote": read.as_dict()}

@@ -73,8 +73,9 @@ class ConsoleService:
         if not serializers.can_be_granted(row):
             raise Refused(409, "Such calls are approved one by one.")
         answer = self.decide(viewer, approval_id, approved=True)
+        remote = tuple(folder for one in row.details.get("remote") or () for folder in one["folders"])
         for workspace in row.workspaces if answer.yours else ():
-            made = Grant(row.principal, row.tool, workspace, viewer.name, viewer.how)
+            made = Grant(row.principal, row.tool, workspace, viewer.name, viewer.how, remote=remote)
             self.app.approvals.grant(made, minutes * 60.0)
         return answer
 

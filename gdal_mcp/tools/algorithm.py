@@ -23,6 +23,7 @@ PIPELINES = frozenset({"pipeline", "raster pipeline", "vector pipeline"})
 _KINDS: Mapping[str, OutputKind] = {"output-tree": "folder", "archive": "file", "file": "file"}
 _REPORTS_OR_WRITES = "dataset identify"  # its format is json or text, or that of an output that it may write
 _DESCRIBES = frozenset({"info", "raster info", "vector info", "mdim info"})
+_FORMATS = frozenset({"output_format", "format", "of", "f"})
 _PENDING = "/staging/pending"  # what an output resolves to while only the inputs are looked up
 
 
@@ -89,7 +90,7 @@ def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context:
         named=tuple(paths.named),
         algorithm=algorithm.path,
         arguments={one.name: one.values for one in bound.arguments},
-        present=presented(algorithm.path, given is arguments),
+        present=presented(algorithm.path, _FORMATS & set(map(spelling, arguments))),
     )
 
 
@@ -107,7 +108,7 @@ def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str
     """
     report = algorithm.long_names.get("output-format")
     given = {spelling(name) for name in arguments}
-    if report is None or given & {"output_format", "format", "of", "f"}:
+    if report is None or given & _FORMATS:
         return arguments
     if "crs_format" in given:  # which concerns the text alone, and GDAL refuses for JSON
         return {**arguments, report.name: "text"}

@@ -12,7 +12,9 @@ from gdal_mcp.toolbox import ImmediateResult, Tool
 ALLOW: Final = "allow"
 CODES: Final = (BALLPARK,)
 _SCHEMA: Final = {"type": "array", "items": {"enum": list(CODES)}}
-_ANY: Final = frozenset({"gdal_write", "pipeline"})  # tools that run whatever they are told
+_WRITERS: Final = frozenset({"gdal_write", "pipeline"})  # tools that run whatever they are told
+# where it is rarely needed: the refusal tells it, and no schema has to
+_SELDOM: Final = frozenset({"vector sql", "vector info", "raster pixel-info"})
 _REFUSED: Final = frozenset(  # which change a CRS, by an argument or by what a format demands
     {
         *("raster reproject", "raster clip", "raster tile", "raster footprint", "raster index"),
@@ -24,7 +26,7 @@ _REFUSED: Final = frozenset(  # which change a CRS, by an argument or by what a 
 
 def allowing(tool: Tool) -> Tool:
     """The same tool with `allow`, beside its arguments or among those of the algorithm that it names, where it can refuse."""
-    if tool.like not in _REFUSED and tool.name not in _ANY:
+    if tool.like not in _REFUSED | _SELDOM and tool.name not in _WRITERS | {"gdal_read"}:
         return tool
 
     def schema() -> dict[str, Any]:
@@ -39,7 +41,8 @@ def allowing(tool: Tool) -> Tool:
         made = tool.draft(rest, context)
         return replace(made, allows=allowed) if allowed and isinstance(made, Draft) else made
 
-    return replace(tool, schema=schema, draft=draft)
+    shown = tool.like in _REFUSED or tool.name in _WRITERS
+    return replace(tool, schema=schema if shown else tool.schema, draft=draft)
 
 
 def _taken(arguments: Mapping[str, Any]) -> tuple[dict[str, Any], frozenset[str]]:

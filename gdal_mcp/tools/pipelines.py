@@ -25,6 +25,7 @@ MAX_STEPS = 50
 MAX_BRANCHES = 8
 MAX_ALL_STEPS = 500  # with those of all branches: each is bound and drafted, which costs about a millisecond
 _TEE = "tee"
+Chain = tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...]
 _NESTING = frozenset({"", "listed"})  # forms of a dataset that is named by nothing but its path
 
 
@@ -94,6 +95,7 @@ def _draft(path: str, arguments: PipelineArguments, context: DraftContext) -> Dr
     words = _words(steps, lambda _bound: render(next(resolved)))  # both go through the steps in one order
     command = Command("gdal", (*path.split(), *words))
     outputs = paths.outputs()
+    *branches, chain = _chains(steps)
     return Draft(
         command,
         paths.inputs,
@@ -101,7 +103,8 @@ def _draft(path: str, arguments: PipelineArguments, context: DraftContext) -> Dr
         named=tuple(paths.named),
         algorithm=path,
         arguments=_said(flat),
-        chain=tuple((one.step.algorithm.path, _said([one])) for one in steps),
+        chain=chain,
+        branches=tuple(branches),
         steps=_algorithms(readings),
         present=presented(steps[-1].step.algorithm.path, steps[-1].bound.get("output-format")),
     )
@@ -295,6 +298,17 @@ def _flattened(steps: Sequence[BoundStep]) -> Iterator[BoundStep]:
         yield one
         for inner in (*(steps for _, steps in one.nested), *one.branches):
             yield from _flattened(inner)
+
+
+def _chains(steps: Sequence[BoundStep], before: Chain = ()) -> Iterator[Chain]:
+    """Each way from where data is read to where it ends, with the arguments of its steps; that of the pipeline itself last."""
+    for one in steps:
+        for _, inner in one.nested:
+            yield from _chains(inner)
+        for branch in one.branches:
+            yield from _chains(branch, before)
+        before = (*before, (one.step.algorithm.path, _said([one])))
+    yield before
 
 
 def _words(steps: Sequence[BoundStep], said: Callable[[Bound], Iterable[str]]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.gdal.datasets.scope import places
 from gdal_mcp.plan import Draft, Effect, effect_of
+from gdal_mcp.remote.places import by_host, label
 from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, nearest, schema_of, typed
 from gdal_mcp.tools.common import DraftContext
 from sandbox.workspace import Located
@@ -67,6 +68,8 @@ def _answer(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
         **({"denied": verdict.reason} if isinstance(verdict, Deny) else {}),
         "inputs": [_input(located, context) for located in draft.inputs],
         "container": True,
+        "network": "none",
+        **({"remote": remote} if (remote := by_host(draft.inputs, context.preflight.size_of)) else {}),
     }
     if context.settings.mount_scope == "inputs":
         answer["mounts"] = [f"{one}:ro" for one in places(draft)]
@@ -97,7 +100,7 @@ def _written(draft: Draft) -> dict[str, Any]:
 
 def _input(located: Located, context: DraftContext) -> dict[str, Any]:
     """An input with the facts that are known of it; what is not known is left out."""
-    row: dict[str, Any] = {"path": str(located)}
+    row: dict[str, Any] = {"path": label(located)}
     if located.is_folder:
         return {**row, "folder": True}
     if located.identity is not None:

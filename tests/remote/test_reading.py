@@ -67,6 +67,7 @@ def test_the_second_look_asks_whether_it_changed_and_reads_nothing_again(
     assert server.sent > first
 
 
+@pytest.mark.claim("remote.principals-apart")
 def test_one_principal_never_reads_what_another_one_read(server: Origin, make: Make, opened: Opened):
     door = make()
     opened(door, server.url("/ok/x.tif"), who="local:ann").read((0, 1_000_000))
@@ -127,6 +128,7 @@ def test_a_file_that_is_read_here_and_there_is_fetched_whole(server: Origin, mak
     assert call.reading.record()[0].bytes <= len(DATA) + 20 * BLOCK
 
 
+@pytest.mark.claim("remote.known-names-only")
 def test_sidecars_are_those_of_the_format_and_those_that_are_named(
     server: Origin, make: Make, opened: Opened
 ):
@@ -158,6 +160,7 @@ def test_a_missing_file_is_not_found_before_the_call_runs(server: Origin, make: 
     assert caught.value.code is Code.NOT_FOUND
 
 
+@pytest.mark.claim("remote.bounded")
 def test_limits_of_call_and_day_end_a_call(server: Origin, make: Make, opened: Opened):
     for limits in (
         {"bytes_a_call": 200_000},
@@ -178,6 +181,7 @@ def test_limits_of_call_and_day_end_a_call(server: Origin, make: Make, opened: O
         opened(make(**limits), server.url("/ok/x.tif"), who=f"local:not {limits}").reading.close()
 
 
+@pytest.mark.claim("remote.bounded")
 def test_a_call_that_ends_leaves_no_request_behind(server: Origin, make: Make, opened: Opened):
     server.files["big"] = DATA
     call = opened(make(answer_seconds=60, silence_seconds=60), server.url("/ok/big"))

@@ -94,7 +94,9 @@ for name in ("with_statistics", "with_statistics_too"):
     raster(name, ramp, utm, then=statistics)
 def pyramids(made):
     made.BuildOverviews("NEAREST", [2])
-raster("with_overviews", ramp, utm, then=pyramids)
+for name in ("with_overviews", "with_overviews_too"):
+    raster(name, ramp, utm, then=pyramids)
+raster("quarter_high", ramp[:15, :20] + 9000, utm)
 raster("patch", ramp * 0 + 9000, utm)
 layer("zones", ["POLYGON ((9 45.11,9 45.14,9.02 45.14,9.02 45.11,9 45.11))"])
 layer("zones_utm", ["POLYGON ((500000 4997500,500000 4999500,501500 4999500,501500 4997500,500000 4997500))"], "EPSG:32632")

@@ -167,6 +167,18 @@ JOINED = (
         ignored=frozenset({"identical_to_input"}),
     ),
     Trap(
+        "overviews_stale",
+        write("raster update", input="quarter_high.tif", output="with_overviews.tif", no_update_overviews=True),
+        (write("raster update", input="quarter_high.tif", output="with_overviews_too.tif"),),
+        mends=True,
+        ignored=frozenset({"identical_to_input"}),
+    ),
+    Trap(
+        "identical_to_input",
+        write("raster clip", input="quarter.tif", like="quarter.tif", output="OUT.tif"),
+        (write("raster clip", input="elevation.tif", like="quarter.tif", output="OUT.tif"),),
+    ),
+    Trap(
         "statistics_stale",
         write("raster update", input="patch.tif", output="with_statistics.tif"),
         (write("raster update", input="quarter.tif", output="with_statistics_too.tif"),),

@@ -58,5 +58,16 @@ TEXTS = {
     "plain.csv": "id,name\n1,a\n2,b\n",
     "counts.csv": "name,pop\na,9\nb,1000\nc,200\n",
     "codes.csv": "code,name\n007,a\n010,b\n",
+    "areas.geojson": features(
+        [(square(x, 50, 0.9), {"code": code, "size": x}) for x, code in ((10, "a"), (11, "b"), (12, "c"))]
+    ),
+    "sites.geojson": features(
+        [(point(x, 50.5), {"id": x, "area": "abc"[int(x) - 10]}) for x in (10.2, 10.7, 11.5, 12.5)]
+    ),
+    "keys.csv": "code,v\na,1\nb,2\nc,3\n",
+    "twice.csv": "code,v\na,1\na,9\nb,2\nc,3\n",
+    "some.csv": "code,v\na,1\nb,2\n",
+    "capitals.csv": "code,v\nA,1\nB,2\n",
+    "years.csv": "code,year,v\na,2020,1\na,2021,2\nb,2020,3\nb,2021,4\nc,2020,5\nc,2021,6\n",
     "names.csv": "name,kind\na,x\nb,y\nc,z\n",
 }

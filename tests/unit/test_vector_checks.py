@@ -17,6 +17,10 @@ DEGREES = replace(
 TABLE = DatasetFacts("CSV", "vector", geometry="None", number_texts=("Lon", "LAT", "pop"))
 
 # for each rule: calls about which it says something, and calls about which it must not
+WITHIN = "SELECT a.id FROM a JOIN b ON ST_Within(a.g, b.g)"
+NEAREST = "SELECT a.id, (SELECT b.id FROM b ORDER BY ST_Distance(a.g, b.g) LIMIT 1) FROM a"
+LEAST = "SELECT a.id, min(ST_Distance(a.g, b.g)) FROM a, b GROUP BY a.id"
+MANY = replace(METRES, features=10_000)
 RULES: dict[Callable[[Call], Finding | None], tuple[list[Call], list[Call]]] = {
     vector.length_in_degrees: (
         [
@@ -35,7 +39,10 @@ RULES: dict[Callable[[Call], Finding | None], tuple[list[Call], list[Call]]] = {
         ],
     ),
     vector.measure_in_degrees: (
-        [ask("vector sql", DEGREES, sql="SELECT ST_Area(geometry) FROM zones")],
+        [
+            ask("vector sql", DEGREES, sql="SELECT ST_Area(geometry) FROM zones"),
+            replace(ask("vector sql", TABLE, sql="SELECT ST_Area(z.g) FROM t JOIN z USING (id)"), inputs=(TABLE, DEGREES)),
+        ],
         [
             ask("vector sql", METRES, sql="SELECT ST_Area(geometry) FROM zones"),
             ask("vector sql", DEGREES, sql="SELECT ST_Area(geometry, 1) FROM zones"),
@@ -69,9 +76,16 @@ RULES: dict[Callable[[Call], Finding | None], tuple[list[Call], list[Call]]] = {
         ],
     ),
     vector.geometry_left_out: (
-        [ask("vector convert", DEGREES, driver="CSV"), ask("vector convert", METRES, driver="XLSX")],
         [
-            ask("vector convert", DEGREES, driver="CSV", layer_creation_option="GEOMETRY=AS_XY"),
+            ask("vector convert", DEGREES, driver="CSV"),
+            ask("vector convert", METRES, driver="XLSX"),
+            ask("vector convert", replace(DEGREES, geometry="Polygon"), driver="CSV", layer_creation_option="GEOMETRY=AS_XY"),
+            ask("vector convert", replace(DEGREES, geometry="3D Point"), driver="CSV", layer_creation_option="GEOMETRY=AS_XY"),
+        ],
+        [
+            ask("vector convert", replace(DEGREES, geometry="Point"), driver="CSV", layer_creation_option="GEOMETRY=AS_XY"),
+            ask("vector convert", replace(DEGREES, geometry="3D Point"), driver="CSV", layer_creation_option="GEOMETRY=AS_XYZ"),
+            ask("vector convert", DEGREES, driver="CSV", layer_creation_option="GEOMETRY=AS_WKT"),
             ask("vector convert", TABLE, driver="CSV"),
             ask("vector convert", None, driver="CSV"),
             ask("vector convert", DEGREES, driver="GPKG"),
@@ -104,12 +118,26 @@ RULES: dict[Callable[[Call], Finding | None], tuple[list[Call], list[Call]]] = {
         [
             replace(ask("vector layer-algebra", DEGREES), others={"method": METRES}),
             replace(ask("vector layer-algebra", METRES), others={"method": replace(METRES, crs="EPSG:3035")}),
+            replace(ask("vector sql", METRES, sql=WITHIN), inputs=(METRES, DEGREES)),
         ],
         [
+            replace(ask("vector sql", METRES, sql=WITHIN), inputs=(METRES, METRES)),
+            replace(ask("vector sql", METRES, sql=WITHIN), inputs=(METRES, TABLE)),
+            replace(ask("vector sql", METRES, sql=WITHIN.replace("b.g", "ST_Transform(b.g, 27700)")), inputs=(METRES, DEGREES)),
+            replace(ask("vector sql", METRES, sql="SELECT a.id FROM a JOIN b USING (id)"), inputs=(METRES, DEGREES)),
             replace(ask("vector layer-algebra", METRES), others={"method": METRES}),
             replace(ask("vector clip", METRES), others={"like": DEGREES}),
             ask("vector layer-algebra", METRES),
             replace(ask("vector layer-algebra", METRES), others={"method": replace(METRES, crs=None)}),
+        ],
+    ),
+    vector.compares_all: (
+        [replace(ask("vector sql", METRES, sql=one), inputs=(MANY, MANY)) for one in (NEAREST, LEAST)],
+        [
+            replace(ask("vector sql", METRES, sql=NEAREST), inputs=(MANY, replace(MANY, features=100))),
+            replace(ask("vector sql", METRES, sql=NEAREST), inputs=(MANY,)),
+            replace(ask("vector sql", METRES, sql=WITHIN), inputs=(MANY, MANY)),
+            replace(ask("vector sql", METRES, sql=LEAST.replace("FROM a, b", "FROM a JOIN b ON a.x = b.x")), inputs=(MANY, MANY)),
         ],
     ),
 }  # fmt: skip

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from gdal_mcp.gdal.answers import read
+from gdal_mcp.gdal.answers.checks import checks
 from gdal_mcp.gdal.discovery.sql import sql_advice
 from gdal_mcp.toolbox import Described, Heard, Told
 
@@ -50,8 +51,11 @@ _ERRORS: Final = tuple(
 )
 
 
-def lifted(heard: Sequence[Heard], outputs: Sequence[Described] = ()) -> Told:
-    """The warnings that a job ended well with; `outputs` are what it wrote, which GDAL's text may contradict."""
+def lifted(heard: Sequence[Heard], outputs: Sequence[Described] = (), odd: object = None) -> Told:
+    """The warnings that a job ended well with, and what the container found `odd` about the call itself.
+
+    `outputs` are what it wrote, which GDAL's text may contradict.
+    """
     counts: Counter[str] = Counter()
     rows: dict[str, dict[str, Any]] = {}
     for one in heard:
@@ -66,7 +70,7 @@ def lifted(heard: Sequence[Heard], outputs: Sequence[Described] = ()) -> Told:
         )
         if rule.repeats:
             rows[rule.code]["count"] = counts[rule.code]
-    return Told(tuple(rows.values()), tuple(folded(heard)))
+    return Told((*checks(odd), *rows.values()), tuple(folded(heard)))
 
 
 def suggested(errors: Sequence[Heard]) -> str:

@@ -36,6 +36,7 @@ _KEYS: Final = frozenset(
 _REPEATED: Final = frozenset({"description", "driverLongName", "files", "stac", "cornerCoordinates"})
 _PARTS: Final = "SUBDATASETS"  # of metadata: names that a caller gives back
 _KEPT_PARTS: Final = (200, 1000)  # items and characters of them
+_TWICE: Final = frozenset({"full_name", "datatype", "dimension_size", "block_size", "indexing_variable"})
 _SYSTEMS: Final = frozenset({"coordinateSystem", "srs"})
 _KEYED_BY_NAME: Final = frozenset({"arrays", "groups"})
 _ID_AT_THE_END: Final = re.compile(
@@ -106,11 +107,20 @@ def summary(answer: Answer) -> Mapping[str, Any]:
         rest["metadata"] = {key: value for key, value in metadata.items() if key != _PARTS}
     texts = _texts(rest, systems)
     names = [name for name in ("layers", "arrays", "groups", "dimensions") if name in texts]
-    kept = {name: texts.pop(name) for name in names} | ({"crs": systems} if systems else {})
+    kept = {name: _brief(texts.pop(name)) for name in names} | ({"crs": systems} if systems else {})
     texts = next(found for step in STEPS if len(json_text(found := cut(texts, step)).encode()) <= _TEXTS)
     if parts:
         texts["metadata"] = {_PARTS: parts, **texts.get("metadata", {})}
     return {**facts_of_report(report), UNTRUSTED: {"report": kept | texts} if kept or texts else {}}
+
+
+def _brief(names: Any) -> Any:
+    """Without what stands in the facts, or twice, of arrays and dimensions."""
+    if isinstance(names, list):
+        return [_brief(one) for one in names]
+    if isinstance(names, dict):
+        return {key: _brief(one) for key, one in names.items() if key not in _TWICE}
+    return names
 
 
 def whole(answer: Answer) -> Mapping[str, Any]:

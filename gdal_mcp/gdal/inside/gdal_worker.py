@@ -53,6 +53,17 @@ def warm():
     yield from part("warming").steps(run)
 
 
+def worked(job, progress, errors, remote):
+    """Runs the program. What it forgives of a brokered read fails all the same; of other errors, only what the call has it skip."""
+    ended = part("programs").run(job, progress)
+    if remote is not None and remote.failure:  # GDAL forgives some, and takes them for nodata
+        errors.fail(remote.failure)
+        return part("programs").Ended(False)
+    if ended.done and "--skip-errors" in job.get("options", ()):
+        job["checks"] = [*job.get("checks", ()), *errors.forgiven()]
+    return ended
+
+
 def run(job, report):
     programs, answer = part("programs"), {"outputs": []}
     remote = part("vsihost").install(report.ask) if job.get("remote") else None
@@ -66,10 +77,7 @@ def run(job, report):
                 if job["outputs"] or job.get("judged")
                 else []
             )
-            ended = programs.run(job, progress)
-            if remote is not None and remote.failure:  # GDAL forgives some, and takes them for nodata
-                ended = programs.Ended(False)
-                errors.fail(remote.failure)
+            ended = worked(job, progress, errors, remote)
             if job["outputs"] and ended.done and not errors.failures:
                 progress.phase(PROGRAM, "describing the outputs")
                 outputs = part("describe").describe_outputs(job, inputs, errors)
@@ -104,6 +112,7 @@ def run(job, report):
         "done": ended.done,
         "return_code": ended.return_code,
         "errors": errors.rows,
+        "checks": job.get("checks", []),
         "failures": errors.failures,
         "memory_exhausted": errors.memory,
         "gdal_version": gdal.VersionInfo("RELEASE_NAME"),

@@ -120,6 +120,8 @@ def passed_on(call: Call) -> DatasetFacts | None:
     facts = call.vector
     if facts is None or not call.algorithm.startswith("vector "):
         return None
+    if call.algorithm == "vector sql":  # which may leave the geometry out
+        facts = replace(facts, geometry="")
     if not (wanted := call.text("output-crs") or call.text("crs")):
         return replace(facts, features=None, extent=None)
     degrees = facts.places[wanted].degrees if wanted in facts.places else None

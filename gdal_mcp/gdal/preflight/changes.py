@@ -1,10 +1,11 @@
 """The changes of CRS that a draft makes, by its arguments. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from gdal_mcp.gdal.catalogue.formats import driver_for
 from gdal_mcp.gdal.catalogue.model import Catalogue
+from gdal_mcp.gdal.preflight.checks.statement import transformed_to
 from gdal_mcp.plan import Draft
 
 # from and to, as the call spells them, "" the CRS of the data; the area of interest that it tells PROJ
@@ -25,14 +26,25 @@ _WRITES_IN: Final[Mapping[str, str]] = {
     **dict.fromkeys(("MVT", "PMTiles", "MBTiles"), "EPSG:3857"),
 }
 _WEB: Final = "WebMercatorQuad"
-_MOST: Final = 4
+_PLACES: Final = ("bbox-crs", "geometry-crs", "position-crs")  # CRSs of places that an argument names
+FILE: Final = "file:"  # before a path: the CRS of that dataset
+POINTS: Final = "points"  # in place of an area: each point by itself, as the warper does not
+Step = tuple[str, Mapping[str, tuple[str, ...]]]
+Steps = Sequence[Step]
+_MOST: Final = 8
 _MAX_TEXT: Final = 4096  # characters of one CRS
 
 
 def changes_named(draft: Draft, catalogue: Catalogue) -> tuple[Change, ...]:
-    """In the order in which they are made; those of branches are not among them."""
-    found = [one for one in dict.fromkeys(_named(draft, catalogue)) if max(map(len, one)) <= _MAX_TEXT]
-    return tuple(found[:_MOST])
+    """In the order in which they are made: those of the call's own steps, then those of branches and nested pipelines."""
+    return tuple(dict.fromkeys(change for _, change in changes_of_inputs(draft, catalogue)))
+
+
+def changes_of_inputs(draft: Draft, catalogue: Catalogue) -> tuple[tuple[str, Change], ...]:
+    """Each change with the input that it is of, as the call names it; "" for that of every input."""
+    main = draft.chain or ((draft.algorithm, draft.arguments),)
+    found = [one for steps in (main, *draft.branches) for one in _named(steps, draft, catalogue)]
+    return tuple(one for one in dict.fromkeys(found) if max(map(len, one[1])) <= _MAX_TEXT)[:_MOST]
 
 
 def key(change: Change) -> str:
@@ -40,32 +52,40 @@ def key(change: Change) -> str:
     return "\n".join(change)
 
 
-def _named(draft: Draft, catalogue: Catalogue) -> Iterator[Change]:
+def _named(steps: Steps, draft: Draft, catalogue: Catalogue) -> Iterator[tuple[str, Change]]:
+    read = steps[0][1].get("input", ()) if draft.chain else ()
+    source = read[0] if len(read) == 1 else ""
+    like = [f"{FILE}{located}" for name, located in draft.named or () if name == "like"]
     current = ""  # the CRS at each step
-    steps = draft.chain or ((draft.algorithm, draft.arguments),)
+    if demanded := _demanded(draft, steps[-1], catalogue):
+        steps = (*steps, ("vector reproject", {"output-crs": (demanded,)}))
     for path, arguments in steps:
         given = {name: values[0] for name, values in arguments.items() if values}
+        target = given.get("output-crs") or (like[0] if "like" in given and len(like) == 1 else "")
         if path in _LABELS and "crs" in given:
             current = given["crs"]
-        elif path in _MOVES and "output-crs" in given:
+        elif path in _MOVES and target:
             warp = _options(arguments.get("transform-option", ()))
             if "COORDINATE_OPERATION" not in warp:  # else the call itself says which
-                yield given.get("input-crs") or current, given["output-crs"], warp.get("AREA_OF_INTEREST", "")
-            current = given["output-crs"]
-        if "bbox" in given and "bbox-crs" in given:  # the box is what is transformed
-            yield given["bbox-crs"], current, ""
-    if demanded := _demanded(draft, steps[-1], catalogue):
-        yield current, demanded, ""
+                yield source, (given.get("input-crs") or current, target, warp.get("AREA_OF_INTEREST", ""))
+            current = target
+        elif path == "vector sql" and (source or len(draft.inputs) == 1):
+            codes = transformed_to(given.get("sql", ""))
+            yield from ((source, (current, code, "")) for code in codes)
+        elif "like" in given and like:
+            yield source, (like[0], current, POINTS)
+        places = (given[name] for name in _PLACES if name in given)
+        yield from ((source, (place, current, POINTS)) for place in places)
 
 
-def _demanded(
-    draft: Draft, last: tuple[str, Mapping[str, tuple[str, ...]]], catalogue: Catalogue
-) -> str | None:
+def _demanded(draft: Draft, last: Step, catalogue: Catalogue) -> str | None:
     """The CRS that the output's format is in, whatever the data is in."""
     path, arguments = last
     if path == "raster tile":
         return "EPSG:3857" if arguments.get("tiling-scheme", (_WEB,)) == (_WEB,) else None
-    if draft.output is None:
+    own = draft.output.target.name if draft.output and not draft.chain else ""
+    output = arguments.get("output", (own,))[0]
+    if not output:
         return None
     options = _options((*arguments.get("creation-option", ()), *arguments.get("layer-creation-option", ())))
     if options.get("TILING_SCHEME") == "GOOGLEMAPSCOMPATIBLE":
@@ -75,7 +95,7 @@ def _demanded(
     algorithm = catalogue.algorithms.get(path)
     kind = (algorithm.makes or algorithm.kind) if algorithm else None
     named = arguments.get("output-format", ())
-    driver = named[0] if named else driver_for(catalogue, draft.output.target.name, kind)
+    driver = named[0] if named else driver_for(catalogue, output, kind)
     return _WRITES_IN.get(driver or "")
 
 

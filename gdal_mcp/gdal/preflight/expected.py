@@ -40,6 +40,7 @@ _MAY: Final = {
     "vector create": "nothing",
     "vector swap-xy": "elsewhere",
 }
+_STATES: Final = ("vector sql", "vector info")
 _LABELS: Final = frozenset({"raster edit", "vector edit"})  # whose `crs` says where the same coordinates are
 
 
@@ -51,6 +52,25 @@ def expected(draft: Draft) -> Sequence[str]:
     steps = draft.chain or ((draft.algorithm, draft.arguments),)
     labelled = any(path in _LABELS and "crs" in given for path, given in steps)
     return (*_kept(draft), *may, *(["elsewhere"] if labelled else []))
+
+
+def compared(draft: Draft) -> Sequence[int]:
+    """Numbers of the inputs that an output may be the same as without a change: not of what only says where or how."""
+    mains = {located for name, located in draft.named or () if name in ("input", "dataset")}
+    return [number for number, located in enumerate(draft.inputs) if located in mains or not draft.named]
+
+
+def statement(draft: Draft) -> Mapping[str, object] | None:
+    """The one statement that GDAL itself runs, whose joins and types are looked at afterwards."""
+    steps = draft.chain or ((draft.algorithm, draft.arguments),)
+    found = [given for path, given in steps if path in _STATES and len(given.get("sql", ())) == 1]
+    if draft.command.program != "gdal" or len(found) != 1 or draft.steps.count("vector sql") > 1:
+        return None
+    return {
+        "sql": found[0]["sql"][0],
+        "dialect": found[0].get("dialect", ("",))[0],
+        "open_options": found[0].get("open-option", ()),
+    }
 
 
 def _kept(draft: Draft) -> Sequence[str]:

@@ -92,7 +92,7 @@ class Preflight:
         cost = estimate(calls[-1])
         broken = violation(cost, self.limits) if cost is not None else None
         changed = self._changes(draft)
-        said = [one for call in calls for one in findings(call)] if is_judged(draft) else []
+        said = [one for call in calls for one in findings(call)] if is_judged(draft, self.catalogue) else []
         said += transformations.findings(changed, draft)
         first = next((one for located in draft.inputs if (one := self.known.get(located))), None)
         said += values.findings(self._looks(draft), first.nodata if first else None)
@@ -107,11 +107,15 @@ class Preflight:
         return {name: next((one.looks[name] for one in known if one.looks.get(name)), {}) for name in names}
 
     def _changes(self, draft: Draft) -> tuple[Mapping[str, Any], ...]:
-        """Each change of CRS that the call makes, by the first input of which it is known."""
-        keys = map(changes.key, changes.changes_named(draft, self.catalogue))
-        known = [one for located in draft.inputs if (one := self.known.get(located)) is not None]
-        found = (next(filter(None, (one.changes.get(key) for one in known)), None) for key in keys)
-        return tuple(one for one in found if one is not None)
+        """Each change of CRS that the call makes, once for inputs that are changed alike."""
+        mains = [located for name, located in draft.named or () if name in _MAIN] or draft.inputs
+        found: dict[str, Mapping[str, Any]] = {}
+        for source, change in changes.changes_of_inputs(draft, self.catalogue):
+            files = [one for one in mains if source and str(one).endswith(source.removeprefix("./"))] or mains
+            for facts in filter(None, map(self.known.get, files)):
+                if told := facts.changes.get(changes.key(change)):
+                    found.setdefault(repr(told), told)
+        return tuple(found.values())
 
     def check(self, draft: Draft, stage: Stage = Stage.VALIDATE) -> PreflightReport:
         """As `look`. Raises ToolError for a call that is certain to break a limit, or whose result would be wrong."""
@@ -148,7 +152,14 @@ class Preflight:
             layout="inputs-output",
             extra=asked,
         )
-        return Draft(command, (), looked_at=unknown, wants_json=True, algorithm="dataset identify")
+        return Draft(
+            command,
+            (),
+            looked_at=unknown,
+            wants_json=True,
+            algorithm="dataset identify",
+            addresses=draft.addresses,
+        )
 
     def described(self, look: Draft, rows: Any) -> None:
         """Keeps what a call made by `description` printed."""
@@ -169,11 +180,17 @@ class Preflight:
             )
         return f"{facts.driver}, {'unknown' if facts.features is None else facts.features} features"
 
+    def size_of(self, located: Located) -> int:
+        """Bytes of a file as a container told them; 0 where none has."""
+        facts = self.known.get(located)
+        return facts.disk_bytes if facts is not None else 0
+
     def _learn(self, files: Sequence[Located], rows: Any) -> None:
         for located, row in zip(files, rows if isinstance(rows, list) else (), strict=False):
             if (lacks := absent_format(self.catalogue, located.name, row)) is not None:
                 raise lacks
-            self.known.put(located, facts_of(row, located.identity.size if located.identity else 0))
+            size = located.identity.size if located.identity else _bytes_told(row)
+            self.known.put(located, facts_of(row, size))
 
     def _calls(self, draft: Draft) -> list[Call]:
         """The draft as one call, or the steps of a pipeline, each on the raster that the step before it would make."""
@@ -221,11 +238,17 @@ class Preflight:
         return calls
 
 
-def is_judged(draft: Draft) -> bool:
-    """Whether a call can be wrong: it writes, or answers a question in SQL."""
-    return draft.writes or any(
-        "sql" in arguments for arguments in (draft.arguments, *(one for _, one in draft.chain))
-    )
+def _bytes_told(row: Any) -> int:
+    """The size of remote data, which no host of ours has looked at."""
+    facts = row.get("facts") if isinstance(row, Mapping) else None
+    told = facts.get("bytes") if isinstance(facts, Mapping) else None
+    return told if type(told) is int and 0 <= told < 1 << 62 else 0
+
+
+def is_judged(draft: Draft, catalogue: Catalogue) -> bool:
+    """Whether a call can be wrong: it writes, answers a question in SQL or changes a CRS."""
+    steps = (draft.arguments, *(one for _, one in draft.chain))
+    return draft.writes or any("sql" in one for one in steps) or bool(changes.changes_named(draft, catalogue))
 
 
 def asked_of(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import os
 
 from gdal_mcp.gdal.inside.parts.datasets import fields, opened
 from gdal_mcp.gdal.inside.parts.extents import apart, wgs84_box
-from gdal_mcp.gdal.inside.parts.raster_checks import raster_checks, sampled_checks
+from gdal_mcp.gdal.inside.parts.raster_checks import overview_checks, raster_checks, sampled_checks
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 from gdal_mcp.gdal.inside.parts.vector_checks import layer_checks
 
@@ -31,6 +31,8 @@ def of_output(path, dataset, facts, rows, origin):
     """Of an open output; `rows` are of its pixels."""
     if dataset.RasterCount:
         yield from raster_checks(dataset, facts, rows, [] if origin.updates else origin.sources)
+        if origin.updates:
+            yield from overview_checks(dataset)
     if "layers" in facts:
         yield from layer_checks(dataset, facts["layers"], origin)
         if any(source and "bands" in source["facts"] for _, source in origin.sources):
@@ -40,7 +42,8 @@ def of_output(path, dataset, facts, rows, origin):
     for number, (name, source) in enumerate(origin.sources):
         if source is None:
             continue
-        if same_bytes(path, name) or same_content(dataset, facts, name, source["facts"]):
+        same = number in origin.compared and same_bytes(path, name)
+        if same or (number in origin.compared and same_content(dataset, facts, name, source["facts"])):
             yield {"code": "identical_to_input", "input": number}
         boxes += [box for one in source["boxes"] if (box := wgs84_box(*one))]
     own = [box for one in (facts, *facts.get("layers", ())) if (box := one.get("wgs84"))]

@@ -174,7 +174,7 @@ def describe_outputs(job, inputs, errors):
     An output that is not there or does not open is an error of the command.
     """
     sources = list(zip(job.get("sources", job["inputs"]), inputs, strict=False))
-    origin = Origin(sources, job.get("expected", ()), Clock())
+    origin = Origin(sources, job.get("expected", ()), Clock(), job.get("compared", range(len(sources))))
     told = []
     for one in job["outputs"]:
         made_of = origin._replace(updates=one.get("updates", False))

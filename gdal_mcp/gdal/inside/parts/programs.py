@@ -8,6 +8,7 @@ import importlib
 import itertools
 import os
 import re
+import time
 from typing import NamedTuple
 
 from osgeo import gdal
@@ -27,8 +28,13 @@ class Ended(NamedTuple):
 
 
 def run(job, report):
+    begun = time.process_time()
     ended = RUNNERS[job["program"]](job, report)
-    return ended if isinstance(ended, Ended) else Ended(bool(ended))
+    ended = ended if isinstance(ended, Ended) else Ended(bool(ended))
+    if ended.done and job.get("statement"):
+        looked = importlib.import_module("gdal_mcp.gdal.inside.parts.statements")
+        job["checks"] = looked.statement_checks(job, time.process_time() - begun)
+    return ended
 
 
 def title(job):

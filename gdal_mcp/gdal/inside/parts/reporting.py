@@ -3,6 +3,7 @@
 import ctypes
 import json
 import math
+import re
 import sys
 import time
 
@@ -12,6 +13,8 @@ MAX_ERRORS = 100
 WARNING, FAILURE = 2, 3
 OUT_OF_MEMORY = 2  # CPLE_OutOfMemory
 MEMORY_WORDS = ("out of memory", "cannot allocate", "bad_alloc")  # of libraries that know no such number
+# a statement that SQLite says again after what it has to say of it, with an arrow below
+ECHO = re.compile(r"(?<=[^\n])\n {2}(?:SELECT|WITH)\b.*", re.DOTALL | re.IGNORECASE)
 LABELS = {WARNING: "Warning", FAILURE: "ERROR", 4: "FATAL ERROR"}
 
 library = ctypes.CDLL(gdal._gdal.__file__)  # finds what the extension is linked with
@@ -51,6 +54,7 @@ class Errors:
     def __call__(self, level, number, message):
         if level not in LABELS:
             return
+        message = ECHO.sub("", message)
         if level >= FAILURE:
             self.failures += 1
             words = message.lower()
@@ -62,6 +66,12 @@ class Errors:
         if not self._quiet and self.heard[said] == 1:
             sys.stderr.write(f"{LABELS[level]} {number}: {message}\n")
             sys.stderr.flush()
+
+    def forgiven(self):
+        """Of a command that was told to go on after errors, and did: they become warnings. A check, where there were any."""
+        found, self.failures = self.failures, 0
+        self.heard = {(WARNING, *said[1:]): count for said, count in self.heard.items()}
+        return [{"code": "features_skipped", "count": found}] if found else []
 
     @property
     def rows(self):

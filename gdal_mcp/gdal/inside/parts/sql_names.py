@@ -5,13 +5,13 @@ import re
 
 from osgeo import gdal
 
-from gdal_mcp.gdal.inside.parts.query import Tables
+from gdal_mcp.gdal.inside.parts.query import SOURCE, Tables
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 
 MISSING = re.compile(
     r"no such (table|column): ([^\n]{1,200})|SELECT from table (.{1,200}) failed, no such|Unrecognized field name ([^\n]{1,200})\."
 )
-MOST_TABLES, MOST_COLUMNS = 4, 30
+MOST_TABLES, MOST_COLUMNS, MOST_LETTERS = 3, 30, 100  # letters of the names of one table's columns
 
 
 def tell_names(job, errors):
@@ -23,7 +23,8 @@ def tell_names(job, errors):
     name = next(one for one in names if one).rpartition(".")[2].strip('"').lower()
     of_columns = kind == "column" or found[4] is not None
     with quiet():
-        tables = {name: columns for one in datasets(job) for name, columns in columns_of(one)}
+        found = (row for one in datasets(job) for row in columns_of(one))
+        tables = {name: columns for name, columns in found if not name.startswith(SOURCE)}
 
     def likeness(other):
         return difflib.SequenceMatcher(None, name, other.lower()).ratio()
@@ -33,11 +34,18 @@ def tell_names(job, errors):
 
     for table in sorted(tables, key=merit, reverse=True)[:MOST_TABLES]:
         columns = sorted(tables[table], key=likeness, reverse=True) if of_columns else tables[table]
-        listed = ", ".join(f'"{one}"' for one in columns[:MOST_COLUMNS])
-        more = len(columns) - MOST_COLUMNS
+        shown = [
+            one
+            for i, one in enumerate(columns[:MOST_COLUMNS])
+            if not i or sum(map(len, columns[: i + 1])) < MOST_LETTERS
+        ]
+        listed = ", ".join(f'"{one}"' for one in shown)
+        more = len(columns) - len(shown)
         errors.fail(f'table "{table}" has the columns {listed}{f" and {more} more" if more > 0 else ""}')
-    if len(tables) > MOST_TABLES:
-        errors.fail(f"there are {len(tables)} tables: " + ", ".join(f'"{one}"' for one in tables))
+    if more := [
+        one for one in sorted(tables, key=merit, reverse=True)[MOST_TABLES:] if len(one) < MOST_LETTERS
+    ]:
+        errors.fail(f"other tables: {', '.join(more)[: 2 * MOST_LETTERS]}")
 
 
 def datasets(job):

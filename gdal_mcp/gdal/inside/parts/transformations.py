@@ -12,6 +12,8 @@ import re
 from collections import Counter
 from functools import cache
 
+from osgeo import gdal
+
 from gdal_mcp.gdal.inside.parts.extents import (
     DEGREE,
     box_in,
@@ -157,17 +159,27 @@ def the_proj():
 def transformation(box, own, raster, change):
     """What is said of one change of CRS; None where there is none, or where it cannot be told.
 
-    `box` is the data's, in its `own` CRS; of a change's ends, "" means that CRS.
+    `box` is the data's, in its `own` CRS; of a change's ends, "" means that CRS, and "file:" and a path that of a dataset. Its area is
+    that which the call tells PROJ, or "points" where each point is changed by itself.
     """
     *ends, area = change
     with quiet():
-        source, target = (reference(name) if name else own for name in ends)
+        source, target = (crs_named(name) if name else own for name in ends)
         if source is None or target is None or source.IsSame(target, ["CRITERION=EQUIVALENT"]):
             return None
         source, target = traditional(source), traditional(target)
         if change[0] and own is not None and (there := box_in(box, own, source)) is not None:
             box = there  # else the call says that the data's own CRS is wrong
         return described(source, target, box, raster, area) if is_box(box) else None
+
+
+def crs_named(name):
+    if not name.startswith("file:"):
+        return reference(name)
+    dataset = gdal.OpenEx(name.removeprefix("file:"))
+    if dataset is None or dataset.RasterCount or not dataset.GetLayerCount():
+        return dataset and dataset.GetSpatialRef()
+    return dataset.GetLayer(0).GetSpatialRef()
 
 
 def described(source, target, box, raster, asked):
@@ -180,8 +192,9 @@ def described(source, target, box, raster, asked):
     if len(candidates) == 1 and candidates[0]["accuracy"] == 0:  # no datum changes: there is no other way
         operations = [{**candidates[0], "share": 1.0}]
     else:
-        assumed = assumed_box(box, source) if raster else None  # only the warper tells PROJ an area
-        if asked:
+        by_area = raster and asked != "points"
+        assumed = assumed_box(box, source) if by_area else None  # only the warper tells PROJ an area
+        if asked and asked != "points":
             assumed = [float(one) for one in asked.split(",")]
         operations = proj.used(*ends, points(box), assumed)
     if not operations:

@@ -22,6 +22,7 @@ class Origin(NamedTuple):
     sources: list
     expected: tuple
     clock: Clock  # one for all outputs of a call
+    compared: tuple = ()  # numbers of the inputs that the output may be the same as
     updates: bool = False  # whether the output was there before, and holds more than the inputs
 
 

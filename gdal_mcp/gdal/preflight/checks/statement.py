@@ -14,6 +14,16 @@ _MEASURES: Final = {
 }
 _CALL: Final = re.compile(rf"\b({'|'.join(_MEASURES)})\s*\(", re.IGNORECASE)
 _MOVES: Final = re.compile(r"\b(?:st_)?(?:transform|transform_xyz|setsrid)\s*\(", re.IGNORECASE)
+_RELATION: Final = re.compile(
+    r"\b(?:st_)?(?:intersects|contains|within|covers|coveredby|overlaps|touches|crosses|disjoint|equals|distance|intersection|"
+    r"difference|symdifference|ptdistwithin|relate)\s*\(",
+    re.IGNORECASE,
+)
+_NEAREST: Final = re.compile(r"\(\s*select\b[^()]*\border\s+by\s+(?:st_)?distance\s*\(", re.IGNORECASE)
+_LEAST: Final = re.compile(r"\bmin\s*\(\s*(?:st_)?distance\s*\(", re.IGNORECASE)
+_TRANSFORM: Final = re.compile(
+    r"\b(?:st_)?transform\s*\(\s*(?:\w+\s*\.\s*)?(?:\w+|\"[^\"]*\")\s*,\s*([0-9]{1,9})\s*\)", re.IGNORECASE
+)
 _OGR_AREA: Final = re.compile(r"\bogr_geom_area\b", re.IGNORECASE)
 _TERMS: Final = re.compile(
     r'(?:"[^"]*"|(?!\b(?:limit|offset|rows|range|union|intersect|except)\b)[^")])*', re.IGNORECASE
@@ -23,6 +33,12 @@ _TERMS: Final = re.compile(
 def moves(statement: str) -> bool:
     """Whether it changes a CRS."""
     return bool(_MOVES.search(_without_texts(statement)))
+
+
+def transformed_to(statement: str) -> list[str]:
+    """The CRSs that it transforms columns to; a point that is made in the statement has a CRS of its own."""
+    plain = _without_texts(statement)
+    return list(dict.fromkeys(f"EPSG:{found[1]}" for found in _TRANSFORM.finditer(plain)))
 
 
 def measures(statement: str) -> bool:
@@ -50,6 +66,18 @@ def compares(statement: str, columns: Collection[str]) -> bool:
         return True
     item = re.compile(rf"\s*{column}\s*(?:asc|desc)?\s*(?:nulls\s+\w+)?\s*", re.IGNORECASE)
     return any(item.fullmatch(one) for one in _ordered_by(plain))
+
+
+def relates(statement: str) -> bool:
+    """Whether it compares geometries as they are, without bringing any into another CRS."""
+    plain = _without_texts(statement)
+    return not moves(plain) and bool(_RELATION.search(plain))
+
+
+def compares_all_pairs(statement: str) -> bool:
+    """Whether it takes the nearest row of a whole table for each row."""
+    plain = _without_texts(statement)
+    return bool(_NEAREST.search(plain)) or ("=" not in plain and bool(_LEAST.search(plain)))
 
 
 def _ordered_by(plain: str) -> Iterator[str]:

@@ -1,11 +1,12 @@
 """Likely mistakes with features: their geometries and fields. Pure."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from gdal_mcp.gdal.preflight.call import Call, same_crs
 from gdal_mcp.gdal.preflight.checks.finding import Finding
-from gdal_mcp.gdal.preflight.checks.statement import compares, measures, moves
+from gdal_mcp.gdal.preflight.checks.statement import compares, compares_all_pairs, measures, moves, relates
 from gdal_mcp.gdal.preflight.facts import DatasetFacts
 
 _KILOMETRES: Final = 111.3  # of a degree, from north to south
@@ -21,6 +22,10 @@ _LENGTHS: Final[Mapping[str, Mapping[str, float]]] = {
 _METRIC: Final = (
     "Reproject to a CRS in metres first (find_crs names one for the place), as in a pipeline: "
     "`read ... ! reproject --output-crs=... ! ... ! write ...`."
+)
+_MANY_PAIRS: Final = 20_000_000
+_PAIRS_A_SECOND: Final = (
+    2_000_000  # measured: one million; refused is what a machine of twice the speed cannot do
 )
 _WGS84: Final = frozenset({"EPSG:4326", "EPSG:4979", "OGC:CRS84", "OGC:CRS84H"})
 _TABLES: Final = frozenset({"CSV", "XLSX", "ODS"})
@@ -58,8 +63,10 @@ def length_in_degrees(call: Call) -> Finding | None:
 
 def measure_in_degrees(call: Call) -> Finding | None:
     """SQL that measures geometries in degrees."""
-    facts = call.vector
-    if facts is None or not facts.degrees or not measures(call.text("sql")):
+    layers = [
+        one for one in (*call.inputs, call.flowing) if one and one.kind == "vector" and one.geometry != "None"
+    ]
+    if not layers or not all(one.degrees for one in layers) or not measures(call.text("sql")):
         return None
     return Finding(
         "units_in_degrees",
@@ -111,12 +118,20 @@ def geometry_left_out(call: Call) -> Finding | None:
     facts = call.vector
     if call.driver not in _TABLES or facts is None or facts.geometry in ("", "None") or call.text("sql"):
         return None
-    if call.layer_option("GEOMETRY") not in ("", "NONE"):
+    by_points = facts.geometry in ("Point", "3D Point", "")
+    if (kept := call.layer_option("GEOMETRY")) == "AS_XY" and facts.geometry == "3D Point":
+        return Finding(
+            "z_lost",
+            "the points have heights, and GEOMETRY=AS_XY keeps x and y alone.",
+            "Use GEOMETRY=AS_XYZ.",
+            change={"layer-creation-option": ("GEOMETRY=AS_XYZ",)},
+        )
+    if kept not in ("", "NONE") and (by_points or kept == "AS_WKT"):
         return None
-    how = "AS_XY" if facts.geometry in ("Point", "3D Point") else "AS_WKT"
+    how = {"Point": "AS_XY", "3D Point": "AS_XYZ"}.get(facts.geometry, "AS_WKT")
     return Finding(
         "geometry_left_out",
-        f"{call.driver} holds no geometries, so the output is a table without them.",
+        f"{call.driver} holds no geometries{' but points in this way' if kept else ''}, so the output is a table without them.",
         f"Add the layer creation option GEOMETRY={how} to keep them in columns."
         if call.driver == "CSV"
         else "Write GeoPackage or GeoJSON to keep them.",
@@ -180,9 +195,14 @@ def number_as_text(call: Call) -> Finding | None:
 
 
 def crs_mismatch(call: Call) -> Finding | None:
-    """A second dataset in another CRS, for an algorithm that takes coordinates as they are."""
-    method, facts = call.others.get("method"), call.vector
-    if call.path != "vector layer-algebra" or facts is None or method is None:
+    """A second dataset in another CRS, for an algorithm or a statement that takes coordinates as they are."""
+    facts, method = call.vector, None
+    if call.path == "vector layer-algebra":
+        method = call.others.get("method")
+    elif call.path == "vector sql" and relates(call.text("sql")) and facts is not None:
+        others = (one for one in call.inputs[1:] if one and one.geometry not in ("", "None"))
+        method = next((one for one in others if not same_crs(facts.crs, one.crs)), None)
+    if facts is None or method is None or facts.geometry == "None":
         return None
     if not (facts.has_crs and method.has_crs) or same_crs(facts.crs, method.crs):
         return None
@@ -191,9 +211,24 @@ def crs_mismatch(call: Call) -> Finding | None:
         return None
     return Finding(
         "crs_mismatch",
-        "input and method have different CRSs, and this algorithm takes coordinates as they are, so that nothing fits.",
-        "Reproject one of them to the other's CRS first (`vector reproject`).",
+        "the layers have different CRSs, and their coordinates are compared as they are, so that nothing fits.",
+        "Reproject one of them to the other's CRS first (`vector reproject`), or in SQL with ST_Transform(geometry, CODE).",
         refuses=unlike,
+    )
+
+
+def compares_all(call: Call) -> Finding | None:
+    """The nearest of many, which SQL looks for among all pairs."""
+    counts = sorted(one.features or 0 for one in call.inputs if one and one.kind == "vector")
+    pairs = math.prod(counts[-2:]) if len(counts) > 1 else 0
+    if pairs < _MANY_PAIRS or not compares_all_pairs(call.text("sql")):
+        return None
+    return Finding(
+        "all_pairs",
+        f"the statement measures the distance of about {pairs / 1e6:,.0f} million pairs one by one, about a million in a second.",
+        "Compare within a grid: give both tables columns CAST(ST_X(geom) / SIDE AS INTEGER) AS x, and y, in WITH ... AS MATERIALIZED; then "
+        "FROM a, n i, n j JOIN b ON b.x = a.x + i.d AND b.y = a.y + j.d GROUP BY a.id with min(ST_Distance(...)), where n(d) has -1, 0 and 1.",
+        refuses=pairs / _PAIRS_A_SECOND > call.limits.wall_seconds / 2,
     )
 
 
@@ -206,4 +241,5 @@ CHECKS: Final[tuple[Callable[[Call], Finding | None], ...]] = (
     position_in_columns,
     number_as_text,
     crs_mismatch,
+    compares_all,
 )

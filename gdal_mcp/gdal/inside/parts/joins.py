@@ -1,0 +1,358 @@
+"""Rows that the joins of a statement multiply or lose, by counting them.
+
+A statement is read by its words alone, and counted anew by statements that GDAL is given: what they cannot be made of, such as a subquery
+that depends on a row around it, finds nothing. A join of one row with many is what is often wanted, so that rows which come several
+times are told only where one row was expected of each: by a LEFT JOIN, by the geometry that is selected, by keys of which few are
+twice, or by a sum.
+"""
+
+import itertools
+import re
+import time
+from typing import NamedTuple
+
+from osgeo import ogr
+
+from gdal_mcp.gdal.inside.parts.reporting import quiet
+
+MAX_SECONDS = 2.0  # of the processor, that the statement itself took, and that counting may begin within
+TOKEN = re.compile(
+    r"""'(?:[^']|'')*'|"[^"]*"|[^\W\d]\w*|[0-9.]+(?:[eE][+-]?[0-9]+)?|<=|>=|<>|!=|==|\|\||\S"""
+)
+CLAUSES = frozenset("FROM WHERE GROUP HAVING WINDOW ORDER LIMIT UNION INTERSECT EXCEPT".split())
+JOINS = frozenset("JOIN LEFT RIGHT FULL INNER CROSS NATURAL OUTER".split())
+NOT_ALIASES = CLAUSES | JOINS | {"ON", "USING", "AS"}
+SUMS = frozenset({"SUM", "TOTAL", "AVG"})
+AGGREGATES = SUMS | frozenset(
+    "COUNT MIN MAX GROUP_CONCAT ST_UNION ST_COLLECT GUNION COLLECT EXTENT ST_EXTENT".split()
+)
+TESTS = frozenset({"EXISTS", "IN"})  # whose subqueries give no rows to the answer
+
+
+class Word(NamedTuple):
+    text: str
+    start: int
+    end: int
+    depth: int
+
+    @property
+    def upper(self):
+        return self.text.upper()
+
+    @property
+    def name(self):
+        return self.text.strip('"').lower()
+
+
+class Item(NamedTuple):
+    """A table of a FROM clause; `table` is None for a subquery."""
+
+    table: str | None
+    alias: str
+    joined: str  # LEFT, INNER, or "," for what only WHERE binds
+    keys: bool  # whether columns must be equal
+
+
+def words_of(sql):
+    found, depth = [], 0
+    for match in TOKEN.finditer(sql):
+        depth -= match[0] == ")"
+        found.append(Word(match[0], match.start(), match.end(), depth))
+        depth += match[0] == "("
+    return found
+
+
+class Core:
+    """One SELECT of a statement, without those that it is put together with."""
+
+    def __init__(self, sql, words):
+        self.sql, self.words = sql, words
+        own = [(i, one.upper) for i, one in enumerate(words) if one.depth == words[0].depth]
+        marks = [(i, word) for i, word in own if word in CLAUSES] + [(len(words), "")]
+        self.parts = {}
+        for (at, name), (end, _) in itertools.pairwise(marks):
+            self.parts.setdefault(name, words[at + 1 : end])
+        self.single = not self.parts.keys() & {"UNION", "INTERSECT", "EXCEPT"}
+        self.selected = words[1 : marks[0][0]]
+        self.distinct = bool(self.selected) and self.selected[0].upper == "DISTINCT"
+        calls = {a.upper for a, b in itertools.pairwise(self.selected) if b.text == "("}
+        self.aggregated = "GROUP" in self.parts or bool(calls & AGGREGATES)
+        self.windowed = any(one.upper == "OVER" for one in self.selected)
+        self.items = list(items_of(self.parts.get("FROM", [])))
+
+    def text(self, name):
+        part = self.parts.get(name)
+        return self.sql[part[0].start : part[-1].end] if part else ""
+
+    def groups(self):
+        """The terms of GROUP BY, where a number or an alias stands for a term of the SELECT."""
+        shown = split(self.selected)
+        texts = [self.sql[term[0].start : bare(term)[-1].end] for term in shown]
+        named = {term[-1].name: text for term, text in zip(shown, texts, strict=False)}
+        for term in split(self.parts.get("GROUP", [])[1:]):
+            text = self.sql[term[0].start : term[-1].end]
+            if text.isdecimal() and 0 < int(text) <= len(texts):
+                yield texts[int(text) - 1]
+            else:
+                yield named.get(term[0].name, text) if len(term) == 1 else text
+
+
+def bare(term):
+    """A term of a SELECT without its alias."""
+    at = next((i for i, one in enumerate(term) if one.upper == "AS" and one.depth == term[0].depth), None)
+    return term[:at] if at else term
+
+
+def split(words):
+    """At the commas that are in no parentheses."""
+    if not words:
+        return []
+    parts = [[]]
+    for one in words:
+        if one.text == "," and one.depth == words[0].depth:
+            parts.append([])
+        else:
+            parts[-1].append(one)
+    return [part for part in parts if part]
+
+
+def cores_of(sql):
+    """Every SELECT whose rows come into the answer."""
+    words = words_of(sql)
+    for i, one in enumerate(words):
+        if one.upper == "SELECT" and not (i > 1 and words[i - 1].text == "(" and words[i - 2].upper in TESTS):
+            end = next((j for j in range(i, len(words)) if words[j].depth < one.depth), len(words))
+            yield Core(sql, words[i:end])
+
+
+def items_of(words):
+    """Of a FROM clause, in its order."""
+    level, how, at = (words[0].depth if words else 0), "", 0
+    while at < len(words):
+        start, is_table = words[at], words[at].text != "("
+        if not is_table:
+            at = next(
+                (j for j in range(at + 1, len(words)) if words[j].depth == level and words[j].text == ")"), at
+            )
+        rest = words[at + 1 : at + 3]
+        if rest and rest[0].upper == "AS":
+            rest = rest[1:]
+        named = (
+            rest[0]
+            if rest and re.match(r'["\w]', rest[0].text) and rest[0].upper not in NOT_ALIASES
+            else start
+        )
+        end = next(
+            (j for j in range(at + 1, len(words)) if words[j].depth == level and (words[j].text == "," or words[j].upper in JOINS)),
+            len(words),
+        )  # fmt: skip
+        yield Item(
+            start.name if is_table else None,
+            named.text,
+            how,
+            has_keys(words[at + 1 : end]) or "NATURAL" in how,
+        )
+        joint = [j for j in range(end, len(words)) if words[j].text == "," or words[j].upper in JOINS]
+        at = end
+        while at in joint:
+            at += 1
+        kinds = {one.upper for one in words[end:at]}
+        how = (
+            "LEFT"
+            if kinds & {"LEFT", "FULL", "RIGHT"}
+            else ","
+            if kinds & {",", "CROSS"}
+            else " ".join(kinds)
+        )
+
+
+def has_keys(words):
+    """Whether a condition asks columns to be equal."""
+    if any(one.upper == "USING" for one in words):
+        return True
+    column = r'(?:[^\W\d]\w*|"[^"]*")'
+    text = " ".join(one.text for one in words)
+    return bool(re.search(rf"(?:{column} \. )?{column} ={{1,2}} (?:{column} \. )?{column}(?! \()", text))
+
+
+class Counting:
+    """Counts the rows of one SELECT. `begin` is put before each statement: the tables that it is to read."""
+
+    def __init__(self, dataset, core, begin, dialect):
+        self._dataset, self._begin, self._dialect = dataset, begin, dialect
+        self.core = core
+        self.layers = {}
+        for i in range(dataset.GetLayerCount()):
+            layer = dataset.GetLayer(i)
+            self.layers.setdefault(layer.GetName().lower(), layer)
+        self.tables = [one for one in core.items if one.table in self.layers]
+
+    def numbers(self, statement):
+        """The first row; None for a statement that cannot be."""
+        layer = self._dataset.ExecuteSQL(f"{self._begin}{statement}", None, self._dialect)
+        if layer is None:
+            return None
+        feature = layer.GetNextFeature()
+        found = [feature.GetField(i) or 0 for i in range(feature.GetFieldCount())] if feature else None
+        self._dataset.ReleaseResultSet(layer)
+        return found
+
+    def times(self, item, *, filtered=True, groups=()):
+        """How many rows of a table are in the result, and how many of them several times."""
+        where = self.core.text("WHERE") if filtered else ""
+        by = "".join(f", {one}" for one in groups)
+        return self.numbers(
+            f"SELECT count(*), coalesce(sum(n > 1), 0) FROM (SELECT {item.alias}.rowid AS r, count(*) AS n FROM {self.core.text('FROM')} "  # noqa: S608 - read token by token
+            f"WHERE {item.alias}.rowid IS NOT NULL{f' AND ({where})' if where else ''} GROUP BY {item.alias}.rowid{by})"
+        )
+
+    def all_of(self, item):
+        found = self.layers[item.table].GetFeatureCount()
+        return max(found, 0)
+
+    def geometries(self, words):
+        """The tables whose geometries are named."""
+        found = set()
+        for i, one in enumerate(words):
+            by = words[i - 2].name if i > 1 and words[i - 1].text == "." else ""
+            for item in self.tables:
+                definition = self.layers[item.table].GetLayerDefn()
+                drawn = [
+                    definition.GetGeomFieldDefn(k).GetName() for k in range(definition.GetGeomFieldCount())
+                ]
+                names = {name.lower() or "geometry" for name in drawn}
+                is_all = one.text == "*" and (i == 0 or words[i - 1].text in (",", "."))
+                if names and by in ("", item.alias.strip('"').lower()) and (is_all or one.name in names):
+                    found.add(item.alias)
+        return found
+
+    def dimension(self, item):
+        kind = ogr.GT_Flatten(self.layers[item.table].GetGeomType())
+        return {1: 0, 4: 0, 2: 1, 5: 1, 3: 2, 6: 2}.get(kind)
+
+
+def join_checks(dataset, sql, begin="", dialect="SQLITE"):
+    """`begin` is what the statement's tables are named by, before it."""
+    until = time.process_time() + MAX_SECONDS
+    with quiet():
+        for core in cores_of(sql):
+            tables = [one.table for one in core.items]
+            if (
+                len(tables) < 2
+                or not core.single
+                or len(set(tables) - {None}) + tables.count(None) < len(tables)
+            ):
+                continue  # a table that is joined with itself is meant to come several times
+            counting = Counting(dataset, core, begin_of(sql, begin), dialect)
+            for check in (multiplied, lost):
+                if time.process_time() > until:
+                    return
+                yield from check(counting)
+
+
+def begin_of(sql, begin):
+    """With the statement's own WITH, whose tables its SELECTs name."""
+    words = words_of(sql)
+    if words[0].upper != "WITH":
+        return begin
+    main = next(one for one in words if one.upper == "SELECT" and one.depth == 0)
+    own = sql[words[0].end : main.start]
+    return f"{begin.rstrip()}, {own} " if begin else f"WITH {own} "
+
+
+def multiplied(counting):
+    core = counting.core
+    if core.distinct or core.windowed:
+        return
+    if core.aggregated:
+        yield from summed_twice(counting)
+        return
+    counts = {one.alias: found for one in counting.tables if (found := counting.times(one))}
+    first = core.items[0]
+    there, several = counts.get(first.alias, (0, 0))
+    if several and expects_one(counting, counts, there, several):
+        yield {"code": "rows_multiplied", "count": several, "of": there}
+
+
+def expects_one(counting, counts, there, several):
+    """Whether each row of the first table was meant to come once."""
+    core, first, others = counting.core, counting.core.items[0], counting.core.items[1:]
+    keys = all(one.keys or core.parts.get("WHERE") for one in others) and any(
+        one.keys or has_keys(core.parts.get("WHERE", [])) for one in others
+    )
+    drawn = counting.geometries(core.selected)
+    if drawn == {first.alias} or (others[0].joined == "LEFT" and len(drawn) < 2):
+        return True
+    if keys:
+        return several * 2 < there or all(found[1] for found in counts.values())
+    sizes = [counting.dimension(one) for one in counting.tables]
+    return first in counting.tables and None not in sizes and sizes[0] < min(sizes[1:], default=0)
+
+
+def summed_twice(counting):
+    """A sum or mean of one table's column to which a row of it adds several times."""
+    core, groups = counting.core, list(counting.core.groups())
+    for i, one in enumerate(core.selected[:-1]):
+        if one.upper not in SUMS or core.selected[i + 1].text != "(":
+            continue
+        inner = list(itertools.takewhile(lambda word: word.depth > one.depth, core.selected[i + 2 :]))  # noqa: B023
+        owners = owners_of(inner, counting) if inner and inner[0].upper != "DISTINCT" else ()
+        if len(owners) != 1:
+            continue
+        there, several = counting.times(owners.pop(), groups=groups) or (0, 0)
+        if several:
+            yield {"code": "summed_twice", "count": several, "of": there}
+            return
+
+
+def owners_of(words, counting):
+    """The tables whose columns an expression names."""
+    found = set()
+    for i, one in enumerate(words):
+        if (
+            not re.match(r'["\w]', one.text)
+            or one.text[0].isdigit()
+            or (i + 1 < len(words) and words[i + 1].text in ("(", "."))
+        ):
+            continue
+        if i > 1 and words[i - 1].text == ".":
+            found |= {item for item in counting.tables if item.alias.strip('"').lower() == words[i - 2].name}
+            continue
+        having = [item for item in counting.tables if one.name in columns_of(counting.layers[item.table])]
+        found |= set(having) if len(having) == 1 else set()
+    return found
+
+
+def columns_of(layer):
+    definition = layer.GetLayerDefn()
+    return {definition.GetFieldDefn(i).GetName().lower() for i in range(definition.GetFieldCount())}
+
+
+def lost(counting):
+    """Rows that a join by keys leaves out, whatever WHERE says after; and any join that finds nothing."""
+    items = counting.core.items
+    if any(one.joined == "," for one in items) or items[0] not in counting.tables:
+        return
+    first, *others = items
+    if all(one.joined == "LEFT" for one in others):
+        others = [one for one in others if one in counting.tables]
+        if (
+            others
+            and counting.all_of(first)
+            and all(counting.times(one, filtered=False) == [0, 0] for one in others)
+        ):
+            yield {"code": "nothing_joined"}
+        return
+    there, several = counting.times(first, filtered=False) or (None, 0)
+    of = counting.all_of(first)
+    if there is None or not of:
+        return
+    if not there:
+        yield {"code": "nothing_joined"}
+    elif all(one.keys for one in others) and there < of:
+        yield {"code": "rows_lost", "count": of - there, "of": of}
+    elif several and len(others) == 1 and others[0].keys and others[0] in counting.tables:
+        there, twice = counting.times(others[0], filtered=False) or (0, 1)
+        of = counting.all_of(others[0])
+        if not twice and 0 < there < of:
+            yield {"code": "rows_lost", "count": of - there, "of": of}

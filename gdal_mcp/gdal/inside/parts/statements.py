@@ -1,0 +1,77 @@
+"""What is odd about a statement that GDAL itself ran, in `vector sql` or a step: its joins, and the types of its columns."""
+
+from osgeo import gdal, ogr
+
+from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, join_checks
+from gdal_mcp.gdal.inside.parts.reporting import quiet
+
+MAX_COLUMNS = 100
+OWN_SQL = (
+    "GPKG",
+    "SQLite",
+)  # whose layers are tables, and whose statements go to SQLite when no dialect is named
+
+
+def statement_checks(job, seconds):
+    """`seconds` is how long the job took: a statement that is slow is not asked again."""
+    asked = job.get("statement")
+    if not asked or seconds > MAX_SECONDS:
+        return []
+    with quiet():
+        dataset = flowing(job, asked)
+        dialect = asked["dialect"].upper()
+        in_sqlite = dialect == "SQLITE" or (
+            not dialect and dataset and dataset.GetDriver().ShortName in OWN_SQL
+        )
+        if not in_sqlite:
+            return []
+        found = list(join_checks(dataset, asked["sql"], dialect=dialect))
+        return found + (list(type_checks(dataset, asked["sql"], dialect)) if job["outputs"] else [])
+
+
+def flowing(job, asked):
+    """The dataset that the statement was of: the input, or what the steps before it give; None where that cannot be had."""
+    words = list(job["options"])
+    if "pipeline" not in words:
+        return gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR, open_options=asked["open_options"])
+    *path, _ = words[: words.index("pipeline") + 1]
+    steps = words[len(path) + 1 :]
+    before = steps[: next(i for i, word in enumerate(steps) if word == "!" and steps[i + 1] == "sql")]
+    if "[" in before:
+        return None
+    group = gdal.GetGlobalAlgorithmRegistry().InstantiateAlg((path or ["vector"])[0])
+    made = group.InstantiateSubAlgorithm("pipeline")
+    written = ["!", "write", "--output-format=MEM", "--output=before"]
+    if not made.ParseCommandLineArguments([*before, *written]) or not made.Run():
+        return None
+    return made.GetArg("output").Get().GetDataset()
+
+
+def type_checks(dataset, sql, dialect):
+    """GDAL gives a column that is computed the type of its first row's value."""
+    layer = dataset.ExecuteSQL(sql, None, dialect)
+    if layer is None:
+        return
+    definition = layer.GetLayerDefn()
+    columns = [definition.GetFieldDefn(i) for i in range(min(definition.GetFieldCount(), MAX_COLUMNS))]
+    kinds = [('q."{}"'.format(one.GetName().replace('"', '""')), one.GetType()) for one in columns]
+    dataset.ReleaseResultSet(layer)
+    tests = ", ".join(f"coalesce(max({lost(kind).format(name)}), 0)" for name, kind in kinds)
+    counted = tests and dataset.ExecuteSQL(f"SELECT {tests} FROM ({sql}) q", None, dialect)  # noqa: S608 - read token by token
+    if not counted:
+        return
+    feature = counted.GetNextFeature()
+    places = [i for i in range(len(kinds)) if feature.GetFieldAsInteger(i)]
+    dataset.ReleaseResultSet(counted)
+    if places:
+        yield {"code": "type_of_first_row", "fields": places}
+
+
+def lost(kind):
+    """Whether a value is none of its column's type. Of a text that is said of numbers, which sort as text then."""
+    return {
+        ogr.OFTInteger: "typeof({0}) = 'text' OR (typeof({0}) = 'real' AND {0} <> CAST({0} AS INTEGER)) OR abs({0}) > 2147483647",
+        ogr.OFTInteger64: "typeof({0}) = 'text' OR (typeof({0}) = 'real' AND {0} <> CAST({0} AS INTEGER))",
+        ogr.OFTReal: "typeof({0}) = 'text'",
+        ogr.OFTString: "typeof({0}) IN ('integer', 'real')",
+    }.get(kind, "0")
