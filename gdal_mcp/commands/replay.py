@@ -52,17 +52,17 @@ class Replayed:
         return Exit.FAILED if ended is Exit.DONE and not self.same else ended
 
     def as_dict(self) -> dict[str, Any]:
-        told: dict[str, Any] = {
+        row: dict[str, Any] = {
             "call": self.call.id,
             "replayed_as": self.reply.call_id,
             "same": self.same,
-            "changed": [dict(row) for row in self.changed],
+            "changed": [dict(one) for one in self.changed],
             "command_same": self.argv_same,
             "outputs": [verdict.as_dict() for verdict in self.verdicts],
         }
         if self.printed_same is not None:
-            told["answer_same"] = self.printed_same
-        return told | dict(self.reply.result) if self.reply.error else told
+            row["answer_same"] = self.printed_same
+        return row | dict(self.reply.result) if self.reply.error else row
 
 
 def replay_call(app: App, call_id: str, *, as_json: bool) -> Exit:
@@ -80,10 +80,10 @@ def replay_call(app: App, call_id: str, *, as_json: bool) -> Exit:
     }
     app.audit.append({**event, "type": "replay.started", "outcome": "started"})
     done = _replayed(app, call)
-    told = done.as_dict()
+    report = done.as_dict()
     outcome = "OK" if done.same else str(done.reply.error.code) if done.reply.error else "DIFFERS"
-    app.audit.append({**event, "type": "replay.finished", "outcome": outcome, "replay": told})
-    out_either(told, _text(done), as_json=as_json)
+    app.audit.append({**event, "type": "replay.finished", "outcome": outcome, "replay": report})
+    out_either(report, _text(done), as_json=as_json)
     return done.exit_code
 
 

@@ -40,7 +40,7 @@ class Settings(WebSettings):
     )
     engine: str | None = Field(
         None,
-        description="Address of the container engine, such as unix:///run/docker.sock, or oci for none but crun; found when not set.",
+        description="Container engine, such as unix:///run/docker.sock, or oci for crun alone; found when not set.",
     )
     mount_scope: Literal["workspaces", "inputs"] = Field(
         "workspaces",

@@ -33,7 +33,7 @@ def drafted(tmp_path):
 
     def one(code: str = "1", **arguments: Any) -> Draft:
         scope = DraftScope(
-            "c" * 16, workspaces, settings, settings.limits(), surface, lambda *_: Allow(""), None
+            "c" * 16, workspaces, settings, settings.limits(), surface, lambda *_: Allow(""), None, None
         )
         made = surface.callable["run_python"].draft({"code": code, **arguments}, scope)
         assert isinstance(made, Draft)

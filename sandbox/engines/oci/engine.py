@@ -296,10 +296,9 @@ class OciEngine:
 
 def _targets(template: SandboxTemplate) -> list[tuple[PurePosixPath, bool]]:
     """Where anything is mounted, each with whether it is a file."""
+    binds = [(mount.target, Path(mount.host_path).is_file()) for mount in template.mounts]
     folders = (*_PSEUDO, *(one.target for one in tmpfs(template)))
-    binds = [(mount.target, os.path.isfile(mount.host_path)) for mount in template.mounts]  # noqa: PTH113
-    # covers come last: what they cover lies below a mount
-    return [*((one, False) for one in _PSEUDO), *binds, *((one, False) for one in folders[len(_PSEUDO) :])]
+    return [*binds, *((one, False) for one in folders)]
 
 
 def _end_runtimes(container: str) -> None:
