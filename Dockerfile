@@ -26,6 +26,8 @@ RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir made . \
 COPY deploy/healthcheck.py /opt/own/healthcheck.py
 
 FROM ${BASE}
+# everybody's, as a new volume mounted here takes its mode: whoever the server becomes makes it its own
+RUN mkdir -m 1777 /var/lib/gdal-mcp
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="gdal-mcp" \
@@ -45,9 +47,10 @@ ENV PATH=/opt/gdal-mcp/bin:/usr/local/bin:/usr/bin:/bin \
     GDAL_MCP_HOST=0.0.0.0 \
     GDAL_MCP_PORT=8000 \
     GDAL_MCP_LOG_FORMAT=json \
+    GDAL_MCP_CONSOLE_PORT=8000 \
+    GDAL_MCP_RUN_AS=owner \
     GDAL_MCP_STATE_DIR=/var/lib/gdal-mcp
-# a user without a name; run it as the owner of the workspace
-USER 10001:10001
+# no USER: the server sees whose the workspace is and becomes that user; started as another, it stays that one
 WORKDIR /tmp
 EXPOSE 8000
 STOPSIGNAL SIGTERM

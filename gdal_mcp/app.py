@@ -27,6 +27,7 @@ from gdal_mcp.calls.longresults import store_of
 from gdal_mcp.calls.records import Records
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.host.hosting import Hosting
+from gdal_mcp.host.nested import HostPaths
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.registry import Registry
 from gdal_mcp.pipeline import Pipeline
@@ -71,6 +72,10 @@ class App:
         return self.pipeline.approvals.service
 
     @property
+    def door(self) -> Door:
+        return self.pipeline.drafting.door
+
+    @property
     def changes(self) -> Changes:
         return self.pipeline.changes
 
@@ -102,9 +107,10 @@ def running(
         stack.callback(registry.close)
         owner = _owner(settings.state.servers)
         stack.callback(owner.close)
-        areas = _areas(settings, workspaces, stack)
+        paths = HostPaths(PathMap.parse(settings.path_map))
+        areas = _areas(settings, workspaces, paths, stack)
         recover(areas, audit, registry, owner.id, lambda server: is_alive(server, owner))
-        hosting = Hosting(settings, workspaces, owner, areas, boxes.items)
+        hosting = Hosting(settings, workspaces, owner, areas, boxes.items, paths)
         stack.callback(hosting.close)
         reach = Entitlements.whole(settings, workspaces, boxes)
         policy = load_policy(settings, lambda: boxes.names, boxes.aliases)
@@ -122,15 +128,16 @@ def running(
         )
 
 
-def _areas(settings: Settings, workspaces: Workspaces, stack: ExitStack) -> Mapping[Path, OutputStore]:
+def _areas(
+    settings: Settings, workspaces: Workspaces, paths: HostPaths, stack: ExitStack
+) -> Mapping[Path, OutputStore]:
     """Where outputs are staged, by workspace root. What is kept for undo is pruned in a thread, outside the calls."""
     keep = Retention(settings.undo_calls, settings.undo_size)
-    path_map = PathMap.parse(settings.path_map)
     pruning = ThreadPoolExecutor(1, "prune")
     stack.callback(pruning.shutdown)
     writable = (one for one in workspaces.items if one.writable)
     areas: Mapping[Path, OutputStore] = {
-        one.root: StagingArea(one, keep, later=pruning.submit, source=path_map.source) for one in writable
+        one.root: StagingArea(one, keep, later=pruning.submit, source=paths) for one in writable
     }
     for area in areas.values():
         area.prepare()
@@ -154,7 +161,7 @@ def _pipeline(
         policy=policy,
         reaches=resolver,
         hosting=hosting,
-        execution=Execution(settings, hosting),
+        execution=Execution(settings, hosting, door),
         approvals=approvals,
         records=records,
         results=store_of(settings),

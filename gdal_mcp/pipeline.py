@@ -161,7 +161,8 @@ class Pipeline:
 
     def _plan(self, admitted: Admitted, draft: Draft) -> Planned:
         request, reach, toolbox = admitted.request, admitted.entitlements, admitted.toolbox
-        only = toolbox.mounts(draft) if self.settings.mount_scope == "inputs" else None
+        narrow = toolbox.only_inputs or self.settings.mount_scope == "inputs"
+        only = toolbox.mounts(draft) if narrow else None
         scope = SandboxScope(reach.workspaces, reach.limits, only)
         try:
             host = self.hosting.ready(toolbox)
@@ -201,7 +202,9 @@ class Pipeline:
             plan,
             verdict,
             request.approver,
-            Foreseen(known.figures, checks, preflight.kind_of, preflight.becomes(plan.draft)),
+            Foreseen(
+                known.figures, checks, preflight.size_of, preflight.kind_of, preflight.becomes(plan.draft)
+            ),
             where,
             context.report_progress,
         )

@@ -5,11 +5,12 @@ Everything in it is this user's alone: folders are made with mode 0700, files wi
 
 import os
 import secrets
-import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from sandbox.portable import make_empty
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -55,7 +56,7 @@ def make_private(path: Path) -> None:
     It is not opened: closing any descriptor of a database drops the locks that SQLite has on it in this process.
     """
     with suppress(FileExistsError):
-        os.mknod(path, stat.S_IFREG | 0o600)
+        make_empty(path, 0o600)
 
 
 def put_private(path: Path, data: bytes, mode: int = 0o600) -> None:

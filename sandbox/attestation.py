@@ -19,8 +19,10 @@ from sandbox.isolation.cis import benchmark
 from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
 from sandbox.isolation.rows import Evidence, Folder, Row, Rule, judged, told
 from sandbox.isolation.syscalls import NUMBERS
-from sandbox.isolation.tried import ATTEMPTS, CALLS, FILES, SIGHT, WRITABLE
+from sandbox.isolation.tried import ATTEMPTS, CALLS, CONFINED, FILES, SIGHT, WRITABLE
+from sandbox.mounted import is_share
 from sandbox.outcome import Exited, SandboxResult
+from sandbox.portable import mount_table
 from sandbox.program import delivered, source, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.template import STAGING_TARGET, SandboxTemplate
@@ -37,8 +39,10 @@ _CODE: Final = {
 }
 
 
-def attest(runner: Runner, template: SandboxTemplate, staging: Path, cancel: Cancellation) -> tuple[Row, ...]:
-    """Probes a container like `template`, which mounts `staging`, a folder of its user's, for writing.
+def attest(
+    runner: Runner, template: SandboxTemplate, staging: Path | None, cancel: Cancellation
+) -> tuple[Row, ...]:
+    """Probes a container like `template`, which mounts `staging`, a folder of its user's, for writing; or nothing for that.
 
     Raises:
         AttestationFailed: a row is not as asked; the message names it.
@@ -47,8 +51,9 @@ def attest(runner: Runner, template: SandboxTemplate, staging: Path, cancel: Can
     probing = replace(template, cgroup_visible=True)
     # only this container shows control groups: on version 1 some engines put them into a tmpfs that anybody may write to
     asked = {"attempts": {"folders": [*WRITABLE, "/sys/fs/cgroup"], "groups": _QUICK}}
-    rules = (*FACTS, *LIMITS_IN_FORCE, *FILES, *(ATTEMPTS[name] for name in _QUICK))
-    rows = judged(rules, _evidence(runner, probing, {STAGING_TARGET: staging}, asked, cancel))
+    rules = (*FACTS, *LIMITS_IN_FORCE, *FILES, CONFINED, *(ATTEMPTS[name] for name in _QUICK))
+    writable = {STAGING_TARGET: staging} if staging is not None else {}
+    rows = judged(rules, _evidence(runner, probing, writable, asked, cancel))
     if failing := told(rows):
         raise AttestationFailed(f"this host does not isolate as asked, so no call is run: {failing}")
     return rows
@@ -86,7 +91,7 @@ def try_to_escape(
         result.facts,
         _seen(result),
         security_options=info.security_options,
-        namespaces={name: os.readlink(f"/proc/self/ns/{name}") for name in os.listdir("/proc/self/ns")},  # noqa: PTH115, PTH208
+        namespaces={one.name: str(one.readlink()) for one in Path("/proc/self/ns").glob("*")},
         gone=runner.engine.state(slot.container) is None,
     )
     return escape_rows(evidence, attested)
@@ -134,11 +139,18 @@ def _evidence(
         nonces[str(target / NONCE_FILE)] = nonce = secrets.token_hex(16)
         (place / NONCE_FILE).write_text(nonce, encoding="ascii")
     folders = {str(one.target): folder_at(one.source.path) for one in template.mounts if one.read_only}
+    table = mount_table()  # none where there is no Linux, whose numbers are compared with no container's
+    shares = frozenset(
+        str(one.target)
+        for one in template.mounts
+        if table and one.read_only and is_share(one.source.path, table)
+    )
     files = {"nonces": list(nonces), "folders": list(folders)}
     job = Job(f"attest-{secrets.token_hex(4)}", looking(template), {"files": files, **asked})
     result = runner.run(job, cancel)
-    boot = comparable_boot(runner.engine.info())
-    return Evidence(template, result.facts, _seen(result), nonces, folders, boot)
+    info = runner.engine.info()
+    known = (nonces, folders, shares, comparable_boot(info), info.security_options)
+    return Evidence(template, result.facts, _seen(result), *known)
 
 
 def comparable_boot(info: EngineInfo) -> str:

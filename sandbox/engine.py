@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from sandbox.template import SandboxTemplate
 
@@ -42,6 +42,16 @@ class ContainerState:
     running: bool
     exit_code: int
     out_of_memory: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerDetails:
+    """What a running container was given, by whomever it was made."""
+
+    id: str
+    mounts: Mapping[str, str]  # place inside -> the folder, file or volume on the engine's host
+    ports: Mapping[int, tuple[str, int]]  # port inside -> the address and port of the host that lead there
+    shares_network: bool = False  # the host's, where every port is the host's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +95,26 @@ class Images(Protocol):
     def names(self, *repositories: str) -> tuple[str, ...]:
         """The names, with their tags, under which images of these repositories are there."""
 
+    def check(self, image: str) -> None:
+        """Compares every file with what was unpacked, where that is kept for it. Raises ImageMissing for another one."""
+
     def pull(self, reference: str, report: Callable[[str], None]) -> None:
         """Fetches from a registry; `report` is given lines of progress. Raises PullFailed, soon when out of reach."""
+
+
+@runtime_checkable
+class Builds(Protocol):
+    """Images of an engine that can make new ones."""
+
+    def build(
+        self,
+        folder: str,
+        reference: str,
+        arguments: Mapping[str, str],
+        labels: Mapping[str, str],
+        report: Callable[[str], None],
+    ) -> None:
+        """An image of that name from the `Dockerfile` in a folder, without network. Raises ImageMissing with the reason."""
 
 
 class Engine(Protocol):
@@ -112,6 +140,9 @@ class Engine(Protocol):
 
     def process(self, container: str) -> int | None:
         """The number of its first process as the engine's host counts; None when it does not run."""
+
+    def describe(self, container: str) -> ContainerDetails | None:
+        """Any running container of this engine, not only ours; None for one that it does not know or tells nothing of."""
 
     def wait(self, container: str, seconds: float) -> ContainerState | None:
         """The state once it has stopped, or the running state when `seconds` have passed."""

@@ -3,10 +3,10 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Self
 
 from sandbox import PRODUCT
+from sandbox.portable import boot
 
 OWNER = f"io.{PRODUCT}.owner"
 CALL = f"io.{PRODUCT}.call"
@@ -14,21 +14,18 @@ STARTED = f"io.{PRODUCT}.started"  # seconds since the epoch
 DEADLINE = f"io.{PRODUCT}.deadline"  # likewise, for whoever was not up with the host that made it
 UPTIME_DEADLINE = f"io.{PRODUCT}.uptime-deadline"  # that host's boot, and seconds since then
 
-_BOOT = Path("/proc/sys/kernel/random/boot_id")
-
 
 @dataclass(frozen=True, slots=True)
 class Moment:
     """A point in time by two clocks: the wall's, which may be set, and the one of this boot, which only goes on."""
 
     wall: float  # seconds since the epoch
-    boot: str
+    boot: str  # "" where the kernel does not tell it, and the wall's alone can be compared
     uptime: float  # seconds since that boot, sleep included
 
     @classmethod
     def now(cls) -> Self:
-        boot = _BOOT.read_text(encoding="ascii").strip()
-        return cls(time.time(), boot, time.clock_gettime(time.CLOCK_BOOTTIME))
+        return cls(time.time(), *boot())
 
 
 def labels(owner: str, call: str, wall_seconds: float) -> Mapping[str, str]:
@@ -44,7 +41,7 @@ def labels(owner: str, call: str, wall_seconds: float) -> Mapping[str, str]:
 
 def overdue(marks: Mapping[str, str], now: Moment) -> float:
     """Seconds since the deadline, below zero before it. Raises ValueError for labels that name none."""
-    boot, _, uptime = marks.get(UPTIME_DEADLINE, "").partition(" ")
-    if boot == now.boot:
+    booted, _, uptime = marks.get(UPTIME_DEADLINE, "").partition(" ")
+    if booted and booted == now.boot:
         return now.uptime - float(uptime)
     return now.wall - float(marks.get(DEADLINE, ""))

@@ -12,14 +12,16 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import lru_cache
 from pathlib import Path, PurePath, PurePosixPath
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sandbox.errors import IsolationRefused, PathRefused, PathReplaced
+from sandbox.portable import LOOK, mount_table
 from sandbox.template import SandboxTemplate
 from sandbox.workspace import Located
 
 READ, ENTER = 0o4, 0o1  # of a folder's mode
-_MOUNTINFO_FIELDS: Final = 10  # at least; proc(5). The fifth is the mount point, with odd characters in octal
+_SHARES: Final = frozenset({"9p", "drvfs", "fakeowner", "fuse", "grpcfuse", "osxfs", "virtiofs"})
+_MOUNTINFO_FIELDS: Final = 6  # at least, before the dash; proc(5). Odd characters are in octal
 
 
 def refuse_replaced(template: SandboxTemplate, facts: Mapping[str, Any], *, same_kernel: bool) -> None:
@@ -54,7 +56,7 @@ def refuse_closed(root: Path, located: Located, user: tuple[int, int]) -> None:
     """
     if located.identity is None:
         return
-    flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = LOOK | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with ExitStack() as stack:
             opened = os.open(root, flags)
@@ -96,19 +98,26 @@ def mount_fingerprint(template: SandboxTemplate) -> object:
     A folder may have been replaced by another of the same name, so may one that is masked in it, and a container that runs
     does not see a file system that is mounted later. Fingerprints are compared; one that cannot be taken equals no other.
     """
+    table = mount_table()
     try:
-        table = mountinfo()
         folders = [Path(mount.source.path).stat() for mount in template.mounts]
     except OSError:
         return object()  # the launch itself will say what is wrong
+    if table is None:
+        return object()
     below = [submounts(mount.source.path, table) for mount in template.mounts]
     masked = [device_and_inode(str(mask)) for mask in template.masks]
     return [(one.st_dev, one.st_ino) for one in folders], below, masked
 
 
 def mountinfo() -> str:
-    """The mount table of this process. Raises OSError where /proc is not mounted."""
-    return Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    """The mount table of this process. Raises IsolationRefused where there is none."""
+    if (table := mount_table()) is None:
+        raise IsolationRefused(
+            "this system does not tell what is mounted below a workspace, and this engine would leave it writable. Use Docker 25 "
+            "or newer; on Linux, mount /proc."
+        )
+    return table
 
 
 def submounts(root: str | PurePath, table: str) -> tuple[str, ...]:
@@ -118,7 +127,31 @@ def submounts(root: str | PurePath, table: str) -> tuple[str, ...]:
     Raises IsolationRefused for a text that is not mountinfo.
     """
     below = f"{PurePosixPath(root)}".rstrip("/") + "/"
-    return tuple(point for point in _mount_points(table) if point.startswith(below) and point != below)
+    places = {one.place for one in mount_points(table)}
+    return tuple(sorted(one for one in places if one.startswith(below) and one != below))
+
+
+class MountPoint(NamedTuple):
+    """One row of mountinfo."""
+
+    root: str  # the folder or file of that file system which is mounted
+    place: str
+    kind: str  # of the file system, such as ext4
+
+
+def is_share(folder: str | PurePath, table: str) -> bool:
+    """Whether a folder's file system comes from outside of this kernel, as the shares of Docker Desktop do.
+
+    Such a one may give the same file another device and inode wherever it is mounted.
+    """
+    return kind_at(folder, table).partition(".")[0] in _SHARES
+
+
+def kind_at(place: str | PurePath, table: str) -> str:
+    """The kind of file system that an absolute path without links lies on, such as ext4."""
+    holding = [one for one in mount_points(table) if PurePosixPath(place).is_relative_to(one.place)]
+    # of those at one place the last one covers the others
+    return max(enumerate(holding), key=lambda one: (len(one[1].place), one[0]))[1].kind if holding else ""
 
 
 def unescaped(point: str) -> str:
@@ -127,15 +160,17 @@ def unescaped(point: str) -> str:
 
 
 @lru_cache(maxsize=4)  # the table is long, and asked for at every claim of a slot
-def _mount_points(table: str) -> tuple[str, ...]:
-    points = set()
+def mount_points(table: str) -> tuple[MountPoint, ...]:
+    """Every row, in the order of the table. Raises IsolationRefused for a text that is not mountinfo."""
+    points = []
     for line in filter(None, table.split("\n")):  # other line ends occur in names
-        fields = line.split(" ")
-        if len(fields) < _MOUNTINFO_FIELDS or not fields[4].startswith("/"):
+        fields, _, rest = line.partition(" - ")
+        row = fields.split(" ")
+        if len(row) < _MOUNTINFO_FIELDS or not row[4].startswith("/") or not rest:
             raise IsolationRefused(
                 f"mounts might be missed: this row of mountinfo is malformed: {line[:200]!r}"
             )
-        points.add(unescaped(fields[4]))
+        points.append(MountPoint(unescaped(row[3]), unescaped(row[4]), rest.split(" ")[0]))
     if not points:
         raise IsolationRefused("mountinfo is empty, so mounts would be missed. Mount /proc where this runs.")
-    return tuple(sorted(points))
+    return tuple(points)

@@ -36,7 +36,9 @@ class Wakeup:
     """Wakes a thread that polls it, from any other thread. Several calls of `wake` count as one; closed, it does nothing."""
 
     def __init__(self) -> None:
-        self._reading, self._writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._reading, self._writing = os.pipe()  # of which no child inherits anything
+        for end in (self._reading, self._writing):
+            os.set_blocking(end, False)
         self._lock = threading.Lock()
         self._closed = False
 

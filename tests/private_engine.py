@@ -23,9 +23,18 @@ _START_SECONDS = 60.0
 
 
 class PrivateEngine:
-    """One dockerd. `runtimes` are further ones by name, as in its configuration file."""
+    """One dockerd. `runtimes` are further ones by name, as in its configuration file.
 
-    def __init__(self, folder: Path, runtimes: Mapping[str, Mapping[str, object]] | None = None) -> None:
+    `shows` are folders of this host by the paths where it alone has them, as an engine in a machine of its own does.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        runtimes: Mapping[str, Mapping[str, object]] | None = None,
+        shows: Mapping[Path, Path] | None = None,
+    ) -> None:
+        self._shows = dict(shows or {})
         self.folder = folder
         self.socket = folder / "docker.sock"
         self.address = f"unix://{self.socket}"
@@ -49,7 +58,10 @@ class PrivateEngine:
 
     def _command(self) -> list[str]:
         name = self.folder.name
+        binds = [f'mount --bind "{source}" "{place}";' for place, source in self._shows.items()]
+        apart = ["unshare", "--mount", "sh", "-ec", " ".join([*binds, 'exec "$@"']), "sh"]
         return [
+            *(apart if binds else []),
             "dockerd",
             f"--config-file={self.folder / 'daemon.json'}",
             f"--host={self.address}",
@@ -63,6 +75,12 @@ class PrivateEngine:
             "--iptables=false",
             "--ip6tables=false",
         ]
+
+    @property
+    def inside(self) -> list[str]:
+        """What runs a command where this engine sees its files."""
+        pid = (self.folder / "docker.pid").read_text().strip()
+        return [*_as_root(), "nsenter", f"--mount=/proc/{pid}/ns/mnt"]
 
     @property
     def _ended(self) -> bool:
@@ -150,11 +168,13 @@ class PrivateEngine:
 
 
 @contextlib.contextmanager
-def private_engine(runtimes: Mapping[str, Mapping[str, object]] | None = None) -> Iterator[PrivateEngine]:
+def private_engine(
+    runtimes: Mapping[str, Mapping[str, object]] | None = None, shows: Mapping[Path, Path] | None = None
+) -> Iterator[PrivateEngine]:
     """A started one, removed at the end. Its folder has a short name, as a socket's path may have 107 bytes."""
     if shutil.which("dockerd") is None:
         raise AssertionError("these tests start an engine of their own. Install Docker's daemon, dockerd.")
-    made = PrivateEngine(Path(tempfile.mkdtemp(prefix="gme-")), runtimes)
+    made = PrivateEngine(Path(tempfile.mkdtemp(prefix="gme-")), runtimes, shows)
     try:
         made.start()
         yield made

@@ -28,6 +28,7 @@ from gdal_mcp.approval.question import (
 from gdal_mcp.approval.service import ApprovalService, expired_error, unavailable_error
 from gdal_mcp.approval.store import MOST_OPEN, SUSPENDED, TooManyOpen
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.host.nested import program
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.schema import RegistryUnavailable
 from gdal_mcp.plan import Plan
@@ -93,7 +94,8 @@ class ApprovalQueue:
                 return None
             plan = call.plan
             if call.verdict.grantable:
-                about = (plan.principal, plan.tool, touched(plan.draft))
+                folders = tuple(one.folder for one in plan.draft.addresses)
+                about = (plan.principal, plan.tool, touched(plan.draft), folders)
                 if (grant := await _thread(self.service.granted, *about)) is not None:
                     return grant
             row = await _thread(self._row, call)
@@ -109,17 +111,18 @@ class ApprovalQueue:
         holder = self._holder(plan)
         if (adopted := store.adopt(plan.digest, plan.principal, holder)) is not None:
             return adopted
-        told = parts(plan, call.verdict.reason, call.where, call.foreseen)
+        before = store.approved_code(plan.principal, plan.tool) if plan.draft.code else None
+        details = parts(plan, call.verdict.reason, call.where, call.foreseen, before)
         asked = NewQuestion(
             plan_digest=plan.digest,
             principal=plan.principal,
             tool=plan.tool,
-            text=question_text(told),
+            text=question_text(details),
             call_id=plan.call_id,
             effect=str(plan.effect),
             workspaces=touched(plan.draft),
             ways=call.verdict.ways,
-            details=told,
+            details=details,
         )
         try:
             return store.request(asked, self.patience.open_seconds, holder)
@@ -153,7 +156,7 @@ class ApprovalQueue:
         store = self.service.approvals
         address = await self.console_url(not call.approver.asks(call.verdict.ways))
         url = f"{address}#approval={row.id}" if address else None
-        command = shlex.join(("gdal-mcp", "approve", row.id, *self.options))
+        command = shlex.join((*program(), "approve", row.id, *self.options))
         question = Question(row.id, row.plan_digest, row.summary, call.verdict.ways, url)
         call.tell(0.0, waiting_text(question, command))
         try:

@@ -6,11 +6,12 @@ from typing import Final
 
 from gdal_mcp.app import running
 from gdal_mcp.commands.exits import Exit
-from gdal_mcp.commands.streams import out_either
+from gdal_mcp.commands.streams import out_either, out_json
 from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.registry import RegistryUnavailable
 from gdal_mcp.operations.examine import Report, examine, some_workspace
+from gdal_mcp.operations.sharing import shareable
 from gdal_mcp.settings import Settings
 from sandbox.errors import SandboxError
 from sandbox.isolation.cis import BENCHMARK
@@ -28,13 +29,16 @@ _TITLES: Final = {
 _CIS_WIDTH: Final = 30  # the most numbers that stand beside one row
 
 
-def show(settings: Settings, *, escape: bool = False, as_json: bool) -> Exit:
+def show(settings: Settings, *, escape: bool = False, send: bool = False, as_json: bool) -> Exit:
     """Prints what was found on this host: NOT_READY when a call would not run.
 
-    With `escape` it is tried to get out of a container: FAILED when something got out, NOT_READY when nothing could be tried.
+    With `send` it is JSON that can be shown to others, without the names of this user's folders. With `escape` it is tried to get out of a container: FAILED when something got out, NOT_READY when nothing could be tried.
     """
     if not escape:
         report = examine(settings)
+        if send:
+            out_json(shareable(settings, report))
+            return Exit.DONE
         out_either(report.as_dict(), "\n".join(_rows(report)), as_json=as_json)
         return Exit.DONE if report.ok else Exit.NOT_READY
     try:
@@ -57,7 +61,7 @@ def _rows(report: Report) -> Iterator[str]:
         if row.fix and row.state != "ok":
             yield f"{'':>21}-> {row.fix}"
     yield ""
-    yield "Ready." if report.ok else "Not ready: see the rows marked FAIL."
+    yield report.verdict
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:

@@ -86,9 +86,9 @@ def option_of(setting: str) -> str:
 
 _REST: Final = [name for name in Settings.model_fields if name not in COMMON]
 _OTHERS: Final = (
-    "Every other setting is an option too, a GDAL_MCP_* variable and a key of the TOML file: "
+    "Every other setting is an option, a GDAL_MCP_* variable and a TOML key: "
     f"{', '.join(option_of(name)[2:] for name in _REST if name not in WebSettings.model_fields)}; "
-    f"and {len(WebSettings.model_fields)} of a server over HTTP. `gdal-mcp settings` explains them all."
+    f"and {len(WebSettings.model_fields)} over HTTP. `gdal-mcp settings` explains all."
 )
 
 
@@ -125,6 +125,10 @@ def settings_of(given: argparse.Namespace) -> Settings:
     """The settings with what the command line says of them; logging follows them. Raises SettingsError."""
     typed = {name: value for name, value in vars(given).items() if name in Settings.model_fields}
     settings = load_settings(**typed)
+    if settings.run_as == "owner":
+        from gdal_mcp.host.user import give_up_root  # noqa: PLC0415 - for our image alone
+
+        give_up_root(settings)
     from gdal_mcp import logs  # noqa: PLC0415 - not needed for help, and takes a while
 
     logs.configure(settings.log_level, settings.log_format)

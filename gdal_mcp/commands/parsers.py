@@ -99,11 +99,16 @@ def _call(given: argparse.Namespace, settings: Settings) -> Exit:
 
 def _add_host(commands: Any) -> None:
     text = "check engine, image, isolation and workspaces, with the fix for each failure"
-    doctor = add_command(commands, "doctor", _imported("doctor.show", "escape", "as_json"), text)
+    doctor = add_command(commands, "doctor", _imported("doctor.show", "escape", "send", "as_json"), text)
     doctor.add_argument("--escape", action="store_true", help="try to get out of a container")
+    text = "print what is found as JSON to send to others, without names and secrets"
+    doctor.add_argument("--report", action="store_true", dest="send", help=text)
     _add_json(doctor)
 
-    add_command(commands, "setup", _imported("catalogue.setup"), "bring the GDAL image onto this host")
+    text = "bring the image of a toolbox onto this host"
+    setup = add_command(commands, "setup", _imported("catalogue.setup", "toolbox"), text)
+    text = "whose image (default: gdal)"
+    setup.add_argument("--toolbox", choices=["gdal", "python"], default="gdal", help=text)
     add_command(commands, "settings", _settings, "explain every setting")
 
     catalogue = add_group(commands, "catalogue", "build or show what is known of a GDAL")

@@ -4,11 +4,15 @@ The parts of a server are imported where they are used: one over stdio loads not
 """
 
 import sys
+from typing import Final
 
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.finding import leave_link, usual_folder
 from gdal_mcp.commands.streams import say
+from gdal_mcp.host.nested import is_lasting
 from gdal_mcp.settings import Settings
+
+NOT_LASTING: Final = "records of calls go with this container; docker run -v gdal-mcp:{} keeps them."
 
 
 def over_stdio(settings: Settings) -> Exit:
@@ -24,6 +28,8 @@ def over_stdio(settings: Settings) -> Exit:
     with running(settings, console.url, state_option(settings)) as app:
         freeze_gc()
         leave_link(settings)
+        if not is_lasting(settings.state_dir):
+            say(NOT_LASTING.format(settings.state_dir))
         if sys.stdin.isatty():
             say("serving MCP on stdin and stdout, as a client starts it; Ctrl-D ends it.")
         anyio.run(serve, app, console.attend)

@@ -1,8 +1,10 @@
 """The console of a server over stdio: on loopback, on a port of its own, for the user who runs it."""
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Final
 
+import anyio.to_thread
 import structlog
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -13,12 +15,17 @@ from gdal_mcp.app import App
 from gdal_mcp.console import runtime_file
 from gdal_mcp.console.hosted import advertisement, build_console
 from gdal_mcp.console.routes import PATH
+from gdal_mcp.host.nested import in_container, own_container
 from gdal_mcp.http.concurrency import RequestLimit
 from gdal_mcp.http.guard import HostFilter, Names
 from gdal_mcp.http.serving import Listening, bind, port_of, serve_routes
-from gdal_mcp.settings import SettingsError
+from gdal_mcp.settings import Settings, SettingsError
+from gdal_mcp.settings.web import LOOPBACK
+from sandbox.engines.opening import open_engine
+from sandbox.errors import EngineUnavailable
 
 HOST: Final = "127.0.0.1"
+EVERYWHERE: Final = "0.0.0.0"  # noqa: S104 - of a container's own network, of which the loopback of the host alone leads here
 _REQUESTS: Final = 128  # at once: the streams and what a person can click on
 _log = structlog.get_logger()
 
@@ -26,13 +33,14 @@ _log = structlog.get_logger()
 async def serve(app: App, opened: Callable[[str], None]) -> None:
     """Serves until it is cancelled; `opened` is told the address. Raises SettingsError for a port that is taken."""
     wanted, state = app.settings.console_port, app.settings.state_dir
+    host, published = await anyio.to_thread.run_sync(_place, app.settings)
     try:
-        bound = bind(HOST, wanted)
+        bound = bind(host, wanted)
     except SettingsError as error:
         raise SettingsError(
             f"port {wanted} of the console is not free; another program may have it. Choose another --console-port, or 0."
         ) from error
-    port = port_of(bound)
+    port = published or port_of(bound)
     url = f"http://{HOST}:{port}{PATH}/"
     hosts = [f"{name}:{port}" for name in (HOST, "localhost")]
     names = Names(hosts, [f"http://{host}" for host in hosts])
@@ -52,12 +60,38 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
         await serve_routes(
             HostFilter(page, limit, names, ()),
             bound,
-            Listening(HOST, port, _REQUESTS * 2),
+            Listening(host, port, _REQUESTS * 2),
             started=started,
             ending=limit.close,
         )
     finally:
         runtime_file.drop(state, app.owner.id)
+
+
+def _place(settings: Settings) -> tuple[str, int]:
+    """The address to listen on, and the port by which this machine's browser reaches it; 0 for the one that is bound.
+
+    Raises SettingsError for a container whose port leads nowhere, or to other machines.
+    """
+    if not in_container():
+        return HOST, 0
+    try:
+        with closing(open_engine(settings.engine)) as engine:
+            own = own_container(engine)
+    except EngineUnavailable as error:
+        raise SettingsError(
+            f"whether the port of the console is published cannot be told: {error}"
+        ) from error
+    if own is None or own.shares_network:
+        return HOST, 0
+    port = settings.console_port
+    address, published = own.ports.get(port, ("", 0))
+    if address not in LOOPBACK:
+        raise SettingsError(
+            f"port {port} of the console is not published, or not on this machine's loopback alone. For the page, add "
+            f"-p 127.0.0.1:{port}:{port} to docker run."
+        )
+    return EVERYWHERE, published
 
 
 async def _to_page(_request: Request) -> Response:

@@ -31,6 +31,7 @@ from gdal_mcp.ledger.artifacts import Absent, ArtifactStore, Busy, Fingerprint, 
 from gdal_mcp.ledger.registry import Artifact
 from gdal_mcp.pipeline import Request
 from gdal_mcp.state import put_private
+from sandbox.portable import LOOK
 from sandbox.workspace import Workspaces
 
 FOLDER: Final = "previews"  # in the state folder
@@ -124,7 +125,7 @@ class _Unasked(Nobody):
 def _is_still_there(opened: Opened) -> bool:
     """Whether the opened file is unchanged, and still at its path."""
     try:
-        now = os.open(opened.artifact.path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        now = os.open(opened.artifact.path, LOOK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return False
     try:

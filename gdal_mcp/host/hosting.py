@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from gdal_mcp.host.image import Image, ImageUnsuitable, resolve, suitable
-from gdal_mcp.host.nested import prove
+from gdal_mcp.host.nested import HostPaths, prove
 from gdal_mcp.settings import Settings
-from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.state import put_private
 from gdal_mcp.toolbox import Toolbox
 from sandbox.attestation import attest, fingerprint
@@ -28,6 +27,8 @@ from sandbox.outputs.store import OutputStore
 from sandbox.owner import Owner
 from sandbox.pool.lease import SlotKey, SlotProvider
 from sandbox.pool.pool import IDLE_MARGIN, WarmPool
+from sandbox.pool.sizing import Sizes
+from sandbox.portable import mount_table
 from sandbox.program import Delivery, compile_command, compile_request, compiled, delivered
 from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
@@ -58,7 +59,8 @@ class Host:
         return capacity.max_containers(settings.memory) if capacity is not None else 0
 
     def tier(self, settings: Settings) -> str:
-        return settings.runtime or "runc"
+        alone = self.info.runtimes[0] if self.info.name in self.info.runtimes else "runc"
+        return settings.runtime or alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +79,19 @@ class SandboxScope:
 class Hosting:
     """Connects when first needed, and again after the engine was gone. Safe to use from several threads."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts of a server, which `app` alone puts together
         self,
         settings: Settings,
         workspaces: Workspaces,
         owner: Owner,
         areas: Mapping[Path, OutputStore],
         toolboxes: Sequence[Toolbox],
+        paths: HostPaths,
     ) -> None:
-        """`areas` are the staging areas of the writable workspaces, by their roots; each toolbox has an image of its own."""
+        """`areas` are the staging areas of the writable workspaces, by their roots; each toolbox has an image of its own.
+
+        `paths` tells them and this where their folders are for the engine.
+        """
         self._settings = settings
         self._toolboxes = tuple(toolboxes)
         self._workspaces = workspaces
@@ -99,7 +105,7 @@ class Hosting:
         self._ending: list[threading.Thread] = []  # pools of engines that went away
         self._unremoved: set[str] = set()
         self._views = Views(settings.state_dir / "views", owner)
-        self._path_map = PathMap.parse(settings.path_map)
+        self.paths = paths
         self._cancel = Cancellation()  # ends an attestation that is under way when the server ends
 
     def ready(self, toolbox: Toolbox | None = None, *, fresh: bool = False) -> Host:
@@ -171,6 +177,7 @@ class Hosting:
         first = toolbox is self._toolboxes[0]  # the image that the settings name is its
         image = resolve(engine.images, toolbox.image, self._settings.image if first else None)
         info = engine.info()
+        self.paths.ask(engine)
         # of the engine's machine; one that does not say stands on this one
         memory = info.memory_bytes or machine_memory().get("MemTotal", 0)
         runner = Runner(engine, self._owner.id, self._shared_capacity(memory))
@@ -183,7 +190,11 @@ class Hosting:
                 f"runtime {runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, or leave the "
                 "setting out."
             )
-        pool = WarmPool(runner, self._settings.sizes(), lambda: self._standing(host))
+        # a container that waits does not see what is mounted later; where nothing tells of mounts, none waits
+        sizes = (
+            self._settings.sizes() if mount_table() is not None else Sizes(0, 0, self._settings.pool_seconds)
+        )
+        pool = WarmPool(runner, sizes, lambda: self._standing(host))
         concurrent = capacity(
             info.cpus or os.cpu_count() or 1,
             memory,
@@ -194,9 +205,10 @@ class Hosting:
         command = toolbox.program(self._settings.pool_seconds + IDLE_MARGIN)
         host = Host(engine, info, runner, pool, concurrent, toolbox, image, delivered(command))
         proven: tuple[Row, ...] = ()
-        if self._path_map.pairs:
+        if self.paths.map.pairs:
             # by every process anew, and first: what is mounted where may change, and with a wrong map nothing else is right
-            proven = prove(runner, self.template(host, None), self._staging_areas(), self._cancel)
+            areas = tuple(self._areas.values())
+            proven = prove(runner, self.template(host, None), areas, self._cancel)
         attested = (*proven, *self._attested(host, fresh=fresh))
         if not image.version:
             image = suitable(replace(image, version=self._asked_version(host)), toolbox.image)
@@ -243,7 +255,8 @@ class Hosting:
 
     def _standing(self, host: Host) -> tuple[SlotKey, ...]:
         """What is kept warm before any call: one kind that reads, and one that writes to the first workspace."""
-        template = self.template(host, None)
+        nothing = replace(self._confines, places=()) if host.toolbox.only_inputs else None
+        template = self.template(host, None, nothing)
         writable = [] if self._settings.read_only else [*self._areas.values()][:1]
         return tuple(SlotKey(template, area) for area in (None, *writable))
 
@@ -302,9 +315,7 @@ class Hosting:
             refuse_closed(source, located, user)
         identity = located.identity
         told = (identity.device, identity.inode) if identity is not None else None
-        return Mount(
-            self._path_map.source(source / located.relative), PurePosixPath(located.path), identity=told
-        )
+        return Mount(self.paths(source / located.relative), PurePosixPath(located.path), identity=told)
 
     def seen(self, root: Path) -> Path:
         """What containers are shown for the workspace at `root`: itself, or a view of it.
@@ -312,7 +323,7 @@ class Hosting:
         Raises AttestationFailed for a view that the engine could not see.
         """
         source = self._views.source(root, self.user())
-        if self._path_map.pairs and source != root:
+        if self.paths.map.pairs and source != root:
             raise AttestationFailed(
                 f"the workspace {root} belongs to root and is closed to others. A server in a container cannot open it to "
                 f"the calls' user, as its engine does not see what is mounted here. On the host: chmod o+rx {root}, or give "
@@ -345,7 +356,7 @@ class Hosting:
 
     def _staging_areas(self) -> tuple[OutputStore, ...]:
         """Of the writable workspaces, or one in the state folder where there is none."""
-        own = StagingArea(Workspace(self._settings.state_dir, writable=True), source=self._path_map.source)
+        own = StagingArea(Workspace(self._settings.state_dir, writable=True), source=self.paths)
         return tuple(self._areas.values()) or (own,)
 
     def _attested(self, host: Host, *, fresh: bool) -> tuple[Row, ...]:
@@ -359,15 +370,20 @@ class Hosting:
             [str(mount.target) for mount in template.mounts],
             dict(template.environment),
             fingerprint(),
-            self._settings.path_map,
+            [tuple(map(str, pair)) for pair in self.paths.map.pairs],
         ]
         key = hashlib.sha256(json.dumps(depends_on, sort_keys=True, default=str).encode()).hexdigest()
         path = self._settings.state_dir / f"attestation-{host.toolbox.name}.json"
         if not fresh and (rows := _remembered(path, key)):
             return rows
-        with self._staging_areas()[0].open(f"attest-{self._owner.id}", self.user()) as staging:
-            template = self.template(host, staging.mount)
-            found = attest(host.runner, template, staging.path, self._cancel)
+        host.engine.images.check(host.image.id)
+        if self.paths.map.pairs and not self._areas:
+            # no container of this server may write, and its own state need not be where the engine can mount it
+            found = attest(host.runner, template, None, self._cancel)
+        else:
+            with self._staging_areas()[0].open(f"attest-{self._owner.id}", self.user()) as staging:
+                template = self.template(host, staging.mount)
+                found = attest(host.runner, template, staging.path, self._cancel)
         _remember(path, key, found)
         return found
 

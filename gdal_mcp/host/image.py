@@ -42,9 +42,10 @@ def resolve(images: Images, spec: ImageSpec, named: str | None = None) -> Image:
     wanted = _reference(spec, named) or _preferred(images.names(*repositories), spec)
     found = images.find(wanted) if wanted else None
     if found is None:
-        raise ImageMissing(
-            f"the image {wanted or spec.reference} is not on this host. Run `make setup` or `gdal-mcp setup` to bring it."
-        )
+        name = wanted or spec.reference
+        usual = f"`docker pull {name}` or `gdal-mcp setup`; in a clone, `make setup`"
+        how = f"`{spec.setup}`" if spec.setup else usual
+        raise ImageMissing(f"the image {name} is not on this host. Bring it with {how}.")
     standin = found.labels.get(STANDIN_LABEL) == "true"
     version = spec.version(found.labels, found.reference)
     return suitable(Image(found.reference, found.id, found.digest, version, standin), spec)
@@ -58,7 +59,7 @@ def ensure(images: Images, spec: ImageSpec, named: str | None, report: Callable[
         raise
     except ImageMissing:
         wanted = _reference(spec, named) or spec.reference
-        report(f"{wanted} is not here yet; pulling it")
+        report(f"pulling {wanted}, which is not here yet")
     try:
         images.pull(wanted, report)
     except PullFailed as error:

@@ -1,23 +1,98 @@
 """A server that itself runs in a container: its engine is told the host's names of folders, and the map is proven.
 
-Proven before anything runs, by one container that mounts every workspace and every staging place through the map: in
+The map is what the settings say, else what the engine says of the container that this process is in. Proven before anything runs, by one container that mounts every workspace and every staging place through the map: in
 each staging place it must find the nonce that the server has just put there, and each workspace must be, by device and
 inode, the folder that the server sees. A map that is wrong in one pair refuses the whole.
 """
 
+import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+from typing import Final
 
+from gdal_mcp.settings.pathmap import PathMap
 from sandbox.attestation import prove_folders
+from sandbox.engine import ContainerDetails, Engine
 from sandbox.errors import AttestationFailed, EngineUnavailable
 from sandbox.isolation.rows import Row, told
+from sandbox.mounted import MountPoint, mount_points
 from sandbox.outputs.store import OutputStore
+from sandbox.portable import mount_table
 from sandbox.runner import Runner
-from sandbox.template import SandboxTemplate
+from sandbox.template import HostPath, SandboxTemplate
 from sandbox.waiting import Cancellation
+
+_ID: Final = re.compile(r"[0-9a-f]{64}")
+# files that engines mount into each container, from a folder that is named after it
+_OF_ENGINE: Final = ("/etc/hostname", "/etc/hosts", "/etc/resolv.conf")
+
+
+def own_container(engine: Engine) -> ContainerDetails | None:
+    """The container that this process runs in, if it is one of this engine's. Raises EngineUnavailable.
+
+    A number proves nothing: what the engine says that container mounts must be mounted here.
+    """
+    points = _own_mounts()
+    for number in _own_numbers(points):
+        if (found := engine.describe(number)) is None:
+            continue
+        # as the kernel names them: /var/run/docker.sock is mounted at /run/docker.sock
+        mounts = {str(Path(inside).resolve()): outside for inside, outside in found.mounts.items()}
+        if set(mounts) <= {one.place for one in points}:
+            return replace(found, mounts=mounts)
+    return None
+
+
+def program() -> tuple[str, ...]:
+    """How a person on the host runs the commands of this server: in its container, if it is in one."""
+    numbers = _own_numbers(_own_mounts())
+    return ("docker", "exec", "-it", numbers[0][:12], "gdal-mcp") if numbers else ("gdal-mcp",)
+
+
+def in_container() -> bool:
+    """Whether an engine started this process in a container, by what it mounted there."""
+    return bool(_own_numbers(_own_mounts()))
+
+
+def is_lasting(folder: Path) -> bool:
+    """Whether what is written to a folder outlives the container that this process is in, if it is in one."""
+    if not in_container():
+        return True
+    holding = [one for one in _own_mounts() if folder.is_relative_to(one.place)]
+    inner = max(holding, key=lambda one: len(one.place))
+    return inner.place != "/" and inner.kind != "tmpfs"
+
+
+def _own_mounts() -> tuple[MountPoint, ...]:
+    table = mount_table()
+    return mount_points(table) if table else ()  # no Linux, so no container
+
+
+def _own_numbers(points: Iterable[MountPoint]) -> tuple[str, ...]:
+    roots = [one.root for one in points if one.place in _OF_ENGINE]
+    return tuple(dict.fromkeys(number for root in roots for number in _ID.findall(root)))
+
+
+class HostPaths:
+    """Where the engine finds what this process sees: a `SourceOf` that knows more once it has met the engine."""
+
+    def __init__(self, given: PathMap) -> None:
+        """`given` is the map of the settings; without one the engine is asked."""
+        self._given = given
+        self.map = given
+
+    def ask(self, engine: Engine) -> None:
+        """Raises EngineUnavailable."""
+        if not self._given.pairs:
+            own = own_container(engine)
+            self.map = PathMap.of(own.mounts) if own is not None else self._given
+
+    def __call__(self, path: Path) -> HostPath:
+        """Raises AttestationFailed for a place that the map does not hold."""
+        return self.map.source(path)
 
 
 def prove(

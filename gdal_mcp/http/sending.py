@@ -42,7 +42,7 @@ class OpenFile(FileResponse):
         """`check` raises ChangedWhileSent; `close` is called at the end, however it comes."""
         self._close = close
         self._check = check
-        super().__init__(f"/proc/self/fd/{file}", headers=headers, stat_result=os.fstat(file))
+        super().__init__(f"/dev/fd/{file}", headers=headers, stat_result=os.fstat(file))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def checked(message: Message) -> None:

@@ -43,6 +43,7 @@ from gdal_mcp.ledger.audit_record import (
     time_text,
     write_line,
 )
+from sandbox.portable import sync_contents
 
 RECOVERED: Final = "audit.recovered"
 # Bytes. Within one sector, so that the head is replaced whole or not at all, without free space.
@@ -193,7 +194,7 @@ def _write(files: _Files, at: Checkpoint, event: Mapping[str, Any], before: _Hea
         rest = line + b"\n"
         while rest:
             rest = rest[os.write(files.log, rest) :]
-        os.fdatasync(files.log)
+        sync_contents(files.log)
         _write_head(files.head, _Head(record.checkpoint))
     except OSError:
         # Where even this fails, the next append finds a torn line or a head that is behind.
@@ -360,4 +361,4 @@ def _write_head(file: int, head: _Head) -> None:
         raise OSError("its head could not be written whole")
     if first or head.torn is not None:
         # Otherwise left to the kernel: after a power cut the log shows how far the head is behind.
-        os.fdatasync(file)
+        sync_contents(file)

@@ -33,6 +33,7 @@ import httpcore2
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address, parse
 from gdal_mcp.remote.signing import Target, place, signed
+from gdal_mcp.settings import SettingsError
 from gdal_mcp.settings.remote import PORTS, RemoteSettings, Source, source_at
 
 _MAX_REDIRECTS: Final = 3
@@ -172,13 +173,16 @@ class Checks:
     """The way of one server to everything that its settings list. For several threads."""
 
     def __init__(self, settings: RemoteSettings, hosts_of: Callable[[str], Sequence[str] | None]) -> None:
-        """`hosts_of` narrows the settings for a principal; None leaves them as they are."""
+        """`hosts_of` narrows the settings for a principal; None leaves them as they are. Raises SettingsError."""
         self.settings = settings
         self._hosts_of = hosts_of
         self._at_once = threading.BoundedSemaphore(_AT_ONCE)
         context = ssl.create_default_context() if settings.sources else None  # which takes a while
-        if settings.ca is not None and context is not None:
-            context.load_verify_locations(settings.ca)
+        try:
+            if settings.ca is not None and context is not None:
+                context.load_verify_locations(settings.ca)
+        except OSError as error:  # ssl's own errors among them
+            raise SettingsError(f"remote.ca: {settings.ca} cannot be read as certificates in PEM.") from error
         self._pool = httpcore2.ConnectionPool(
             ssl_context=context,
             max_connections=2 * _AT_ONCE,

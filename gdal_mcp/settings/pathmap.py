@@ -4,7 +4,8 @@ The engine mounts folders of its own host. A server in a container knows them by
 them. A path map says the one for the other; where both are the same, none is needed.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final, Self
@@ -13,6 +14,9 @@ from sandbox.errors import AttestationFailed
 from sandbox.template import HostPath
 
 _BETWEEN: Final = ":/"  # both sides are absolute, so that other colons may be part of a name
+# a folder of Windows, which Docker Desktop's machine has below this
+_DRIVE: Final = re.compile(r"(^|:)([A-Za-z]):[\\/]([^:]*)$")
+_DRIVES: Final = "/run/desktop/mnt/host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,12 @@ class PathMap:
             raise ValueError(f"{twice} is mapped twice; name each folder once")
         return cls(pairs)
 
+    @classmethod
+    def of(cls, mounts: Mapping[str, str]) -> Self:
+        """Of what an engine says that a container mounts."""
+        named = {inside: _without_drive(outside) for inside, outside in mounts.items()}
+        return cls(tuple((PurePosixPath(one), PurePosixPath(other)) for one, other in named.items()))
+
     def source(self, path: Path) -> HostPath:
         """What the engine mounts for what this server sees at a path. Raises as `host`."""
         return HostPath(str(path), self.host(str(path)) if self.pairs else "")
@@ -45,18 +55,27 @@ class PathMap:
         holding = [pair for pair in self.pairs if place.is_relative_to(pair[0])]
         if not holding:
             raise AttestationFailed(
-                f"path_map says nothing of {inside}, so the engine cannot be told where that is. Add a pair for it or for a "
-                "folder above it: INSIDE:HOST, with the folder as this server sees it and as the engine's host does."
+                f"{inside} is in no folder that this server's container mounts and in no pair of path_map, so the engine cannot "
+                f"be told where it is. Mount it (docker run -v FOLDER:{inside}), or add a pair INSIDE:HOST to path_map, with the "
+                "folder as this server sees it and as the engine's host does."
             )
         inner, outer = max(holding, key=lambda pair: len(pair[0].parts))
         return str(outer / place.relative_to(inner))
 
 
 def _pair(text: str) -> tuple[PurePosixPath, PurePosixPath]:
-    inside, between, outside = text.partition(_BETWEEN)
+    inside, between, outside = _without_drive(text).partition(_BETWEEN)
     if not between or _BETWEEN in outside:
         raise ValueError(f"{text!r} is no pair INSIDE:HOST of two absolute paths, such as /data:/srv/geodata")
     return _folder(inside), _folder(f"/{outside}")
+
+
+def _without_drive(text: str) -> str:
+    r"""With `C:\maps` at its end as `/run/desktop/mnt/host/c/maps`."""
+    found = _DRIVE.search(text)
+    if found is None:
+        return text
+    return f"{text[: found.end(1)]}{_DRIVES}/{found[2].lower()}/{found[3]}".replace("\\", "/")
 
 
 def _folder(text: str) -> PurePosixPath:

@@ -30,6 +30,11 @@ def as_typed(value: object) -> Path:
     """An absolute path with its symlinks as typed. Raises ValueError."""
     if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
         raise ValueError("a folder or file is named by a text that is not empty")
+    if re.match(r"[A-Za-z]:[\\/]", str(value)):
+        raise ValueError(
+            "it is a path of Windows, where this program does not run; in a container, name the folder as the container sees it: "
+            "/maps for docker run -v C:\\maps:/maps"
+        )
     return Path(os.path.abspath(os.path.expanduser(value)))  # noqa: PTH100, PTH111 - keep symlinks as typed
 
 

@@ -34,15 +34,16 @@ _DEFAULT_CONTEXT = "default"
 
 _PERMISSION = (
     "You may not use an engine's socket. Add yourself to the group that owns it (sudo usermod -aG docker "
-    "$USER, then log in again); whoever may use it is as good as root on this host. Or use a rootless engine."
+    "$USER, then log in again; for a container: docker run --group-add with its number); whoever may use it is as good as "
+    "root on this host. Or use a rootless engine."
 )
 _NAMED = (
     "It was named, so no other engine is tried. Start it, correct the name, or take the name away: unset "
     "DOCKER_HOST, or `docker context use default`."
 )
 _NONE = (
-    "Start Docker or Podman, or set DOCKER_HOST to where one listens. In a clone, `make setup` installs one "
-    "on Debian and Ubuntu."
+    "Start Docker or Podman, or set DOCKER_HOST to where one listens. A server in a container needs its socket: docker run -v "
+    "/var/run/docker.sock:/var/run/docker.sock. In a clone, `make setup` installs an engine on Debian and Ubuntu."
 )
 
 

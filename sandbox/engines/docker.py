@@ -13,7 +13,7 @@ import docker.errors
 import requests.exceptions
 import structlog
 
-from sandbox.engine import ContainerState, EngineInfo, Leftover, Wire
+from sandbox.engine import ContainerDetails, ContainerState, EngineInfo, Leftover, Wire
 from sandbox.engines.docker_spec import READ_ONLY_RECURSIVE, create_body, differences
 from sandbox.engines.images import DockerImages
 from sandbox.engines.sockets import answering, close_what_fails
@@ -127,14 +127,34 @@ class DockerEngine:
         with answering("asked to start a container"):
             self._api.start(container)
 
+    def _inspected(self, container: str) -> Mapping[str, Any] | None:
+        with answering("asked about a container"), contextlib.suppress(docker.errors.NotFound):
+            found: dict[str, Any] = self._api.inspect_container(container)
+            return found
+        return None
+
     def _state(self, container: str) -> Mapping[str, Any] | None:
         """As the engine words it."""
-        with answering("asked for a container's state"):
-            try:
-                state: dict[str, Any] = self._api.inspect_container(container)["State"]
-            except docker.errors.NotFound:
-                return None
-        return state
+        found = self._inspected(container)
+        return found and found["State"]
+
+    def describe(self, container: str) -> ContainerDetails | None:
+        if (found := self._inspected(container)) is None or not found["State"].get("Running"):
+            return None
+        published = (found.get("NetworkSettings") or {}).get("Ports") or {}
+        return ContainerDetails(
+            str(found["Id"]),
+            {str(one["Destination"]): str(one["Source"]) for one in found["Mounts"] if one.get("Source")},
+            {
+                int(port.removesuffix("/tcp")): (
+                    str(places[0].get("HostIp") or ""),
+                    int(places[0]["HostPort"]),
+                )
+                for port, places in published.items()
+                if places and port.endswith("/tcp")
+            },
+            (found.get("HostConfig") or {}).get("NetworkMode") == "host",
+        )
 
     def state(self, container: str) -> ContainerState | None:
         if (state := self._state(container)) is None:

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 import docker.errors
@@ -16,8 +16,10 @@ from sandbox.errors import ImageMissing, PullFailed
 REACH_SECONDS: Final = 20  # a registry that answers does so in a few; the engine itself would try for minutes
 STALL_SECONDS: Final = 60.0  # without a new byte or layer; the engine's own retries come every few seconds
 REPORT_SECONDS: Final = 5.0
+BUILD_SECONDS: Final = 1800  # for one step of a build, such as taking in a gigabyte
 _NOT_IMPLEMENTED: Final = 501
-_ADVANCING: Final = ("Download complete", "Pull complete", "Already exists", "Extracting")
+_ARRIVED: Final = ("Download complete", "Pull complete", "Already exists")
+_ADVANCING: Final = (*_ARRIVED, "Extracting")
 
 
 class DockerImages:
@@ -50,6 +52,9 @@ class DockerImages:
             self._environments[image] = tuple((inspected.get("Config") or {}).get("Env") or ())
         return self._environments[image]
 
+    def check(self, image: str) -> None:
+        """The engine keeps its images by content itself."""
+
     def _inspected(self, reference: str) -> Mapping[str, Any] | None:
         with answering("asked for an image"), contextlib.suppress(docker.errors.NotFound):
             found: dict[str, Any] = self._api.inspect_image(reference)  # type: ignore[no-untyped-call]
@@ -63,6 +68,37 @@ class DockerImages:
             follow(self._api.pull(repository, tag=tag, stream=True, decode=True), report)
         except (docker.errors.APIError, requests.exceptions.RequestException) as error:
             raise PullFailed(_reason(error)) from error
+
+    def build(
+        self,
+        folder: str,
+        reference: str,
+        arguments: Mapping[str, str],
+        labels: Mapping[str, str],
+        report: Callable[[str], None],
+    ) -> None:
+        try:
+            events = self._api.build(
+                path=folder,
+                tag=reference,
+                buildargs=dict(arguments),
+                labels=dict(labels),
+                network_mode="none",
+                forcerm=True,
+                timeout=BUILD_SECONDS,
+                decode=True,
+            )
+            for event in events:
+                if line := str(event.get("stream") or "").strip():
+                    report(line)
+                if event.get("error"):
+                    raise ImageMissing(
+                        f"{reference} was not built: {event['error']}. Is the engine's disk full?"
+                    )
+        except (docker.errors.APIError, requests.exceptions.RequestException) as error:
+            raise ImageMissing(
+                f"{reference} was not built: {_reason(error)}. Is the engine's disk full?"
+            ) from error
 
     def _reach(self, reference: str) -> None:
         """Asks the registry about the image through the engine, which may have a proxy of its own. Raises PullFailed."""
@@ -84,9 +120,11 @@ def follow(
     report: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Reports now and then how much of all layers is here. Raises PullFailed for an error, and when nothing new arrives."""
-    layers: dict[str, tuple[int, int]] = {}  # bytes here, bytes in all
-    advanced = reported = clock()
+    """Reports how much is here, at once and then now and then. Raises PullFailed for an error, and when nothing new arrives."""
+    layers: dict[str, tuple[int, int]] = {}  # bytes here, bytes in all, of those that are known
+    complete: set[str] = set()
+    advanced = clock()
+    reported = -REPORT_SECONDS
     problem = ""
     for event in events:
         problem = str(event.get("error") or problem)  # the rest is read too, which gives the connection back
@@ -94,16 +132,28 @@ def follow(
         status, detail, before = event.get("status"), event.get("progressDetail") or {}, layers.get(layer)
         if status == "Downloading" and "current" in detail:
             layers[layer] = (int(detail["current"]), int(detail.get("total") or detail["current"]))
+        elif status == "Pulling fs layer":
+            layers.setdefault(layer, (0, 0))
+        elif status in _ARRIVED:
+            complete.add(layer)
+            layers[layer] = (layers.get(layer, (0, 0))[1],) * 2
         if status in _ADVANCING or layers.get(layer) != before:
             advanced = now
         elif now - advanced > STALL_SECONDS:
             raise PullFailed(f"nothing arrived for {STALL_SECONDS:.0f} seconds")
         if layers and now - reported >= REPORT_SECONDS:
             reported = now
-            here, total = (sum(amounts) / 1e6 for amounts in zip(*layers.values(), strict=True))
-            report(f"pulling: {here:.0f} of {total:.0f} MB")
+            report(_progress(layers, complete))
     if problem:
         raise PullFailed(problem)
+    if layers:
+        report(_progress(layers, complete))
+
+
+def _progress(layers: Mapping[str, tuple[int, int]], complete: Collection[str]) -> str:
+    """An engine tells the size of a layer when it begins to load it, so that the whole grows at first."""
+    here, known = (sum(amounts) / 1e6 for amounts in zip(*layers.values(), strict=True))
+    return f"{len(complete)} of {len(layers)} layers, {here:.0f} of {known:.0f} MB"
 
 
 def split(reference: str) -> tuple[str, str]:

@@ -64,8 +64,10 @@ class DockerWire:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        # closing the SDK's object leaves the connection under it open
-        for one in (self._stream, getattr(self._stream, "_sock", None)):
+        # closing the SDK's object leaves the connection under it open; the response that it holds is closed before, as it would
+        # otherwise flush what is closed already
+        held = [getattr(self._stream, name, None) for name in ("_response", "_sock")]
+        for one in (held[0], self._stream, held[1]):
             if one is not None:
                 with contextlib.suppress(OSError):
                     one.close()

@@ -52,6 +52,9 @@ class Evidence:
     look: Mapping[str, Any] = field(default_factory=dict)  # what the look program found, by section
     nonces: Mapping[str, str] = field(default_factory=dict)  # file inside -> what the server wrote there
     folders: Mapping[str, Folder] = field(default_factory=dict)  # folder inside -> what the server sees there
+    shares: frozenset[str] = (
+        frozenset()
+    )  # of these folders, those whose numbers may differ from mount to mount
     boot: str = ""  # of the engine's kernel, if its device and inode numbers mean the same here
     security_options: tuple[str, ...] = ()  # of the engine, such as name=apparmor
     namespaces: Mapping[str, str] = field(default_factory=dict)  # of the server's own process

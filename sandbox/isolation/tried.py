@@ -34,18 +34,18 @@ def _nonces(evidence: Evidence) -> Iterator[Found]:
 
 def _folders(evidence: Evidence) -> Iterator[Found]:
     """By device and inode where the kernel is the server's own. Another one, as of a virtual machine, has numbers of its
-    own: there the names in a folder tell, if there are any.
+    own, and so may each mount of a share: there the names in a folder tell, if there are any.
     """
     files = evidence.look["files"]
     same_kernel = bool(evidence.boot) and files["boot"] == evidence.boot
     for path, asked in evidence.folders.items():
         there = Folder(*files["folders"].get(path, (0, 0, "absent")))
-        if same_kernel:
-            same_one = (there.device, there.inode) == (asked.device, asked.inode)
-        else:
-            same_one = there.names == asked.names != _NO_NAMES
+        by_names = not same_kernel or path in evidence.shares
+        same_one = same_kernel and (there.device, there.inode) == (asked.device, asked.inode)
+        if by_names:
+            same_one |= there.names == asked.names != _NO_NAMES
         found = "the same" if same_one else f"another ({there.names})"[:60]
-        if not same_kernel and asked.names == _NO_NAMES:
+        if by_names and not same_one and asked.names == _NO_NAMES:
             found = "empty, so that it cannot be told from others; put a file into it"
         yield same("the same", found, f"{path} is this host's folder")
 
@@ -99,9 +99,23 @@ def _privileges(evidence: Evidence) -> Iterator[Found]:
     )
 
 
+def _confined(evidence: Evidence) -> Iterator[Found]:
+    """Where the engine's host has a security module, it confines the container."""
+    label = evidence.look["files"]["security label"]
+    modules = [one for one in evidence.security_options if "apparmor" in one or "selinux" in one]
+    if modules:
+        yield Found("confined", label or "none", verdict(_confines(label)))
+    else:
+        yield Found("", "this host's engine has neither AppArmor nor SELinux", "n/a")
+
+
+def _confines(label: str) -> bool:
+    return label not in ("", "unconfined") and "unconfined_t" not in label
+
+
 def _security_module(evidence: Evidence) -> Iterator[Found]:
     label, options = evidence.look["sight"]["security label"], " ".join(evidence.security_options)
-    confined = label not in ("", "unconfined") and "unconfined_t" not in label
+    confined = _confines(label)
     if "apparmor" in options:
         yield Found("a profile", label or "none", verdict(confined), "AppArmor", "5.2")
     else:
@@ -153,6 +167,7 @@ def _shown(evidence: Evidence) -> Iterator[Found]:
 
 
 FILES: Final = (Rule("files", "nonces", _nonces), Rule("files", "folders", _folders))
+CONFINED: Final = Rule("container", "security module", _confined, "5.2, 5.3")
 _OUT: Final = "escape"
 ATTEMPTS: Final = {  # by the group of attempts in the look program
     group: Rule(_OUT, name, _refused(group), cis)

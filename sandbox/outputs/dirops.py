@@ -6,7 +6,6 @@ Invariants:
 * a test (or a fault drill) can end the process, or fail the call, at each of `POINTS`: before and after a step.
 """
 
-import ctypes
 import errno
 import os
 import stat
@@ -15,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from sandbox.errors import OutputRejected
+from sandbox.portable import EXCHANGE, NOREPLACE, Rename
 
 Checkpoint = Callable[[str], None]
 
@@ -41,7 +41,6 @@ STEPS = (
 )
 POINTS = tuple(f"{step}.{side}" for step in STEPS for side in ("before", "after"))
 
-_NOREPLACE, _EXCHANGE = 1, 2  # linux/fs.h
 _UNSUPPORTED = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTTY})
 # EPERM: no hard links at all (vfat), or fs.protected_hardlinks and a file that is not ours
 _NO_LINKS = _UNSUPPORTED | {errno.EPERM, errno.EACCES, errno.EMLINK}
@@ -65,7 +64,7 @@ class DirOps:
 
     def __init__(self, checkpoint: Checkpoint = lambda _point: None, *, native: bool = True) -> None:
         self.checkpoint = checkpoint
-        self._renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if native else None
+        self._native = Rename() if native else None
         self._exchanges = False  # known to work
 
     @contextmanager
@@ -82,7 +81,7 @@ class DirOps:
         try:
             for entry in (one, other):
                 os.close(os.open(entry.name, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=folder))
-            self._exchanges = self._rename(one, other, _EXCHANGE)
+            self._exchanges = self._rename(one, other, EXCHANGE)
         finally:
             for entry in (one, other):
                 with suppress(FileNotFoundError):
@@ -96,17 +95,17 @@ class DirOps:
     def exchange(self, one: DirEntry, other: DirEntry) -> None:
         """Swaps two existing names at once."""
         with self.step("swap.exchange"):
-            if not self._rename(one, other, _EXCHANGE):
+            if not self._rename(one, other, EXCHANGE):
                 raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP), one.name, None, other.name)
 
     def move(self, step: str, source: DirEntry, target: DirEntry) -> None:
         """Renames to a free name. Raises FileExistsError when it is taken.
 
-        Without RENAME_NOREPLACE a file is linked and unlinked, which never overwrites. What cannot be linked is renamed once the
+        Without RENAMENOREPLACE a file is linked and unlinked, which never overwrites. What cannot be linked is renamed once the
         name was seen to be free: a folder then lands at most on an empty one, as rename(2) refuses any other.
         """
         with self.step(step):
-            if self._rename(source, target, _NOREPLACE):
+            if self._rename(source, target, NOREPLACE):
                 return
             linked = _link(source, target)
             if not linked:
@@ -127,14 +126,14 @@ class DirOps:
 
     def _rename(self, source: DirEntry, target: DirEntry, flags: int) -> bool:
         """False, and nothing done, where the file system does not know the flags."""
-        if self._renameat2 is None:
+        if self._native is None:
             return False
         names = os.fsencode(source.name), os.fsencode(target.name)
-        if self._renameat2(source.folder, names[0], target.folder, names[1], flags) == 0:
-            return True
-        code = ctypes.get_errno()
-        if code in _UNSUPPORTED:
+        code = self._native((source.folder, names[0]), (target.folder, names[1]), flags)
+        if code is None or code in _UNSUPPORTED:
             return False
+        if code == 0:
+            return True
         raise OSError(code, os.strerror(code), source.name, None, target.name)
 
 

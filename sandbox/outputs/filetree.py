@@ -85,6 +85,9 @@ def opened_file(folder: int, name: str) -> Iterator[int]:
 
 
 def _widen(folder: int, name: str, mode: int) -> None:
+    if os.chmod in os.supports_follow_symlinks:  # as on macOS
+        os.chmod(name, mode, dir_fd=folder, follow_symlinks=False)
+        return
     handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
     try:
         os.chmod(f"/proc/self/fd/{handle}", mode)  # noqa: PTH101 - fchmod is refused on O_PATH, a name could be a link

@@ -8,11 +8,12 @@ import hashlib
 import os
 import stat
 import unicodedata
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sandbox.errors import OutputRejected, PathRefused
-from sandbox.mounted import mountinfo, submounts
+from sandbox.mounted import submounts
 from sandbox.outputs.dirops import DirEntry, DirOps
 from sandbox.outputs.filetree import (
     MAX_DEPTH,
@@ -25,6 +26,7 @@ from sandbox.outputs.filetree import (
     walk,
 )
 from sandbox.outputs.store import Part, Staged, StagingUsage
+from sandbox.portable import mount_table
 from sandbox.template import Limits
 from sandbox.workspace import Identity, Located, open_folder
 
@@ -62,7 +64,9 @@ class Permissions:
 
 def permissions_for(replaced: os.stat_result | None, root: os.stat_result) -> Permissions:
     """Those of what is replaced, else as the workspace's owner would make it. No file is executable or setuid."""
-    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
+    status: list[str] = []
+    with suppress(OSError):  # elsewhere than on Linux, and then the strict one
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
     # read, not set and set back: another thread may be creating a file
     umask = next((int(line.split()[1], 8) for line in status if line.startswith("Umask:")), _STRICT_UMASK)
     allowed = ~umask
@@ -166,7 +170,8 @@ def listing_of(located: Located) -> str:
     names, or a mount: forgetting the folder would later empty what is mounted there.
     """
     with open_folder(located.workspace, located.relative) as top:
-        if below := submounts(located.path, mountinfo()):
+        table = mount_table()  # where there is none, a mount is always another device
+        if table and (below := submounts(located.path, table)):
             raise PathRefused(f"{below[0][-80:]!a} in it is a mount. Unmount it first.")
         device = os.fstat(top).st_dev
         for count, entry in enumerate(walk(top), 1):

@@ -126,15 +126,12 @@ def test_a_view_that_only_the_server_sees_is_refused(serving, ground, monkeypatc
         hosting.ready()
 
 
-def test_without_a_writable_workspace_the_state_folder_is_mapped_too(ground, image):
-    def ready(*pairs: str) -> None:
-        places = {"workspaces_ro": (ground / "read",), "state_dir": ground / "state"}
-        with running(load_settings(**places, image=image.reference, path_map=pairs)) as app:
-            app.hosting.ready()
-
-    ready(f"{ground}/read:{ground}/host/read", f"{ground}/state:{ground}/state")
-    with pytest.raises(AttestationFailed):
-        ready(f"{ground}/read:{ground}/host/read")
+def test_without_a_writable_workspace_the_state_folder_needs_no_pair(ground, image):
+    """An engine may be unable to mount it, as a volume of its own; and no container of such a server writes."""
+    places = {"workspaces_ro": (ground / "read",), "state_dir": ground / "state"}
+    pairs = (f"{ground}/read:{ground}/host/read",)
+    with running(load_settings(**places, image=image.reference, path_map=pairs)) as app:
+        app.hosting.ready()
 
 
 def test_a_call_reads_and_writes_through_the_map(tmp_path, image, capsys, monkeypatch):

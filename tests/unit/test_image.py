@@ -197,8 +197,12 @@ def pulled(*events: tuple[float, dict]) -> list[str]:
 
 def test_a_pull_ends_when_nothing_new_arrives_and_goes_on_as_long_as_something_does() -> None:
     for event in ({"status": "Retrying in 4 seconds", "id": "a"}, loading("a", 5)):
-        assert len(pulled((0, event), (59, event))) <= 1
+        assert len(pulled((0, event), (59, event))) <= 3
         with pytest.raises(PullFailed):
             pulled((0, event), (59, event), (61, event))
-    assert "30 of 200 MB" in pulled((1, loading("a", 10_000_000)), (6, loading("b", 20_000_000)))[0]
+    known = [(0, {"status": "Pulling fs layer", "id": name}) for name in "abc"]
+    loads = [(1, loading("a", 10_000_000)), (6, loading("b", 20_000_000))]
+    lines = pulled(*known, *loads, (7, {"status": "Pull complete", "id": "a"}))
+    assert [line for line in lines if "0 of 3 layers, 30 of 200 MB" in line]
+    assert "1 of 3 layers, 120 of 200 MB" in lines[-1]
     pulled(*((step * 50.0, loading("a", step)) for step in range(1, 20)))

@@ -155,7 +155,14 @@ class Preflight:
             layout="inputs-output",
             extra=asked,
         )
-        return Draft(command, (), looked_at=unknown, wants_json=True, algorithm="dataset identify")
+        return Draft(
+            command,
+            (),
+            looked_at=unknown,
+            wants_json=True,
+            algorithm="dataset identify",
+            addresses=draft.addresses,
+        )
 
     def described(self, look: Draft, rows: Any) -> None:
         """Keeps what a call made by `description` printed."""
@@ -177,11 +184,17 @@ class Preflight:
         first = self.known.get(draft.inputs[0]) if draft.inputs else None
         return _numbers(replace(first, driver="")) if first and "features" in expected(draft) else ""
 
+    def size_of(self, located: Located) -> int:
+        """Bytes of a file as a container told them; 0 where none has."""
+        facts = self.known.get(located)
+        return facts.disk_bytes if facts is not None else 0
+
     def _learn(self, files: Sequence[Located], rows: Any) -> None:
         for located, row in zip(files, rows if isinstance(rows, list) else (), strict=False):
             if (lacks := absent_format(self.catalogue, located.name, row)) is not None:
                 raise lacks
-            self.known.put(located, facts_of(row, located.identity.size if located.identity else 0))
+            size = located.identity.size if located.identity else _bytes_told(row)
+            self.known.put(located, facts_of(row, size))
 
     def _calls(self, draft: Draft) -> list[Call]:
         """The draft as one call, or the steps of a pipeline, each on the raster that the step before it would make."""
@@ -243,6 +256,13 @@ def _numbers(facts: DatasetFacts | None) -> str:
     place = f"within {' '.join(f'{one:.9g}' for one in facts.extent)}" if facts.extent else ""
     size = [pixels, facts.data_type] if facts.kind == "raster" else [f"{features} features"]
     return ", ".join(filter(None, (facts.driver, *size, facts.crs, place)))
+
+
+def _bytes_told(row: Any) -> int:
+    """The size of remote data, which no host of ours has looked at."""
+    facts = row.get("facts") if isinstance(row, Mapping) else None
+    told = facts.get("bytes") if isinstance(facts, Mapping) else None
+    return told if type(told) is int and 0 <= told < 1 << 62 else 0
 
 
 def is_judged(draft: Draft, catalogue: Catalogue) -> bool:

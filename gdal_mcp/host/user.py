@@ -1,0 +1,101 @@
+"""Gives up root in a container: the server becomes the owner of its workspace, with the groups of the engine's sockets.
+
+An image cannot know whose the folder is that is mounted into it, nor which group may use the engine's socket. So ours is
+started as root, sees both, and is root no more before anything else is loaded.
+"""
+
+import ctypes
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from gdal_mcp.settings import Settings, SettingsError
+from sandbox.errors import EngineUnavailable
+
+UNPRIVILEGED: Final = (10001, 10001)  # without a name, for folders that belong to root and are everybody's
+_NO_NEW_PRIVILEGES: Final = 38  # PR_SET_NO_NEW_PRIVS of linux/prctl.h
+
+
+def give_up_root(settings: Settings) -> None:
+    """Does nothing unless the settings ask for it and this process is root.
+
+    A workspace that belongs to root and is closed to others is served by root, as without a container. Raises SettingsError,
+    which names the option of `docker run` that is missing.
+    """
+    if settings.run_as != "owner" or os.geteuid() != 0:
+        return
+    place = next((one for one in (*settings.workspaces, *settings.workspaces_ro) if one.is_dir()), None)
+    place = place or settings.state_dir
+    groups = _groups(settings.engine)
+    user = _owner(place, groups, writes=place not in settings.workspaces_ro)
+    try:
+        _take_state(settings.state_dir, user)
+        if user[0] != 0:
+            os.setgroups(groups)
+            os.setgid(user[1])
+            os.setuid(user[0])
+    except OSError as error:
+        options = f"--user {user[0]}:{user[1]}" + "".join(f" --group-add {one}" for one in groups)
+        raise SettingsError(
+            f"This container's root cannot become the owner of {place} ({error.strerror or error}). Add to docker run: "
+            f"{options} -v gdal-mcp:{settings.state_dir}"
+        ) from error
+    if user[0] != 0:
+        ctypes.CDLL(None).prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+
+
+def _groups(engine: str | None) -> list[int]:
+    """Those that may use the sockets where an engine may listen."""
+    from sandbox.engines.opening import sockets  # noqa: PLC0415 - takes a twentieth of the start, and only root needs it
+
+    places: tuple[Path, ...] = ()
+    with suppress(EngineUnavailable):  # told by the first call
+        places = sockets(engine)
+    found = set()
+    for path in places:
+        with suppress(OSError):
+            status = path.stat()
+            if stat.S_ISSOCK(status.st_mode) and status.st_mode & stat.S_IWGRP:
+                found.add(status.st_gid)
+    return sorted(found)
+
+
+def _owner(place: Path, groups: list[int], *, writes: bool) -> tuple[int, int]:
+    """Whose rights suffice for a folder: its owner's, or nobody's in particular where everybody may use it, or root's."""
+    with suppress(OSError):
+        status = place.stat()
+        if status.st_uid != 0:
+            return status.st_uid, status.st_gid
+        if not _may_use(place, groups, writes=writes):
+            return 0, 0
+    return UNPRIVILEGED
+
+
+def _may_use(place: Path, groups: list[int], *, writes: bool) -> bool:
+    """Tried by a process of that user: file systems of a desktop's shares show and check owners in ways of their own."""
+    if (child := os.fork()) == 0:
+        allowed = False
+        with suppress(OSError):
+            os.setgroups(groups)
+            os.setgid(UNPRIVILEGED[1])
+            os.setuid(UNPRIVILEGED[0])
+            allowed = os.access(place, os.R_OK | os.X_OK | (os.W_OK if writes else 0))
+        os._exit(0 if allowed else 1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _take_state(folder: Path, user: tuple[int, int]) -> None:
+    """The records of an earlier container may be of another user. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    status = folder.stat()
+    if any(folder.iterdir()) and not (folder / "servers").is_dir():
+        raise SettingsError(
+            f"{folder} holds other things than records. Name an empty folder with --state-dir."
+        )
+    if (status.st_uid, status.st_gid) != user:
+        for one in (*folder.rglob("*"), folder):
+            os.chown(one, *user, follow_symlinks=False)
+    if stat.S_IMODE(status.st_mode) != stat.S_IRWXU:
+        folder.chmod(stat.S_IRWXU)

@@ -1,0 +1,144 @@
+"""What of Linux this uses on the machine where it runs, and what stands in elsewhere. Containers always have a Linux.
+
+Invariants:
+* a stand-in gives the same guarantee, or what rests on it is not done: nothing becomes weaker in silence;
+* all that differs by system is in this module, or asks it; `docs/platforms.md` shows `FEATURES`.
+"""
+
+import ctypes
+import fcntl
+import os
+import secrets
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+# to look at a name without opening what it is: a pipe does not block, a device does not act
+LOOK: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
+KERNEL_COPIES: Final = os.uname().sysname == "Linux"  # elsewhere sendfile(2) takes sockets alone
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+# RENAME_NOREPLACE and RENAME_EXCHANGE of renameat2(2), and what macOS calls them in renameatx_np(2)
+NOREPLACE, EXCHANGE = 1, 2
+_DARWIN: Final = {NOREPLACE: 0x4, EXCHANGE: 0x2}
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """Something of Linux, whether it is here, what it is for, and what happens without it."""
+
+    name: str
+    here: bool
+    use: str
+    without: str
+
+
+def features() -> tuple[Feature, ...]:
+    """Of this machine, as it is now."""
+    libc: Any = ctypes.CDLL(None)
+    swaps = hasattr(libc, "renameat2") or hasattr(libc, "renameatx_np")
+    return (
+        Feature(
+            "renameat2",
+            swaps,
+            "swaps an output with what it replaces, at once",
+            "renameatx_np on macOS, with the same guarantee; without either nothing is replaced, and new names are linked",
+        ),
+        Feature(
+            "O_PATH",
+            hasattr(os, "O_PATH"),
+            "looks at a name without opening what it is",
+            "opened for reading, without following links or waiting",
+        ),
+        Feature(
+            "/proc/self/mountinfo",
+            _MOUNTS.exists(),
+            "tells what is mounted below a workspace",
+            "no container waits for calls, as it would not see what is mounted later; an engine older than Docker 25 is refused",
+        ),
+        Feature(
+            "boot_id, CLOCK_BOOTTIME",
+            _BOOT.exists() and hasattr(time, "CLOCK_BOOTTIME"),
+            "tells an overdue container although the clock was set",
+            "the wall clock decides",
+        ),
+        Feature(
+            "pidfd_open",
+            hasattr(os, "pidfd_open"),
+            "sees the end of a container at once",
+            "the engine tells it, some milliseconds later",
+        ),
+        Feature(
+            "id-mapped mounts",
+            hasattr(libc, "unshare"),
+            "shows a closed workspace of root to calls, read-only",
+            "such a workspace is refused",
+        ),
+        Feature(
+            "syncfs, fdatasync",
+            hasattr(libc, "syncfs") and hasattr(os, "fdatasync"),
+            "makes many files survive a power cut at once",
+            "each is synced by itself, on macOS with F_FULLFSYNC",
+        ),
+        Feature(
+            "FICLONE, sendfile",
+            KERNEL_COPIES,
+            "copies a dataset within the kernel",
+            "its bytes are read and written",
+        ),
+    )
+
+
+def mount_table() -> str | None:
+    """The mounts of this process, as proc(5) has them; None where there is no such table."""
+    try:
+        return _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return None
+
+
+def boot() -> tuple[str, float]:
+    """The id of this boot, and the seconds since then, sleep included; "" and some clock where the kernel does not tell."""
+    try:
+        return _BOOT.read_text(encoding="ascii").strip(), time.clock_gettime(time.CLOCK_BOOTTIME)
+    except (OSError, AttributeError):
+        return "", time.monotonic()
+
+
+def sync_contents(file: int) -> None:
+    """Makes the contents of an open file survive a power cut. Raises OSError."""
+    if hasattr(fcntl, "F_FULLFSYNC"):  # on macOS fsync leaves them in the memory of the disk
+        fcntl.fcntl(file, fcntl.F_FULLFSYNC)
+    elif hasattr(os, "fdatasync"):
+        os.fdatasync(file)
+    else:
+        os.fsync(file)
+
+
+class Rename:
+    """renameat2(2), or what macOS has in its place."""
+
+    def __init__(self) -> None:
+        libc: Any = ctypes.CDLL(None, use_errno=True)
+        self._linux = getattr(libc, "renameat2", None)
+        self._darwin = getattr(libc, "renameatx_np", None)
+
+    def __call__(self, source: tuple[int, bytes], target: tuple[int, bytes], flag: int) -> int | None:
+        """0, or the number of the error; None where this system has no such call."""
+        call, number = (self._linux, flag) if self._linux else (self._darwin, _DARWIN[flag])
+        if call is None:
+            return None
+        return 0 if call(*source, *target, number) == 0 else ctypes.get_errno()
+
+
+def make_empty(path: Path, mode: int) -> None:
+    """Makes a file without opening it under its name. Raises FileExistsError, OSError."""
+    hidden = path.with_name(f".{secrets.token_hex(8)}")
+    try:
+        os.close(os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode))
+        os.link(hidden, path)
+    finally:
+        with suppress(FileNotFoundError):
+            hidden.unlink()

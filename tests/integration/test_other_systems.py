@@ -1,0 +1,98 @@
+"""The part that runs on the host, where calls of Linux are missing: they are taken away in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.testing.samples import write_samples
+from sandbox.engines.docker_spec import READ_ONLY_RECURSIVE
+
+MOUNTS = "/proc/self/mountinfo"
+# before anything of ours is loaded, as on macOS: no /proc, no call that only Linux has, and other numbers of the kernel
+WITHOUT_LINUX = """
+import builtins, ctypes, io, os, sys, time
+def gone(real):
+    def opening(path, *given, **named):
+        name = "" if isinstance(path, int) else os.fsdecode(path)
+        if name.startswith(("/proc/", "/sys/")) and name != os.environ.get("LEFT"):
+            raise FileNotFoundError(2, "no such file", path)
+        return real(path, *given, **named)
+    return opening
+for place, name in ((os, "open"), (io, "open"), (builtins, "open"), (os, "stat"), (os, "readlink"), (os, "scandir"), (os, "listdir")):
+    setattr(place, name, gone(getattr(place, name)))
+def refused(*_given, **_named):
+    raise PermissionError(1, "for root alone")
+for name in ("O_PATH", "O_TMPFILE", "pipe2", "pidfd_open", "fdatasync", "posix_fallocate", "copy_file_range", "memfd_create"):
+    if hasattr(os, name):
+        delattr(os, name)
+os.mknod = os.sendfile = refused
+del time.CLOCK_BOOTTIME
+names = os.uname()
+os.uname = lambda: os.uname_result(("Darwin", names.nodename, "23.6.0", "Darwin Kernel", names.machine))
+class Library(ctypes.CDLL):
+    def __getattr__(self, name):
+        if name in ("renameat2", "syncfs", "sync_file_range", "unshare", "mallopt", "malloc_trim"):
+            raise AttributeError(name)
+        return super().__getattr__(name)
+ctypes.CDLL = Library
+"""
+RUN = WITHOUT_LINUX + "\nfrom gdal_mcp.cli import main\nsys.exit(main(sys.argv[1:]))"
+
+
+def run(*words: str, code: str = RUN, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **more},
+    )
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> list[str]:
+    (tmp_path / "maps").mkdir(mode=0o755)
+    write_samples(tmp_path / "maps")
+    return ["--workspace", str(tmp_path / "maps"), "--state-dir", str(tmp_path / "state")]
+
+
+@pytest.mark.engine
+@pytest.mark.nightly
+def test_calls_read_and_write_without_linux_and_replace_nothing(place: list[str], tmp_path: Path, engine):
+    """A swap of names is what replacing rests on; where the system has none, the old file stays."""
+
+    def call(tool: str, left: str = MOUNTS, /, **arguments: object) -> dict:
+        ran = run("call", tool, json.dumps(arguments), "--yes", *place, LEFT=left)
+        assert ran.stdout, ran.stderr
+        return json.loads(ran.stdout)
+
+    # an engine that leaves what is mounted below a workspace writable needs somebody who tells of it
+    blind = call("info", "", path="dem.tif")
+    assert ("error" not in blind) == (engine.info().api_version >= READ_ONLY_RECURSIVE), blind
+    assert call("info", path="dem.tif")["size"] == [24, 16]
+    made = call("convert", input="dem.tif", output="copy.tif")
+    assert made["output"] == str(tmp_path / "maps/copy.tif"), made
+    before = (tmp_path / "maps/copy.tif").read_bytes()
+    refused = call("convert", input="dem.tif", output="copy.tif", overwrite=True, output_format="COG")
+    assert refused["error"]["code"] == "OUTPUT_REJECTED", refused
+    assert (tmp_path / "maps/copy.tif").read_bytes() == before
+
+
+@pytest.mark.engine
+@pytest.mark.nightly
+def test_doctor_says_what_is_missing_and_that_calls_run(place: list[str]):
+    told = json.loads(run("doctor", "--report", *place, LEFT=MOUNTS).stdout)
+    assert told["ok"], told
+    assert {"renameat2", "O_PATH", "boot_id, CLOCK_BOOTTIME"} <= set(told["system"]["missing"])
+
+
+def test_where_it_cannot_run_it_says_the_command_that_does():
+    windows = "import os, sys; os.name = 'nt'; sys.modules['fcntl'] = None\nfrom gdal_mcp.__main__ import main\nsys.exit(main())"
+    ran = run("serve", code=windows)
+    assert ran.returncode == 2
+    assert "docker run -i --rm -v" in ran.stderr
+    assert "Traceback" not in ran.stderr
