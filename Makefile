@@ -1,5 +1,6 @@
-# `make help` lists the targets. Everything happens in this folder and in .venv, except that `make setup` may install and
-# start Docker where it runs as root on Debian or Ubuntu and no engine answers.
+# `make help` lists the targets. Everything happens in this folder and in .venv, except for the container engine: where none answers
+# and root runs this on Debian or Ubuntu, `make setup` installs crun, which is no daemon, and the targets with tests install and
+# start Docker.
 
 SHELL := /bin/sh
 python := .venv/bin/python
@@ -15,7 +16,7 @@ workers ?= 3
 spread := -n $(workers) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv engine engines image browser lock lint format types unit test test-all fuzz conformance demo bench faults soak docs pictures site bundle snapshots clean
+.PHONY: help setup venv engine engines image browser lock lint format types unit test python-image test-all oci fuzz conformance demo bench faults soak docs pictures site bundle snapshots clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -25,8 +26,9 @@ setup: image ## virtual environment, container engine and GDAL image; quick when
 venv:
 	@scripts/venv.sh
 
+test test-all oci fuzz conformance faults soak bench: engine_kind := docker
 engine: venv
-	@scripts/engine.sh
+	@scripts/engine.sh $(engine_kind)
 
 image: engine
 	@$(python) -m gdal_mcp.gdal.image ensure || $(python) scripts/standin.py
@@ -57,8 +59,15 @@ engines: ## Podman and gVisor for the tests of engines; installed where they may
 test: setup lint types ## what every change must pass, in minutes: lint, types, and the tests that are not nightly
 	$(python) -m pytest $(spread) -m 'not nightly' $(pytest_options)
 
-test-all: setup browser engines lint types ## everything, in about twenty minutes; needs Chromium, Podman, gVisor and npm
+python-image: setup ## the image of the toolbox `python`, built once; 1 GB of wheels
+	@$(python) -m gdal_mcp setup --toolbox python
+
+test-all: setup browser engines python-image lint types ## everything, in about twenty minutes; needs Chromium, Podman, gVisor and npm
 	$(python) -m pytest $(spread) $(pytest_options)
+
+oci: setup ## as root: the suite of engines, escapes, attacks and faults without a daemon; about twenty minutes
+	GDAL_MCP_ENGINE=oci:///var/tmp/gdal-mcp-tests/oci $(python) -m pytest -n $(workers) --dist loadgroup $(pytest_options) \
+	    tests/engines/test_oci.py tests/escape tests/attacks tests/faults --ignore tests/faults/test_engine.py --ignore tests/faults/test_silence.py
 
 fuzz: setup ## the property tests at length, about ten minutes, with other values each time; FUZZ=100 tries a hundred times as much
 	FUZZ=$(or $(FUZZ),20) $(python) -m pytest -n $(workers) --dist loadfile --timeout 3600 $(pytest_options) tests/fuzz

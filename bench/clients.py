@@ -11,7 +11,7 @@ import sys
 import tempfile
 import venv
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -25,6 +25,7 @@ from platformdirs import user_cache_path
 
 from bench.place import NotMeasurable, Place
 from sandbox.engines.docker_spec import create_body
+from sandbox.engines.opening import open_engine
 from sandbox.template import STAGING_TARGET, Mount, host_source
 
 Call = Callable[[str, Mapping[str, Any]], Mapping[str, Any]]
@@ -215,7 +216,8 @@ def hardened_flags(place: Place) -> Iterator[tuple[str, ...]]:
     host = place.app.hosting.ready()
     written = Mount(host_source(place.scratch), STAGING_TARGET, read_only=False)
     template = place.app.hosting.template(host, written)
-    body = create_body(template, host.info, {})
+    with closing(open_engine(place.address)) as docker:
+        body = create_body(template, docker.info(), {})
     asked = body["HostConfig"]
     with tempfile.NamedTemporaryFile("w", suffix=".json") as profile:
         profile.write(asked["SecurityOpt"][1].partition("=")[2])

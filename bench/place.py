@@ -43,7 +43,8 @@ class Place:
     scratch: Path  # writable for the container's user, on the workspace's file system
     state: Path
     docker: str  # the engine's command line client
-    address: str  # of the engine
+    address: str  # of the Docker or Podman that calls are compared with
+    engine: str  # of the server: that one, or what GDAL_MCP_ENGINE names
     app: App
 
     def program(self, *words: str, name: str = "server") -> list[str]:
@@ -51,7 +52,7 @@ class Place:
         settings = {
             "--workspace": self.workspace,
             "--state-dir": self.state / name,
-            "--engine": self.address,
+            "--engine": self.engine,
             "--image": self.app.hosting.ready().image.reference,
             "--approval": "never",
         }
@@ -135,7 +136,7 @@ def place(parent: Path) -> Iterator[Place]:
             workspaces=[workspace], state_dir=state / "in-process", approval="never", pool_max=0
         )
         with running(settings) as app:
-            yield Place(workspace, scratch, state, docker, address, app)
+            yield Place(workspace, scratch, state, docker, address, settings.engine or address, app)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -114,6 +114,7 @@ def bundle_manifest() -> Json:
         "manifest_version": "0.4",
         **_about(),
         "display_name": TITLE,
+        "icon": "icon.png",
         "repository": {"type": "git", "url": HOME},
         "documentation": f"{HOME}#readme",
         "support": f"{HOME}/issues",

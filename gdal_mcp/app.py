@@ -72,6 +72,10 @@ class App:
         return self.pipeline.approvals.service
 
     @property
+    def door(self) -> Door:
+        return self.pipeline.drafting.door
+
+    @property
     def changes(self) -> Changes:
         return self.pipeline.changes
 
@@ -157,7 +161,7 @@ def _pipeline(
         policy=policy,
         reaches=resolver,
         hosting=hosting,
-        execution=Execution(settings, hosting),
+        execution=Execution(settings, hosting, door),
         approvals=approvals,
         records=records,
         results=store_of(settings),

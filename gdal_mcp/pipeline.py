@@ -161,7 +161,8 @@ class Pipeline:
 
     def _plan(self, admitted: Admitted, draft: Draft) -> Planned:
         request, reach, toolbox = admitted.request, admitted.entitlements, admitted.toolbox
-        only = toolbox.mounts(draft) if self.settings.mount_scope == "inputs" else None
+        narrow = toolbox.only_inputs or self.settings.mount_scope == "inputs"
+        only = toolbox.mounts(draft) if narrow else None
         scope = SandboxScope(reach.workspaces, reach.limits, only)
         try:
             host = self.hosting.ready(toolbox)
@@ -196,12 +197,14 @@ class Pipeline:
         where = Where(image.reference, image.digest, planned.host.tier(self.settings), image.standin)
         known = context.preflight
         checks = [one.as_dict() for one in known.findings]
-        kind_of = planned.admitted.entitlements.preflight(planned.admitted.toolbox).kind_of
+        preflight = planned.admitted.entitlements.preflight(planned.admitted.toolbox)
         question = Call(
             plan,
             verdict,
             request.approver,
-            Foreseen(known.figures, checks, kind_of),
+            Foreseen(
+                known.figures, checks, preflight.size_of, preflight.kind_of, preflight.becomes(plan.draft)
+            ),
             where,
             context.report_progress,
         )

@@ -9,6 +9,8 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
+from gdal_mcp.remote.address import Address
+from gdal_mcp.remote.places import label
 from sandbox.outputs.store import Transfer
 from sandbox.template import STAGING_TARGET, Limits
 from sandbox.workspace import Located
@@ -24,6 +26,7 @@ class Effect(StrEnum):
     CREATE = "create"
     REPLACE = "replace"
     DESTROY = "destroy"  # files are taken away without others in their place
+    CODE = "code"  # of policies alone: code of the caller's runs, whatever it does to the workspace besides
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +87,12 @@ class Draft:
     # raises ToolError for what was printed
     verify: Callable[[Any], None] | None = field(default=None, compare=False)
     always_asked: bool = False  # a person decides, whatever the server's setting
+    code: str = ""  # that the caller wrote, and a person reads before it runs
     wants_json: bool = False  # what is printed is JSON
     allows: frozenset[str] = frozenset()  # codes of checks that would refuse it, and shall not
     looked_at: tuple[Located, ...] = ()  # opened as well, but nothing is made of them: no digests
+    # read by the host for the container, which sees them at /vsihost/NUMBER; `Remote` is their place among the inputs
+    addresses: tuple[Address, ...] = ()
     # whole files by the argument that names them, where it is known
     named: tuple[tuple[str, Located], ...] | None = None
     algorithm: str = ""  # the command of the `gdal` program that this is, or is most like
@@ -195,4 +201,4 @@ class Plan:
 
 def _place(located: Located) -> list[Any]:
     identity = located.identity
-    return [str(located), [identity.inode, identity.size, identity.mtime_ns] if identity else None]
+    return [label(located), [identity.inode, identity.size, identity.mtime_ns] if identity else None]

@@ -20,6 +20,7 @@ from gdal_mcp.access.policy import Verdict
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.door import Door
+from gdal_mcp.remote.places import Numbered, local
 from gdal_mcp.settings import Settings
 from sandbox.template import Limits
 from sandbox.workspace import Located, Workspaces
@@ -114,8 +115,16 @@ class Preflight(Protocol):
         """Keeps what a container said of a file that it wrote."""
         return
 
+    def size_of(self, _located: Located, /) -> int:
+        """Bytes of remote data; 0 where no container has said so."""
+        return 0
+
     def kind_of(self, _located: Located, /) -> str:
         """What a file is, such as `GTiff, 1024 x 768, 3 bands`; "" where no container has said so."""
+        return ""
+
+    def becomes(self, _draft: Draft, /) -> str:
+        """The same of what a call would make; "" where that is not known before it runs."""
         return ""
 
 
@@ -134,6 +143,7 @@ class DraftScope:
     surface: Permits
     verdict: Callable[[str, Draft], Verdict]
     preflight: Any
+    remote: Numbered  # the addresses that the draft names
     as_new: bool = False  # as if nothing stood where the outputs go: a recorded call made again
     principal: str = ""
     door: Door | None = None  # to remote data
@@ -333,6 +343,7 @@ class ImageSpec:
     version: Callable[[Mapping[str, str], str], str] = lambda _labels, reference: reference.rpartition(":")[2]
     # why a version cannot be used; "" where it can
     unfit: Callable[[str, str], str] = lambda _reference, _version: ""
+    setup: str = ""  # the command that makes it, where no registry has it
 
     @property
     def reference(self) -> str:
@@ -370,8 +381,9 @@ class Toolbox:
     # Which files go with one that a call reads, such as the sidecars of a dataset. Made anew for each call.
     companions: Callable[[], Callable[[Located], Iterable[Path]]] = lambda: lambda _located: ()
     # What to mount of a draft where only what the call names is mounted, and what to say when that was too little.
-    mounts: Callable[[Draft], tuple[Located, ...]] = lambda draft: (*draft.inputs, *draft.looked_at)
+    mounts: Callable[[Draft], tuple[Located, ...]] = lambda draft: local((*draft.inputs, *draft.looked_at))
     mount_advice: str = ""
+    only_inputs: bool = False  # that is all that is ever mounted, whatever the server's setting
 
     # What the container is asked, and what it answers.
     request: Callable[[Draft, int], Mapping[str, Any]] = _request  # the int: pixels of a preview, 0 for none

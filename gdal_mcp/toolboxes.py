@@ -1,10 +1,23 @@
-"""The toolboxes that this product comes with. The only module outside `tools/` and `gdal/` that knows GDAL by name."""
+"""The toolboxes that this product comes with. The only module that knows them all by name."""
 
-from gdal_mcp.settings import Settings
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from gdal_mcp.python.toolbox import python
+from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.surface import Toolboxes
+from gdal_mcp.toolbox import Toolbox
 from gdal_mcp.tools.toolbox import gdal
+
+# GDAL's first: it is the default, and settings that name an image mean its
+KNOWN: Final[Mapping[str, Callable[[Settings], Toolbox]]] = {"gdal": gdal, "python": python}
 
 
 def toolboxes(settings: Settings) -> Toolboxes:
-    """Those that the settings turn on. Raises CatalogueBroken."""
-    return Toolboxes((gdal(settings),))
+    """Those that the settings turn on. Raises CatalogueBroken, SettingsError."""
+    for name in settings.toolboxes:
+        if name not in KNOWN:
+            raise SettingsError(f"{name[:40]!r} is no toolbox; they are {', '.join(KNOWN)}.")
+    if "gdal" not in settings.toolboxes:
+        raise SettingsError("The toolbox gdal cannot be left out: add it to `toolboxes`.")
+    return Toolboxes(tuple(make(settings) for name, make in KNOWN.items() if name in settings.toolboxes))

@@ -19,7 +19,7 @@ from sandbox.isolation.cis import benchmark
 from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
 from sandbox.isolation.rows import Evidence, Folder, Row, Rule, judged, told
 from sandbox.isolation.syscalls import NUMBERS
-from sandbox.isolation.tried import ATTEMPTS, CALLS, FILES, SIGHT, WRITABLE
+from sandbox.isolation.tried import ATTEMPTS, CALLS, CONFINED, FILES, SIGHT, WRITABLE
 from sandbox.mounted import is_share
 from sandbox.outcome import Exited, SandboxResult
 from sandbox.portable import mount_table
@@ -51,7 +51,7 @@ def attest(
     probing = replace(template, cgroup_visible=True)
     # only this container shows control groups: on version 1 some engines put them into a tmpfs that anybody may write to
     asked = {"attempts": {"folders": [*WRITABLE, "/sys/fs/cgroup"], "groups": _QUICK}}
-    rules = (*FACTS, *LIMITS_IN_FORCE, *FILES, *(ATTEMPTS[name] for name in _QUICK))
+    rules = (*FACTS, *LIMITS_IN_FORCE, *FILES, CONFINED, *(ATTEMPTS[name] for name in _QUICK))
     writable = {STAGING_TARGET: staging} if staging is not None else {}
     rows = judged(rules, _evidence(runner, probing, writable, asked, cancel))
     if failing := told(rows):
@@ -148,8 +148,9 @@ def _evidence(
     files = {"nonces": list(nonces), "folders": list(folders)}
     job = Job(f"attest-{secrets.token_hex(4)}", looking(template), {"files": files, **asked})
     result = runner.run(job, cancel)
-    boot = comparable_boot(runner.engine.info())
-    return Evidence(template, result.facts, _seen(result), nonces, folders, shares, boot)
+    info = runner.engine.info()
+    known = (nonces, folders, shares, comparable_boot(info), info.security_options)
+    return Evidence(template, result.facts, _seen(result), *known)
 
 
 def comparable_boot(info: EngineInfo) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from sandbox.template import SandboxTemplate
 
@@ -95,8 +95,26 @@ class Images(Protocol):
     def names(self, *repositories: str) -> tuple[str, ...]:
         """The names, with their tags, under which images of these repositories are there."""
 
+    def check(self, image: str) -> None:
+        """Compares every file with what was unpacked, where that is kept for it. Raises ImageMissing for another one."""
+
     def pull(self, reference: str, report: Callable[[str], None]) -> None:
         """Fetches from a registry; `report` is given lines of progress. Raises PullFailed, soon when out of reach."""
+
+
+@runtime_checkable
+class Builds(Protocol):
+    """Images of an engine that can make new ones."""
+
+    def build(
+        self,
+        folder: str,
+        reference: str,
+        arguments: Mapping[str, str],
+        labels: Mapping[str, str],
+        report: Callable[[str], None],
+    ) -> None:
+        """An image of that name from the `Dockerfile` in a folder, without network. Raises ImageMissing with the reason."""
 
 
 class Engine(Protocol):

@@ -19,6 +19,7 @@ def parts() -> dict[str, Path]:
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout  # noqa: S603 - our own words
     return {
         "manifest.json": ROOT / "deploy/bundle/manifest.json",
+        "icon.png": ROOT / ".claude-plugin/icon.png",
         "requirements.txt": ROOT / "requirements/server.txt",
         **{name: ROOT / name for name in listed.splitlines()},
     }

@@ -8,13 +8,14 @@ import base64
 import hashlib
 import json
 import math
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import textwrap
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ import mcp_types as t
 from mcp import Client, StdioServerParameters
 from mcp.client import ClientRequestContext
 
-from sandbox.engines.discovery import connect
+from sandbox.engines.opening import open_engine
 from sandbox.labels import CALL
 
 SIDE = 200  # rows and columns of the hill
@@ -340,13 +341,8 @@ def after(demo: Demo, replacing: str, before: str) -> None:
     say(demo.program("audit", "verify", "--state-dir", str(demo.folder / "state")))
 
     step("What is left of the containers")
-    client = connect()
-    left = [
-        one
-        for call in demo.calls
-        for one in client.api.containers(all=True, filters={"label": f"{CALL}={call}"})
-    ]
-    client.close()
+    with closing(open_engine(os.environ.get("GDAL_MCP_ENGINE"))) as engine:
+        left = [one for one in engine.leftovers() if one.labels.get(CALL) in demo.calls]
     expect(not left, f"containers were left behind: {left}")
     say(f"{len(demo.calls)} calls, no container left")
     names = sorted(path.name for path in demo.workspace.iterdir() if not path.name.startswith("."))

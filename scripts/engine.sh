@@ -1,5 +1,6 @@
 #!/bin/sh
-# Sees to it that a container engine answers: uses the one that does, else starts or installs Docker where it may.
+# Sees to it that there is a container engine: uses the one that answers. Where none does, root on Debian and Ubuntu gets crun, and
+# no daemon; with `docker` as the argument, as the tests want it, Docker is started or installed where it may be.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -7,8 +8,14 @@ cd "$(dirname "$0")/.."
 wait_seconds=60 # a first start makes its storage and loads kernel modules; it takes a few
 log=/var/log/dockerd-gdal-mcp.log
 
+wanted=${1:-any}
+
 find_engine() {
-    .venv/bin/python -m sandbox.engines.discovery
+    if [ "$wanted" = docker ]; then
+        .venv/bin/python -m sandbox.engines.discovery
+    else
+        .venv/bin/python -m sandbox.engines.opening
+    fi
 }
 
 answers() {
@@ -101,6 +108,12 @@ start_engine() {
     fail "Docker was started but does not answer" "Its last words are above; all of them are in $log"
 }
 
+# What the tests run containers with beside Docker; others than root cannot.
+if [ "$wanted" = docker ] && may_install; then
+    for program in crun runc skopeo umoci; do
+        command -v "$program" >/dev/null 2>&1 || apt_install "$program"
+    done
+fi
 if engine=$(find_engine 2>&1); then
     say "container engine: $engine"
     exit 0
@@ -110,6 +123,16 @@ fi
 if [ "$code" -ne 1 ]; then # one was named or is there, so installing another would not help
     printf '%s\n' "$engine" >&2
     exit 1
+fi
+if [ "$wanted" != docker ] && may_install && ! command -v crun >/dev/null 2>&1; then
+    # where AppArmor is on, the server loads a profile for its containers
+    [ "$(cat /sys/module/apparmor/parameters/enabled 2>/dev/null)" != Y ] || profiles=apparmor
+    # shellcheck disable=SC2086
+    apt_install crun ${profiles:-}
+    if engine=$(find_engine 2>&1); then
+        say "container engine: $engine"
+        exit 0
+    fi
 fi
 if ! command -v dockerd >/dev/null 2>&1; then
     # apparmor and ca-certificates are only recommended by docker.io: the first confines containers, the second is

@@ -26,6 +26,7 @@ from scripts.demo import WKT
 
 ROOT: Final = Path(__file__).parents[1]
 TARGET: Final = ROOT / "docs/pictures/conversation.jpg"
+ICON: Final = ROOT / "gdal_mcp/console/static/icon.svg"
 SIDE: Final = 360  # rows and columns of the terrain
 RELIEF: Final = {
     "steps": "read dem.tif ! reproject --dst-crs=EPSG:3857 ! hillshade --zfactor=2 ! write --overwrite relief.tif",
@@ -157,7 +158,16 @@ def page_of(info: Mapping[str, Any], told: Mapping[str, Any], picture: str, card
     return f"<style>{STYLE}</style><main><div>{texts}{map_}</div><div>{asked}</div></main>"
 
 
-async def main() -> None:
+async def draw_icon(browser: Browser, target: Path) -> None:
+    """The console's icon as the square that plugins and bundles show."""
+    page = await browser.new_page(viewport={"width": 512, "height": 512})
+    await page.set_content(f"<style>body {{ margin: 0 }}</style>{ICON.read_text(encoding='utf-8')}")
+    target.parent.mkdir(exist_ok=True)
+    await page.screenshot(path=target, omit_background=True)
+
+
+async def main(root: Path = ROOT) -> None:
+    target = root / TARGET.relative_to(ROOT)
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     folder = Path(tempfile.mkdtemp(prefix="gdal-mcp-pictures-"))
     try:
@@ -165,12 +175,13 @@ async def main() -> None:
             browser = await driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
             page = await browser.new_page(viewport={"width": 1232, "height": 400})
             await page.set_content(await run(folder, browser))
-            TARGET.parent.mkdir(exist_ok=True)
-            await page.screenshot(path=TARGET, full_page=True, type="jpeg", quality=82)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            await page.screenshot(path=target, full_page=True, type="jpeg", quality=82)
+            await draw_icon(browser, root / ".claude-plugin/icon.png")
             await browser.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"{TARGET.relative_to(ROOT)}: {TARGET.stat().st_size // 1000} kB")
+    print(f"{target.relative_to(root)}: {target.stat().st_size // 1000} kB")
 
 
 if __name__ == "__main__":

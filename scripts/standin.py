@@ -23,7 +23,11 @@ import requests.exceptions
 
 from gdal_mcp.gdal import image
 from gdal_mcp.host.image import STANDIN_LABEL
-from sandbox.engines import discovery
+from sandbox.engines.discovery import connect
+from sandbox.engines.oci.engine import OciEngine
+from sandbox.engines.oci.fetching import from_archive
+from sandbox.engines.oci.store import ImageStore
+from sandbox.engines.opening import open_engine
 from sandbox.errors import ImageMissing, SandboxError
 
 SUITES = ("forky", "sid")  # stable (trixie) has GDAL 3.10, without the `gdal` program
@@ -39,7 +43,7 @@ _PACKAGES = (
 _INSTALL = ("apt-get", "install", "--yes", "--no-install-recommends", *_PACKAGES)
 
 
-def build(client: docker.DockerClient, report: Callable[[str], None]) -> str:
+def build(target: docker.DockerClient | ImageStore, report: Callable[[str], None]) -> str:
     """Makes `gdal-mcp-standin:<GDAL version>` and returns that name.
 
     Raises ImageMissing without mmdebstrap and the right to install it, or when no suite has a GDAL new enough.
@@ -62,7 +66,7 @@ def build(client: docker.DockerClient, report: Callable[[str], None]) -> str:
                 problems.append(f"{suite}: it has GDAL {version}")
                 continue
             report(f"importing GDAL {version} into the engine")
-            return _import(client, archive, version)
+            return _import(target, archive, version)
     reasons = "; ".join(problems)
     raise ImageMissing(f"no stand-in could be built: {reasons}. Check the network, or run this once as root.")
 
@@ -140,22 +144,31 @@ def _packaged_version(archive: Path) -> str:
     return ""
 
 
-def _import(client: docker.DockerClient, archive: Path, version: str) -> str:
+def _import(target: docker.DockerClient | ImageStore, archive: Path, version: str) -> str:
     labels = {
         STANDIN_LABEL: "true",
         image.VERSION_LABEL: version,
         "org.opencontainers.image.title": "GDAL from Debian, local stand-in",
         "org.opencontainers.image.version": version,
     }
+    reference = f"{image.STANDIN}:{version}"
+    if isinstance(target, ImageStore):
+        return from_archive(target, archive, reference, labels).reference
     changes = [f'LABEL {name}="{value}"' for name, value in labels.items()]
     changes += [f"ENV PATH={_PATH}", 'CMD ["/bin/bash"]']
     try:
-        answer = client.api.import_image(str(archive), repository=image.STANDIN, tag=version, changes=changes)
+        answer = target.api.import_image(str(archive), repository=image.STANDIN, tag=version, changes=changes)
     except (docker.errors.APIError, requests.exceptions.RequestException) as error:
         raise ImageMissing(f"the engine did not import the stand-in: {error}. Is its disk full?") from error
     if '"error"' in str(answer):  # the engine says so in a stream that began with success
         raise ImageMissing(f"the engine did not import the stand-in: {answer}. Is its disk full?")
-    return f"{image.STANDIN}:{version}"
+    return reference
+
+
+def _target(address: str | None) -> docker.DockerClient | ImageStore:
+    """Where the images of the engine in use are kept. Raises SandboxError."""
+    engine = open_engine(address)
+    return engine.images if isinstance(engine, OciEngine) else connect(address)
 
 
 def main() -> int:
@@ -164,7 +177,7 @@ def main() -> int:
         return 1
     print("building a local stand-in from Debian's packages instead; this takes a minute or two", flush=True)
     try:
-        build(discovery.connect(), lambda line: print(line, flush=True))
+        build(_target(os.environ.get("GDAL_MCP_ENGINE")), lambda line: print(line, flush=True))
     except SandboxError as error:
         print(error, file=sys.stderr)
         return 1

@@ -13,6 +13,7 @@ from gdal_mcp.host.image import Image, resolve
 from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.images import DockerImages
+from sandbox.engines.oci.engine import OciEngine
 from sandbox.outcome import SandboxResult
 from sandbox.outputs.staging import Staging, StagingArea
 from sandbox.owner import Owner
@@ -21,6 +22,7 @@ from sandbox.runner import Job, Runner
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
 from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace
+from tests.oci_store import docker_address, oci_engine
 from tests.oracle.fixtures import oracle, seen_by_oracle
 
 __all__ = ["oracle", "seen_by_oracle"]
@@ -69,7 +71,7 @@ Run = Callable[..., SandboxResult]
 @pytest.fixture(scope="session")
 def client() -> Iterator[docker.DockerClient]:
     """The engine in use, found as the product finds it."""
-    found = connect()
+    found = connect(docker_address())
     yield found
     found.close()
 
@@ -81,8 +83,15 @@ def image(client: docker.DockerClient) -> Image:
 
 
 @pytest.fixture(scope="session")
-def engine(client: docker.DockerClient, image: Image) -> DockerEngine:
-    return DockerEngine(client)
+def engine(client: docker.DockerClient, image: Image) -> Iterator[DockerEngine | OciEngine]:
+    """Docker's, or with GDAL_MCP_ENGINE=oci://FOLDER the one without a daemon, as the servers that tests start have it too."""
+    address = os.environ.get("GDAL_MCP_ENGINE", "")
+    if docker_address() == (address or None):
+        yield DockerEngine(client)
+        return
+    made = oci_engine(client, image, Path(address.removeprefix("oci://")))
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,7 @@
 Invariants:
 * the first matching rule decides; without one, the default of the approval mode does;
 * a rule that allows matches only if it names all workspaces of a call; one that denies or asks, if it names any of them;
-* a call that moves, deletes or synchronises files needs a person's approval every time, whatever rule, mode or grant there is;
+* a call that moves, deletes or synchronises files, or runs code of the caller's, needs a person's approval every time, whatever rule, mode or grant there is;
 * if there are `principal` entries, a principal that none of them names may do nothing.
 """
 
@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from gdal_mcp.access.aliases import NO_ALIASES, Aliases
 from gdal_mcp.plan import Draft, Effect, effect_of
+from gdal_mcp.remote.places import local
 from gdal_mcp.settings.remote import source_at
 from gdal_mcp.settings.types import LEAST_MEMORY, Place, Size
 
@@ -135,11 +136,17 @@ class Case:
     steps: tuple[str, ...] = ()  # the algorithms that a pipeline is made of
     workspaces: frozenset[Path] = field(default_factory=frozenset)
     always_asked: bool = False
+    code: bool = False  # runs code of the caller's
+
+    @property
+    def effects(self) -> frozenset[Effect]:
+        """What a rule may name: what the call does to the workspace, and that it runs code."""
+        return frozenset({self.effect, Effect.CODE} if self.code else {self.effect})
 
 
 def case(draft: Draft, tool: str, principal: str) -> Case:
     effect = effect_of(draft)
-    read = (located.workspace.root for located in draft.inputs)
+    read = (located.workspace.root for located in local(draft.inputs))
     return Case(
         tool=tool,
         principal=principal,
@@ -148,6 +155,7 @@ def case(draft: Draft, tool: str, principal: str) -> Case:
         steps=draft.steps,
         workspaces=frozenset(read if effect is Effect.READ else draft.touched),
         always_asked=draft.always_asked,
+        code=bool(draft.code),
     )
 
 
@@ -162,7 +170,8 @@ def explained(asked: Case, policy: Policy) -> tuple[Verdict, Rule | None]:
         return Deny(rule.reason or "a rule of the policy denies it"), rule
     if asked.always_asked:
         ways = rule.ways if rule is not None and rule.decision == "require" else WAYS
-        reason = "it moves or removes files, which a person decides every time"
+        does = "runs code that a model wrote" if asked.code else "moves or removes files"
+        reason = f"it {does}, which a person decides every time"
         return RequireApproval(reason, ways, grantable=False), rule
     if rule is None:
         return _default(asked.effect, policy.mode), None
@@ -190,7 +199,7 @@ def _fits(rule: Rule, asked: Case, aliases: Aliases) -> bool:
     if rule.workspaces and (not named or (rule.decision == "allow" and named != asked.workspaces)):
         return False
     return (
-        asked.effect in rule.effects
+        bool(asked.effects & rule.effects)
         and _calls(rule, asked, aliases)
         and _named(asked.principal, rule.principals)
     )

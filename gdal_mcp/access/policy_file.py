@@ -3,7 +3,7 @@
 [[rule]]                       # the first match decides
 decision = "require"           # or "allow", "deny"
 tools = ["raster_*"]
-effects = ["replace"]          # of read, create, replace, destroy
+effects = ["replace"]          # of read, create, replace, destroy, code
 workspaces = ["/srv/maps"]
 principals = ["oauth:*"]
 ways = ["console"]             # in which approval counts: elicitation, console, terminal

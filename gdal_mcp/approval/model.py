@@ -1,6 +1,6 @@
 """What a person is asked, what they answer, and who can be asked."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -59,7 +59,10 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A yes for every call of one tool that writes to one workspace, until it expires or is revoked."""
+    """A yes for every call of one tool that writes to one workspace, until it expires or is revoked.
+
+    Of remote data such a call may read what lies in the folders of `remote`, each a host with the beginning of a path.
+    """
 
     principal: str
     tool: str
@@ -71,6 +74,11 @@ class Grant:
     expires: float = 0.0
     revoked: float | None = None
     revoked_by: str = ""
+    remote: tuple[str, ...] = ()
+
+    def covers(self, folders: Iterable[str]) -> bool:
+        """Whether remote data of these folders may be read."""
+        return all(folder.startswith(self.remote) for folder in folders)
 
     def holds(self, now: float) -> bool:
         return self.revoked is None and now < self.expires

@@ -8,10 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from gdal_mcp.approval.code import code_lines, told_code
 from gdal_mcp.approval.model import Approval, Question
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.ledger.audit_record import time_text
 from gdal_mcp.plan import Draft, Plan
+from gdal_mcp.remote.places import by_host, label, local
 from gdal_mcp.untrusted import shown_text
 from sandbox.workspace import Located
 
@@ -31,12 +33,19 @@ class Where:
 class Foreseen:
     estimate: Mapping[str, float | None] | None = None
     checks: Sequence[Mapping[str, Any]] = ()  # what is odd about it
+    size_of: Callable[[Located], int] = lambda _located: 0  # bytes of remote data, as far as known
     # what a file is that would be replaced or deleted
     kind_of: Callable[[Located], str] = lambda _located: ""
+    becomes: str = ""  # what the first output would be
 
 
-def parts(plan: Plan, reason: str, where: Where, foreseen: Foreseen = Foreseen()) -> dict[str, Any]:
-    """Everything that a person needs to decide, as JSON values. Sizes are bytes, times seconds since the epoch."""
+def parts(
+    plan: Plan, reason: str, where: Where, foreseen: Foreseen = Foreseen(), before: str | None = None
+) -> dict[str, Any]:
+    """Everything that a person needs to decide, as JSON values. Sizes are bytes, times seconds since the epoch.
+
+    `before` is the code that was approved last, for a call that runs code.
+    """
     draft = plan.draft
 
     def lost(located: Located) -> dict[str, Any]:
@@ -53,12 +62,16 @@ def parts(plan: Plan, reason: str, where: Where, foreseen: Foreseen = Foreseen()
         {
             "path": _name(one.target),
             "changes": one.update,
+            "becomes": shown_text(foreseen.becomes, 200) if one is draft.output else "",
             "replaces": _some([lost(old) for old in one.replaces]),
             "may_replace": _some([lost(old) for old in one.shared]),
         }
         for one in draft.outputs
     ]
-    reads = [{"path": _name(one), "bytes": one.identity.size if one.identity else 0} for one in draft.inputs]
+    reads = [
+        {"path": _name(one), "bytes": one.identity.size if one.identity else 0} for one in local(draft.inputs)
+    ]
+    remote = by_host(draft.inputs, foreseen.size_of)
     mounts = _some([shown_text(one) for one in plan.mounts])
     shown_mounts = [*mounts["shown"], *(line.strip() for line in _more(mounts))]
     return {
@@ -68,10 +81,12 @@ def parts(plan: Plan, reason: str, where: Where, foreseen: Foreseen = Foreseen()
         "principal": plan.principal,
         "effect": str(plan.effect),
         "command": [shown_text(word, MAX_COMMAND) for word in draft.deed[:200]],
+        "code": told_code(draft.code, before) if draft.code else None,
         "writes": _some(writes),
         "moves": _some([{"from": _name(one.source), "to": _name(one.target)} for one in draft.transfers]),
         "removes": _some([lost(one) for one in draft.removes]),
         "reads": _some(reads),
+        "remote": [{**one, "reads": _some([shown_text(text) for text in one["reads"]])} for one in remote],
         "checks": [dict(one) for one in foreseen.checks],
         "estimate": dict(foreseen.estimate) if foreseen.estimate else None,
         "limits": asdict(plan.limits),
@@ -92,6 +107,8 @@ def sentence(plan: Plan) -> str:
         does.append(f"move {_counted([one.source for one in draft.transfers])}")
     if draft.removes:
         does.append(f"delete {_counted(list(draft.removes))}")
+    if draft.code:
+        does.append(f"run {len(draft.code.splitlines())} lines of code")
     what = " and ".join(does) or f"read {_counted(list(draft.inputs))}"
     return f"{shown_text(plan.principal, 200)} asks to {what}, with {plan.tool}."
 
@@ -102,13 +119,19 @@ def question_text(told: Mapping[str, Any]) -> str:
     lines += _block("Moves:", told["moves"], lambda one: f"{one['from']} -> {one['to']}")
     for one in told["writes"]["shown"]:
         verb = "Changes a copy of, then replaces" if one["changes"] else "Writes"
-        lines += [f"{verb}:", f"  {one['path']}"]
+        lines += [f"{verb}:", f"  {one['path']}{f' ({becomes})' if (becomes := one['becomes']) else ''}"]
         lines += _block("May replace, as it may belong to it:", one["may_replace"], _lost)
         replaced = _block("Replaces (kept, `gdal-mcp undo` restores):", one["replaces"], _lost)
         lines += replaced or ["Replaces nothing."]
     lines += _more(told["writes"])
     lines += _block("Reads:", told["reads"], lambda one: f"{one['path']} ({_size(one['bytes'])})")
+    for one in told["remote"]:
+        size = f", {_size(one['bytes'])} in all" if one["bytes"] else ""
+        title = f"Reads over the network, by {one['read_by']}, from {shown_text(one['host'])}{size}:"
+        lines += _block(title, one["reads"], str)
     lines += [f"Check {one['code']}: {one['message']} {one['suggestion']}" for one in told["checks"]]
+    if told["code"]:
+        lines += code_lines(told["code"])
     lines += ["Command:", f"  {shown_text(shlex.join(told['command']), MAX_COMMAND)}"]
     if told["estimate"]:
         count, seconds = told["estimate"]["output_bytes"], told["estimate"]["seconds"]
@@ -154,7 +177,7 @@ def _counted(places: list[Located]) -> str:
 
 
 def _name(located: Located) -> str:
-    return shown_text(str(located))
+    return shown_text(label(located))
 
 
 def _size(count: float) -> str:

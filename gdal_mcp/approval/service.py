@@ -71,6 +71,7 @@ class ApprovalService:
                 "outcome": "OK",
                 "tool": grant.tool,
                 "workspace": grant.workspace,
+                "remote": list(grant.remote),
                 "seconds": seconds,
                 "subject": {"principal": grant.principal},
                 "source": {"server": self.server},
@@ -86,9 +87,11 @@ class ApprovalService:
         self.audit({"type": "grant.revoked", "outcome": "OK", "grant": grant_id, "by": by, "source": source})
         return self.approvals.revoke(grant_id, by)
 
-    def granted(self, principal: str, tool: str, workspaces: tuple[str, ...]) -> Grant | None:
+    def granted(
+        self, principal: str, tool: str, workspaces: tuple[str, ...], remote: tuple[str, ...]
+    ) -> Grant | None:
         """The grant that covers such a call. A call that writes to several workspaces needs a grant for each."""
-        grants = [self.approvals.granted(principal, tool, root) for root in workspaces]
+        grants = [self.approvals.granted(principal, tool, root, remote) for root in workspaces]
         return grants[0] if grants and all(grants) else None
 
     def consume(self, plan: Plan) -> str:

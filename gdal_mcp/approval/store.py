@@ -6,7 +6,7 @@ Invariants:
 * only an open question can be approved, and only in a way that its row permits; a no counts in every way, until the
   approval is used;
 * a decision is on disk before a method returns;
-* a grant stands for one principal, tool and workspace, until a stated time or until it is revoked, whichever is first;
+* a grant stands for one principal, tool, workspace and folders of remote data, until a stated time or until it is revoked, whichever is first;
 * what was said later than now, as after a clock was set back, does not count.
 
 Times are seconds since the epoch (UTC). Every method raises RegistryUnavailable when the database cannot be used.
@@ -15,7 +15,7 @@ Times are seconds since the epoch (UTC). Every method raises RegistryUnavailable
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -130,6 +130,16 @@ class Approvals:
         with self._writing():
             return self._rows.one(Approval, "SELECT * FROM approvals WHERE id = :id", id=approval_id)
 
+    def approved_code(self, principal: str, tool: str) -> str | None:
+        """The code of the newest call of a tool that was approved for a principal; None where there is none."""
+        query = (
+            "SELECT * FROM approvals WHERE principal = :principal AND tool = :tool"
+            " AND state IN ('approved', 'used') ORDER BY decided_at DESC LIMIT 1"
+        )
+        found = self._rows.one(Approval, query, principal=principal, tool=tool)
+        code = found.details.get("code") if found else None
+        return code["text"] if code else None
+
     def look(self, approval_id: str) -> Approval | None:
         """The row as it is, without a transaction: cheap enough to be asked several times a second."""
         return self._rows.one(Approval, "SELECT * FROM approvals WHERE id = :id", id=approval_id)
@@ -152,15 +162,16 @@ class Approvals:
             insert(db, "grants", made)
         return made
 
-    def granted(self, principal: str, tool: str, workspace: str) -> Grant | None:
-        """The valid grant for such a call that lasts longest, or None."""
+    def granted(self, principal: str, tool: str, workspace: str, remote: Sequence[str] = ()) -> Grant | None:
+        """The valid grant for such a call that lasts longest, or None. `remote` are the folders that it would read from."""
         query = (
             "SELECT * FROM grants WHERE principal = :principal AND tool = :tool AND workspace = :workspace"
-            " AND revoked IS NULL AND expires > :now AND created <= :latest ORDER BY expires DESC LIMIT 1"
+            " AND revoked IS NULL AND expires > :now AND created <= :latest ORDER BY expires DESC"
         )
         about = {"principal": principal, "tool": tool, "workspace": workspace}
         now = self._clock()
-        return self._rows.one(Grant, query, **about, now=now, latest=now + _SET_BACK)
+        found = self._rows.all(Grant, query, **about, now=now, latest=now + _SET_BACK)
+        return next((one for one in found if one.covers(remote)), None)
 
     def grants(self, limit: int = 200) -> tuple[Grant, ...]:
         """The valid ones first, then the newest that have ended."""

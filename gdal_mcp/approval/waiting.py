@@ -94,7 +94,8 @@ class ApprovalQueue:
                 return None
             plan = call.plan
             if call.verdict.grantable:
-                about = (plan.principal, plan.tool, touched(plan.draft))
+                folders = tuple(one.folder for one in plan.draft.addresses)
+                about = (plan.principal, plan.tool, touched(plan.draft), folders)
                 if (grant := await _thread(self.service.granted, *about)) is not None:
                     return grant
             row = await _thread(self._row, call)
@@ -110,17 +111,18 @@ class ApprovalQueue:
         holder = self._holder(plan)
         if (adopted := store.adopt(plan.digest, plan.principal, holder)) is not None:
             return adopted
-        told = parts(plan, call.verdict.reason, call.where, call.foreseen)
+        before = store.approved_code(plan.principal, plan.tool) if plan.draft.code else None
+        details = parts(plan, call.verdict.reason, call.where, call.foreseen, before)
         asked = NewQuestion(
             plan_digest=plan.digest,
             principal=plan.principal,
             tool=plan.tool,
-            text=question_text(told),
+            text=question_text(details),
             call_id=plan.call_id,
             effect=str(plan.effect),
             workspaces=touched(plan.draft),
             ways=call.verdict.ways,
-            details=told,
+            details=details,
         )
         try:
             return store.request(asked, self.patience.open_seconds, holder)

@@ -18,6 +18,7 @@ from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import ToolError
 from gdal_mcp.host.hosting import Host
 from gdal_mcp.plan import Plan
+from gdal_mcp.remote.record import SourceRead
 from gdal_mcp.toolbox import Described, NoReport, Report, Tool, Toolbox
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published
@@ -83,6 +84,7 @@ class Done:
     return_code: int | None = None  # of operations that answer with one
     published: Published | None = None
     preview: bytes | None = None
+    figures: tuple[bytes, ...] = ()  # that code of the call drew, as PNG
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,7 @@ class CallContext:
     durations: dict[str, float] = field(default_factory=dict)
     step: Admitted | Planned | Ran | None = None  # the last that was reached
     preflight: Report = field(default_factory=NoReport)  # the newest; the container's look adds to it
+    remote: tuple[SourceRead, ...] = ()  # what was read over the network, however the call ended
     usage: Usage | None = None  # of its container, however the call ended
     running: Running | None = None  # as the console shows it
 

@@ -30,6 +30,7 @@ from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.door import Door
+from gdal_mcp.remote.places import Numbered
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import DraftScope, ImmediateResult, Toolbox
 
@@ -44,7 +45,7 @@ T = TypeVar("T")
 class Drafting:
     settings: Settings
     policy: Policy
-    door: Door | None = None
+    door: Door
 
     def draft(self, admitted: Admitted) -> Draft | ImmediateResult:
         """What the tool makes of the arguments, and a note on what can be told of it before it runs. Raises ToolError."""
@@ -61,7 +62,7 @@ class Drafting:
             raise reads_only()
         if draft.writes and not request.who.holds(WRITE):
             raise missing_scope(WRITE)
-        draft = draft if draft.algorithm else replace(draft, algorithm=tool.like)
+        draft = replace(draft, algorithm=draft.algorithm or tool.like, addresses=scope.remote.addresses)
         admitted.context.preflight = entitlements.preflight(admitted.toolbox).check(draft)
         request.operation.accept(draft)
         return draft
@@ -85,6 +86,7 @@ class Drafting:
             surface=entitlements.surface,
             verdict=lambda tool, draft: decide(case(draft, tool, principal), self.policy),
             preflight=entitlements.preflight(toolbox),
+            remote=Numbered(lambda text: self.door.address(text, principal)),
             as_new=bool(as_new),
             principal=principal,
             door=self.door,

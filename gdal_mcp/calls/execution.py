@@ -2,31 +2,37 @@
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
 from gdal_mcp.calls.context import Done, Planned, Ran
 from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, unsaid
-from gdal_mcp.errors import Stage, ToolError
+from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.plan import Draft
+from gdal_mcp.remote.address import Address
+from gdal_mcp.remote.door import Door
+from gdal_mcp.remote.places import named_by
+from gdal_mcp.remote.reading import Reading
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
 from gdal_mcp.untrusted import clean_text, clean_value
 from sandbox.errors import EngineUnavailable, ImageMissing, SandboxError, StagingFailed
-from sandbox.outcome import Cancelled, SandboxResult, Usage
+from sandbox.outcome import Cancelled, Exited, SandboxResult, Usage
 from sandbox.outputs.store import OutputFolder
 from sandbox.pool.lease import Lease
 from sandbox.runner import Job
-from sandbox.slot import LaunchCancelled
+from sandbox.slot import READY_SECONDS, LaunchCancelled
 from sandbox.waiting import Cancellation
 from sandbox.workspace import Located, Workspace, open_folder
 
 MAX_PREVIEW = 4 << 20  # bytes; a photograph of 1024 x 1024 pixels stays below that as PNG
 _PNG = b"\x89PNG\r\n\x1a\n"
 _MAX_MESSAGES = 20
+_FAILS = frozenset({"no_overlap", "all_pairs"})  # checks that say why a call failed, where it did
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +41,23 @@ class Execution:
 
     settings: Settings
     hosting: Hosting
+    door: Door
 
     def run(self, planned: Planned, cancel: Cancellation) -> Done | ToolError:
         """What became of the plan. Never raises for what a job, the engine or a file did."""
         context, draft = planned.context, planned.plan.draft
         try:
             begun = time.monotonic()
-            with self._lease(planned, cancel) as lease:
+            with self._reading(planned) as reading, self._lease(planned, cancel) as lease:
                 context.record_duration("claim", begun)
                 declined: list[ToolError] = []
-                result = lease.run(self._job(planned, lease, declined), cancel)
+                result = lease.run(self._job(planned, lease, declined, reading), cancel)
                 context.usage = result.usage
                 context.record_duration("run", time.monotonic() - result.usage.run_seconds)
                 if declined:
                     raise declined[0]
+                if reading is not None and reading.failure and isinstance(result.outcome, Exited):
+                    raise _unread(reading.failure)
                 if failure := judge(result, planned.admitted.toolbox, writes=lease.staging is not None):
                     raise self._with_places(_explained(failure, result, planned), planned)
                 done = self._done(planned, result)
@@ -68,6 +77,25 @@ class Execution:
         except ToolError as error:
             return context.request.operation.explain(error)
 
+    @contextmanager
+    def _reading(self, planned: Planned) -> Iterator[Reading | None]:
+        """What reads the remote data of a call, found before a container is claimed; None for a call that names none."""
+        plan, context = planned.plan, planned.context
+        if not plan.draft.addresses:
+            yield None
+            return
+        begun = time.monotonic()
+        deadline = begun + plan.limits.wall_seconds + READY_SECONDS
+        reading = self.door.open(
+            plan.draft.addresses, principal=plan.principal, call_id=plan.call_id, deadline=deadline
+        )
+        context.record_duration("open", begun)
+        try:
+            yield reading
+        finally:
+            reading.close()
+            context.remote = reading.record()
+
     def _lease(self, planned: Planned, cancel: Cancellation) -> Lease:
         plan, host = planned.plan, planned.host
         for output in plan.draft.outputs:
@@ -75,10 +103,11 @@ class Execution:
                 _make_outputs_folder(output.target)
         root = home(plan.draft).root if plan.draft.writes else None
         kind = self.hosting.kind(host, root, plan.confines)
-        alone = self.settings.mount_scope == "inputs"  # a container that waits has the mounts of no call
+        # a container that waits has the whole of each workspace, or nothing
+        alone = plan.confines.places not in (None, ())
         return (host.pool.start if alone else host.pool.claim)(kind, plan.call_id, cancel)
 
-    def _job(self, planned: Planned, lease: Lease, declined: list[ToolError]) -> Job:
+    def _job(self, planned: Planned, lease: Lease, declined: list[ToolError], reading: Reading | None) -> Job:
         """The container's job, once the files it changes are in its staging folder.
 
         What the container reports of the inputs before it works is judged; a refusal ends the job and is added to `declined`.
@@ -103,6 +132,7 @@ class Execution:
             staging,
             planned.context.report_progress,
             on_interim=judge_inputs,
+            answerer=reading,
             answers=staging is None,
         )
         if staging is not None and operation.copies(plan.draft):
@@ -125,13 +155,13 @@ class Execution:
         """The result for the caller, made from the container's answer, which may be anything."""
         toolbox, draft = planned.admitted.toolbox, planned.plan.draft
         final = result.final or {}
-        printed = result.stdout.decode("utf-8", "replace")
+        printed = named_by(result.stdout.decode("utf-8", "replace"), draft.addresses)
         heard, outputs = reported(final), toolbox.describe(final, len(draft.outputs))
         told = toolbox.tell(heard, outputs, final.get("checks"))
         return Done(
             usage=result.usage,
             printed=clean_text(printed, len(printed)),
-            parsed=_parsed(printed, toolbox, required=draft.wants_json),
+            parsed=_named(_parsed(printed, toolbox, required=draft.wants_json), draft.addresses),
             stderr=_placed(unsaid(stderr_of(result).get("stderr", ""), heard), draft),
             outputs=outputs,
             checks=told.checks,
@@ -139,6 +169,11 @@ class Execution:
             tool_version=clean_text(toolbox.tool_version(final), 40),
             return_code=_return_code(final),
             preview=_picture(result.attachments.get("preview.png", b"")),
+            figures=tuple(
+                picture
+                for name, data in sorted(result.attachments.items())
+                if name.startswith("figure-") and (picture := _picture(data))
+            ),
         )
 
     def _with_places(self, failure: ToolError, planned: Planned) -> ToolError:
@@ -150,15 +185,37 @@ class Execution:
         toolbox = planned.admitted.toolbox
         untrusted = {key: placed(value) for key, value in failure.untrusted.items()}
         narrow = self.settings.mount_scope == "inputs" and failure.code is toolbox.failure
-        suggestion = f"{failure.suggestion} {toolbox.mount_advice}".strip() if narrow else failure.suggestion
+        rows = (one.as_dict() for one in planned.context.preflight.findings)
+        foreseen = next((row for row in rows if row["code"] in _FAILS), None)
+        advice = f"{foreseen['message']} {foreseen['suggestion']}" if foreseen else failure.suggestion
+        suggestion = f"{advice} {toolbox.mount_advice}".strip() if narrow else advice
         return ToolError(failure.code, failure.stage, failure.message, suggestion, untrusted)
 
 
 def _placed(text: str, draft: Draft) -> str:
-    """The text with each output's path in the container replaced by its path in the workspace."""
+    """The text with what the caller named: paths in the workspace and addresses, not names in the container."""
+    text = named_by(text, draft.addresses)
     for output in draft.outputs:
         text = text.replace(output.inside, str(output.target))
     return text
+
+
+def _named(value: Any, addresses: Sequence[Address]) -> Any:
+    """As `named_by`, of JSON: what was printed may have its slashes escaped."""
+    if isinstance(value, dict):
+        return {named_by(key, addresses): _named(inner, addresses) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_named(inner, addresses) for inner in value]
+    return named_by(value, addresses) if isinstance(value, str) else value
+
+
+def _unread(why: str) -> ToolError:
+    return ToolError(
+        Code.REMOTE_ERROR,
+        Stage.RUN,
+        f"remote data could not be read, so the call failed: {why}.",
+        "Nothing was published. Call again if the server that holds the data was at fault.",
+    )
 
 
 def _make_outputs_folder(target: Located) -> None:

@@ -10,13 +10,15 @@ from typing import Any
 import structlog
 
 from gdal_mcp.calls.context import CallContext, Done, Planned
-from gdal_mcp.calls.results import Receipt, file_row, place_row
+from gdal_mcp.calls.results import Receipt, file_row, place_row, remote_row
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
 from gdal_mcp.ledger.registry import WAITING, Artifact, Call, CallEnd, Registry, RegistryUnavailable
 from gdal_mcp.ledger.rows import json_text
 from gdal_mcp.plan import Draft
+from gdal_mcp.remote.places import local, without_secrets
+from gdal_mcp.remote.record import by_origin
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Described
 from sandbox.outcome import Usage
@@ -74,7 +76,7 @@ class Records:
         except (AuditUnavailable, RegistryUnavailable) as error:
             raise _unrecorded(error) from error
         self.watched[context.call_id] = Materials(
-            planned.plan.draft.inputs, self.settings.digest_size, planned.admitted.toolbox.companions()
+            local(planned.plan.draft.inputs), self.settings.digest_size, planned.admitted.toolbox.companions()
         )
 
     def answered(self, context: CallContext) -> None:
@@ -127,6 +129,7 @@ class Records:
             tier=host.tier(self.settings),
             argv=list(plan.draft.command.argv),
             mounts=list(plan.mounts),
+            remote=by_origin(context.remote),
             plan_digest=plan.digest,
             limits={name: float(value) for name, value in asdict(plan.limits).items()},
             approval=planned.approval,
@@ -143,6 +146,7 @@ class Records:
         plan, image = planned.plan, planned.host.image
         return replace(
             call,
+            arguments=without_secrets(call.arguments, plan.draft.addresses),
             catalogue=planned.admitted.toolbox.version,
             approval=planned.approval,
             plan_digest=plan.digest,
@@ -193,7 +197,8 @@ class Records:
         touched = _touched(planned.plan.draft) if planned and done and done.published else frozenset()
         # an answer that only read does not wait for digests, as nothing will be traced back to it
         patience = 0.0 if done is None else PATIENCE if done.published is not None else _READ_PATIENCE
-        return tuple(one.row() for one in watched.result(touched=touched, patience=patience))
+        rows = [one.row() for one in watched.result(touched=touched, patience=patience)]
+        return (*rows, *map(remote_row, context.remote))
 
     def _results(self, context: CallContext, done: Done | None, error: ToolError | None) -> dict[str, Any]:
         planned = context.planned
@@ -218,12 +223,12 @@ class Records:
             self.registry.add_artifacts(context.call_id, artifacts)
         self.registry.finish_call(context.call_id, finish)
         if done is None and finish.outcome != "OK":
-            told = replace(
+            refused = replace(
                 self._call(context), outcome=finish.outcome, message=finish.message, receipt=finish.receipt
             )
             if context.planned is None:  # what was not understood may hold a password: keep only its digest
-                told = replace(told, arguments={}, arguments_digest=_digest(context.request.arguments))
-            self.registry.add_refused(replace(told, durations=finish.durations))
+                refused = replace(refused, arguments={}, arguments_digest=_digest(context.request.arguments))
+            self.registry.add_refused(replace(refused, durations=finish.durations))
 
     def _event(self, context: CallContext, kind: str) -> dict[str, Any]:
         request, planned = context.request, context.planned
@@ -280,8 +285,8 @@ def _answer(done: Done) -> str:
     """The digest of a call's answer: its text, its code, and the picture of a call that only read."""
     total = hashlib.sha256(done.printed.encode("utf-8", "surrogatepass"))
     total.update(f"\0{done.return_code}\0".encode())
-    if done.published is None and done.preview:
-        total.update(done.preview)
+    for picture in (done.preview, *done.figures) if done.published is None else ():
+        total.update(picture or b"")
     return total.hexdigest()
 
 
@@ -314,10 +319,10 @@ def _reason(error: ToolError | None, *, locked: bool) -> dict[str, Any]:
     if error is None:
         return {}
     shown = error.untrusted and not locked and len(json_text(error.untrusted)) <= _MAX_REASON
-    told: dict[str, Any] = {"untrusted": dict(error.untrusted)} if shown else {}
+    reason: dict[str, Any] = {"untrusted": dict(error.untrusted)} if shown else {}
     if error.confirmation is not None:
-        told["question"] = error.confirmation.get("approval")
-    return told
+        reason["question"] = error.confirmation.get("approval")
+    return reason
 
 
 def _gallery_facts(one: Described) -> dict[str, Any]:
@@ -325,12 +330,12 @@ def _gallery_facts(one: Described) -> dict[str, Any]:
     layers = [layer for layer in one.facts.get("layers") or () if layer]
     crs = one.facts.get("crs") or next((layer["crs"] for layer in layers if layer.get("crs")), None) or {}
     counts = [layer["features"] for layer in layers if layer.get("features") is not None]
-    told = {"driver": one.facts.get("driver"), "size": one.facts.get("size"), "crs": crs.get("code")}
-    told |= {"features": sum(counts)} if counts else {}
+    facts = {"driver": one.facts.get("driver"), "size": one.facts.get("size"), "crs": crs.get("code")}
+    facts |= {"features": sum(counts)} if counts else {}
     boxes = [one.facts, *layers]
     known = [box["wgs84"] for box in boxes if box.get("wgs84")]
-    told |= {"wgs84": known[:_MAX_BOXES]} if known else {}
-    return {name: value for name, value in told.items() if value is not None}
+    facts |= {"wgs84": known[:_MAX_BOXES]} if known else {}
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _unrecorded(error: Exception) -> ToolError:

@@ -11,6 +11,8 @@ from pydantic import BaseModel, Field
 
 from gdal_mcp.calls.context import Done, Ran
 from gdal_mcp.plan import Draft
+from gdal_mcp.remote.places import label
+from gdal_mcp.remote.record import SourceRead
 from gdal_mcp.toolbox import Answer
 from gdal_mcp.untrusted import UNTRUSTED
 from sandbox.outputs.store import Published, PublishedFile
@@ -35,6 +37,10 @@ class Receipt(BaseModel):
     pool: Literal["cold", "warm"]
     argv: list[str] = Field(description="The exact command, as run inside the container")
     mounts: list[str] = Field(description="What of the workspaces the container saw, at its own paths")
+    network: Literal["none"] = Field("none", description="Of the container")
+    remote: list[dict[str, Any]] = Field(
+        default_factory=list, description="Hosts that the server read from for the container"
+    )
     plan_digest: str
     limits: dict[str, float]
     seconds: dict[str, float] = Field(description="Duration of each stage in seconds")
@@ -56,6 +62,7 @@ class Receipt(BaseModel):
                 sum(self.seconds.get(name, 0) for name in self.seconds.keys() - _OVERLAPPING), 3
             ),
             "approval": self.approval,
+            **({"network": self.network, "remote": self.remote} if self.remote else {}),
         }
 
 
@@ -99,7 +106,7 @@ def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
 def _written(draft: Draft, done: Done, published: Published) -> dict[str, Any]:
     """Every output as it was re-opened in the container, and every file that was published, replaced or removed."""
     described = zip(draft.outputs, done.outputs, strict=False)
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "outputs": [
             {
                 "path": str(output.target),
@@ -111,17 +118,17 @@ def _written(draft: Draft, done: Done, published: Published) -> dict[str, Any]:
     }
     if {file.located.path for file in published.files} != {one.target.path for one in draft.outputs}:
         # their digests are in the call's record
-        told["files"] = [
+        facts["files"] = [
             {key: value for key, value in file_row(file).items() if key != "sha256"}
             for file in published.files
         ]
     if published.replaced:
-        told["replaced"] = [_replaced(one, draft, done, published) for one in published.replaced]
+        facts["replaced"] = [_replaced(one, draft, done, published) for one in published.replaced]
     if published.moved:
-        told["moved"] = [{"from": str(one.source), "to": str(one.target)} for one in published.moved]
+        facts["moved"] = [{"from": str(one.source), "to": str(one.target)} for one in published.moved]
     if published.removed:
-        told["removed"] = [str(one) for one in published.removed]
-    return told
+        facts["removed"] = [str(one) for one in published.removed]
+    return facts
 
 
 def _checks(
@@ -170,4 +177,10 @@ def file_row(file: PublishedFile) -> dict[str, Any]:
 
 
 def place_row(located: Located) -> Mapping[str, Any]:
-    return {"path": str(located), "bytes": located.identity.size if located.identity else None}
+    return {"path": label(located), "bytes": located.identity.size if located.identity else None}
+
+
+def remote_row(read: SourceRead) -> Mapping[str, Any]:
+    """What was read over the network, as a material: parts of a file, so without a digest of it."""
+    told = {"bytes": read.length, "modified": read.last_modified, "sha256": None, "reason": "read in parts"}
+    return {"path": read.address, **told, "remote": read.as_dict()}

@@ -87,6 +87,7 @@ def show_grants(settings: Settings, *, as_json: bool) -> Exit:
             "principal": one.principal,
             "tool": one.tool,
             "workspace": one.workspace,
+            "remote": list(one.remote),
             "expires": one.expires,
             "granted_by": one.granted_by,
         }

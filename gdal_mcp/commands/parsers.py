@@ -105,7 +105,10 @@ def _add_host(commands: Any) -> None:
     doctor.add_argument("--report", action="store_true", dest="send", help=text)
     _add_json(doctor)
 
-    add_command(commands, "setup", _imported("catalogue.setup"), "bring the GDAL image onto this host")
+    text = "bring the image of a toolbox onto this host"
+    setup = add_command(commands, "setup", _imported("catalogue.setup", "toolbox"), text)
+    text = "whose image (default: gdal)"
+    setup.add_argument("--toolbox", choices=["gdal", "python"], default="gdal", help=text)
     add_command(commands, "settings", _settings, "explain every setting")
 
     catalogue = add_group(commands, "catalogue", "build or show what is known of a GDAL")

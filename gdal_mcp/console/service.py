@@ -73,8 +73,9 @@ class ConsoleService:
         if not serializers.can_be_granted(row):
             raise Refused(409, "Such calls are approved one by one.")
         answer = self.decide(viewer, approval_id, approved=True)
+        remote = tuple(folder for one in row.details.get("remote") or () for folder in one["folders"])
         for workspace in row.workspaces if answer.yours else ():
-            made = Grant(row.principal, row.tool, workspace, viewer.name, viewer.how)
+            made = Grant(row.principal, row.tool, workspace, viewer.name, viewer.how, remote=remote)
             self.app.approvals.grant(made, minutes * 60.0)
         return answer
 
@@ -90,10 +91,10 @@ class ConsoleService:
 
     def replaced(self, viewer: Viewer, approval_id: str, number: int) -> Artifact:
         """The output that a question's call would replace or delete, counted over what it replaces and then deletes."""
-        told = self._question(viewer, approval_id).details
-        writes = (told.get("writes") or {}).get("shown") or ()
+        details = self._question(viewer, approval_id).details
+        writes = (details.get("writes") or {}).get("shown") or ()
         rows = [row for one in writes for row in one["replaces"]["shown"]]
-        rows += (told.get("removes") or {}).get("shown") or ()
+        rows += (details.get("removes") or {}).get("shown") or ()
         uri = Path(rows[number]["path"]).as_uri() if 0 <= number < len(rows) else ""
         found = self.app.registry.artifact(uri, viewer.of)
         if found is None:

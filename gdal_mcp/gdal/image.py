@@ -1,6 +1,7 @@
 """GDAL's image: which one, how its version is told, and which versions can be used.
 
-`python -m gdal_mcp.gdal.image ensure` pulls what is missing, `show` says which image is in use. Both obey GDAL_MCP_IMAGE.
+`python -m gdal_mcp.gdal.image ensure` pulls what is missing, `show` says which image is in use. Both obey GDAL_MCP_IMAGE and
+GDAL_MCP_ENGINE.
 """
 
 import os
@@ -83,7 +84,7 @@ def main(arguments: list[str]) -> int:
 
     named = os.environ.get("GDAL_MCP_IMAGE") or None
     try:
-        images = open_engine().images
+        images = open_engine(os.environ.get("GDAL_MCP_ENGINE")).images
         if arguments == ["ensure"]:
             image = ensure(images, GDAL_IMAGE, named, _say)
         else:

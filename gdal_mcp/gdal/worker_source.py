@@ -14,13 +14,19 @@ def gdal_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
 
     Linux takes no word of 128 KiB, so every part of the handler is a word of its own.
     """
+    return worker_command(
+        source("gdal_mcp.gdal.inside", "gdal_worker.py"), *part_words(), idle_seconds=idle_seconds
+    )
+
+
+def part_words() -> tuple[str, ...]:
+    """The parts of GDAL's worker: the name of each, a line end and its source."""
     names = sorted(
         entry.name.removesuffix(".py")
         for entry in resources.files(PARTS).iterdir()
         if entry.name.endswith(".py") and entry.name != "__init__.py"
     )
-    parts = (f"{name}\n{source(PARTS, f'{name}.py')}" for name in names)
-    return worker_command(source("gdal_mcp.gdal.inside", "gdal_worker.py"), *parts, idle_seconds=idle_seconds)
+    return tuple(f"{name}\n{source(PARTS, f'{name}.py')}" for name in names)
 
 
 def compare_command() -> tuple[str, ...]:

@@ -59,7 +59,8 @@ class Host:
         return capacity.max_containers(settings.memory) if capacity is not None else 0
 
     def tier(self, settings: Settings) -> str:
-        return settings.runtime or "runc"
+        alone = self.info.runtimes[0] if self.info.name in self.info.runtimes else "runc"
+        return settings.runtime or alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +255,8 @@ class Hosting:
 
     def _standing(self, host: Host) -> tuple[SlotKey, ...]:
         """What is kept warm before any call: one kind that reads, and one that writes to the first workspace."""
-        template = self.template(host, None)
+        nothing = replace(self._confines, places=()) if host.toolbox.only_inputs else None
+        template = self.template(host, None, nothing)
         writable = [] if self._settings.read_only else [*self._areas.values()][:1]
         return tuple(SlotKey(template, area) for area in (None, *writable))
 
@@ -374,6 +376,7 @@ class Hosting:
         path = self._settings.state_dir / f"attestation-{host.toolbox.name}.json"
         if not fresh and (rows := _remembered(path, key)):
             return rows
+        host.engine.images.check(host.image.id)
         if self.paths.map.pairs and not self._areas:
             # no container of this server may write, and its own state need not be where the engine can mount it
             found = attest(host.runner, template, None, self._cancel)

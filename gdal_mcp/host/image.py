@@ -42,10 +42,10 @@ def resolve(images: Images, spec: ImageSpec, named: str | None = None) -> Image:
     wanted = _reference(spec, named) or _preferred(images.names(*repositories), spec)
     found = images.find(wanted) if wanted else None
     if found is None:
-        raise ImageMissing(
-            f"the image {wanted or spec.reference} is not on this host. Bring it with "
-            f"`docker pull {wanted or spec.reference}` or `gdal-mcp setup`; in a clone, `make setup`."
-        )
+        name = wanted or spec.reference
+        usual = f"`docker pull {name}` or `gdal-mcp setup`; in a clone, `make setup`"
+        how = f"`{spec.setup}`" if spec.setup else usual
+        raise ImageMissing(f"the image {name} is not on this host. Bring it with {how}.")
     standin = found.labels.get(STANDIN_LABEL) == "true"
     version = spec.version(found.labels, found.reference)
     return suitable(Image(found.reference, found.id, found.digest, version, standin), spec)

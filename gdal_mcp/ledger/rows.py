@@ -18,7 +18,7 @@ from gdal_mcp.ledger.schema import connect, explained
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-_LISTS: Final = frozenset({"argv", "inputs", "outputs", "files", "removed", "workspaces", "ways"})
+_LISTS: Final = frozenset({"argv", "inputs", "outputs", "files", "removed", "workspaces", "ways", "remote"})
 _JSON: Final = _LISTS | {"arguments", "limits", "durations", "receipt", "details", "payload"}
 
 _Row = TypeVar("_Row", bound="DataclassInstance")

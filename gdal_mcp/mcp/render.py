@@ -68,9 +68,12 @@ def result(reply: Reply, downloads: str = "") -> t.CallToolResult:
                 _meta={DOWNLOAD: address} if downloads else None,
             )
         )
-    if reply.done is not None and reply.done.preview:
-        data = base64.b64encode(reply.done.preview).decode()
-        content.append(t.ImageContent(data=data, mime_type="image/png"))
+    pictures = (reply.done.preview, *reply.done.figures) if reply.done is not None else ()
+    content += [
+        t.ImageContent(data=base64.b64encode(data).decode(), mime_type="image/png")
+        for data in pictures
+        if data
+    ]
     return t.CallToolResult(
         content=content, structured_content=dict(reply.result), is_error=reply.error is not None
     )

@@ -3,7 +3,7 @@
 import os
 import shlex
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +23,8 @@ from gdal_mcp.host.nested import is_lasting, program
 from gdal_mcp.ledger.audit import verify
 from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings
+from gdal_mcp.toolbox import Toolbox
+from sandbox.engines.oci.runtime import ADVISED, numbers
 from sandbox.engines.opening import open_engine
 from sandbox.errors import ImageMissing, SandboxError
 from sandbox.workspace import Workspaces
@@ -70,6 +72,7 @@ def examine(settings: Settings) -> Report:
             host_rows, facts = _host(app.hosting, complete)
             rows = [
                 *host_rows,
+                *_further(app.hosting, app.toolboxes.items[1:]),
                 *(missing or _workspaces(app.workspaces, app.hosting, complete)),
                 *_records(settings),
                 *_policy(settings, app.policy),
@@ -136,14 +139,21 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
     info = host.info
     found = f"{info.name} {info.version} at {info.address}, API {_dotted(info.api_version)}"
     yield Row("engine", "engine", "ok", found)
-    power = "yes" if info.rootless else "no: whoever may use the engine's socket is root on this host"
+    if advised := ADVISED.get(info.name):
+        power = "no: the server itself is root, and no socket is"
+        fix = f"{_dotted(advised)} has every fix that was published; older packages may have them without saying so. Update it."
+        yield _warning_if(
+            numbers(info.version) < advised, "engine", "runtime", f"{info.name} {info.version}", fix
+        )
+    else:
+        power = "yes" if info.rootless else "no: whoever may use the engine's socket is root on this host"
     yield Row("engine", "rootless", "ok", power)
     yield Row("engine", "cgroup", "ok", f"version {info.cgroup_version}")
     modules = [option for option in info.security_options if "apparmor" in option or "selinux" in option]
     found = ", ".join(modules) or "neither AppArmor nor SELinux"
     fix = "Enable AppArmor or SELinux on this host for one more barrier; calls run without it."
     yield _warning_if(not modules, "engine", "security module", found, fix)
-    tier = f"{host.tier(settings)}" + ("" if settings.runtime else " (gVisor: --runtime runsc)")
+    tier = f"{host.tier(settings)}" + ("" if settings.runtime or advised else " (gVisor: --runtime runsc)")
     yield Row("engine", "tier", "ok", tier)
     places = host.places(settings)
     found = f"{host.concurrent} calls at once, {places} containers with those that wait"
@@ -168,9 +178,33 @@ def _image(host: Host) -> Iterator[Row]:
     yield Row("image", "digest", "ok", image.digest)
     warning = version_warning(image)
     yield _warning_if(warning is not None, "image", "GDAL", image.version, warning or "")
+    yield from _attested(host, "attestation")
+
+
+def _further(hosting: Hosting, boxes: Sequence[Toolbox]) -> Iterator[Row]:
+    """The image of each further toolbox, attested anew."""
+    for box in boxes:
+        try:
+            host = hosting.ready(box, fresh=True)
+        except SandboxError as error:
+            yield Row(
+                f"image {box.name}",
+                "ready",
+                "failed",
+                str(error),
+                f"Run `{box.image.setup}`, then doctor again.",
+            )
+            continue
+        found = f"{host.image.reference}, {box.title} {host.image.version}"
+        yield Row(f"image {box.name}", "image", "ok", found)
+        yield Row(f"image {box.name}", "digest", "ok", host.image.digest)
+        yield from _attested(host, f"attestation {box.name}")
+
+
+def _attested(host: Host, group: str) -> Iterator[Row]:
     for row in host.attested:
-        told = f"{row.found}" if row.ok else f"asked {row.asked}, found {row.found}"
-        yield Row("attestation", row.name, "ok" if row.ok else "failed", told)
+        value = f"{row.found}" if row.ok else f"asked {row.asked}, found {row.found}"
+        yield Row(group, row.name, "ok" if row.ok else "failed", value)
 
 
 def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
@@ -190,12 +224,12 @@ def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
         return
     interface = [difference for difference in found if difference.kind in INTERFACE]
     shown = "; ".join(map(str, interface[:5]))
-    told = f"{len(interface)} differences: {shown}" if interface else "the image says the same"
+    value = f"{len(interface)} differences: {shown}" if interface else "the image says the same"
     fix = "Where a call depends on one of these, GDAL refuses it or does otherwise than its schema says. Use the tested image."
-    yield _warning_if(bool(interface), "catalogue", "arguments", told, fix)
+    yield _warning_if(bool(interface), "catalogue", "arguments", value, fix)
     others = len(found) - len(interface)
-    told = f"{others} differences, as builds have" if others else "the image says the same"
-    yield Row("catalogue", "drivers", "ok", told)
+    value = f"{others} differences, as builds have" if others else "the image says the same"
+    yield Row("catalogue", "drivers", "ok", value)
 
 
 def compared(settings: Settings) -> tuple[Difference, ...]:
@@ -229,8 +263,8 @@ def _records(settings: Settings) -> Iterator[Row]:
         fix = f"docker run -v gdal-mcp:{settings.state_dir} keeps them in a volume."
         yield Row("records", "kept", "warning", "in this container, and gone with it", fix)
     if found.ok:
-        told = f"{found.records} records, chain whole, {settings.state_dir}"
-        yield Row("records", "audit", "ok", told)
+        value = f"{found.records} records, chain whole, {settings.state_dir}"
+        yield Row("records", "audit", "ok", value)
     else:
         fix = "Keep the file as evidence, then move it and audit.head away to begin a new one."
         yield Row("records", "audit", "failed", found.reason, fix)
@@ -238,8 +272,8 @@ def _records(settings: Settings) -> Iterator[Row]:
 
 def _policy(settings: Settings, policy: Policy) -> Iterator[Row]:
     never = settings.approval == "never"
-    told = "never: calls write without asking anybody" if never else str(settings.approval)
-    yield _warning_if(never, "policy", "approval", told, "Leave --approval out to ask before writes.")
+    value = "never: calls write without asking anybody" if never else str(settings.approval)
+    yield _warning_if(never, "policy", "approval", value, "Leave --approval out to ask before writes.")
     if settings.policy is None:
         return
     asks = sum(rule.decision == "require" for rule in policy.rules)
@@ -247,9 +281,9 @@ def _policy(settings: Settings, policy: Policy) -> Iterator[Row]:
     yield Row("policy", "file", "ok", f"{policy.source}: {found}")
     freed = [rule for rule in policy.rules if rule.decision == "allow" and rule.effects - {Effect.READ}]
     if freed:
-        told = f"{len(freed)} rules let calls write without asking anybody"
+        value = f"{len(freed)} rules let calls write without asking anybody"
         fix = "Leave out the rules that allow create, replace or destroy, to ask before those."
-        yield Row("policy", "writes", "warning", told, fix)
+        yield Row("policy", "writes", "warning", value, fix)
 
 
 def _http(settings: Settings) -> Iterator[Row]:

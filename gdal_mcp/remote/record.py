@@ -1,5 +1,6 @@
 """What was read of one remote source, for records. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -31,3 +32,15 @@ class SourceRead:
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "ranges": [list(one) for one in self.ranges]}
+
+
+def by_origin(reads: Iterable[SourceRead]) -> list[dict[str, Any]]:
+    """What a receipt says: each host by itself, with the bytes that came and the requests that were made."""
+    rows: dict[str, dict[str, Any]] = {}
+    for one in reads:
+        scheme, _, rest = one.final.partition("://")
+        origin = f"{scheme}://{rest.partition('/')[0]}"
+        row = rows.setdefault(origin, {"host": origin, "read_by": "server", "bytes": 0, "requests": 0})
+        row["bytes"] += one.bytes
+        row["requests"] += one.requests
+    return list(rows.values())

@@ -102,7 +102,7 @@ def signed(source: Source, address: Address, target: Target, headers: Mapping[st
             Code.REMOTE_ERROR,
             Stage.RUN,
             f"the credentials of {address.origin} cannot be used.",
-            "Who runs the server finds the reason with `gdal-mcp doctor`, or in the file or variable that its settings name.",
+            "Who runs the server finds them in the file or the variable that its settings name; they may have been removed since the start.",
         ) from error
 
 

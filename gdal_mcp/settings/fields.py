@@ -40,7 +40,7 @@ class Settings(WebSettings):
     )
     engine: str | None = Field(
         None,
-        description="Address of the container engine, such as unix:///run/docker.sock; found when not set.",
+        description="Container engine, such as unix:///run/docker.sock, or oci for crun alone; found when not set.",
     )
     mount_scope: Literal["workspaces", "inputs"] = Field(
         "workspaces",
@@ -150,6 +150,10 @@ class Settings(WebSettings):
     toolsets: Names = Field(
         ("core",),
         description="Which tools are listed: core, classic, all, or groups of algorithms such as raster or vector.",
+    )
+    toolboxes: Names = Field(
+        ("gdal",),
+        description="Libraries with an image of their own: gdal, and python, which runs code that a model writes.",
     )
     tools: Names = Field((), description="Single tools that are listed too, such as raster_hillshade.")
     exclude_tools: Names = Field(

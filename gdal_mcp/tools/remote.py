@@ -1,4 +1,4 @@
-"""Tools for remote data: `stac_search` and `remote_list` find it, and the server itself makes their requests, within its checks."""
+"""Tools for remote data: `stac_search` and `remote_list` find it, for which the server itself makes requests; `fetch` brings it in."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -9,12 +9,12 @@ from pydantic import Field
 from gdal_mcp.access.policy import Allow
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.remote.address import Address
+from gdal_mcp.remote.address import Address, is_address
 from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.finding import Item, keys, search
 from gdal_mcp.remote.listing import Listed
 from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, schema_of, typed
-from gdal_mcp.tools.common import DraftContext, Number
+from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext, Number, OutputPath
 from gdal_mcp.untrusted import UNTRUSTED, clean_value
 
 _SECONDS: Final = 25.0  # what may be looked at before a call has half a minute
@@ -152,4 +152,51 @@ REMOTE_LIST: Final = Tool(
     writes=False,
     runs=False,
     reaches_out=True,
+)
+
+
+class FetchArguments(Arguments):
+    url: str = Field(
+        description="Address of a file, as https://host/x.tif or s3://bucket/x.tif", max_length=4000
+    )
+    output: OutputPath
+    overwrite: bool = False
+
+
+def _fetch(arguments: FetchArguments, context: DraftContext) -> Draft:
+    """The container copies the file, and opens it as a dataset before it is published, as it does with every output."""
+    if not is_address(arguments.url):
+        raise ToolError(
+            Code.INVALID_ARGUMENT,
+            Stage.VALIDATE,
+            "url is no address of remote data.",
+            "Write it as https://host/file; files of a workspace are copied with dataset copy.",
+        )
+    source = context.paths.source(arguments.url)
+    if source.located.is_folder:
+        raise ToolError(
+            Code.INVALID_ARGUMENT,
+            Stage.VALIDATE,
+            "fetch brings one file, and that address stands for a folder of them.",
+            "Convert it instead, which reads no more than it needs.",
+        )
+    output = context.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
+    return Draft(
+        Command("gdal", ("vsi", "copy", source.name, output.inside)),
+        (source.located,),
+        (output,),
+        named=(("source", source.located),),
+        algorithm="vsi copy",
+    )
+
+
+FETCH: Final = Tool(
+    name="fetch",
+    title="Fetch a remote file",
+    description="Brings a whole remote file into a workspace, once GDAL could read it as a dataset.",
+    schema=schema_of(FetchArguments),
+    draft=typed(FetchArguments, _fetch),
+    required_keys=("output", "resource_uri"),
+    like="vsi copy",
+    **WRITES_OUTPUT,
 )

@@ -19,15 +19,17 @@ from gdal_mcp.gdal.catalogue.load import catalogue_of, packaged, packaged_text
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.datasets.paths import Paths, companions
 from gdal_mcp.gdal.datasets.scope import ADVICE, places
+from gdal_mcp.gdal.datasets.sidecars import belongs
 from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.gdal.discovery.prompts import prompts
 from gdal_mcp.gdal.environment import environment, gdal_threads
 from gdal_mcp.gdal.image import GDAL_IMAGE
-from gdal_mcp.gdal.preflight.expected import compared, expected, statement
+from gdal_mcp.gdal.preflight.expected import compared, expected, statement, type_range
 from gdal_mcp.gdal.preflight.mends import mend_of_output
 from gdal_mcp.gdal.preflight.service import Preflight, absent_format, asked_of, is_judged
 from gdal_mcp.gdal.worker_source import compare_command, gdal_command
 from gdal_mcp.plan import Draft
+from gdal_mcp.remote.places import label
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import DraftScope, Permits, Tool, Toolbox
 from gdal_mcp.tools.algorithm import may_write
@@ -35,14 +37,14 @@ from gdal_mcp.tools.allowing import allowing
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core
-from gdal_mcp.tools.remote import REMOTE_LIST, STAC_SEARCH
+from gdal_mcp.tools.remote import FETCH, REMOTE_LIST, STAC_SEARCH
 from gdal_mcp.tools.run import direct_tool
 from gdal_mcp.tools.upload import UPLOAD
 from gdal_mcp.tools.validate import VALIDATE_CALL
 
 NAME = "gdal"
 GROUPS = ("raster", "vector", "mdim", "dataset", "driver", "vsi")
-REMOTE: Final = (STAC_SEARCH, REMOTE_LIST)  # listed where the server reads anything over the network
+REMOTE: Final = (STAC_SEARCH, REMOTE_LIST, FETCH)  # listed where the server reads anything over the network
 # the algorithms that a classic program may do besides the one that it is most like
 _BESIDES: Final = MappingProxyType(
     {
@@ -93,7 +95,7 @@ def of_data(text: str) -> Toolbox:
         instructions=INSTRUCTIONS,
         prompts=partial(prompts, catalogue),
         validates=VALIDATE_CALL.name,
-        belongs=_belongs,
+        belongs=belongs,
         companions=companions,
         mounts=places,
         version_request={"program": "version", "outputs": [], "preview_pixels": 0},
@@ -132,7 +134,7 @@ def _toolsets(catalogue: Catalogue) -> dict[str, Callable[[], tuple[Tool, ...]]]
 
 def _context(catalogue: Catalogue, scope: DraftScope) -> DraftContext:
     threads, folder = gdal_threads(scope.limits), scope.settings.outputs_folder
-    paths = Paths(scope.workspaces, folder, scope.call_id, threads, scope.as_new)
+    paths = Paths(scope.workspaces, folder, scope.call_id, threads, scope.as_new, remote=scope.remote)
     return DraftContext(
         paths,
         scope.settings,
@@ -156,6 +158,7 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         "as_array": command.as_array,
         **asked_of(draft, catalogue),
         "sources": tuple(str(located) for located in draft.inputs),
+        "remote": bool(draft.addresses),
         "outputs": [
             {
                 "path": one.inside,
@@ -168,6 +171,7 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         "expected": expected(draft),
         "statement": statement(draft),
         "compared": compared(draft),
+        "type_range": type_range(draft),
         "judged": is_judged(draft, catalogue),
         "preview_pixels": preview_pixels,
         **command.extra,
@@ -182,16 +186,6 @@ def _explain(catalogue: Catalogue, draft: Draft, final: Mapping[str, Any]) -> To
     return next((one for one in found if one is not None), None)
 
 
-def _belongs(name: str, target: str) -> int:
-    """The output itself, else a companion such as `dem.tif.aux.xml`, else `dem.hdr`; the pixels of `x.ers` are in `x`."""
-    stem = target.rsplit(".", 1)[0]
-    if name == target:
-        return 3
-    if name.startswith(f"{target}."):
-        return 2
-    return int(name == stem or name.startswith(f"{stem}."))
-
-
 def _next_calls(
     catalogue: Catalogue,
     draft: Draft,
@@ -202,7 +196,7 @@ def _next_calls(
     """Next calls as this server takes them: by the algorithm's own tool, else by the one that runs any algorithm."""
     served = {path for path in catalogue.algorithms if surface.permits(path)}
     rows = []
-    inputs = [str(located) for name, located in draft.named or () if name == "input"]
+    inputs = [label(located) for name, located in draft.named or () if name == "input"]
     for step in next_steps(draft.algorithm, outputs, inputs, served):
         tool, given = tool_name(step.algorithm), dict(step.arguments)
         if tool not in surface.callable:

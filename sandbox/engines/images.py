@@ -16,6 +16,7 @@ from sandbox.errors import ImageMissing, PullFailed
 REACH_SECONDS: Final = 20  # a registry that answers does so in a few; the engine itself would try for minutes
 STALL_SECONDS: Final = 60.0  # without a new byte or layer; the engine's own retries come every few seconds
 REPORT_SECONDS: Final = 5.0
+BUILD_SECONDS: Final = 1800  # for one step of a build, such as taking in a gigabyte
 _NOT_IMPLEMENTED: Final = 501
 _ARRIVED: Final = ("Download complete", "Pull complete", "Already exists")
 _ADVANCING: Final = (*_ARRIVED, "Extracting")
@@ -51,6 +52,9 @@ class DockerImages:
             self._environments[image] = tuple((inspected.get("Config") or {}).get("Env") or ())
         return self._environments[image]
 
+    def check(self, image: str) -> None:
+        """The engine keeps its images by content itself."""
+
     def _inspected(self, reference: str) -> Mapping[str, Any] | None:
         with answering("asked for an image"), contextlib.suppress(docker.errors.NotFound):
             found: dict[str, Any] = self._api.inspect_image(reference)  # type: ignore[no-untyped-call]
@@ -64,6 +68,37 @@ class DockerImages:
             follow(self._api.pull(repository, tag=tag, stream=True, decode=True), report)
         except (docker.errors.APIError, requests.exceptions.RequestException) as error:
             raise PullFailed(_reason(error)) from error
+
+    def build(
+        self,
+        folder: str,
+        reference: str,
+        arguments: Mapping[str, str],
+        labels: Mapping[str, str],
+        report: Callable[[str], None],
+    ) -> None:
+        try:
+            events = self._api.build(
+                path=folder,
+                tag=reference,
+                buildargs=dict(arguments),
+                labels=dict(labels),
+                network_mode="none",
+                forcerm=True,
+                timeout=BUILD_SECONDS,
+                decode=True,
+            )
+            for event in events:
+                if line := str(event.get("stream") or "").strip():
+                    report(line)
+                if event.get("error"):
+                    raise ImageMissing(
+                        f"{reference} was not built: {event['error']}. Is the engine's disk full?"
+                    )
+        except (docker.errors.APIError, requests.exceptions.RequestException) as error:
+            raise ImageMissing(
+                f"{reference} was not built: {_reason(error)}. Is the engine's disk full?"
+            ) from error
 
     def _reach(self, reference: str) -> None:
         """Asks the registry about the image through the engine, which may have a proxy of its own. Raises PullFailed."""

@@ -90,6 +90,9 @@ class MemoryImages:
         self.answer()
         return tuple(one for one in sorted(self.known or ()) if one.startswith(repositories))
 
+    def check(self, image: str) -> None:
+        """There are no files."""
+
     def pull(self, reference: str, _report: Callable[[str], None]) -> None:
         if self.find(reference) is None:
             raise PullFailed("an engine in memory has no registry")

@@ -1,24 +1,33 @@
-"""The engine behind an address, with the class that speaks to it."""
+"""The engine behind an address, with the class that speaks to it.
+
+`python -m sandbox.engines.opening` prints the address of the engine in use and ends with 0; with 1 when there is none, with 2 when
+there is one that cannot be used, so that installing another would not help.
+"""
 
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import docker
 
 from sandbox.engine import Engine
-from sandbox.engines.discovery import EngineRefused, connect, endpoints
+from sandbox.engines.discovery import EngineRefused, connect, discover, endpoints
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.memory import MemoryEngine
+from sandbox.engines.oci.confinement import security_options
 from sandbox.engines.oci.engine import OciEngine
-from sandbox.engines.oci.runtime import installed, is_possible
+from sandbox.engines.oci.fetching import ensure_installed
+from sandbox.engines.oci.kernel import is_possible
+from sandbox.engines.oci.runtime import installed
 from sandbox.engines.podman import PodmanEngine
 from sandbox.errors import EngineUnavailable
 
 _KINDS: Final = ("docker", "podman")
 _NOBODY: Final = "unix:///nonexistent/engine.sock"
 OCI: Final = "oci"
-OCI_FOLDER: Final = Path("/var/lib/gdal-mcp")
+OCI_FOLDER: Final = Path("/var/lib/gdal-mcp-oci")
 
 
 def open_engine(address: str | None = None, timeout: float = 60) -> Engine:
@@ -36,7 +45,7 @@ def open_engine(address: str | None = None, timeout: float = 60) -> Engine:
     if kind == OCI:
         return OciEngine(Path(place.removeprefix("//")) if place else OCI_FOLDER).prepared()
     if not address:
-        return _found(timeout)
+        return _found(timeout)[1]
     if kind not in _KINDS:
         return engine_of(connect(address, timeout))
     engine = engine_of(connect(place or None, timeout, kind))
@@ -55,15 +64,38 @@ def sockets(address: str | None = None) -> tuple[Path, ...]:
     return tuple(one.socket for one in endpoints(named or None, os.environ, kind) if one.socket)
 
 
-def _found(timeout: float) -> Engine:
+def _found(timeout: float) -> tuple[str, Engine]:
+    """The engine in use where nobody named one, and its address."""
     try:
-        return engine_of(connect(timeout=timeout))
+        place, client = discover(timeout=timeout)
     except EngineRefused:
         raise
     except EngineUnavailable:
         if is_possible() and installed():
-            return OciEngine(OCI_FOLDER).prepared()
+            return OCI, OciEngine(OCI_FOLDER).prepared()
         raise
+    return place.address, engine_of(client)
+
+
+def open_or_install(address: str | None, report: Callable[[str], None]) -> Engine:
+    """As `open_engine`, for a person's set-up: where there is no engine, root gets the runtime for one without a daemon.
+
+    Raises PullFailed when that cannot be installed.
+    """
+    try:
+        return open_engine(address)
+    except EngineRefused:
+        raise
+    except EngineUnavailable:
+        if (address or OCI).partition(":")[0] != OCI or not is_possible():
+            raise
+    # where AppArmor is on, our profile has to be loaded
+    packages = {
+        "crun": "crun",
+        **({"apparmor_parser": "apparmor"} if "name=apparmor" in security_options() else {}),
+    }
+    ensure_installed([*packages], [*packages.values()], report)
+    return open_engine(address)
 
 
 def engine_of(client: docker.DockerClient) -> DockerEngine:
@@ -77,3 +109,18 @@ def unanswered(kind: type[DockerEngine] = DockerEngine) -> DockerEngine:
     engine = kind(docker.DockerClient(base_url=_NOBODY, version="1.41"))
     engine.removal_seconds = 0.0  # nobody will answer later either
     return engine
+
+
+def main() -> int:
+    try:
+        address, engine = _found(timeout=60)
+    except EngineUnavailable as error:
+        sys.stderr.write(f"{error}\n")
+        return 2 if isinstance(error, EngineRefused) else 1
+    engine.close()
+    sys.stdout.write(f"{address}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -154,6 +154,7 @@ def own_name(folder):
 
 def files(nonces, folders):
     return {
+        "security label": security_label(),
         "boot": first_line("/proc/sys/kernel/random/boot_id"),
         "nonces": {path: first_line(path)[:64] for path in nonces},
         "folders": {path: folder(path) for path in folders},
@@ -176,8 +177,7 @@ def sight(folders):
     return {
         "no_new_privs": libc.prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0),
         "set-user-id": set_user_id(),
-        "security label": first_line("/proc/self/attr/current")
-        or first_line("/proc/self/attr/apparmor/current"),
+        "security label": security_label(),
         "namespaces": {name: link(f"/proc/self/ns/{name}") for name in sorted(os.listdir("/proc/self/ns"))},
         "uid_map": [line.split() for line in lines("/proc/self/uid_map")],
         "kernel": os.uname().release,
@@ -205,6 +205,10 @@ def lines(path):
 
 def first_line(path):
     return next(iter(lines(path)), "").rstrip("\0")
+
+
+def security_label():
+    return first_line("/proc/self/attr/current") or first_line("/proc/self/attr/apparmor/current")
 
 
 def link(path):

@@ -99,9 +99,23 @@ def _privileges(evidence: Evidence) -> Iterator[Found]:
     )
 
 
+def _confined(evidence: Evidence) -> Iterator[Found]:
+    """Where the engine's host has a security module, it confines the container."""
+    label = evidence.look["files"]["security label"]
+    modules = [one for one in evidence.security_options if "apparmor" in one or "selinux" in one]
+    if modules:
+        yield Found("confined", label or "none", verdict(_confines(label)))
+    else:
+        yield Found("", "this host's engine has neither AppArmor nor SELinux", "n/a")
+
+
+def _confines(label: str) -> bool:
+    return label not in ("", "unconfined") and "unconfined_t" not in label
+
+
 def _security_module(evidence: Evidence) -> Iterator[Found]:
     label, options = evidence.look["sight"]["security label"], " ".join(evidence.security_options)
-    confined = label not in ("", "unconfined") and "unconfined_t" not in label
+    confined = _confines(label)
     if "apparmor" in options:
         yield Found("a profile", label or "none", verdict(confined), "AppArmor", "5.2")
     else:
@@ -153,6 +167,7 @@ def _shown(evidence: Evidence) -> Iterator[Found]:
 
 
 FILES: Final = (Rule("files", "nonces", _nonces), Rule("files", "folders", _folders))
+CONFINED: Final = Rule("container", "security module", _confined, "5.2, 5.3")
 _OUT: Final = "escape"
 ATTEMPTS: Final = {  # by the group of attempts in the look program
     group: Rule(_OUT, name, _refused(group), cis)

@@ -157,6 +157,7 @@ def test_a_bundle_is_the_same_each_time_and_holds_what_its_manifest_starts(unpac
     assert first.read_bytes() == second.read_bytes()
     manifest = json.loads((unpacked / "manifest.json").read_text())
     assert (unpacked / manifest["server"]["entry_point"]).is_file()
+    assert (unpacked / manifest["icon"]).read_bytes().startswith(b"\x89PNG")
     command = manifest["server"]["mcp_config"]
     assert command["command"] == "uv"
     assert (unpacked / command["args"][command["args"].index("--with-requirements") + 1]).is_file()

@@ -4,7 +4,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import anyio
 import pytest
+
+from scripts import pictures
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,6 +26,16 @@ def copied(tmp_path: Path) -> Path:
     for name in ("mkdocs.yml", "SECURITY.md", "CONTRIBUTING.md"):
         shutil.copy(ROOT / name, tmp_path)
     return tmp_path
+
+
+@pytest.mark.nightly
+@pytest.mark.engine
+def test_the_first_pages_picture_is_drawn_from_a_real_run(tmp_path: Path):
+    anyio.run(pictures.main, tmp_path)
+    drawn = (tmp_path / "docs/pictures/conversation.jpg").read_bytes()
+    assert drawn.startswith(b"\xff\xd8")
+    assert 50_000 < len(drawn) < 300_000
+    assert "docs/pictures/conversation.jpg" in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.nightly

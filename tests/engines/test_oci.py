@@ -26,7 +26,7 @@ from sandbox.errors import EngineUnavailable, IsolationRefused, SandboxError
 from sandbox.labels import labels
 from sandbox.mounted import mountinfo
 from tests.engines.kit import bench_on, conforms
-from tests.engines.oci_kit import oci_engine
+from tests.oci_store import oci_engine
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine

@@ -1,8 +1,10 @@
 """Hostile code that speaks to the kernel: every raw attempt of one container, as it ended."""
 
+import json
 import os
 import platform
 from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -11,8 +13,10 @@ from sandbox.attestation import everything, looking
 from sandbox.isolation.seccomp import rules
 from sandbox.isolation.syscalls import NUMBERS
 from sandbox.outcome import Exited
+from sandbox.program import source
 from sandbox.runner import Job
 from sandbox.waiting import Cancellation
+from tests import python
 from tests.conftest import USER
 from tests.escape.conftest import SECRET
 
@@ -25,21 +29,25 @@ REFUSED = {"EPERM", "ENOSYS", "ENOTSUP"}
 NAMESPACES = ("NEWNS", "NEWCGROUP", "NEWUTS", "NEWIPC", "NEWUSER", "NEWPID", "NEWNET")
 
 
-@pytest.fixture(scope="module")
-def answer(runner, make_template, ground) -> Mapping[str, Any]:
+# the same program as code of `run_python`, which runs in a process of its own
+AS_CODE = f"{source('sandbox.isolation', 'look.py')}\nimport gdal_mcp_job as here\nhere.result(run(here.arguments, None)['look'])"
+
+
+@pytest.fixture(scope="module", params=["worker", "run_python"])
+def answer(request, runner, make_template, ground) -> Mapping[str, Any]:
     """What one container said that tried everything, also every newer call by its number."""
     asked = everything(platform.machine())
     asked["calls"]["numbers"] |= NEWER
-    cancel = Cancellation()
-    try:
-        with ground.area.open("staging-0001", USER) as staging:
-            made = make_template("pass", workspace=ground.workspace, staging=staging.path)
-            result = runner.run(Job("escape", looking(made), asked, staging), cancel)
-            left = os.listdir(staging.path)
-    finally:
-        cancel.close()
+    with closing(Cancellation()) as cancel, ground.area.open("staging-0001", USER) as staging:
+        template = looking(make_template("pass", workspace=ground.workspace, staging=staging.path))
+        if request.param == "run_python":
+            template = python.like_run_python(template)
+            asked = python.request(AS_CODE, arguments=asked)
+        result = runner.run(Job("escape", template, asked, staging), cancel)
+        left = os.listdir(staging.path)
     assert result.outcome == Exited(0), result.stderr
-    return {**result.final["look"], "left": left}
+    look = json.loads(result.stdout)["result"] if result.stdout else result.final["look"]
+    return {**look, "left": left, "as": request.param}
 
 
 @pytest.mark.claim("escape.no-sockets", "sandbox.own-seccomp")
@@ -123,5 +131,6 @@ def test_nothing_of_the_host_is_seen_but_what_is_said_in_the_notes(answer, groun
     looks = answer["sight"]
     for name in ("secrets", "sys", "engines", "specials", "descriptors"):
         assert looks[name] == [], name
-    assert looks["processes"] == [1]
+    ours = {"worker": 1, "run_python": 2}[answer["as"]]
+    assert (looks["processes"][0], len(looks["processes"])) == (1, ours)
     assert SECRET not in str(looks)

@@ -2,7 +2,6 @@
 
 import contextlib
 import inspect
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from tests.faults.kit import PATIENCE, ROWS, serves_again, tells, writes
 from tests.faults.scenes import Scene, outcome_of, seen
 from tests.integration.engine_proxy import EngineProxy
 from tests.mcp.pipes import Pipes
+from tests.oci_store import docker_address
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.engine-silent-typed")]
 
@@ -41,7 +41,7 @@ class Behind:
 
 @contextlib.contextmanager
 def proxied(path: Path) -> Iterator[EngineProxy]:
-    endpoint, client = discover(os.environ.get("GDAL_MCP_ENGINE"))
+    endpoint, client = discover(docker_address())
     client.close()
     made = EngineProxy(path, str(endpoint.socket or DOCKER_SOCKET))
     try:

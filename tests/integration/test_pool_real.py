@@ -1,12 +1,13 @@
 """The pool on the real engine: what one call leaves for the next (nothing), and slots and engines that die while they wait."""
 
 import itertools
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-import docker
 import pytest
 
 from sandbox.capacity import LockFileCapacity
@@ -87,9 +88,9 @@ found.update({
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_left(client: docker.DockerClient, owner: Owner, workspace: Path) -> Iterator[None]:
+def _nothing_is_left(engine: Engine, owner: Owner, workspace: Path) -> Iterator[None]:
     yield
-    assert client.api.containers(all=True, filters={"label": f"{OWNER}={owner.id}"}) == []
+    assert [one for one in engine.leftovers() if one.labels[OWNER] == owner.id] == []
     assert staged(workspace) == []
 
 
@@ -197,12 +198,15 @@ def test_two_that_write_at_once_see_nothing_of_each_other(make, kinds, workspace
         assert result.final["staging"] == ["SECRET"]
 
 
-def test_a_waiting_container_that_is_killed_is_replaced_and_serves_nobody(make, kinds, client):
+def test_a_waiting_container_that_is_killed_is_replaced_and_serves_nobody(make, kinds, engine):
     pool = make(kinds[0])
     for _ in range(2):
         filled(pool, kinds[0])
         victim = pool._inventory.idle[0].slot.container
-        client.api.kill(victim)
+        process = engine.process(victim)
+        assert process is not None
+        os.kill(process, signal.SIGKILL)
+        engine.wait(victim, 10.0)
         container, result = call(pool, kinds[0])
         assert result.outcome == Exited(0)
         assert container != victim

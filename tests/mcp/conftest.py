@@ -1,15 +1,16 @@
 """Two servers on one workspace and one state folder, one for each era of the protocol, shared by every test here."""
 
 import itertools
+import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import docker
 import pytest
 
 from gdal_mcp.ledger.audit import verify
+from sandbox.engine import Engine, Leftover
 from sandbox.labels import CALL, OWNER
 from tests.data.make import make_data
 from tests.mcp.talk import ERAS, Person, Place, Talk, environment, talking
@@ -28,11 +29,11 @@ _EMPTIED: dict[Path, list[Place]] = {}  # workspaces of earlier tests
 class Containers:
     """The containers of our servers, as the engine itself sees them."""
 
-    client: docker.DockerClient
+    engine: Engine
 
     def of_owners(self, owners: set[str]) -> list[str]:
         """The calls whose containers exist, running or not."""
-        return [row["Labels"][CALL] for row in self._rows(owners)]
+        return [one.labels[CALL] for one in self._of(owners)]
 
     def none_of(self, owners: set[str]) -> bool:
         """Whether all are gone; that of a call which only reads may outlive the answer by a moment."""
@@ -41,17 +42,23 @@ class Containers:
 
     def kill(self, owners: set[str]) -> None:
         """Kills what runs for these servers, as the kernel or an operator may."""
-        for row in self._rows(owners):
-            self.client.api.kill(row["Id"])
+        for one in self._of(owners):
+            process = self.engine.process(one.container)
+            assert process is not None
+            os.kill(process, signal.SIGKILL)
 
-    def _rows(self, owners: set[str]) -> list[dict[str, Any]]:
-        found = self.client.api.containers(all=True, filters={"label": OWNER})
-        return [row for row in found if row["Labels"][OWNER] in owners]
+    def running(self, owners: set[str]) -> list[str]:
+        """The containers of these that run."""
+        states = ((one.container, self.engine.state(one.container)) for one in self._of(owners))
+        return [container for container, state in states if state is not None and state.running]
+
+    def _of(self, owners: set[str]) -> list[Leftover]:
+        return [one for one in self.engine.leftovers() if one.labels[OWNER] in owners]
 
 
 @pytest.fixture(scope="session")
-def containers(client: docker.DockerClient) -> Containers:
-    return Containers(client)
+def containers(engine: Engine) -> Containers:
+    return Containers(engine)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 
 from sandbox.engines.discovery import discover
+from tests.oci_store import docker_address
 
 # testcontainers would otherwise pull a container of its own that removes ours; the `with` below does that
 testcontainers_config.ryuk_disabled = True
@@ -172,7 +173,7 @@ def _running_commands(container: DockerContainer) -> Iterator[_Commands]:
 @contextmanager
 def oracle_over(image: str, sees: Path, network: str = "none") -> Iterator[Oracle]:
     """An oracle that reads below `sees`; its output folder lies there too."""
-    endpoint, client = discover(os.environ.get("GDAL_MCP_ENGINE"))
+    endpoint, client = discover(docker_address())
     client.close()
     out = sees / "oracle"
     out.mkdir(exist_ok=True)

@@ -46,6 +46,7 @@ def failed(make: Make, opened: Opened, url: str, *sources: Any, **settings: Any)
     return call.reading.failure
 
 
+@pytest.mark.claim("remote.off-by-default")
 def test_nothing_is_readable_by_default_and_what_would_allow_it_is_said(make: Make, server: Origin):
     door = make(source=[])
     with pytest.raises(ToolError) as caught:
@@ -55,6 +56,7 @@ def test_nothing_is_readable_by_default_and_what_would_allow_it_is_said(make: Ma
     assert server.asked == []
 
 
+@pytest.mark.claim("remote.off-by-default")
 def test_hosts_buckets_and_folders_are_matched_whole(make: Make):
     door = make(
         "data.test",
@@ -115,6 +117,7 @@ def test_a_policy_narrows_what_a_principal_reads(make: Make):
     assert "policy" in caught.value.suggestion
 
 
+@pytest.mark.claim("remote.checked-addresses-only")
 def test_only_public_addresses_and_listed_networks_are_connected_to(
     make: Make, opened: Opened, resolver: Resolver, server: Origin
 ):
@@ -135,6 +138,7 @@ def test_only_public_addresses_and_listed_networks_are_connected_to(
     assert server.asked == []
 
 
+@pytest.mark.claim("remote.checked-addresses-only")
 def test_a_name_is_looked_up_once_and_the_address_that_was_checked_is_used(
     make: Make, opened: Opened, resolver: Resolver, server: Origin
 ):
@@ -148,6 +152,7 @@ def test_a_name_is_looked_up_once_and_the_address_that_was_checked_is_used(
     assert "networks" in failed(make, opened, server.url("/ok/x.tif"))
 
 
+@pytest.mark.claim("remote.checked-addresses-only", "remote.redirects-checked")
 def test_redirects_lead_nowhere_inside(make: Make, opened: Opened, server: Origin, resolver: Resolver):
     resolver.names["private.test"] = [["10.0.0.1"]]
     for place in INSIDE:
@@ -169,6 +174,7 @@ def test_redirects_lead_nowhere_inside(make: Make, opened: Opened, server: Origi
     assert len(server.asked) == before + 4
 
 
+@pytest.mark.claim("remote.redirects-checked")
 def test_another_host_gets_no_credentials_after_a_redirect(
     make: Make, opened: Opened, server: Origin, monkeypatch: pytest.MonkeyPatch
 ):
@@ -194,10 +200,25 @@ def test_another_host_gets_no_credentials_after_a_redirect(
     assert (row.address, row.final) == (server.url("/ok/moved"), server.url("/ok/x.tif", "other.test"))
 
 
+@pytest.mark.claim("remote.redirects-checked")
+def test_credentials_do_not_come_back_with_another_hosts_redirect(
+    make: Make, opened: Opened, server: Origin, monkeypatch: pytest.MonkeyPatch
+):
+    """Not even where one setting lists both hosts; what the first keeps private is not the second's to choose."""
+    monkeypatch.setenv("WILD", "secret")
+    source = {"at": f"*.wild.test:{server.port}", "bearer": "env:WILD"}
+    server.special["/ok/there"] = to(server.url("/ok/back", "b.wild.test"))
+    server.special["/ok/back"] = to(server.url("/ok/x.tif", "a.wild.test"))
+    opened(make(source), server.url("/ok/there", "a.wild.test"))
+    sent = [(one.host.partition(":")[0], one.headers.get("authorization")) for one in server.asked]
+    assert sent == [("a.wild.test", "Bearer secret"), ("b.wild.test", None), ("a.wild.test", None)]
+
+
 WRONG = """changing longer shorter cut elsewhere whole gzip twice chunked dripping drippingheaders hugeheaders stalling reset
 500 403 503""".split()
 
 
+@pytest.mark.claim("remote.exact-answers")
 def test_an_answer_that_is_not_what_was_asked_for_fails_the_call(make: Make, opened: Opened, server: Origin):
     for mode in WRONG:
         server.asked.clear()
@@ -210,6 +231,7 @@ def test_an_answer_that_is_not_what_was_asked_for_fails_the_call(make: Make, ope
     assert server.sent < 64 << 20  # of endless chunks, only what the range is long
 
 
+@pytest.mark.claim("remote.bounded")
 def test_a_busy_server_is_asked_again_and_each_time_counts(make: Make, opened: Opened, server: Origin):
     call = opened(make(), server.url("/429twice/x.tif"))
     assert call.look().status is Status.OK
@@ -217,6 +239,7 @@ def test_a_busy_server_is_asked_again_and_each_time_counts(make: Make, opened: O
     assert "requests_a_call" in failed(make, opened, server.url("/429twice/x.tif"), requests_a_call=2)
 
 
+@pytest.mark.claim("remote.exact-answers")
 def test_a_file_that_changes_between_reads_fails_the_call(make: Make, opened: Opened, server: Origin):
     call = opened(make(), server.url("/ok/x.tif"))
     call.look()
@@ -227,6 +250,7 @@ def test_a_file_that_changes_between_reads_fails_the_call(make: Make, opened: Op
     assert server.asked[-1].headers["if-match"] == '"v1"'
 
 
+@pytest.mark.claim("remote.exact-answers")
 def test_other_bytes_under_the_same_validator_fail_the_call(make: Make, opened: Opened, server: Origin):
     """Where the server does not say that the file changed, a block that is read twice does."""
     call = opened(make(cache=0), server.url("/silent/x.tif"))
@@ -234,15 +258,20 @@ def test_other_bytes_under_the_same_validator_fail_the_call(make: Make, opened: 
     assert call.read((1_000_000, 10)).status is Status.EIO
 
 
+@pytest.mark.claim("remote.checked-addresses-only")
 def test_a_certificate_of_another_host_or_authority_is_refused(
     make: Make, opened: Opened, server: Origin, resolver: Resolver
 ):
     resolver.names["unnamed.test"] = [["127.0.0.1"]]
     failed(make, opened, server.url("/ok/x.tif", "unnamed.test"), f"unnamed.test:{server.port}")
     failed(make, opened, server.url("/ok/x.tif"), ca=None)
+    for wrong in (__file__, "/nowhere/ca.pem"):
+        with pytest.raises(SettingsError):
+            make(ca=wrong)
     assert server.asked == []
 
 
+@pytest.mark.claim("remote.requests-from-nothing")
 def test_nothing_of_the_environment_or_of_an_answer_is_in_a_request(
     make: Make, opened: Opened, server: Origin, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ):
@@ -263,6 +292,7 @@ def test_nothing_of_the_environment_or_of_an_answer_is_in_a_request(
     assert all(one.headers["accept-encoding"] == "identity" for one in server.asked)
 
 
+@pytest.mark.claim("remote.no-secret-kept")
 def test_no_secret_is_seen_anywhere(
     make: Make,
     opened: Opened,
@@ -307,6 +337,7 @@ def test_no_secret_is_seen_anywhere(
     assert b"hidden" not in kept
 
 
+@pytest.mark.claim("remote.no-secret-kept")
 def test_an_address_that_hides_something_is_refused_without_being_repeated():
     for text in (
         "https://data.test/x?x-amz-request-payer=requester",
@@ -324,6 +355,7 @@ def test_an_address_that_hides_something_is_refused_without_being_repeated():
         assert "secret-word" not in str(caught.value), text
 
 
+@pytest.mark.claim("remote.no-secret-kept")
 def test_credentials_are_never_written_out_in_settings():
     tables: tuple[Mapping[str, Any], ...] = (
         {"bearer": "hidden-word"},
@@ -337,6 +369,7 @@ def test_credentials_are_never_written_out_in_settings():
         assert "env:NAME" in str(caught.value)
 
 
+@pytest.mark.claim("remote.only-what-was-named")
 def test_a_stac_item_cannot_lead_elsewhere(make: Make, opened: Opened, server: Origin):
     assets = {
         "good": {"href": "../ok/x.tif"},

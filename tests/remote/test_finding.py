@@ -68,6 +68,7 @@ def test_a_search_finds_by_place_time_and_properties_over_several_pages(server: 
     assert found["remote"]["requests"] == 1
 
 
+@pytest.mark.claim("remote.finding-is-reading")
 def test_a_page_leads_to_no_file_no_other_host_and_no_end(server: Origin, make: Make, tmp_path: Any):
     secret = tmp_path / "secret.json"
     secret.write_text(json.dumps({"features": [{"id": "stolen"}], "links": []}))
@@ -102,6 +103,7 @@ def test_a_page_leads_to_no_file_no_other_host_and_no_end(server: Origin, make: 
         search(door, server)
 
 
+@pytest.mark.claim("remote.finding-is-reading")
 def test_what_items_say_is_untrusted_and_proposes_nothing_that_is_not_allowed(server: Origin, make: Make):
     types = {"type": "image/tiff"}
     hostile = {
@@ -155,6 +157,7 @@ def test_a_bucket_is_listed_folder_by_folder(make: Make, store: Store, monkeypat
             answer(REMOTE_LIST, door, prefix=prefix)
 
 
+@pytest.mark.claim("remote.finding-is-reading")
 def test_a_policy_that_denies_or_asks_stops_both_before_any_request(server: Origin, make: Make):
     serve(server)
     door = make()

@@ -67,6 +67,7 @@ def test_the_second_look_asks_whether_it_changed_and_reads_nothing_again(
     assert server.sent > first
 
 
+@pytest.mark.claim("remote.principals-apart")
 def test_one_principal_never_reads_what_another_one_read(server: Origin, make: Make, opened: Opened):
     door = make()
     opened(door, server.url("/ok/x.tif"), who="local:ann").read((0, 1_000_000))
@@ -118,6 +119,16 @@ def test_a_file_that_is_read_in_a_row_is_asked_for_ahead(server: Origin, make: M
     assert call.reading.record()[0].bytes == len(big)  # nothing twice
 
 
+def test_ranges_far_apart_are_no_row_and_bring_nothing_ahead(server: Origin, make: Make, opened: Opened):
+    """A window of a raster: some tiles of two rows."""
+    server.files["big"] = big = DATA * 12
+    call = opened(make(), server.url("/ok/big"))
+    for start in (1 << 20, 2 << 20):
+        assert call.read((start, 300_000), (start + (8 << 20), 300_000)).status is Status.OK
+    call.reading.close()
+    assert server.sent < 2_000_000 < len(big)
+
+
 def test_a_file_that_is_read_here_and_there_is_fetched_whole(server: Origin, make: Make, opened: Opened):
     call = opened(make(), server.url("/ok/x.tif"))
     places = [(number * 7 % 45) * BLOCK for number in range(1, 45)]
@@ -127,6 +138,7 @@ def test_a_file_that_is_read_here_and_there_is_fetched_whole(server: Origin, mak
     assert call.reading.record()[0].bytes <= len(DATA) + 20 * BLOCK
 
 
+@pytest.mark.claim("remote.known-names-only")
 def test_sidecars_are_those_of_the_format_and_those_that_are_named(
     server: Origin, make: Make, opened: Opened
 ):
@@ -158,6 +170,7 @@ def test_a_missing_file_is_not_found_before_the_call_runs(server: Origin, make: 
     assert caught.value.code is Code.NOT_FOUND
 
 
+@pytest.mark.claim("remote.bounded")
 def test_limits_of_call_and_day_end_a_call(server: Origin, make: Make, opened: Opened):
     for limits in (
         {"bytes_a_call": 200_000},
@@ -178,6 +191,7 @@ def test_limits_of_call_and_day_end_a_call(server: Origin, make: Make, opened: O
         opened(make(**limits), server.url("/ok/x.tif"), who=f"local:not {limits}").reading.close()
 
 
+@pytest.mark.claim("remote.bounded")
 def test_a_call_that_ends_leaves_no_request_behind(server: Origin, make: Make, opened: Opened):
     server.files["big"] = DATA
     call = opened(make(answer_seconds=60, silence_seconds=60), server.url("/ok/big"))

@@ -42,6 +42,7 @@ def put(server: Origin, version: dict[str, Any], *chunks: str) -> None:
     server.files |= {f"t.zarr/{one}": CHUNK for one in chunks}
 
 
+@pytest.mark.claim("remote.known-names-only")
 def test_chunks_inside_the_grid_are_asked_for_and_no_other_name_leaves(
     server: Origin, make: Make, opened: Opened
 ):
@@ -77,6 +78,7 @@ def test_folders_and_lists_come_from_the_metadata(server: Origin, make: Make, op
     assert len(server.asked) == asked  # it is here already
 
 
+@pytest.mark.claim("remote.failed-read-fails-the-call")
 def test_a_chunk_that_cannot_be_read_fails_the_call(server: Origin, make: Make, opened: Opened):
     put(server, VERSION_2, "a/0.0")
     for path, failing in (("a/0.0", "cut"), ("a/0.0", "500"), ("a/0.0", "403"), ("a/.zarray", "ok")):

@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import Any
 
 from gdal_mcp.mcp import render
+from gdal_mcp.python.toolbox import python
 from gdal_mcp.settings import Settings
 from gdal_mcp.tools.toolbox import TOOLSETS
 from tests.boxes import surface
 
 FOLDER = Path(__file__).parent
-SETS = tuple(name for name in TOOLSETS if name != "all")
+SETS = (*(name for name in TOOLSETS if name != "all"), "python")
 
 
 def tools_of(toolset: str) -> Iterator[dict[str, Any]]:
     """The tools of a server with this toolset alone, as `tools/list` gives them and in its order."""
-    chosen = Settings.model_construct(toolsets=(toolset,), tools=(), exclude_tools=(), read_only=False)
-    for tool in surface(chosen).listed:
+    chosen = Settings.model_construct(
+        toolsets=(toolset,), tools=(), exclude_tools=(), read_only=False, stdout_size=0
+    )
+    further = python(chosen).toolsets
+    for tool in further[toolset]() if toolset in further else surface(chosen).listed:
         yield render.tool(tool).model_dump(mode="json", by_alias=True, exclude_none=True)
 
 

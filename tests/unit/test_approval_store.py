@@ -151,6 +151,7 @@ def granted(approvals: Approvals, seconds: float = 60) -> Grant:
 def test_a_grant_is_for_one_principal_tool_and_workspace(approvals: Approvals) -> None:
     made = granted(approvals)
     assert approvals.granted("alice", "convert", "/data/ws") == made
+    assert approvals.granted("alice", "convert", "/data/ws", ["https://data.test/cog/"]) is None
     for other in (
         ("bob", "convert", "/data/ws"),
         ("alice", "info", "/data/ws"),
@@ -286,3 +287,20 @@ def test_decisions_are_synced_and_calls_are_not_slowed(approvals: Approvals, pat
     levels = [one._rows._db.execute("PRAGMA synchronous").fetchone()[0] for one in (approvals, registry)]
     registry.close()
     assert levels == [2, 1]
+
+
+@pytest.mark.claim("remote.grants-by-folder")
+def test_a_grant_is_for_a_host_and_the_beginning_of_a_path(approvals):
+    given = Grant("alice", "convert", "/ws", "bob", "console", remote=("https://data.test/cog/",))
+    made = approvals.grant(given, 60.0)
+    for folders, covered in (
+        ([], True),
+        (["https://data.test/cog/"], True),
+        (["https://data.test/cog/2024/"], True),
+        (["https://data.test/"], False),
+        (["https://data.test/other/"], False),
+        (["https://data.test.evil/cog/"], False),
+        (["http://data.test/cog/"], False),
+        (["https://data.test/cog/", "https://other.test/"], False),
+    ):
+        assert approvals.granted("alice", "convert", "/ws", folders) == (made if covered else None)

@@ -23,6 +23,8 @@ gdal_mcp/http
 gdal_mcp/operations
 gdal_mcp/app
 gdal_mcp/toolboxes
+gdal_mcp/python
+gdal_mcp/python/inside
 gdal_mcp/tools
 gdal_mcp/gdal/preflight
 gdal_mcp/gdal/answers
@@ -92,6 +94,7 @@ INSIDE = (
     "sandbox.worker",
     "sandbox.isolation.look",
     "gdal_mcp.gdal.inside",
+    "gdal_mcp.python.inside",
     "gdal_mcp.gdal.catalogue.capture_program",
 )
 # a module that calls itself pure imports none of these

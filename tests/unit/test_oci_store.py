@@ -109,7 +109,13 @@ def test_a_name_goes_to_the_newest_image_and_one_without_a_name_is_collected_lat
     assert store.rootfs(old.id).is_dir()  # for servers that make containers of it
     store.add(image("two"))
     assert again(store).find(old.id) is not None
+    container = store.root / "containers/1"
+    container.mkdir(parents=True)
+    (container / "config.json").write_text(f'{{"annotations": "{old.id}"}}')
     monkeypatch.setattr(time, "time", lambda real=time.time: real() + store_module.UNUSED_SECONDS + 1)
+    store.add(image("two"))
+    assert again(store).find(old.id) is not None
+    (container / "config.json").unlink()
     store.add(image("two"))
     assert again(store).find(old.id) is None
     assert len(os.listdir(store.folder)) == 1

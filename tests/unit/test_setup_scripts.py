@@ -38,9 +38,9 @@ class Machine:
     def environment_python(self, script: str) -> None:
         self.stub(self.clone / ".venv/bin/python", script)
 
-    def run(self, script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(self, script: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [self.clone / "scripts" / script],
+            [self.clone / "scripts" / script, *words],
             env={"PATH": str(self.bin), **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -121,6 +121,35 @@ def test_an_engine_that_a_package_starts_is_not_started_again(machine: Machine) 
     assert done.returncode == 0
     assert "unix:///run/new.sock" in done.stdout
     assert set(machine.ran) == {"python", "id", "apt-get"}
+
+
+@pytest.mark.claim("supply.no-daemon-unasked")
+@pytest.mark.parametrize("has_docker", [False, True])
+def test_root_without_an_engine_gets_a_runtime_and_no_daemon(machine: Machine, has_docker: bool) -> None:
+    machine.environment_python(f'[ -e "{machine.bin}/crun" ] && echo oci')
+    machine.stub("id", "echo 0")
+    for program in ("service", "systemctl", "setsid", *(["dockerd"] if has_docker else [])):
+        machine.stub(program, "")
+    machine.stub(
+        "apt-get",
+        f'{shutil.which("touch")} "{machine.bin}/crun"; {shutil.which("chmod")} +x "{machine.bin}/crun"',
+    )
+    done = machine.run("engine.sh")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("oci\n")
+    assert set(machine.ran) == {"python", "id", "apt-get"}
+    assert "docker" not in machine.log.read_text()
+
+
+def test_the_tests_get_docker_and_the_runtimes(machine: Machine) -> None:
+    answers = machine.log.parent / "answers"
+    machine.environment_python(f'[ -e "{answers}" ] && echo unix:///run/new.sock')
+    machine.stub("id", "echo 0")
+    machine.stub("apt-get", f'{shutil.which("touch")} "{answers}" "{machine.bin}/dockerd"')
+    done = machine.run("engine.sh", "docker")
+    assert done.returncode == 0
+    installed = machine.log.read_text()
+    assert all(one in installed for one in ("crun", "runc", "skopeo", "umoci"))
 
 
 def make_python(machine: Machine, *, new_enough: bool = True, can_make: bool = True) -> None:

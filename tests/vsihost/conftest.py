@@ -17,8 +17,11 @@ from sandbox.waiting import Cancellation
 from tests.conftest import USER
 from tests.integration.worker_kit import EMPTY
 from tests.oracle.container import Oracle
+from tests.remote.conftest import resolver, server, shared_server
 from tests.vsihost.data import MAKE
 from tests.vsihost.kit import Folder
+
+__all__ = ["resolver", "server", "shared_server"]
 
 Ask = Callable[..., SandboxResult]
 

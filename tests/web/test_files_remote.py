@@ -14,6 +14,7 @@ from testcontainers.core.container import DockerContainer
 
 from gdal_mcp.host.image import Image
 from sandbox.engines.discovery import discover
+from tests.oci_store import docker_address
 from tests.web.files_kit import Sender
 from tests.web.hosted import SECONDS, Hosted
 
@@ -75,7 +76,7 @@ def counting(hosted: Hosted) -> Iterator[Seen]:
 @pytest.fixture(scope="module")
 def gdal(image: Image) -> Iterator[DockerContainer]:
     """A GDAL that sees nothing but the network of this host."""
-    endpoint, client = discover(os.environ.get("GDAL_MCP_ENGINE"))
+    endpoint, client = discover(docker_address())
     client.close()
     container = DockerContainer(
         image.id, docker_client_kw={"environment": {**os.environ, "DOCKER_HOST": endpoint.address}}

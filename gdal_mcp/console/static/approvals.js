@@ -149,16 +149,28 @@ function lost(one, drawn) {
 
 function summary(question) {
   const told = question.details;
-  const writes = (told.writes?.shown || []).map((one) => (one.changes ? `${one.path} (a changed copy)` : one.path));
+  const writes = (told.writes?.shown || []).map((one) => [one.path, one.changes && "(a changed copy)", one.becomes && `(${one.becomes})`].filter(Boolean).join(" "));
   const reads = (told.reads?.shown || []).map((one) => `${one.path} (${bytes(one.bytes)})`);
+  const remote = (told.remote || []).flatMap((one) => [`${one.host}, read by ${one.read_by}${one.bytes ? `, ${bytes(one.bytes)} in all` : ""}`, ...one.reads.shown]);
   const moves = (told.moves?.shown || []).map((one) => `${one.from} → ${one.to}`);
   return [
     el("p", { class: "reason" }, `${question.principal} called ${told.tool || question.tool}. ${told.reason ? `Approval is needed because ${told.reason}.` : ""}`),
+    told.code && code(told.code),
     told.command && el("pre", { tabindex: "0", "aria-label": "Command" }, el("code", {}, command(told.command))),
-    el("div", { class: "columns" }, places("Writes", writes, told.writes?.more), places("Moves", moves, told.moves?.more), places("Reads", reads, told.reads?.more)),
+    el("div", { class: "columns" }, places("Writes", writes, told.writes?.more), places("Moves", moves, told.moves?.more), places("Reads", reads, told.reads?.more), places("Reads over the network", remote)),
     ...(told.checks || []).map((one) => el("p", { class: "check" }, `${one.message} ${one.suggestion}`)),
     expected(told.estimate),
     told.where && where(told)];
+}
+
+// All of the code, line by line as the server cut and coloured it, and what changed since the last that was approved.
+function code({ lines, changes }) {
+  const shown = lines.map((pieces) => el("li", {}, el("code", {}, pieces.map(([kind, text]) => el("span", kind ? { class: `code-${kind}` } : {}, text)))));
+  const marks = { "+": "code-added", "-": "code-removed", "@": "note" };
+  return [
+    el("ol", { class: "source", tabindex: "0", "aria-label": "Code" }, shown),
+    changes && el("details", { open: true }, el("summary", {}, changes.length ? "Changes since the code that was approved last" : "The same code as was approved last"),
+      el("pre", { tabindex: "0", "aria-label": "Changes" }, changes.map((line) => el("code", { class: marks[line[0]] || "" }, `${line}\n`))))];
 }
 
 function expected(estimate) {

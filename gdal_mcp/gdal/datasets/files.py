@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from gdal_mcp.gdal.datasets.names import invalid, parse
-from gdal_mcp.gdal.datasets.paths import Paths
+from gdal_mcp.gdal.datasets.paths import POINTING, Paths
 from gdal_mcp.gdal.datasets.sidecars import REPLACED, WHOLE
 from gdal_mcp.plan import Output, OutputKind
 from sandbox.errors import PathMissing, PathRefused
@@ -20,7 +20,6 @@ from sandbox.workspace import Located, open_folder
 FOLDER_ENDINGS: Final = WHOLE["folders"]
 FOLDER_MARKS: Final = WHOLE["marks"]
 _NAMED_INSIDE: Final = frozenset({".ige", ".rrd", ".rde"})  # an .img holds the names of these
-_POINTING: Final = frozenset({".vrt", ".gti"})  # name their sources relative to the folder that they are in
 
 
 def output_place(text: str, paths: Paths) -> Located:
@@ -111,7 +110,7 @@ def _refuse_torn(source: Located, target: Located, paths: Paths) -> None:
             f"{source.name} holds the name of {inner.name}, so it would not find it under another.",
             "Use raster convert to write it under another name.",
         )
-    if kind in _POINTING and source.path.parent != target.path.parent:
+    if kind in POINTING and source.path.parent != target.path.parent:
         raise invalid(
             f"{source.name} names its sources relative to its folder, and would not find them from another.",
             "Give the new name in the same folder, or write it anew there.",

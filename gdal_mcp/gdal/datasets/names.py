@@ -17,6 +17,7 @@ from importlib.resources import files
 from typing import Final, Literal
 
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.remote.address import is_address
 from sandbox.workspace import hides
 
 Place = Literal["any", "file", "folder"]
@@ -81,7 +82,7 @@ class DatasetName:
     def at(self, canonical: str) -> str:
         """The name for GDAL, with the absolute path of the place. Raises ToolError if it could be misread."""
         bad = sorted(self.forbidden & set(canonical))
-        if bad or _CHAINED.match(canonical):
+        if bad or (_CHAINED.match(canonical) and not canonical.startswith("/vsihost/")):
             shown = " ".join(bad) or "/vsi"
             raise refused(
                 f"the path of this file holds {shown}, which GDAL would not take for a part of the path here.",
@@ -141,8 +142,11 @@ class Table:
     refusals: Mapping[str, Refusal]
 
 
-def parse(text: str) -> DatasetName:
-    """The one reading of a text. Raises ToolError for every other text; asks nothing of the file system."""
+def parse(text: str, *, addresses: bool = False) -> DatasetName:
+    """The one reading of a text, whose path may be one of `addresses`. Raises ToolError for every other text.
+
+    Asks nothing of the file system.
+    """
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
@@ -159,7 +163,7 @@ def parse(text: str) -> DatasetName:
         return DatasetName("", text, "")
     grammars = table().grammars.get(start.upper(), ())
     if grammars:
-        return _part(text, start, grammars)
+        return _part(text, start, grammars, addresses=addresses)
     if start.lower() in _ARCHIVES:
         return _archive(text)
     raise _never(text, start)
@@ -177,10 +181,10 @@ def _start(text: str) -> str:
     return text[0] if text[0] in "<{" else ""
 
 
-def _part(text: str, start: str, grammars: tuple[_Grammar, ...]) -> DatasetName:
+def _part(text: str, start: str, grammars: tuple[_Grammar, ...], *, addresses: bool) -> DatasetName:
     for grammar in grammars:
         if match := grammar.pattern.fullmatch(text):
-            name = _around(grammar, match)
+            name = _around(grammar, match, addresses=addresses)
             if _NETWORK_INSIDE.search(name.before + name.after):  # no part of a file is called that
                 raise _NETWORK.error(start)
             return name
@@ -190,8 +194,8 @@ def _part(text: str, start: str, grammars: tuple[_Grammar, ...]) -> DatasetName:
     raise refused(f"this is not how {start} names a dataset.", f"Known here: {known}.")
 
 
-def _around(grammar: _Grammar, match: re.Match[str]) -> DatasetName:
-    inner = _inner(match["path"])
+def _around(grammar: _Grammar, match: re.Match[str], *, addresses: bool) -> DatasetName:
+    inner = _inner(match["path"], addresses=addresses)
     start, end = match.span("path")
     quote = '"' if grammar.bare else ""
     return replace(
@@ -203,8 +207,10 @@ def _around(grammar: _Grammar, match: re.Match[str]) -> DatasetName:
     )
 
 
-def _inner(text: str) -> DatasetName:
-    """What a driver's name is about: a path, or a path in an archive. A name in a name has no grammar, a URI neither."""
+def _inner(text: str, *, addresses: bool) -> DatasetName:
+    """What a driver's name is about: a path, an address, or a path in an archive. A name in a name has no grammar, a URI neither."""
+    if addresses and is_address(text):
+        return DatasetName("", text, "")
     start = _start(text)
     if start.lower() in _ARCHIVES:
         return _archive(text)

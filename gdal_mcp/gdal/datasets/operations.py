@@ -32,6 +32,7 @@ from gdal_mcp.gdal.datasets.files import (
 from gdal_mcp.gdal.datasets.names import invalid, refused
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.plan import Output, OutputKind
+from gdal_mcp.remote.address import is_address
 from gdal_mcp.untrusted import clean_text
 from sandbox.errors import PathMissing, PathRefused
 from sandbox.outputs.inspection import listing_of
@@ -62,6 +63,8 @@ def plan_operation(path: str, given: Given, paths: Paths) -> FileWork:
     """The work of one algorithm of `FILE_OPERATIONS` on arguments that are bound but not resolved. Raises ToolError."""
     if given.get("format"):
         raise invalid("the driver is found by looking at the files.", "Leave `format` out.")
+    if path == "dataset copy" and any(map(is_address, given.get("source", ()))):
+        raise invalid("only files of a workspace are copied so.", "Use fetch, or vsi copy for a single file.")
     try:
         return _PLANNERS[path](given, paths)
     except PathMissing as error:

@@ -17,6 +17,8 @@ from gdal_mcp.gdal.datasets.names import DatasetName, invalid, parse, refused
 from gdal_mcp.gdal.datasets.reading import Reading
 from gdal_mcp.gdal.datasets.sidecars import Listings, regular_files, shared_endings
 from gdal_mcp.plan import Output, OutputKind
+from gdal_mcp.remote.address import is_address
+from gdal_mcp.remote.places import Numbered, Remote
 from gdal_mcp.toolbox import nearest
 from gdal_mcp.untrusted import clean_text
 from sandbox.errors import PathMissing, PathRefused
@@ -25,6 +27,9 @@ from sandbox.workspace import RESERVED, Identity, Located, Workspaces, open_fold
 
 TREE_ENTRIES: Final = 100_000  # what a walk of some seconds meets; a larger tree is indexed folder by folder
 TREE_LINKS: Final = 8  # links to folders behind one another
+# an address and what lies in the archive there; without braces its end is told by the name
+_IN_ARCHIVE: Final = re.compile(r"(.+?\.(?:zip|kmz|tar|tgz|tar\.gz))(/.*)?", re.IGNORECASE | re.DOTALL)
+POINTING: Final = frozenset({".vrt", ".gti"})  # hold the names of what they were made of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,7 @@ class Paths:
     threads: int = 1  # the most that a container of this server has
     as_new: bool = False
     listings: Listings = field(default_factory=Listings, compare=False, repr=False)
+    remote: Numbered | None = field(default=None, compare=False, repr=False)  # None: no address is taken
 
     def __post_init__(self) -> None:
         for one in self.workspaces.items:
@@ -65,8 +71,13 @@ class Paths:
                 why = f"GDAL takes names under {one.root} for something else, so it is no workspace."
                 raise _refusal(PathRefused(why))
 
+    def _remote(self, text: str) -> Remote | None:
+        return self.remote.place(text) if self.remote is not None and is_address(text) else None
+
     def input(self, text: str) -> Located:
-        """An existing file or folder by its plain path. Raises ToolError."""
+        """An existing file or folder by its plain path, or remote data. Raises ToolError."""
+        if (remote := self._remote(text)) is not None:
+            return remote
         try:
             return self.workspaces.input(text)
         except PathRefused as error:
@@ -92,15 +103,19 @@ class Paths:
         return tuple(self.input(text) for text in texts)
 
     def folder(self, text: str) -> Located:
-        """An existing folder by its plain path. Raises ToolError."""
+        """An existing folder of a workspace by its plain path. Raises ToolError."""
+        if is_address(text):
+            raise refused("this takes a folder of a workspace.", "Use remote_list for what a bucket holds.")
         return _must_be("folder", self.input(text))
 
     def source(self, text: str) -> Source:
-        """An existing dataset: a plain path, a path in an archive, or a part of a file. Raises ToolError."""
+        """An existing dataset: a plain path, an address, one in an archive, or a part of a file. Raises ToolError."""
+        if (remote := self._remote(text)) is not None:
+            return Source(remote, str(remote))
         try:
             located = self.workspaces.input(text)
         except PathRefused as error:
-            name = parse(text)
+            name = parse(text, addresses=self.remote is not None)
             if name.is_plain:
                 raise self._refused(text, error) from error
             return self._within(name)
@@ -112,7 +127,7 @@ class Paths:
         Links that stay in the workspaces are fine. What comes into the folder afterwards is not seen.
         """
         located = self.input(text)
-        if located.is_folder:
+        if located.is_folder and not isinstance(located, Remote):
             try:
                 _Tree(self.workspaces, TREE_ENTRIES).check(located, ())
             except PathRefused as error:
@@ -121,6 +136,10 @@ class Paths:
 
     def _within(self, name: DatasetName) -> Source:
         """The first reading whose path is a file; for a name without an archive, its only one."""
+        if self.remote is not None and is_address(name.path):
+            whole = _archive_of(name)
+            remote = self.remote.place(whole.path)
+            return Source(remote, whole.at(str(remote)), whole.in_archive)
         failure = PathRefused("the path is empty.")
         for reading in name.splits():
             try:
@@ -158,6 +177,11 @@ class Paths:
         if self.as_new:
             return Output(replace(target, identity=None, is_folder=False), kind)
         _refuse_other_kind(target, kind)
+        if self.remote is not None and self.remote.addresses and target.relative.suffix.lower() in POINTING:
+            raise invalid(
+                "such a file would name the remote data as this one call sees it, which means nothing afterwards.",
+                "Write a format that holds the data, such as COG, or fetch the files into a workspace first.",
+            )
         replaces = self._replaced(target, kind)
         shared = () if kind == "folder" else _shared(target, replaces)
         read = reading(inputs)
@@ -266,6 +290,19 @@ def _must_be(place: str, located: Located) -> Located:
     raise refused(
         f"{located.name!r} is a {there}, and a {place} is needed here.", f"Give the path of a {place}."
     )
+
+
+def _archive_of(name: DatasetName) -> DatasetName:
+    """The same with the address of the archive alone as its path. Raises ToolError where that ends cannot be told."""
+    if not name.unsplit:
+        return name
+    found = _IN_ARCHIVE.fullmatch(name.path)
+    if found is None:
+        raise refused(
+            "where the address of the archive ends cannot be told from its name.",
+            "Write /vsizip/{ADDRESS}/NAME INSIDE.",
+        )
+    return replace(name, path=found[1], after=f"}}{found[2] or ''}{name.after}", unsplit=False)
 
 
 @dataclass(slots=True)

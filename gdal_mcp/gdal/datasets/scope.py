@@ -14,6 +14,7 @@ from gdal_mcp.gdal.datasets.files import FOLDER_ENDINGS, FOLDER_MARKS
 from gdal_mcp.gdal.datasets.names import invalid, refused
 from gdal_mcp.gdal.datasets.sidecars import read_with
 from gdal_mcp.plan import Draft
+from gdal_mcp.remote.places import local
 from sandbox.errors import PathRefused
 from sandbox.workspace import Identity, Located, open_folder
 
@@ -28,7 +29,7 @@ _COVERAGE: Final = ".adf"  # any file of an Arc/Info coverage or grid names the 
 def places(draft: Draft) -> tuple[Located, ...]:
     """What to mount for a draft, the named ones first. Raises ToolError."""
     try:
-        named = [_dataset_of(one) for one in (*draft.inputs, *draft.looked_at)]
+        named = [_dataset_of(one) for one in local((*draft.inputs, *draft.looked_at))]
         found = {str(one): one for one in (*named, *read_with(named))}
     except PathRefused as error:
         raise refused(str(error), "Check the name and call again.") from error

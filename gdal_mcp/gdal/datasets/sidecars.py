@@ -305,3 +305,13 @@ def _listed(space: Workspace, parent: PurePosixPath, most: int) -> list[str]:
                 )
             names.append(entry.name)
     return names
+
+
+def belongs(name: str, target: str) -> int:
+    """The output itself, else a companion such as `dem.tif.aux.xml`, else `dem.hdr`; the pixels of `x.ers` are in `x`."""
+    stem = target.rsplit(".", 1)[0]
+    if name == target:
+        return 3
+    if name.startswith(f"{target}."):
+        return 2
+    return int(name == stem or name.startswith(f"{stem}."))

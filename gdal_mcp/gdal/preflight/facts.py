@@ -4,7 +4,7 @@ A container's answer may be anything: each fact has to pass the rule for its key
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
 from types import MappingProxyType
@@ -13,7 +13,8 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 from gdal_mcp.gdal.answers import transformations
 from gdal_mcp.gdal.answers.described import facts as known_facts
 from gdal_mcp.gdal.answers.looks import known as known_look
-from sandbox.workspace import Identity, Located
+from gdal_mcp.remote.places import Remote
+from sandbox.workspace import Located
 
 Box: TypeAlias = tuple[float, float, float, float]  # west, south, east, north, in the CRS at hand
 
@@ -210,13 +211,20 @@ class FactsCache:
     """
 
     size: int = 4096  # files, as many as a call names; less than two megabytes
-    _facts: OrderedDict[tuple[str, Identity], DatasetFacts | None] = field(default_factory=OrderedDict)
+    _facts: OrderedDict[Hashable, DatasetFacts | None] = field(default_factory=OrderedDict)
     _lock: Lock = field(default_factory=Lock)
+
+    @staticmethod
+    def _key(located: Located) -> Hashable:
+        """None for what is not told from another at the same place."""
+        if isinstance(located, Remote):
+            return located.address, located.period  # with what is secret in it: who has no key learns nothing
+        return located.identity and (str(located), located.identity)
 
     def get(self, located: Located) -> DatasetFacts | None:
         """None when nothing is known of a file, or when GDAL could not describe it."""
         with self._lock:
-            if located.identity is None or (key := (str(located), located.identity)) not in self._facts:
+            if (key := self._key(located)) not in self._facts:
                 return None
             self._facts.move_to_end(key)
             return self._facts[key]
@@ -226,7 +234,7 @@ class FactsCache:
     ) -> bool:
         """Whether GDAL described a file already, with all that is asked of it by name."""
         with self._lock:
-            if located.identity is None or (key := (str(located), located.identity)) not in self._facts:
+            if (key := self._key(located)) not in self._facts:
                 return False
             found = self._facts[key]
         return found is None or (
@@ -237,9 +245,8 @@ class FactsCache:
 
     def put(self, located: Located, facts: DatasetFacts | None) -> None:
         """`located` has the identity of the file that was described; `facts` is None where there is no description."""
-        if located.identity is None:
+        if (key := self._key(located)) is None:
             return
-        key = (str(located), located.identity)
         with self._lock:
             before = self._facts.get(key)
             if before is not None and facts is not None:

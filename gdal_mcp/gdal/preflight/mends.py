@@ -7,6 +7,7 @@ from typing import Any
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Catalogue
 from gdal_mcp.gdal.preflight.checks.finding import Finding
 from gdal_mcp.plan import Draft
+from gdal_mcp.remote.places import label
 
 Change = Mapping[str, Sequence[str]]
 
@@ -56,7 +57,7 @@ def _piped(draft: Draft, steps: Sequence[Mapping[str, Any]]) -> Mapping[str, Any
         written["output-format"] = named[0]
     if options := draft.arguments.get("creation-option"):
         written["creation-option"] = list(options)
-    read = {"step": "read", "arguments": {"input": str(draft.inputs[0])}}
+    read = {"step": "read", "arguments": {"input": label(draft.inputs[0])}}
     return {
         "tool": "pipeline",
         "arguments": {"steps": [read, *steps, {"step": "write", "arguments": written}]},
@@ -65,7 +66,7 @@ def _piped(draft: Draft, steps: Sequence[Mapping[str, Any]]) -> Mapping[str, Any
 
 def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str, Any] | None:
     known = {one.name: one for one in algorithm.arguments}
-    inputs = [str(located) for name, located in draft.named or () if name == "input"]
+    inputs = [label(located) for name, located in draft.named or () if name == "input"]
     given = {name: values for name, values in draft.arguments.items() if name in known}
     if draft.chain or not set(change) <= set(known) or len(draft.outputs) > 1:
         return None

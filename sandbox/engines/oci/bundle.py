@@ -13,6 +13,7 @@ import os
 import shutil
 import stat
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -24,6 +25,7 @@ _CLONE_NEWNS: Final = 0x00020000
 _RDONLY, _NOSUID, _NODEV, _REC, _PRIVATE = 0x1, 0x2, 0x4, 0x4000, 0x40000
 _LABELS, _PID, _LOG, _POINTS, _CONFIG = "labels.json", "pid", "log", "points", "config.json"
 _FRESH: Final = "new-"
+_FRESH_SECONDS: Final = 3600.0  # far more than writing three files takes
 
 
 class Bundle:
@@ -89,6 +91,14 @@ class Bundle:
         (self.folder / _LABELS).unlink(missing_ok=True)
         with contextlib.suppress(FileNotFoundError):
             self.folder.rmdir()
+
+
+def sweep(containers: Path) -> None:
+    """Removes what was never a container, as its server was killed while it wrote the first files."""
+    for one in containers.glob(f"{_FRESH}*"):
+        with contextlib.suppress(OSError):  # just renamed
+            if time.time() - one.stat().st_mtime > _FRESH_SECONDS:
+                shutil.rmtree(one)
 
 
 def bundles(containers: Path) -> list[str]:

@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sandbox import PRODUCT
 from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, READ_ONLY, masked, rlimits, tmpfs
 from sandbox.isolation.seccomp import profile
 from sandbox.template import SCRATCH_TARGET, Mount, SandboxTemplate
 
 ROOTFS: Final = "rootfs"  # in the container's own folder
+IMAGE: Final = f"io.{PRODUCT}.image"
 NAMESPACES: Final = ("pid", "network", "ipc", "uts", "mount", "cgroup")
 _SETS: Final = ("bounding", "effective", "inheritable", "permitted", "ambient")
 _SAFE: Final = ("nosuid", "nodev", "noexec")
@@ -49,6 +51,7 @@ def config(
     uid, gid = template.user
     return {
         "ociVersion": "1.0.2",
+        "annotations": {IMAGE: template.image},  # for whoever collects images
         "process": {
             "terminal": False,
             "user": {"uid": uid, "gid": gid, "additionalGids": []},

@@ -21,7 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from sandbox.engine import ContainerState, EngineInfo, Leftover, Wire
-from sandbox.engines.oci.bundle import Bundle, bundles
+from sandbox.engines.oci.bundle import Bundle, bundles, sweep
 from sandbox.engines.oci.config import config
 from sandbox.engines.oci.confinement import confinement, security_options
 from sandbox.engines.oci.fetching import fetch
@@ -119,6 +119,8 @@ class OciEngine:
                 one.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
             raise EngineUnavailable(f"{self.root} cannot be made: {error.strerror or error}.") from error
+        self.info()
+        sweep(self._containers)
         return self
 
     def close(self) -> None:
@@ -294,10 +296,9 @@ class OciEngine:
 
 def _targets(template: SandboxTemplate) -> list[tuple[PurePosixPath, bool]]:
     """Where anything is mounted, each with whether it is a file."""
+    binds = [(mount.target, Path(mount.host_path).is_file()) for mount in template.mounts]
     folders = (*_PSEUDO, *(one.target for one in tmpfs(template)))
-    binds = [(mount.target, os.path.isfile(mount.host_path)) for mount in template.mounts]  # noqa: PTH113
-    # covers come last: what they cover lies below a mount
-    return [*((one, False) for one in _PSEUDO), *binds, *((one, False) for one in folders[len(_PSEUDO) :])]
+    return [*binds, *((one, False) for one in folders)]
 
 
 def _end_runtimes(container: str) -> None:

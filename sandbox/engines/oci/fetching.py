@@ -1,6 +1,7 @@
 """Brings an image into the store: from a Docker that has it, else from its registry with skopeo and umoci, by digest."""
 
 import contextlib
+import hashlib
 import json
 import os
 import platform
@@ -90,9 +91,8 @@ def _from_registry(store: ImageStore, reference: str, report: Report) -> None:
     asked = f"docker://{reference if '@' in reference or ':' in tag else f'{repository}:{tag}'}"
     digest = tag
     if not tag.startswith("sha256:"):
-        digest = _run(
-            "skopeo", "--command-timeout", _REACH, "inspect", "--format", "{{.Digest}}", asked
-        ).strip()
+        manifest = _run("skopeo", "--command-timeout", _REACH, "inspect", "--raw", asked)
+        digest = f"sha256:{hashlib.sha256(manifest.encode()).hexdigest()}"
     report(f"fetching {repository}@{digest}")
 
     def unpack(rootfs: Path) -> Mapping[str, Any]:

@@ -6,6 +6,8 @@ one instruction of the image has run. What is read there is judged by the very r
 
 import contextlib
 import os
+import platform
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -39,6 +41,7 @@ _LIMITS: Final = {
     "cpu_period": ("cpu.cfs_period_us",),
 }
 _PAUSE: Final = 0.002
+_CAP_SYS_ADMIN: Final = 1 << 21
 
 
 def weaker(template: SandboxTemplate, pid: int, group: "ControlGroup", *, filtered: bool) -> tuple[Row, ...]:
@@ -162,12 +165,11 @@ class ControlGroup:
 
 
 def _kill(folder: Path) -> None:
-    with contextlib.suppress(OSError):
-        (folder / "cgroup.kill").write_text("1", encoding="ascii")  # version 2: all at once
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError):  # gone meanwhile
         for pid in _text(folder / "cgroup.procs").split():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)
+        (folder / "cgroup.kill").write_text("1", encoding="ascii")  # version 2: also what has just been made
 
 
 @cache
@@ -182,6 +184,15 @@ def hierarchies() -> tuple[Path, ...]:
 def cgroup_version() -> str:
     """As engines say it: 2 only where no controller is left to version 1."""
     return "2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "1"
+
+
+def is_possible() -> bool:
+    """Whether this process could make containers without a daemon, once a runtime is there. In a container it hardly ever can."""
+    if platform.system() != "Linux" or os.geteuid() != 0:
+        return False
+    held = re.search(r"^CapEff:\s*([0-9a-f]+)", _text(Path("/proc/self/status")), re.MULTILINE)
+    may_mount = held is not None and bool(int(held[1], 16) & _CAP_SYS_ADMIN)
+    return may_mount and any(not os.statvfs(one).f_flag & os.ST_RDONLY for one in hierarchies())
 
 
 def delegated_controllers() -> frozenset[str]:

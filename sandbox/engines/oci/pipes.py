@@ -54,6 +54,8 @@ class PipeWire:
         end = time.monotonic() + seconds
         view = memoryview(data)
         while view:
+            if self._stdin.closed:
+                raise BrokenPipeError("the streams of the container were closed")
             left = end - time.monotonic()
             if left <= 0 or not writable(self._stdin, left):
                 raise TimeoutError("the container does not read its stdin")

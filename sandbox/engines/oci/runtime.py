@@ -1,7 +1,6 @@
 """The low-level runtimes that an engine without a daemon may use, and how each is asked to make and to start a container."""
 
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -33,12 +32,8 @@ class Runtime:
     version: str
 
     @property
-    def numbers(self) -> tuple[int, ...]:
-        return tuple(map(int, re.findall(r"\d+", self.version)))
-
-    @property
     def is_too_old(self) -> bool:
-        return self.numbers < FLOORS[self.name]
+        return numbers(self.version) < FLOORS[self.name]
 
     @property
     def filters_early(self) -> bool:
@@ -76,12 +71,6 @@ def installed() -> tuple[Runtime, ...]:
     return tuple(Runtime(name, path, _version(path)) for name, path in found if path)
 
 
-def is_possible() -> bool:
-    """Whether containers could be made here without a daemon, once a runtime is there: by root, and not inside of another one."""
-    marks = (Path("/.dockerenv"), Path("/run/.containerenv"))
-    return platform.system() == "Linux" and os.geteuid() == 0 and not any(one.exists() for one in marks)
-
-
 def _version(path: str) -> str:
     try:
         said = subprocess.run(  # noqa: S603 - a runtime of this host
@@ -96,6 +85,10 @@ def _version(path: str) -> str:
         return "0"
     match = re.search(r"version (\d+(?:\.\d+)+)", said)
     return match[1] if match else "0"
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", version)))
 
 
 def usable(runtimes: Sequence[Runtime]) -> tuple[Runtime, ...]:

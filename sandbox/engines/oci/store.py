@@ -123,9 +123,11 @@ class ImageStore:
                 self._describe(self._place(other.id), _renamed(other, names))
 
     def _collect(self) -> None:
-        """Removes the images that lost their last name long ago. What is unpacked in part goes with its lock's next holder."""
+        """Removes the images that lost their last name long ago and that no container is of; and what was left half unpacked."""
+        used = b"".join(one.read_bytes() for one in (self.root / "containers").glob("*/config.json"))
         for one in self._all():
-            if not one.names and time.time() - one.named_until > UNUSED_SECONDS:
+            is_old = not one.names and time.time() - one.named_until > UNUSED_SECONDS
+            if is_old and one.id.encode() not in used:
                 shutil.rmtree(self._place(one.id), ignore_errors=True)
         for left in self.folder.glob(f"{_FRESH}*/image"):
             if time.time() - left.stat().st_mtime > UNUSED_SECONDS:

@@ -2,6 +2,8 @@
 
 import os
 
+from osgeo import gdal
+
 MAX_ENTRIES = 200_000  # a folder's files that are counted; staging allows fewer
 MAX_SUFFIXES = 20
 CHUNK = 1 << 20
@@ -61,7 +63,10 @@ def bytes_of(path):
     """Of a file or of all files below a folder; None for what is neither, such as the name of a subdataset."""
     if os.path.isdir(path):
         return sum(entry.stat(follow_symlinks=False).st_size for entry in entries(path))
-    return os.path.getsize(path) if os.path.isfile(path) else None
+    if os.path.isfile(path):
+        return os.path.getsize(path)
+    found = gdal.VSIStatL(path) if path.startswith("/vsihost/") else None
+    return found.size if found is not None and not found.IsDirectory() else None
 
 
 KINDS = {

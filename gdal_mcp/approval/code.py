@@ -1,0 +1,88 @@
+"""Code as a person is shown it before it runs: all of it, line by line, coloured, and compared with what was approved last. Pure.
+
+No line is cut or left out, and none can be taken for another part of the question: each is shown on one line, with its number.
+"""
+
+import difflib
+import keyword
+import tokenize
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from gdal_mcp.untrusted import shown_text
+
+CONTEXT: Final = 3  # lines around a difference
+_KINDS: Final = {tokenize.STRING: "string", tokenize.COMMENT: "comment", tokenize.NUMBER: "number"}
+
+
+def told_code(code: str, before: str | None) -> dict[str, Any]:
+    """What a question says of its code; `before` is what the same person approved last, None where there is nothing.
+
+    `lines` are lists of pieces, each a kind (or "") and a text; `changes` are lines that begin with ` `, `+`, `-` or `@@`,
+    None where there is nothing to compare with.
+    """
+    lines = [[[kind, _shown(text)] for kind, text in pieces] for pieces in _coloured(code)]
+    return {
+        "text": code,
+        "lines": lines,
+        "changes": None if before is None else [_shown(line) for line in _changes(before, code)],
+    }
+
+
+def code_lines(told: Mapping[str, Any]) -> Iterator[str]:
+    """The same as lines of plain text."""
+    width = len(str(len(told["lines"])))
+    yield "Code:"
+    for number, pieces in enumerate(told["lines"], 1):
+        yield f"  {number:>{width}} | " + "".join(text for _, text in pieces)
+    if told["changes"] is not None:
+        yield "Changes since the code that was approved last:"
+        yield from (f"  {line}" for line in told["changes"] or ["none: it is the same code"])
+
+
+def _shown(text: str) -> str:
+    return shown_text(text.replace("\t", "    "), len(text) * 4 + 1)
+
+
+def _changes(before: str, now: str) -> list[str]:
+    rows = difflib.unified_diff(_split(before), _split(now), lineterm="", n=CONTEXT)
+    return list(rows)[2:]  # without the names of the files
+
+
+def _split(code: str) -> list[str]:
+    """By the line ends of Python alone: the others of Unicode are no ends of its lines."""
+    return code.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
+def _coloured(code: str) -> Iterator[list[tuple[str, str]]]:
+    """Each line as pieces with their kinds; without kinds from where it is no Python any more."""
+    lines = _split(code)
+    marks: list[list[tuple[int, int, str]]] = [[] for _ in lines]
+    for kind, (first, begin), (last, end) in _tokens("\n".join(lines)):
+        for number in range(first - 1, min(last, len(lines))):
+            start = begin if number == first - 1 else 0
+            stop = end if number == last - 1 else len(lines[number])
+            marks[number].append((start, stop, kind))
+    for line, found in zip(lines, marks, strict=True):
+        yield _pieces(line, found)
+
+
+def _pieces(line: str, marks: list[tuple[int, int, str]]) -> list[tuple[str, str]]:
+    pieces, at = [], 0
+    for start, stop, kind in marks:
+        pieces += [("", line[at:start]), (kind, line[start:stop])]
+        at = stop
+    return [piece for piece in (*pieces, ("", line[at:])) if piece[1]]
+
+
+def _tokens(code: str) -> Iterator[tuple[str, tuple[int, int], tuple[int, int]]]:
+    lines = (f"{line}\n" for line in code.split("\n"))
+    try:
+        for token in tokenize.generate_tokens(lines.__next__):
+            kind = _KINDS.get(token.type, "")
+            if token.type == tokenize.NAME and keyword.iskeyword(token.string):
+                kind = "keyword"
+            if kind:
+                yield kind, token.start, token.end
+    except (tokenize.TokenError, SyntaxError):
+        return

@@ -1,0 +1,1 @@
+"""The toolbox `python`: code that a model writes, run beside the data."""

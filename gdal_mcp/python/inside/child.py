@@ -1,0 +1,213 @@
+"""The process that runs the caller's code. Whatever the code does, it does here; nothing in here is trusted afterwards."""
+
+import ast
+import contextlib
+import ctypes
+import fcntl
+import gc
+import importlib
+import io
+import json
+import linecache
+import math
+import os
+import select
+import signal
+import struct
+import sys
+import traceback
+import types
+
+NAME = "code.py"  # in tracebacks
+PACKAGES = "/opt/gdal-mcp/packages"
+FONTS = "/opt/gdal-mcp/matplotlib"  # Matplotlib's list of fonts, as the image's build wrote it
+SCRATCH = "/tmp/matplotlib"
+HEADER = struct.Struct(">cI")
+WARM = b"W"
+EARLY = (
+    *("numpy", "pandas", "shapely", "pyproj", "pyogrio", "geopandas", "rasterio", "xarray", "networkx"),
+    *("matplotlib.pyplot", "scipy", "scipy.ndimage", "scipy.spatial", "sklearn"),
+)
+MAX_FIGURES, MAX_FIGURE = 4, 1 << 20  # figures; bytes of one
+INCHES, DOTS = 8.0, (100, 72, 50, 30)  # the longer side of a figure, and its dots per inch, finest first
+MAX_DEPTH = 50
+MAX_TEXT = 20_000
+BITS = 64
+
+
+def keep_only(order, printed, said):
+    """No descriptor but: 0 nothing, 1 what is printed, 2 the container's stderr, 3 the order, 4 what is said."""
+    nothing = os.open("/dev/null", os.O_RDONLY)
+    high = [fcntl.fcntl(one, fcntl.F_DUPFD, 20) for one in (nothing, printed, order, said)]
+    for place, one in zip((0, 1, 3, 4), high, strict=True):
+        os.dup2(one, place, inheritable=place < 3)
+    os.closerange(5, 1 << 20)
+
+
+def main(helper):
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write over the limit is an error of the code's
+    sys.path.insert(0, PACKAGES)
+    # no door is shut by it, where any code runs; the wheels' own GDALs have fewer drivers, and would complain
+    os.environ.pop("GDAL_SKIP", None)
+    os.environ.update(MPLBACKEND="Agg", MPLCONFIGDIR=SCRATCH, JOBLIB_MULTIPROCESSING="0")
+    job = await_job()
+    gc.enable()
+    fonts()
+    helper.inputs, helper.outputs, helper.arguments = job["named"], job["written"], job["arguments"]
+    helper.progress = lambda fraction, message="": say_json(
+        b"P", {"fraction": float(fraction), "message": str(message)[:200]}
+    )
+    helper.result = lambda value: say(b"R", result_of(value, job["result_bytes"]))
+    sys.modules["gdal_mcp_job"] = helper
+    os.chdir("/tmp")
+    try:
+        value = execute(job["code"])
+        if value is not None:
+            say_json(b"V", text_of(value))
+        figures()
+    except SystemExit as leaving:
+        if leaving.code not in (None, 0):
+            failed(leaving)
+    except BaseException as error:
+        failed(error)
+    finish()
+
+
+def await_job():
+    """The job; until it is there, and once it is told to, what most code imports is imported."""
+    modules = None
+    while True:
+        if modules is None or select.select([3], [], [], 0)[0]:
+            first = os.read(3, 1)
+            if not first:
+                os._exit(0)
+            if first != WARM:
+                break
+            modules = iter(EARLY)
+        elif (name := next(modules, None)) is not None:
+            with contextlib.suppress(Exception):  # whoever needs it will be told
+                importlib.import_module(name)
+        else:
+            modules = None
+    length = int.from_bytes(first + read(3), "big")
+    return json.loads(read(length))
+
+
+def read(count):
+    data = b""
+    while len(data) < count:
+        piece = os.read(3, count - len(data))
+        if not piece:
+            os._exit(0)
+        data += piece
+    return data
+
+
+def fonts():
+    os.makedirs(SCRATCH, exist_ok=True)
+    for name in os.listdir(FONTS) if os.path.isdir(FONTS) else ():
+        with open(f"{FONTS}/{name}", "rb") as source, open(f"{SCRATCH}/{name}", "wb") as copy:
+            copy.write(source.read())
+
+
+def execute(code):
+    """Runs the code as a notebook runs a cell: the value of the last expression, else None."""
+    linecache.cache[NAME] = (len(code), None, code.splitlines(keepends=True), NAME)
+    body = ast.parse(code, NAME)
+    last = body.body.pop() if body.body and isinstance(body.body[-1], ast.Expr) else None
+    module = types.ModuleType("__main__")
+    sys.modules["__main__"], sys.argv = module, [NAME]
+    if "osgeo" in code:
+        from osgeo import gdal, ogr, osr
+
+        for one in (gdal, ogr, osr):
+            one.UseExceptions()
+    exec(compile(body, NAME, "exec"), module.__dict__)
+    return eval(compile(ast.Expression(last.value), NAME, "eval"), module.__dict__) if last else None
+
+
+def text_of(value):
+    text = repr(value)
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} [cut: {MAX_TEXT} of {len(text)} characters]"
+
+
+def result_of(value, most):
+    data = json.dumps(plain(value, "result", set()), allow_nan=False, ensure_ascii=False).encode(
+        "utf-8", "replace"
+    )
+    if len(data) > most:
+        raise ValueError(
+            f"result() was given {len(data)} bytes of JSON, and {most} fit: write them to an output"
+        )
+    return data
+
+
+def plain(value, where, above):
+    """The same as JSON has it: NaN and infinities are null, whole numbers of more than 64 bits are text."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int):
+        return int(value) if value.bit_length() < BITS else str(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if id(value) in above or len(above) >= MAX_DEPTH:
+        raise ValueError(f"{where[:200]} holds itself, or is deeper than {MAX_DEPTH} levels")
+    above = above | {id(value)}
+    if isinstance(value, dict):
+        return {str(key): plain(inner, f"{where}[{key!r}]", above) for key, inner in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(inner, f"{where}[{number}]", above) for number, inner in enumerate(value)]
+    for way in ("__geo_interface__", "tolist", "to_dict", "isoformat"):
+        if hasattr(value, way) and not isinstance(value, type):
+            found = getattr(value, way)
+            return plain(found() if callable(found) else found, where, above)
+    return str(value)
+
+
+def figures():
+    """The figures that were drawn and are still open, as PNG, each as fine as fits."""
+    pyplot = sys.modules.get("matplotlib.pyplot")
+    for number in pyplot.get_fignums()[:MAX_FIGURES] if pyplot else ():
+        figure = pyplot.figure(number)
+        share = min(1.0, INCHES / max(*figure.get_size_inches(), 0.1))
+        for dots in DOTS:
+            place = io.BytesIO()
+            figure.savefig(place, format="png", dpi=dots * share)
+            if place.tell() <= MAX_FIGURE:
+                say(b"F", place.getvalue())
+                break
+
+
+def failed(error):
+    """Tells the error with the code's own lines, without the frames of this file."""
+    step = error.__traceback__
+    while step is not None and step.tb_frame.f_code.co_filename != NAME:
+        step = step.tb_next
+    lines = traceback.format_exception(type(error), error, step)
+    trace = "".join(lines)
+    half = MAX_TEXT // 2
+    trace = trace if len(trace) <= MAX_TEXT else f"{trace[:half]}\n...\n{trace[-half:]}"
+    last = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]
+    line = f", line {traceback.extract_tb(step)[-1].lineno}" if step is not None else ""
+    at = next((one.lineno for one in reversed(traceback.extract_tb(step)) if one.filename == NAME), None)
+    line = f" ({NAME}, line {at})" if at else ""
+    say_json(b"E", {"message": f"{last}{line}", "trace": trace, "memory": isinstance(error, MemoryError)})
+
+
+def finish():
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # the code closed it
+            stream.flush()
+    ctypes.CDLL(None).fflush(None)
+    say(b"D", b"")
+    os._exit(0)
+
+
+def say(kind, payload):
+    data = memoryview(HEADER.pack(kind, len(payload)) + payload)
+    while data:
+        data = data[os.write(4, data) :]
+
+
+def say_json(kind, value):
+    say(kind, json.dumps(value, ensure_ascii=True).encode())

@@ -1,0 +1,13 @@
+"""What a call gave to its code. `from gdal_mcp_job import inputs, outputs, arguments, progress, result`"""
+
+inputs = {}  # path as the call named it -> path to read
+outputs = {}  # name as the call declared it -> path to write
+arguments = {}  # the call's own values
+
+
+def progress(fraction, message=""):
+    """Says how far the work is, 0 to 1."""
+
+
+def result(value):
+    """Gives a value back as JSON."""

@@ -1,0 +1,269 @@
+"""The handler of a container of the toolbox `python`: a child runs the caller's code, and this process describes its outputs.
+
+The child is forked before the job is here and before GDAL is loaded. It has none of the worker's descriptors: what it says
+comes through two pipes that carry nothing else. This process is not dumpable, so that the kernel shows its descriptors and
+its memory to no other process of its user; it is the first of the container, which no signal from inside ends. Before an
+output is opened every other process is gone.
+"""
+
+import contextlib
+import ctypes
+import json
+import math
+import os
+import platform
+import select
+import signal
+import struct
+import sys
+import time
+import types
+
+HEADER = struct.Struct(">cI")
+CHUNK = 65536
+PR_SET_DUMPABLE = 4
+LOOK_SECONDS = 0.1  # between two looks whether a child has ended that said nothing
+PROGRAM = "python"
+MAX_SAID = 16 << 20  # bytes that are read of what a child says of itself
+MAX_FIGURES, MAX_FIGURE = 4, 1 << 20
+MAX_MESSAGE = 200
+MAX_TEXT = 20_000  # characters of a traceback or a value; what a host keeps of one text
+WARM = b"W"  # begin to import; anything else is the first byte of a job's length
+LAST_PRINTED = 4000  # characters that are told with a traceback
+
+
+class Child:
+    """The process that will run the code, its ends of the pipes, and what came out of them."""
+
+    pid = order = printed = said = None
+
+
+def module_of(words, name):
+    """A module from its word: a name with its code, or a name, a line end and its source."""
+    parts = dict(word.split("\n", 1) if isinstance(word, str) else word for word in words)
+    made = types.ModuleType(name)
+    exec(parts[name], made.__dict__)
+    return made
+
+
+def prepare():
+    global gdal
+    words = sys.argv[3:]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that Python would hear from the code's process
+    fork(words)
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "the worker could not be closed to the code's process")
+    gdal = module_of(words, "gdal_worker")
+    gdal.prepare()
+    gdal.part("programs").RUNNERS[PROGRAM] = run_code
+
+
+def warm():
+    os.write(Child.order, WARM)
+    yield from gdal.warm()
+
+
+def fork(words):
+    child = module_of(words, "child")
+    order_in, Child.order = os.pipe()
+    Child.printed, printed_out = os.pipe()
+    Child.said, said_out = os.pipe()
+    Child.pid = os.fork()
+    if Child.pid:
+        for end in (order_in, printed_out, said_out):
+            os.close(end)
+        return
+    try:
+        child.keep_only(order_in, printed_out, said_out)
+        child.main(module_of(words, "gdal_mcp_job"))
+    finally:
+        os._exit(1)
+
+
+def run(job, report):
+    try:
+        answer = gdal.run({**job, "program": PROGRAM}, report)
+    finally:
+        end_all()
+    told = Told.last
+    return answer | {
+        "tool_version": platform.python_version(),
+        "timed_out": told.timed_out,
+        "memory_exhausted": told.memory or answer.get("memory_exhausted", False),
+    }
+
+
+class Told:
+    """What the child said, none of it believed: it is the code's own word."""
+
+    last = None
+
+    def __init__(self, job, report):
+        self._job, self._report = job, report
+        self._buffer, self._heard = bytearray(), 0
+        self.printed, self.dropped = bytearray(), 0
+        self.values, self.figures = {}, []
+        self.error = None
+        self.over = self.timed_out = self.memory = False
+        Told.last = self
+
+    def print(self, data):
+        room = max(0, self._job["printed_bytes"] - len(self.printed))
+        self.printed += data[:room]
+        self.dropped += max(0, len(data) - room)
+
+    def hear(self, data):
+        self._heard += len(data)
+        if self._heard > MAX_SAID:  # the rest is read and thrown away, so that the code does not wait for it
+            self._buffer.clear()
+            return
+        self._buffer += data
+        while len(self._buffer) >= HEADER.size:
+            kind, length = HEADER.unpack_from(self._buffer)
+            end = HEADER.size + length
+            if len(self._buffer) < end:
+                return
+            payload = bytes(self._buffer[HEADER.size : end])
+            del self._buffer[:end]
+            with contextlib.suppress(ValueError, RecursionError):  # what nobody can read says nothing
+                self.take(kind, payload)
+
+    def take(self, kind, payload):
+        if kind == b"D":
+            self.over = True
+        elif kind == b"E":
+            row = json.loads(payload)
+            self.error = (str(row["message"])[:500], str(row["trace"])[:MAX_TEXT])
+            self.memory = row.get("memory") is True
+        elif kind == b"P":
+            self.progress(json.loads(payload))
+        elif kind == b"F":
+            self.figure(payload)
+        elif kind in (b"V", b"R") and len(payload) <= self._job["result_bytes"]:
+            self.values["value" if kind == b"V" else "result"] = json.loads(
+                payload, parse_constant=refused, parse_float=finite
+            )
+
+    def progress(self, row):
+        fraction, message = row["fraction"], row["message"]
+        if isinstance(fraction, int | float) and isinstance(message, str):
+            self._report.progress(fraction, message[:MAX_MESSAGE])
+
+    def figure(self, data):
+        if self._job["preview_pixels"] and len(self.figures) < MAX_FIGURES and len(data) <= MAX_FIGURE:
+            self.figures.append(data)
+
+    @property
+    def lines(self):
+        return self.printed.decode("utf-8", "replace").splitlines()
+
+
+def refused(word):
+    raise ValueError(word)
+
+
+def finite(word):
+    number = float(word)
+    return number if math.isfinite(number) else refused(word)  # 1e999 is JSON too
+
+
+def run_code(job, report):
+    """Prints an object with what the code printed, its last value and its result. False when the code failed."""
+    told = Told(job, report)
+    data = json.dumps(
+        {key: job[key] for key in ("code", "arguments", "named", "written", "result_bytes")}
+    ).encode()
+    with contextlib.suppress(BrokenPipeError):  # it is gone: that is found out below
+        os.write(Child.order, struct.pack(">I", len(data)))
+        write_all(Child.order, data)
+        os.close(Child.order)
+    status = listen(told, time.monotonic() + job["seconds"])
+    end_all()
+    drain(told)
+    problem = problem_of(told, status, job)
+    if problem:
+        tail = "\n".join(told.lines)[-LAST_PRINTED:]
+        trace = told.error[1] if told.error else ""
+        sys.stderr.write("\n".join(filter(None, (tail and f"Printed:\n{tail}", trace))) + "\n")
+        raise RuntimeError(problem)
+    for output in job["outputs"]:
+        if output["kind"] == "dataset" and not gdal_knows(output["path"]):
+            output["kind"] = "file"
+    for number, data in enumerate(told.figures):
+        report.attach(f"figure-{number}.png", data)
+    printed = {"printed": told.lines} if told.printed else {}
+    if told.dropped:
+        printed["printed_bytes_dropped"] = told.dropped
+    sys.stdout.write(json.dumps({**told.values, **printed}, ensure_ascii=False))
+    sys.stdout.flush()
+    return True
+
+
+def write_all(descriptor, data):
+    data = memoryview(data)
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def listen(told, deadline):
+    """Until the code has ended, its time is up, or its process is gone: the status of that, if it is known."""
+    open_pipes = [Child.printed, Child.said]
+    while not told.over:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            told.timed_out = True
+            return None
+        for end in select.select(open_pipes, [], [], min(left, LOOK_SECONDS))[0]:
+            data = os.read(end, CHUNK)
+            if not data:
+                open_pipes.remove(end)
+            elif end == Child.printed:
+                told.print(data)
+            else:
+                told.hear(data)
+        with contextlib.suppress(ChildProcessError):
+            gone, status = os.waitpid(Child.pid, os.WNOHANG)
+            if gone:
+                return status
+    return None
+
+
+def drain(told):
+    """What is still in the pipes, whose writers are all gone."""
+    for end, take in ((Child.printed, told.print), (Child.said, told.hear)):
+        while data := os.read(end, CHUNK):
+            take(data)
+
+
+def end_all():
+    """Ends every other process of this container, and returns when none is left."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)
+            os.waitpid(-1, 0)
+
+
+def problem_of(told, status, job):
+    """Why the code failed, in a line; None when it did not."""
+    if told.timed_out:
+        return f"the code ran longer than {job['seconds']:g} s"
+    if told.error:
+        return told.error[0]
+    if told.over:
+        return None
+    if status is not None and os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        told.memory = (
+            number == signal.SIGKILL
+        )  # nobody else in here may end it, but the kernel for want of memory
+        return f"the code's process was ended by {signal.Signals(number).name}"
+    return "the code ended its own process before it was through"
+
+
+def gdal_knows(path):
+    from osgeo import gdal as library
+
+    kinds = library.OF_RASTER | library.OF_VECTOR | library.OF_MULTIDIM_RASTER
+    with gdal.part("reporting").quiet():
+        return not os.path.lexists(path) or library.IdentifyDriverEx(path, kinds) is not None

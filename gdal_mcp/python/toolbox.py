@@ -1,0 +1,97 @@
+"""The toolbox `python`, in one value: GDAL's worker describes what the code of a call wrote."""
+
+import math
+from collections.abc import Mapping
+from functools import cache, partial
+from typing import Any, Final
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.gdal.answers.described import described, shortened
+from gdal_mcp.gdal.datasets.paths import companions
+from gdal_mcp.gdal.datasets.scope import places
+from gdal_mcp.gdal.datasets.sidecars import belongs
+from gdal_mcp.gdal.environment import environment as gdal_environment
+from gdal_mcp.gdal.worker_source import part_words
+from gdal_mcp.plan import Draft
+from gdal_mcp.python.image import SHOWN, lock_digest, locked, python_image
+from gdal_mcp.python.tool import NAME, run_python_tool
+from gdal_mcp.settings import Settings
+from gdal_mcp.toolbox import Toolbox
+from sandbox.program import source, worker_command
+from sandbox.template import Limits
+
+_INSIDE: Final = "gdal_mcp.python.inside"
+_SHARE: Final = (
+    8  # one part of what a call may send back for each of what is printed, the result and the value
+)
+INSTRUCTIONS: Final = "What no other tool does is written as Python and run by run_python; a person reads and approves the code each time."
+
+
+def python(settings: Settings) -> Toolbox:
+    """The toolbox as these settings bound what a call may send back."""
+    versions = locked()
+    return Toolbox(
+        name="python",
+        title="Python",
+        version=f"{', '.join(f'{name} {versions[name]}' for name in SHOWN)}; sha256:{lock_digest()}",
+        image=python_image(),
+        environment=environment,
+        program=python_command,
+        toolsets={"python": lambda: (run_python_tool(),)},
+        operations=frozenset({NAME}),
+        instructions=INSTRUCTIONS,
+        companions=companions,
+        mounts=places,
+        only_inputs=True,
+        request=partial(_request, settings.stdout_size // _SHARE),
+        describe=described,
+        shorten=shortened,
+        belongs=belongs,
+        explain=_explain,
+        suggest=lambda _errors: "The traceback is under `untrusted.stderr`; correct the code and call again.",
+    )
+
+
+def environment(limits: Limits) -> Mapping[str, str]:
+    """GDAL's, with as many threads for the libraries as there are whole processors."""
+    threads = str(max(1, math.floor(limits.cpus)))
+    return {**gdal_environment(limits), "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
+
+
+@cache
+def python_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
+    """The command of a container: our handler, with the code's process and GDAL's worker as parts of it."""
+    places = {"child": _INSIDE, "gdal_mcp_job": _INSIDE, "gdal_worker": "gdal_mcp.gdal.inside"}
+    words = (f"{name}\n{source(package, f'{name}.py')}" for name, package in places.items())
+    handler = source(_INSIDE, "python_worker.py")
+    return worker_command(handler, *words, *part_words(), idle_seconds=idle_seconds)
+
+
+def _request(most_bytes: int, draft: Draft, preview_pixels: int) -> Mapping[str, Any]:
+    return {
+        **draft.command.extra,
+        "inputs": (),  # of GDAL's worker, which would look at them first
+        "outputs": [
+            {
+                "path": one.inside,
+                "kind": one.kind,
+                "replaces": str(one.replaces[0]) if one.replaces else None,
+            }
+            for one in draft.outputs
+        ],
+        "preview_pixels": preview_pixels,
+        "printed_bytes": most_bytes,
+        "result_bytes": most_bytes,
+    }
+
+
+def _explain(draft: Draft, final: Mapping[str, Any]) -> ToolError | None:
+    if final.get("timed_out") is not True:
+        return None
+    seconds = draft.command.extra["seconds"]
+    return ToolError(
+        Code.TIMEOUT,
+        Stage.RUN,
+        f"the code was stopped after {seconds:g} s.",
+        "Let it do less at a time, or give a longer `timeout`; the server's own limit is --timeout-seconds.",
+    )

@@ -1,0 +1,96 @@
+"""The places of remote data in a call: what its container sees instead of an address.
+
+Invariant: no address, host or credential is in what the container is given; it is given `/vsihost/NUMBER/NAME`, which means
+something to the host alone, for this one call.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from gdal_mcp.remote.address import Address
+from sandbox.workspace import Located, Workspace
+
+READ_BY: Final = "the server, not the container"
+_HOST: Final = Workspace(Path("/vsihost"), writable=False)
+_FRESH: Final = 600  # seconds for which a description of remote data is believed; nobody tells of a change
+
+
+@dataclass(frozen=True, slots=True)
+class Remote(Located):
+    """What the host reads for the container. As a text it is the name in the container; for people there is `label`."""
+
+    address: Address = field(kw_only=True)
+    period: int = field(default=0, kw_only=True, compare=False)  # in which it was named
+
+
+class Numbered:
+    """The addresses of one draft, each with its number from 1 on, in the order in which they are named."""
+
+    def __init__(self, parse: Callable[[str], Address]) -> None:
+        """`parse` raises ToolError for what is no address, or none that may be read."""
+        self._parse = parse
+        self._places: dict[str, Remote] = {}
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        return tuple(one.address for one in self._places.values())
+
+    def place(self, text: str) -> Remote:
+        """Raises ToolError."""
+        if text not in self._places:
+            address = self._parse(text)
+            relative = PurePosixPath(str(len(self._places) + 1), address.name)
+            self._places[text] = Remote(
+                _HOST,
+                relative,
+                is_folder=address.is_tree,
+                address=address,
+                period=int(time.monotonic() // _FRESH),
+            )
+        return self._places[text]
+
+
+def label(located: Located) -> str:
+    """What people are shown: the path, or the address without what is secret in it."""
+    return str(located.address) if isinstance(located, Remote) else str(located)
+
+
+def local(places: Iterable[Located]) -> tuple[Located, ...]:
+    """Those that lie in a workspace."""
+    return tuple(one for one in places if not isinstance(one, Remote))
+
+
+def by_host(places: Iterable[Located], size_of: Callable[[Located], int]) -> list[dict[str, Any]]:
+    """What people are told of remote data before it is read: each host by itself. Bytes are those of the files, 0 if unknown."""
+    rows: dict[str, dict[str, Any]] = {}
+    for one in dict.fromkeys(places):
+        if isinstance(one, Remote):
+            origin = one.address.origin
+            row = rows.setdefault(origin, {"host": origin, "read_by": READ_BY, "reads": [], "bytes": 0})
+            row["reads"].append(str(one.address))
+            row["bytes"] += size_of(one)
+            row["folders"] = sorted({*row.get("folders", ()), one.address.folder})
+    return list(rows.values())
+
+
+def named_by(text: str, addresses: Iterable[Address]) -> str:
+    """A text of the container with addresses instead of the names that stand for them there."""
+    for number, address in enumerate(addresses, 1):
+        folder = f"{_HOST.root}/{number}/"
+        text = text.replace(f"{folder}{address.name}", str(address)).replace(folder, address.folder)
+    return text
+
+
+def without_secrets(value: Any, addresses: Sequence[Address]) -> Any:
+    """Arguments as JSON, without what is secret in their addresses, wherever in a text these stand."""
+    if isinstance(value, Mapping):
+        return {key: without_secrets(inner, addresses) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_secrets(inner, addresses) for inner in value]
+    if isinstance(value, str):
+        for key, secret in (pair for one in addresses for pair in one.secret):
+            value = value.replace(f"{key}={secret}", f"{key}=...")
+    return value

@@ -1,0 +1,152 @@
+"""An image comes from a registry by its digest, layer over layer, or not at all; skopeo and umoci are the real ones."""
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import tarfile
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from sandbox.engines.oci.fetching import fetch
+from sandbox.engines.oci.store import ImageStore
+from sandbox.errors import PullFailed
+from tests.engines.kit import not_tried
+
+pytestmark = pytest.mark.engine
+TYPE = "application/vnd.oci.image"
+
+
+def digest_of(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def layer(**files: str) -> bytes:
+    """A tar; `wh_` in front of a name takes the file of a layer below away."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name, text in files.items():
+            row = tarfile.TarInfo(name.replace("wh_", ".wh."))
+            row.size, row.mode, row.uid = len(text), 0o4755, 7
+            tar.addfile(row, io.BytesIO(text.encode()))
+    return packed.getvalue()
+
+
+class Registry:
+    """Answers a client's GET requests for one image of two layers."""
+
+    def __init__(self) -> None:
+        layers = [layer(kept="one", gone="two"), layer(wh_gone="", more="three")]
+        packed = [gzip.compress(one) for one in layers]
+        config = json.dumps(
+            {
+                "architecture": "amd64",
+                "os": "linux",
+                "config": {"Labels": {"version": "3.13.3"}, "Env": ["SECRET=1"]},
+                "rootfs": {"type": "layers", "diff_ids": [digest_of(one) for one in layers]},
+            }
+        ).encode()
+
+        def described(kind: str, data: bytes) -> dict[str, object]:
+            return {"mediaType": f"{TYPE}.{kind}", "digest": digest_of(data), "size": len(data)}
+
+        manifest = {
+            "schemaVersion": 2,
+            "mediaType": f"{TYPE}.manifest.v1+json",
+            "config": described("config.v1+json", config),
+            "layers": [described("layer.v1.tar+gzip", one) for one in packed],
+        }
+        self.manifest, self.config = json.dumps(manifest).encode(), config
+        self.blobs = {digest_of(one): one for one in (self.manifest, config, *packed)}
+        self.layers = [digest_of(one) for one in packed]
+
+    def answer(self, path: str) -> tuple[str, bytes] | None:
+        if path == "/v2/":
+            return "application/json", b"{}"
+        kind, name = path.split("/")[-2:]
+        if kind == "manifests":
+            found = self.manifest if name in ("1", digest_of(self.manifest)) else self.blobs.get(name)
+            return (f"{TYPE}.manifest.v1+json", found) if found else None
+        if kind == "blobs" and name in self.blobs:
+            return "application/octet-stream", self.blobs[name]
+        return None
+
+
+@pytest.fixture
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Registry, str]]:
+    """A registry on loopback, and the reference of its image."""
+    if os.geteuid() != 0:
+        not_tried("the engine without a daemon", "only root can unpack an image")
+    held = Registry()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = held.answer(self.path)
+            kind, data = found or ("text/plain", b"")
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(data)))
+            self.send_header("Docker-Content-Digest", digest_of(data))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(data)
+
+        do_HEAD = do_GET  # noqa: N815 - the server's own word
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    place = f"127.0.0.1:{server.server_port}"
+    settings = tmp_path / ".config/containers/registries.conf"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(f'[[registry]]\nlocation = "{place}"\ninsecure = true\n')
+    monkeypatch.setenv("HOME", str(tmp_path))  # where skopeo looks for it
+    yield held, f"{place}/gdal:1"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ImageStore:
+    (tmp_path / "store/images").mkdir(parents=True)
+    return ImageStore(tmp_path / "store", fetch)
+
+
+def test_an_image_is_fetched_by_digest_and_unpacked_layer_over_layer(registry, store) -> None:
+    held, reference = registry
+    store.pull(reference, lambda _line: None)
+    found = store.find(reference)
+    assert (found.id, found.digest) == (digest_of(held.config), digest_of(held.manifest))
+    assert found.labels == {"version": "3.13.3"}
+    root = store.rootfs(found.id)
+    assert {one.name: one.read_text() for one in root.iterdir() if one.is_file()} == {
+        "kept": "one",
+        "more": "three",
+    }
+    status = (root / "kept").stat()
+    assert (status.st_uid, status.st_mode & 0o7777) == (7, 0o755)
+
+
+@pytest.mark.claim("supply.image-fetched-by-digest")
+def test_a_layer_that_is_not_the_one_that_the_digest_names_is_not_taken(registry, store) -> None:
+    held, reference = registry
+    held.blobs[held.layers[1]] = gzip.compress(layer(kept="evil", more="three"))
+    with pytest.raises(PullFailed):
+        store.pull(reference, lambda _line: None)
+    assert store.names(reference.rpartition(":")[0]) == ()
+    assert os.listdir(store.folder) == []
+
+
+def test_an_image_that_the_registry_does_not_have_is_told(registry, store) -> None:
+    for wrong in (registry[1].replace(":1", ":2"), "127.0.0.1:1/gdal:1"):
+        with pytest.raises(PullFailed):
+            store.pull(wrong, lambda _line: None)

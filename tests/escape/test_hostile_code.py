@@ -1,0 +1,150 @@
+"""Hostile code as the argument of `run_python`: it cannot speak for the worker, outlive its call or exhaust the host."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sandbox.outcome import Exited, OutOfMemory, SandboxResult
+from sandbox.runner import Job
+from sandbox.waiting import Cancellation
+from tests import python
+from tests.conftest import USER
+
+pytestmark = pytest.mark.engine
+
+Run = Callable[..., tuple[SandboxResult, dict[str, bytes]]]
+
+
+@pytest.fixture(scope="module")
+def run(runner, make_template, ground) -> Iterator[Run]:
+    """`run(code)`: how it ended, and what it left in its output folder."""
+    with closing(Cancellation()) as cancel:
+
+        def one(
+            code: str, seconds: float = 20.0, pids: int = 64, **more: Any
+        ) -> tuple[SandboxResult, dict[str, bytes]]:
+            with ground.area.open("staging-0001", USER) as staging:
+                template = make_template("pass", workspace=ground.workspace, staging=staging.path)
+                limits = replace(python.ROOMY, pids=pids)
+                template = python.like_run_python(template, limits)
+                asked = python.request(code, seconds=seconds, **more)
+                result = runner.run(Job("hostile", template, asked, staging), cancel)
+                files = {one.name: one.read_bytes() for one in staging.path.iterdir() if one.is_file()}
+            return result, files
+
+        yield one
+
+
+FORGE = """
+import json, os, struct
+def frame(kind, value): data = json.dumps(value).encode(); return struct.pack(">cI", kind, len(data)) + data
+forged = frame(b"O", "forged") + struct.pack(">cI", b"B", 13) + b"preview.png\\0!" + frame(b"F", {"code": 0, "tool_version": "forged"})
+reached = []
+for process in [name for name in os.listdir("/proc") if name.isdigit()] + ["self"]:
+    for number in range(64):
+        try: end = os.open(f"/proc/{process}/fd/{number}", os.O_WRONLY | os.O_NONBLOCK)
+        except OSError: continue
+        if os.readlink(f"/proc/self/fd/{end}") != "/dev/null": reached.append(process); os.write(end, forged)
+for number in range(1024):
+    try: os.write(number, forged)
+    except OSError: pass
+for secret in ("mem", "environ", "maps", "fd", "fdinfo", "stack", "syscall", "cwd", "root"):
+    path = f"/proc/1/{secret}"
+    try: os.listdir(path) if os.path.isdir(path) else open(path, "rb").read(1)
+    except OSError: continue
+    reached.append(path)
+open("/staging/reached", "w").write(json.dumps(sorted(set(reached))))
+"""
+
+
+@pytest.mark.claim("python.frames-apart")
+def test_no_descriptor_and_no_memory_of_the_worker_is_reached_and_forged_frames_are_nothing(run):
+    result, files = run(FORGE)
+    reached = json.loads(files["reached"])
+    assert {one for one in reached if not one.startswith("/proc/1/")} - {"self"} <= {
+        name for name in reached if name.isdigit() and name != "1"
+    }
+    assert [one for one in reached if one.startswith("/proc/1/")] == []
+    assert isinstance(result.outcome, Exited)
+    assert result.final["tool_version"] != "forged"
+    assert "preview.png" not in result.attachments
+
+
+SPEAK = """
+import os, struct
+for said in {said}:
+    os.write(4, said)
+"""
+NONSENSE = [
+    b"\0" * 4096,
+    b"F\xff\xff\xff\xff",
+    b'P\0\0\0\x19{"fraction":NaN,"message":1',
+    b"R\0\0\0\x08[1e9999]",
+    b"V\0\0\0\x05[NaN]",
+    b"E\0\0\0\x02[]",
+    b"R" + (200_000).to_bytes(4, "big") + b"[" * 200_000,
+]
+
+
+@pytest.mark.claim("python.frames-apart")
+def test_nonsense_about_itself_is_no_answer_of_the_worker(run):
+    for said in NONSENSE:
+        result, _ = run(SPEAK.format(said=[said]))
+        assert isinstance(result.outcome, Exited), said
+        assert json.loads(result.stdout or b"{}").get("result") is None
+
+
+@pytest.mark.claim("python.nothing-outlives")
+def test_nothing_that_the_code_started_changes_its_outputs_afterwards(run):
+    code = """
+import os, signal, time
+for number in range(1, 65):
+    try: signal.signal(number, signal.SIG_IGN)
+    except (OSError, ValueError): pass
+if os.fork() == 0:
+    os.setsid()
+    while True: open("/staging/a.txt", "a").write("more")
+while not os.path.exists("/staging/a.txt"): pass
+"""
+    outputs = [{"path": "/staging/a.txt", "kind": "file"}] * 3000  # looked at again and again
+    result, files = run(code, outputs=outputs)
+    assert result.outcome == Exited(0), result.stderr
+    assert set(files["a.txt"].split(b"more")) == {b""}
+    assert {row["facts"]["bytes"] for row in result.final["outputs"]} == {len(files["a.txt"])}
+
+
+@pytest.mark.claim("python.nothing-outlives")
+def test_the_worker_is_ended_or_held_by_no_signal_and_closing_everything_is_the_codes_own_loss(run):
+    code = """
+import os, signal
+for number in set(range(1, 65)) - {signal.SIGXFSZ}:
+    for target in (1,):
+        try: os.kill(target, number)
+        except OSError: pass
+"""
+    assert run(code)[0].outcome == Exited(0)
+    result, _ = run("import os\nos.closerange(0, 1024)")
+    assert result.outcome == Exited(1)
+
+
+@pytest.mark.claim("python.bounded")
+def test_a_flood_a_fork_bomb_and_a_hog_end_in_their_bounds_with_the_reason(run):
+    flood, _ = run("while True: print('x' * 10_000)", seconds=2)
+    assert (flood.outcome, flood.final["timed_out"]) == (Exited(1), True)
+    assert len(flood.stderr) < 64 << 10
+    bomb, _ = run("import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", seconds=2)
+    assert (bomb.outcome, bomb.final["timed_out"]) == (Exited(1), True)
+    hog, _ = run("x = []\nwhile True: x.append(bytearray(b'1' * (32 << 20)))")
+    assert isinstance(hog.outcome, OutOfMemory)
+    many, _ = run(
+        "import os, time\nfor _ in range(8):\n    if os.fork() == 0: break\nx = b'1' * (400 << 20); time.sleep(60)",
+        seconds=5,
+    )
+    assert isinstance(many.outcome, OutOfMemory | Exited)
+    assert many.outcome != Exited(0)
+    spoken, _ = run("import os\nwhile True: os.write(4, b'x' * 65536)", seconds=2)
+    assert (spoken.outcome, spoken.final["timed_out"]) == (Exited(1), True)

@@ -1,0 +1,95 @@
+"""The toolbox `python` for tests, in a real server.
+
+What needs none of its packages runs in the GDAL image, which every test has; the rest needs `gdal-mcp setup --toolbox python`.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from gdal_mcp.access.identity import local
+from gdal_mcp.app import App, running
+from gdal_mcp.approval.terminal import Terminal
+from gdal_mcp.gdal.image import GDAL_IMAGE
+from gdal_mcp.pipeline import Reply, Request
+from gdal_mcp.python.toolbox import environment, python, python_command
+from gdal_mcp.settings import load_settings
+from gdal_mcp.surface import Toolboxes
+from gdal_mcp.toolbox import ImageSpec
+from sandbox.engines.discovery import connect
+from sandbox.labels import OWNER
+from sandbox.program import delivered
+from sandbox.template import Limits, SandboxTemplate
+from tests.boxes import GDAL
+
+ANN = local("ann")
+
+
+ROOMY = Limits(memory_bytes=1 << 30, scratch_bytes=32 << 20, wall_seconds=60.0)
+
+
+def like_run_python(template: SandboxTemplate, limits: Limits = ROOMY) -> SandboxTemplate:
+    """The same container as one of `run_python`, in the image of the template."""
+    sent = delivered(python_command())
+    return replace(
+        template,
+        command=sent.command,
+        program=sent.program,
+        limits=limits,
+        environment=environment(limits),
+    )
+
+
+def request(code: str, seconds: float = 50.0, **more: Any) -> dict[str, Any]:
+    """What such a container is asked."""
+    asked = {"code": code, "arguments": {}, "named": {}, "written": {}, "seconds": seconds}
+    bounds = {
+        "inputs": [],
+        "outputs": [],
+        "preview_pixels": 512,
+        "printed_bytes": 1 << 20,
+        "result_bytes": 1 << 20,
+    }
+    return {**asked, **bounds, **more}
+
+
+@contextmanager
+def serving(folder: Path, spec: ImageSpec = GDAL_IMAGE, **settings: Any) -> Iterator[App]:
+    """A server with both toolboxes and a workspace with two files; afterwards none of its containers is left."""
+    root = folder / "ws"
+    root.mkdir(exist_ok=True)
+    for one in (root, *root.parents[:4]):
+        one.chmod(one.stat().st_mode | 0o055)
+    for name, text in {"in.txt": "one two", "other.txt": "canary"}.items():
+        (root / name).write_text(text)
+        (root / name).chmod(0o666)
+    asked = {"toolboxes": ["gdal", "python"], "pool_max": 0, "approval_wait": 0, **settings}
+    image = os.environ.get("GDAL_MCP_IMAGE") or None
+    loaded = load_settings(workspaces=[str(root)], state_dir=str(folder / "state"), image=image, **asked)
+    box = replace(python(loaded), image=spec)
+    with running(loaded, boxes=Toolboxes((GDAL, box))) as app:
+        owner = app.owner.id
+        yield app
+    with closing(connect()) as client:
+        assert client.api.containers(all=True, filters={"label": f"{OWNER}={owner}"}) == []
+
+
+def called(app: App, code: str, *, approve: bool = True, **arguments: Any) -> Reply:
+    approver = Terminal("ann", assume_yes=approve, how="a test")
+    request = Request("run_python", {"code": code, **arguments}, ANN, "test", approver)
+    reply: Reply = anyio.run(partial(app.pipeline.call, request))
+    return reply
+
+
+def said(app: App, code: str, **arguments: Any) -> Mapping[str, Any]:
+    """What the code gave back. It has to succeed."""
+    reply = called(app, code, **arguments)
+    assert reply.error is None, reply.result
+    texts: Mapping[str, Any] = reply.result["untrusted"]
+    return texts

@@ -1,0 +1,114 @@
+"""What a runtime is told, and when there is none to be told: the pure part of the engine without a daemon."""
+
+import json
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import Any
+
+import pytest
+
+from sandbox.engines.oci.config import Labels, config
+from sandbox.engines.oci.confinement import selinux_labels
+from sandbox.engines.oci.kernel import not_root
+from sandbox.engines.oci.runtime import FLOORS, Runtime, usable
+from sandbox.errors import EngineUnavailable, IsolationRefused
+from sandbox.isolation.policy import READ_ONLY, masked
+from sandbox.isolation.rows import Evidence, judged
+from sandbox.isolation.seccomp import profile
+from sandbox.isolation.tried import CONFINED
+from sandbox.template import Mount, SandboxTemplate, VolumePath
+from tests.unit.hardening_kit import STAGING, TEMPLATE, WORKSPACE
+
+PLAIN = replace(TEMPLATE, runtime="")
+
+
+def told(template: SandboxTemplate = PLAIN, labels: Labels | None = None) -> dict[str, Any]:
+    return config(template, "/gdal-mcp/1", "x86_64", labels or Labels())
+
+
+def options(destination: PurePosixPath | str) -> set[str]:
+    return set(next(row["options"] for row in told()["mounts"] if row["destination"] == str(destination)))
+
+
+def test_nothing_is_held_and_nothing_can_be_gained() -> None:
+    process = told()["process"]
+    assert set(map(len, process["capabilities"].values())) == {0}
+    assert len(process["capabilities"]) == 5
+    assert process["noNewPrivileges"]
+    assert process["user"] == {"uid": 1000, "gid": 1001, "additionalGids": []}
+    assert sorted(process["env"]) == ["HOME=/nonexistent", "PATH=/usr/bin"]
+    assert {row["type"] for row in process["rlimits"]} == {
+        f"RLIMIT_{name}" for name in ("CORE", "CPU", "DATA", "FSIZE", "NOFILE")
+    }
+
+
+def test_every_namespace_is_its_own_and_the_filter_is_ours() -> None:
+    linux = told()["linux"]
+    assert all(set(row) == {"type"} for row in linux["namespaces"])
+    assert {row["type"] for row in linux["namespaces"]} == {"pid", "network", "ipc", "uts", "mount", "cgroup"}
+    assert linux["seccomp"] == json.loads(profile("x86_64"))
+    assert (set(linux["maskedPaths"]), set(linux["readonlyPaths"])) == (set(masked(PLAIN)), set(READ_ONLY))
+    assert linux["resources"]["devices"] == [{"allow": False, "access": "rwm"}]
+    limits = PLAIN.limits
+    assert linux["resources"]["memory"] == {"limit": limits.memory_bytes, "swap": limits.memory_bytes}
+    assert linux["resources"]["pids"] == {"limit": limits.pids}
+
+
+def test_mounts_are_read_only_to_the_last_one_below_but_for_the_output() -> None:
+    assert {"rro", "rnosuid", "rnodev", "rnoexec", "rprivate"} <= options(WORKSPACE)
+    assert {"rw", "nosuid", "nodev", "noexec"} <= options(STAGING)
+    assert "rbind" not in options(STAGING)
+    assert {"ro", "noexec"} <= options(WORKSPACE / ".gdal-mcp")
+    assert "ro" in options("/dev")
+    shown = [row["destination"] for row in told()["mounts"]]
+    assert not {"/dev/shm", "/dev/pts", "/dev/mqueue", "/sys"} & set(shown)
+    places = [row["destination"] for row in told(replace(PLAIN, cgroup_visible=True))["mounts"]]
+    assert set(places) - set(shown) == {"/sys", "/sys/fs/cgroup"}
+
+
+def test_a_volume_of_another_engine_is_refused() -> None:
+    volume = Mount(VolumePath("/data", "disk", PurePosixPath("a")), WORKSPACE)
+    with pytest.raises(IsolationRefused):
+        told(replace(PLAIN, mounts=(volume,)))
+
+
+def test_security_modules_are_told_what_confines_it() -> None:
+    assert not {"apparmorProfile", "selinuxLabel"} & set(told()["process"])
+    assert told(labels=Labels(apparmor="ours"))["process"]["apparmorProfile"] == "ours"
+    for pair in ((3, 3), (3, 2), (0, 1022), (1023, 1022)):
+        labels = selinux_labels(*pair)
+        made = told(labels=labels)
+        assert made["process"]["selinuxLabel"] == labels.selinux
+        assert made["linux"]["mountLabel"] == labels.selinux_files
+        first, second = (int(one[1:]) for one in labels.selinux.rpartition(":")[2].split(","))
+        assert 0 <= first < second <= 1023
+
+
+def test_where_a_module_is_on_attestation_asks_that_it_confines() -> None:
+    for options, label, verdict in (
+        (("name=apparmor",), "gdal-mcp-sandbox (enforce)", "held"),
+        (("name=apparmor",), "unconfined", "failed"),
+        (("name=apparmor",), "", "failed"),
+        (("name=selinux",), "system_u:system_r:unconfined_t:s0", "failed"),
+        (("name=selinux",), "system_u:system_r:container_t:s0:c1,c2", "held"),
+        (("name=seccomp",), "", "n/a"),
+    ):
+        evidence = Evidence(PLAIN, look={"files": {"security label": label}}, security_options=options)
+        assert [row.verdict for row in judged((CONFINED,), evidence)] == [verdict], (options, label)
+
+
+@pytest.mark.claim("engine.weak-refused")
+def test_a_runtime_below_its_floor_is_not_used() -> None:
+    old, new = Runtime("crun", "/x", "1.7.9"), Runtime("runc", "/y", "1.1.5")
+    assert usable((old, new)) == (new,)
+    for none in ((), (old,), (Runtime("runc", "/y", "0"),)):
+        with pytest.raises(EngineUnavailable):
+            usable(none)
+    assert list(FLOORS) == ["crun", "runc"]
+
+
+@pytest.mark.claim("engine.oci-root-alone")
+def test_what_is_missing_without_root_is_named() -> None:
+    assert "memory, pids" in not_root(frozenset({"cpu"}))
+    assert "Delegate" in not_root(frozenset())
+    assert "Delegate" not in not_root(frozenset({"cpu", "memory", "pids"}))

@@ -1,0 +1,65 @@
+"""Three pipes as the streams of one container: both outputs apart and to the end, and failures that are told."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from sandbox.engine import STDERR, STDOUT
+from sandbox.engines.oci.pipes import PipeWire, Streams
+from sandbox.waiting import readable
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[PipeWire, tuple[int, int, int]]]:
+    """Our ends, and those of the container."""
+    streams = Streams()
+    wire = streams.taken()
+    assert wire is not None
+    yield wire, streams.theirs
+    wire.close()
+
+
+def test_what_is_printed_is_told_apart_to_the_end_of_both(pair) -> None:
+    wire, (stdin, stdout, stderr) = pair
+    assert (wire.receive(), readable([wire], 0)) == ([], ())
+    os.write(stdout, b"out")
+    assert wire.receive() == [(STDOUT, b"out")]
+    os.close(stdout)
+    assert wire.receive() == []
+    os.write(stderr, b"err")
+    assert wire.receive() == [(STDERR, b"err")]
+    os.close(stderr)
+    assert [wire.receive() for _ in range(2)] == [None, None]
+    assert readable([wire], 0) == (wire,)  # as who waits for its end must see
+    os.close(stdin)
+
+
+def test_a_container_that_does_not_read_and_one_that_is_gone_are_told(pair) -> None:
+    wire, theirs = pair
+    with pytest.raises(TimeoutError):
+        wire.send(bytes(1 << 20), 0.05)
+    for one in theirs:
+        os.close(one)
+    with pytest.raises(BrokenPipeError):
+        wire.send(b"more", 1.0)
+
+
+def test_closed_it_says_so_and_nothing_more(pair) -> None:
+    wire, (stdin, *others) = pair
+    wire.close()
+    assert (wire.fileno(), wire.receive()) == (-1, None)
+    with pytest.raises(OSError):
+        wire.send(b"more", 1.0)
+    assert os.read(stdin, 1) == b""  # the end of its stdin
+    for one in (stdin, *others):
+        os.close(one)
+
+
+def test_the_streams_of_a_container_are_given_away_once() -> None:
+    streams = Streams()
+    wire = streams.taken()
+    assert wire is not None
+    assert streams.taken() is None
+    wire.close()
+    streams.close_theirs()

@@ -1,0 +1,110 @@
+"""The toolbox `python` without an engine: when there is a tool, and what becomes of its arguments."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from gdal_mcp.access.policy import Allow, Policy, RequireApproval, case, decide
+from gdal_mcp.errors import ToolError
+from gdal_mcp.plan import Draft, effect_of
+from gdal_mcp.python.image import SHOWN, locked
+from gdal_mcp.settings import SettingsError, load_settings
+from gdal_mcp.toolbox import DraftScope
+from gdal_mcp.toolboxes import toolboxes
+from sandbox.workspace import Workspace, Workspaces
+
+BOTH = ("gdal", "python")
+
+
+@pytest.fixture
+def drafted(tmp_path):
+    """`drafted(code, **arguments)`: the draft of a call."""
+    root = tmp_path / "ws"
+    root.mkdir()
+    for name in ("in.txt", "old.csv"):
+        (root / name).write_text("x")
+    settings = load_settings(workspaces=[str(root)], state_dir=str(tmp_path / "state"), toolboxes=BOTH)
+    boxes = toolboxes(settings)
+    surface = boxes.surface(settings)
+    workspaces = Workspaces((Workspace.at(root, writable=True),))
+
+    def one(code: str = "1", **arguments: Any) -> Draft:
+        scope = DraftScope(
+            "c" * 16, workspaces, settings, settings.limits(), surface, lambda *_: Allow(""), None, None
+        )
+        made = surface.callable["run_python"].draft({"code": code, **arguments}, scope)
+        assert isinstance(made, Draft)
+        return made
+
+    return one
+
+
+@pytest.mark.claim("python.off-by-default")
+def test_there_is_no_tool_for_code_unless_the_toolbox_is_named_or_the_server_only_reads():
+    for asked, there in (({}, False), ({"toolboxes": BOTH}, True), ({"toolboxes": BOTH, "read_only": True}, False),
+                         ({"toolsets": ["all"]}, False)):  # fmt: skip
+        settings = load_settings(**asked)
+        surface = toolboxes(settings).surface(settings)
+        assert ("run_python" in surface.callable) is there, asked
+        assert ("run_python" in {tool.name for tool in surface.listed}) is there, asked
+
+
+def test_toolboxes_that_are_not_there_and_a_server_without_gdal_are_refused():
+    for names in (["gdal", "perl"], ["python"]):
+        with pytest.raises(SettingsError):
+            toolboxes(load_settings(toolboxes=names))
+
+
+def test_a_yes_covers_the_code_its_arguments_and_its_files(drafted):
+    first = drafted("1")
+    assert drafted("2").command != first.command
+    assert drafted("1", arguments={"a": 1}).command != first.command
+    assert drafted("1", inputs=["in.txt"]).inputs != first.inputs
+    assert drafted("1").command == first.command
+    assert json.dumps(dict(first.command.extra))
+
+
+def test_outputs_have_the_kind_that_their_names_tell_and_may_replace(drafted):
+    made = drafted(outputs=["a.tif", "old.csv", "folder/", "c.npy"])
+    assert [one.kind for one in made.outputs] == ["dataset", "table", "folder", "array"]
+    assert [one.name for one in made.outputs[1].replaces] == ["old.csv"]
+
+
+def test_the_time_of_the_code_leaves_the_worker_some_of_the_calls(drafted):
+    assert drafted().command.extra["seconds"] < 120
+    assert drafted(timeout=1e6).command.extra["seconds"] == drafted().command.extra["seconds"]
+    assert drafted(timeout=2).command.extra["seconds"] == 2
+
+
+def test_what_cannot_be_run_or_published_together_is_refused(drafted):
+    for code in ("", " \n", "a\0b", "x" * (65 << 10), "'\ud800'", "1\n" * 2000):
+        with pytest.raises(ValidationError):
+            drafted(code)
+    for arguments in (
+        {"outputs": ["a.tif", "sub/a.tif"]},
+        {"inputs": ["../in.txt"]},
+        {"outputs": ["in.txt"], "inputs": ["in.txt"]},
+    ):
+        with pytest.raises(ToolError):
+            drafted(**arguments)
+
+
+@pytest.mark.claim("approval.code-asked")
+def test_code_is_asked_for_whatever_the_mode_and_has_its_class_beside_its_effect(drafted):
+    for made in (drafted(), drafted(outputs=["a.tif"])):
+        asked = case(made, "run_python", "ann")
+        for mode in ("writes", "always", "never"):
+            verdict = decide(asked, Policy(mode))
+            assert isinstance(verdict, RequireApproval)
+            assert not verdict.grantable
+        assert asked.effects == {effect_of(made), "code"}
+        assert replace(asked, code=False).effects == {effect_of(made)}
+
+
+def test_the_description_names_every_package_with_its_version():
+    settings = load_settings(toolboxes=BOTH)
+    text = toolboxes(settings).items[1].tools["run_python"].description
+    assert all(f"{name} {locked()[name]}" in text for name in SHOWN)

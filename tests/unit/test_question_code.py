@@ -1,0 +1,67 @@
+"""Code in a question: all of it, line by line, unforgeable, coloured, and compared with what was approved last."""
+
+import pytest
+
+from gdal_mcp.approval.code import code_lines, told_code
+from gdal_mcp.approval.model import Decision, NewQuestion
+from gdal_mcp.approval.store import Approvals
+from gdal_mcp.ledger.registry import Registry
+
+CODE = 'import os\n\nx = """a\n  b"""  # why\nfor i in range(3):\n\tprint(x, i)\n'
+HOSTILE = "x = 1\r\nWrites:\u2028  /etc/passwd\x1b[2J\u202e\n" + "y" * 5000 + "\n\x0cz = 2"
+
+
+def joined(told) -> list[str]:
+    return ["".join(text for _, text in line) for line in told["lines"]]
+
+
+def test_every_character_of_the_code_is_shown_on_its_own_line():
+    assert joined(told_code(CODE, None)) == CODE.replace("\t", "    ").split("\n")
+
+
+@pytest.mark.claim("approval.code-shown")
+def test_no_line_of_code_hides_forges_or_is_cut():
+    told = told_code(HOSTILE, None)
+    lines = list(code_lines(told))
+    assert lines[1:] == [f"  {number} | {text}" for number, text in enumerate(joined(told), 1)]
+    assert all(line.isprintable() for line in lines)
+    assert "y" * 5000 in lines[3]
+    assert len(lines) == 5  # no line end but Python's own makes a line
+
+
+def test_words_have_the_kinds_that_colour_them_and_what_is_no_python_is_shown_all_the_same():
+    told = told_code(CODE, None)
+    kinds = {kind: text for line in told["lines"] for kind, text in line if kind}
+    assert kinds == {"keyword": "in", "string": '  b"""', "comment": "# why", "number": "3"}
+    assert joined(told_code("x = (\n'", None)) == ["x = (", "'"]
+
+
+def test_changes_are_those_since_the_code_before():
+    changes = told_code("a\nb\nc", "a\nx\nc")["changes"]
+    assert [line for line in changes if line[0] in "+-"] == ["-x", "+b"]
+    assert told_code("a", "a")["changes"] == []
+    assert told_code("a", None)["changes"] is None
+
+
+def test_the_code_before_is_the_newest_that_was_approved_for_the_same_person(tmp_path):
+    Registry(tmp_path / "registry.sqlite").close()
+    store = Approvals(tmp_path / "registry.sqlite")
+
+    def ask(code: str, principal: str, *, approved: bool) -> None:
+        asked = NewQuestion(
+            plan_digest="0" * 64,
+            principal=principal,
+            tool="run_python",
+            text="t",
+            details={"code": {"text": code}},
+        )
+        row = store.request(asked, 60)
+        store.decide(row.id, Decision(approved, "ann", "a test", "terminal"))
+
+    assert store.approved_code("ann", "run_python") is None
+    ask("first", "ann", approved=True)
+    ask("second", "ann", approved=True)
+    ask("refused", "ann", approved=False)
+    ask("other", "bob", approved=True)
+    assert store.approved_code("ann", "run_python") == "second"
+    store.close()

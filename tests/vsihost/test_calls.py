@@ -1,0 +1,261 @@
+"""Calls that name addresses, from a client to a real origin and back: what is read, by whom, and what people are told of it."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gdal_mcp.app import running
+from gdal_mcp.commands.replay import replay_call
+from gdal_mcp.ledger.audit import verify
+from sandbox.labels import OWNER
+from tests.mcp.talk import Person, Place, Talk, inside, settings_for
+from tests.remote.origin import Origin
+
+pytestmark = [pytest.mark.engine]
+SECRET = "s3cr3t-signature"  # looked for everywhere
+
+Serve = Callable[..., Talk]
+
+
+@pytest.fixture
+def origin(server: Origin, data: Path, resolver: Any) -> Origin:
+    """Serves the data from a host of a name that only this process knows."""
+    server.files = {
+        str(path.relative_to(data)): path.read_bytes() for path in data.rglob("*") if path.is_file()
+    }
+    return server
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place.made(tmp_path)
+
+
+@pytest.fixture
+def serve(place: Place, origin: Origin, shared_server: tuple[Origin, Path]) -> Iterator[Serve]:
+    """`serve("--approval", "never", remote=..., person=...)`: a client of a server that may read from data.test."""
+    with ExitStack() as stack:
+
+        def made(*options: str, remote: str | None = None, person: Person | None = None, **env: str) -> Talk:
+            listed = f'[[remote.source]]\nat = "data.test:{origin.port}"\nnetworks = ["127.0.0.0/8"]\n'
+            file = place.state.parent / "settings.toml"
+            table = f'[remote]\nca = "{shared_server[1]}"\nsilence_seconds = 5\n'
+            file.write_text(table + (listed if remote is None else remote))
+            command = place.command("--config", str(file), *options)
+            return stack.enter_context(inside(command, person=person, env=env))
+
+        yield made
+
+
+def test_every_kind_of_tool_takes_an_address(
+    serve: Serve, origin: Origin, data: Path, place: Place, subtests
+):
+    talk = serve("--approval", "never")
+    (place.workspace / "a.tif").write_bytes((data / "a.tif").read_bytes())
+    (place.workspace / "b.gpkg").write_bytes((data / "b.gpkg").read_bytes())
+    at = origin.url("/ok/")
+    sql = "SELECT count(*) AS n, max(name) AS m FROM {alias}"
+    clip = {"bbox": [450000, 3740000, 452000, 3742000]}
+
+    def calls(root: str, out: str) -> dict[str, tuple[str, dict[str, Any]]]:
+        return {
+            "info": ("info", {"path": f"{root}a.tif"}),
+            "preview": ("preview", {"path": f"{root}a.tif", "max_size": 64}),
+            "convert": ("convert", {"input": f"{root}a.tif", "output": f"{out}.png"}),
+            "reproject": ("reproject", {"input": f"{root}a.tif", "output": f"{out}-3857.tif", "dst_crs": "EPSG:3857"}),
+            "read": ("gdal_read", {"algorithm": "raster info", "arguments": {"input": f"{root}a.tif", "checksum": True}}),
+            "write": ("gdal_write", {"algorithm": "raster clip", "arguments": {"input": f"{root}a.tif", "output": f"{out}-clip.tif", **clip}}),
+            "query": ("query", {"inputs": {"p": f"{root}b.gpkg"}, "sql": sql.format(alias="p")}),
+            "pipeline": ("pipeline", {"steps": f"read {root}a.tif ! hillshade ! write {out}-shade.tif"}),
+            "nested": ("pipeline", {"steps": [
+                {"step": "mosaic", "arguments": {"input": {"steps": [{"step": "read", "arguments": {"input": f"{root}a.tif"}}]}}},
+                {"step": "write", "arguments": {"output": f"{out}-nested.tif"}},
+            ]}),
+        }  # fmt: skip
+
+    def facts(result: dict[str, Any]) -> str:
+        kept = {
+            key: one
+            for key, one in result.items()
+            if key not in ("receipt", "output", "resource_uri", "next")
+        }
+        return json.dumps(kept).replace(at, "").replace("there", "here")
+
+    here, there = calls("", "here"), calls(at, "there")
+    for name, (tool, arguments) in there.items():
+        with subtests.test(name):
+            remote, local = talk.done(tool, **arguments), talk.done(tool, **here[name][1])
+            assert facts(remote) == facts(local)
+            assert remote["receipt"]["network"] == "none"
+            [row] = remote["receipt"]["remote"]
+            assert (row["host"], row["read_by"]) == (origin.url("").rstrip("/"), "server")
+            assert "remote" not in local["receipt"]
+    members = talk.done(
+        "gdal_read", algorithm="vector info", arguments={"input": f"/vsizip/{at}c.zip/inner/b.fgb"}
+    )
+    assert "20000" in json.dumps(members)
+
+
+def test_the_container_sees_no_address_and_people_see_no_name_of_the_container(serve: Serve, origin: Origin):
+    talk = serve("--approval", "never")
+    address = origin.url("/ok/a.tif")
+    told = talk.done("info", path=address, format="json")
+    assert address in json.dumps(told)
+    assert "/vsihost/" not in json.dumps({key: one for key, one in told.items() if key != "receipt"})
+    argv = talk.record(told)["receipt"]["argv"]
+    assert address not in json.dumps(argv)
+    assert "/vsihost/1/a.tif" in argv
+    failed = talk.failed(
+        "info", path=origin.url("/ok/e.vrt"), format="json"
+    )  # names a file beside it, which is no part of it
+    assert "/vsihost/" not in json.dumps(failed)
+
+
+@pytest.mark.claim("remote.off-by-default")
+def test_without_a_setting_nothing_is_read_and_the_refusal_names_the_line(serve: Serve, origin: Origin):
+    talk = serve(remote="")
+    error = talk.failed("info", path=origin.url("/ok/a.tif"))
+    assert error["code"] == "NETWORK_BLOCKED"
+    assert f"--remote data.test:{origin.port}" in error["suggestion"]
+    for text in ("/vsicurl/https://data.test/a.tif", "/vsis3/bucket/a.tif", "ftp://data.test/a.tif"):
+        assert talk.failed("info", path=text)["code"] in ("NETWORK_BLOCKED", "PATH_NOT_ALLOWED")
+    assert origin.asked == []
+
+
+def test_an_address_is_never_an_output_and_no_option_of_gdal(serve: Serve, origin: Origin, place: Place):
+    talk = serve("--approval", "never")
+    at = origin.url("/ok/")
+    (place.workspace / "t.geojson").write_text('{"type":"FeatureCollection","features":[]}')
+    for tool, arguments in (
+        ("convert", {"input": f"{at}a.tif", "output": f"{at}new.tif"}),
+        ("convert", {"input": "t.geojson", "output": f"{at}new.gpkg"}),
+        ("convert", {"input": f"{at}a.tif", "output": "a.vrt"}),
+        ("gdal_write", {"algorithm": "vsi copy", "arguments": {"source": "t.geojson", "destination": f"{at}t"}}),
+        ("gdal_write", {"algorithm": "vsi delete", "arguments": {"filename": f"{at}a.tif"}}),
+        ("gdal_write", {"algorithm": "dataset copy", "arguments": {"source": f"{at}a.tif", "destination": "b.tif"}}),
+        ("gdal_write", {"algorithm": "raster edit", "arguments": {"dataset": f"{at}a.tif", "metadata": ["a=b"]}}),
+        ("list_workspace", {"path": at}),
+        ("info", {"path": f"/vsicurl/{at}a.tif"}),
+        ("info", {"path": "/vsihost/1/a.tif"}),
+    ):  # fmt: skip
+        talk.failed(tool, **arguments)
+    assert origin.asked == []
+    assert sorted(one.name for one in place.workspace.iterdir() if one.name[0] != ".") == ["t.geojson"]
+
+
+@pytest.mark.claim("remote.failed-read-fails-the-call")
+def test_a_read_that_fails_fails_the_call_and_nothing_is_published(
+    serve: Serve, origin: Origin, place: Place, subtests
+):
+    talk = serve("--approval", "never")
+    good = origin.files["d.zarr/7.7" if "d.zarr/7.7" in origin.files else "a.tif"]
+    assert good
+    chunk = next(name for name in origin.files if name.startswith("d.zarr/") and name.endswith("3.3"))
+    origin.special[f"/ok/{chunk}"] = lambda handler: handler.simple(500)
+    first = [True]
+
+    def changed(handler: Any) -> None:
+        """Another file from the second request on."""
+        if not first.pop() if first else True:
+            origin.etags["/ok/a.tif"] = '"another"'
+        origin.special.pop("/ok/a.tif", None) if not first else None
+        handler.mode_ok(origin.files["a.tif"])
+
+    for name, address in (
+        ("zarr", "/ok/d.zarr"),
+        ("changing", "/changing/a.tif"),
+        ("cut", "/cut/a.tif"),
+        ("shorter", "/shorter/a.tif"),
+    ):
+        with subtests.test(name):
+            error = talk.failed("convert", input=origin.url(address), output=f"{name}.tif")
+            assert error["code"] in ("REMOTE_ERROR", "GDAL_ERROR")
+            assert not (place.workspace / f"{name}.tif").exists()
+
+
+@pytest.mark.claim("remote.shown-by-host")
+def test_a_person_and_a_validation_are_told_of_each_host(serve: Serve, origin: Origin):
+    person = Person()
+    talk = serve(person=person)
+    address = origin.url("/ok/a.tif") + f"?X-Amz-Signature={SECRET}"
+    told = talk.done("validate_call", tool="convert", arguments={"input": address, "output": "out.tif"})
+    size = len(origin.files["a.tif"])
+    [row] = told["remote"]
+    assert (row["host"], row["bytes"]) == (origin.url("").rstrip("/"), size)
+    talk.done("convert", input=address, output="out.tif")
+    [question] = person.asked
+    lines = question.splitlines()
+    at = next(
+        i
+        for i, line in enumerate(lines)
+        if line.startswith("Reads over the network, by the server, not the container")
+    )
+    assert origin.url("").rstrip("/") in lines[at]
+    assert "/ok/a.tif" in lines[at + 1]
+    assert SECRET not in question
+
+
+@pytest.mark.claim("remote.no-secret-kept")
+def test_a_secret_of_an_address_is_in_nothing_that_is_kept_or_told(
+    serve: Serve, origin: Origin, place: Place
+):
+    talk = serve("--approval", "never")
+    address = origin.url("/ok/a.tif") + f"?X-Amz-Signature={SECRET}"
+    done = talk.done("convert", input=address, output="out.tif")
+    record = talk.record(done)
+    failed = talk.failed("convert", input=address.replace("/ok/", "/403/"), output="other.tif")
+    assert any(SECRET in one.path for one in origin.asked)  # it was used
+    assert SECRET not in json.dumps([done, record, failed])
+    for path in place.state.rglob("*"):
+        if path.is_file():
+            assert SECRET.encode() not in path.read_bytes(), path
+    materials = [row for event in place.audited for row in event.get("materials", ())]
+    [row] = [one for one in materials if "remote" in one]
+    assert row["remote"]["validator"] == "etag"
+    assert row["remote"]["ranges"]
+    assert verify(place.state / "audit.jsonl").ok
+
+
+def test_a_replay_says_first_that_remote_data_changed(serve: Serve, origin: Origin, place: Place, capsys):
+    talk = serve("--approval", "never")
+    done = talk.done("info", path=origin.url("/ok/a.tif"))
+    command = place.command("--config", str(place.state.parent / "settings.toml"))
+    with running(settings_for(command)) as app:
+        for etag, changed in ((origin.etags.get("/ok/a.tif"), []), ('"another"', ["remote"])):
+            if changed:
+                origin.etags.update({"/ok/a.tif": etag, "a.tif": etag})
+            replay_call(app, done["receipt"]["call_id"], as_json=True)
+            said = capsys.readouterr().out
+            told = json.loads(said[said.index("{\n") :])
+            assert [row["what"] for row in told["changed"]] == changed
+
+
+def test_a_container_that_is_killed_while_it_reads_ends_the_call_and_its_requests(
+    serve: Serve, origin: Origin, place: Place, client
+):
+    """Its reads wait for an origin that does not answer; nothing of the call goes on."""
+    talk = serve("--approval", "never")
+    stalled = threading.Event()
+
+    def stall(handler: Any) -> None:
+        if handler.headers.get("Range", "").startswith("bytes=0-"):
+            return handler.mode_ok(origin.files["a.tif"])
+        stalled.set()
+        return handler.mode_stalling(b"")
+
+    origin.special["/ok/a.tif"] = stall
+    call = talk.start(
+        "gdal_read", algorithm="raster info", arguments={"input": origin.url("/ok/a.tif"), "checksum": True}
+    )
+    assert stalled.wait(60)
+    for one in client.api.containers(filters={"label": OWNER}):
+        if one["Labels"].get(OWNER) in place.owners:
+            client.api.kill(one["Id"])
+    result = call.result(timeout=60)
+    assert result.is_error
+    assert result.structured_content["error"]["code"] == "ENGINE_UNAVAILABLE"
