@@ -25,6 +25,7 @@ def test_the_last_line_is_ready_or_the_first_thing_to_do():
     assert "Other" not in Report((fine, *broken), {}).verdict
 
 
+@pytest.mark.claim("engine.report-private")
 def test_a_report_tells_no_secret_and_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Each planted word is where such a report gets its texts from."""
     home = tmp_path / "planted-home"
