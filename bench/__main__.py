@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bench import answers, calls, doors, load, report
+from bench import answers, calls, doors, load, remote, report
 from bench.clients import hardened_flags, plain
 from bench.place import NotMeasurable, Place, bare, machine, place, write_hills
 from bench.report import Effort
@@ -26,6 +26,7 @@ class Scale:
     cold: Effort
     start: Effort
     large: Effort
+    remote: Effort
     streams: Effort
     lead: float  # of a stream of calls, which is not counted
     window: float
@@ -42,6 +43,7 @@ FULL = Scale(
     cold=Effort(25, 70),
     start=Effort(11, 30),
     large=Effort(5, 120),
+    remote=Effort(7, 60),
     streams=Effort(3, 120),
     lead=2,
     window=10,
@@ -57,6 +59,7 @@ QUICK = Scale(
     cold=Effort(5, 8),
     start=Effort(3, 4),
     large=Effort(3, 6),
+    remote=Effort(3, 6),
     streams=Effort(1, 10),
     lead=1,
     window=4,
@@ -79,6 +82,7 @@ SECTIONS: Mapping[str, Callable[[calls.Rivals, Scale], list[report.Section]]] = 
     "console": lambda rivals, scale: [doors.console(rivals.place, scale.pages)],
     "approvals": lambda _rivals, _scale: [doors.approvals()],
     "lasting": lambda rivals, scale: [load.lasting(rivals, scale.calls)],
+    "remote": lambda rivals, scale: remote.remote(rivals.place, scale.remote),
     "large": lambda rivals, scale: calls.large_calls(rivals, scale.pixels, scale.features, scale.large),
 }
 

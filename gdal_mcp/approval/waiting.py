@@ -112,17 +112,17 @@ class ApprovalQueue:
         if (adopted := store.adopt(plan.digest, plan.principal, holder)) is not None:
             return adopted
         before = store.approved_code(plan.principal, plan.tool) if plan.draft.code else None
-        told = parts(plan, call.verdict.reason, call.where, call.foreseen, before)
+        details = parts(plan, call.verdict.reason, call.where, call.foreseen, before)
         asked = NewQuestion(
             plan_digest=plan.digest,
             principal=plan.principal,
             tool=plan.tool,
-            text=question_text(told),
+            text=question_text(details),
             call_id=plan.call_id,
             effect=str(plan.effect),
             workspaces=touched(plan.draft),
             ways=call.verdict.ways,
-            details=told,
+            details=details,
         )
         try:
             return store.request(asked, self.patience.open_seconds, holder)

@@ -223,12 +223,12 @@ class Records:
             self.registry.add_artifacts(context.call_id, artifacts)
         self.registry.finish_call(context.call_id, finish)
         if done is None and finish.outcome != "OK":
-            told = replace(
+            refused = replace(
                 self._call(context), outcome=finish.outcome, message=finish.message, receipt=finish.receipt
             )
             if context.planned is None:  # what was not understood may hold a password: keep only its digest
-                told = replace(told, arguments={}, arguments_digest=_digest(context.request.arguments))
-            self.registry.add_refused(replace(told, durations=finish.durations))
+                refused = replace(refused, arguments={}, arguments_digest=_digest(context.request.arguments))
+            self.registry.add_refused(replace(refused, durations=finish.durations))
 
     def _event(self, context: CallContext, kind: str) -> dict[str, Any]:
         request, planned = context.request, context.planned
@@ -319,10 +319,10 @@ def _reason(error: ToolError | None, *, locked: bool) -> dict[str, Any]:
     if error is None:
         return {}
     shown = error.untrusted and not locked and len(json_text(error.untrusted)) <= _MAX_REASON
-    told: dict[str, Any] = {"untrusted": dict(error.untrusted)} if shown else {}
+    reason: dict[str, Any] = {"untrusted": dict(error.untrusted)} if shown else {}
     if error.confirmation is not None:
-        told["question"] = error.confirmation.get("approval")
-    return told
+        reason["question"] = error.confirmation.get("approval")
+    return reason
 
 
 def _gallery_facts(one: Described) -> dict[str, Any]:
@@ -330,12 +330,12 @@ def _gallery_facts(one: Described) -> dict[str, Any]:
     layers = [layer for layer in one.facts.get("layers") or () if layer]
     crs = one.facts.get("crs") or next((layer["crs"] for layer in layers if layer.get("crs")), None) or {}
     counts = [layer["features"] for layer in layers if layer.get("features") is not None]
-    told = {"driver": one.facts.get("driver"), "size": one.facts.get("size"), "crs": crs.get("code")}
-    told |= {"features": sum(counts)} if counts else {}
+    facts = {"driver": one.facts.get("driver"), "size": one.facts.get("size"), "crs": crs.get("code")}
+    facts |= {"features": sum(counts)} if counts else {}
     boxes = [one.facts, *layers]
     known = [box["wgs84"] for box in boxes if box.get("wgs84")]
-    told |= {"wgs84": known[:_MAX_BOXES]} if known else {}
-    return {name: value for name, value in told.items() if value is not None}
+    facts |= {"wgs84": known[:_MAX_BOXES]} if known else {}
+    return {name: value for name, value in facts.items() if value is not None}
 
 
 def _unrecorded(error: Exception) -> ToolError:

@@ -106,7 +106,7 @@ def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
 def _written(draft: Draft, done: Done, published: Published) -> dict[str, Any]:
     """Every output as it was re-opened in the container, and every file that was published, replaced or removed."""
     described = zip(draft.outputs, done.outputs, strict=False)
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "outputs": [
             {
                 "path": str(output.target),
@@ -118,17 +118,17 @@ def _written(draft: Draft, done: Done, published: Published) -> dict[str, Any]:
     }
     if {file.located.path for file in published.files} != {one.target.path for one in draft.outputs}:
         # their digests are in the call's record
-        told["files"] = [
+        facts["files"] = [
             {key: value for key, value in file_row(file).items() if key != "sha256"}
             for file in published.files
         ]
     if published.replaced:
-        told["replaced"] = [_replaced(one, draft, done, published) for one in published.replaced]
+        facts["replaced"] = [_replaced(one, draft, done, published) for one in published.replaced]
     if published.moved:
-        told["moved"] = [{"from": str(one.source), "to": str(one.target)} for one in published.moved]
+        facts["moved"] = [{"from": str(one.source), "to": str(one.target)} for one in published.moved]
     if published.removed:
-        told["removed"] = [str(one) for one in published.removed]
-    return told
+        facts["removed"] = [str(one) for one in published.removed]
+    return facts
 
 
 def _checks(

@@ -13,6 +13,7 @@ import time
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -25,7 +26,7 @@ from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.state import put_private
 
 NAME: Final = "gdal"  # of the entry
-_PACKAGE: Final = f"gdal-sandbox-mcp@{__version__}"
+_NAME: Final = "gdal-sandbox-mcp"  # of the package, and of its script for `uvx`
 
 Entry = dict[str, Any]
 
@@ -81,8 +82,18 @@ def _program() -> list[str]:
     """What starts this program from anywhere. Paths are absolute: clients with windows have another PATH than a shell."""
     uv = os.environ.get("UV")
     if uv and "archive-v" in sys.prefix:  # the environment of `uvx` is in uv's cache, which may be emptied
-        return [str(Path(uv).with_name("uvx")), _PACKAGE]
+        return [str(Path(uv).with_name("uvx")), *_package()]
     return [sys.executable, "-m", "gdal_mcp"]
+
+
+def _package() -> list[str]:
+    """What `uvx` is told to run: this version as it is published, or where else it was installed from."""
+    origin = json.loads(distribution(_NAME).read_text("direct_url.json") or "{}")
+    if not origin:
+        return [f"{_NAME}@{__version__}"]
+    vcs = origin.get("vcs_info")
+    source = f"{vcs['vcs']}+{origin['url']}@{vcs['commit_id']}" if vcs else origin["url"]
+    return ["--from", source, _NAME]
 
 
 def _folders(settings: Settings) -> list[str]:

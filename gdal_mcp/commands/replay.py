@@ -1,7 +1,8 @@
 """`gdal-mcp replay`: makes a recorded call again and says whether the results are the same."""
 
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from gdal_mcp.app import App, local_user
 from gdal_mcp.approval.terminal import Terminal
 from gdal_mcp.commands.exits import Exit, exit_of
 from gdal_mcp.commands.streams import out_either
+from gdal_mcp.errors import ToolError
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
 from gdal_mcp.ledger.registry import Call
 from gdal_mcp.operations.comparison import Verdict
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from sandbox.workspace import Located
 
 CLIENT = "gdal-mcp replay"
+_REMOTE_STATE = ("length", "etag", "last_modified")
 _ONCE = frozenset({"changed", "moved", "removed"})
 
 
@@ -49,17 +52,17 @@ class Replayed:
         return Exit.FAILED if ended is Exit.DONE and not self.same else ended
 
     def as_dict(self) -> dict[str, Any]:
-        told: dict[str, Any] = {
+        row: dict[str, Any] = {
             "call": self.call.id,
             "replayed_as": self.reply.call_id,
             "same": self.same,
-            "changed": [dict(row) for row in self.changed],
+            "changed": [dict(one) for one in self.changed],
             "command_same": self.argv_same,
             "outputs": [verdict.as_dict() for verdict in self.verdicts],
         }
         if self.printed_same is not None:
-            told["answer_same"] = self.printed_same
-        return told | dict(self.reply.result) if self.reply.error else told
+            row["answer_same"] = self.printed_same
+        return row | dict(self.reply.result) if self.reply.error else row
 
 
 def replay_call(app: App, call_id: str, *, as_json: bool) -> Exit:
@@ -77,10 +80,10 @@ def replay_call(app: App, call_id: str, *, as_json: bool) -> Exit:
     }
     app.audit.append({**event, "type": "replay.started", "outcome": "started"})
     done = _replayed(app, call)
-    told = done.as_dict()
+    report = done.as_dict()
     outcome = "OK" if done.same else str(done.reply.error.code) if done.reply.error else "DIFFERS"
-    app.audit.append({**event, "type": "replay.finished", "outcome": outcome, "replay": told})
-    out_either(told, _text(done), as_json=as_json)
+    app.audit.append({**event, "type": "replay.finished", "outcome": outcome, "replay": report})
+    out_either(report, _text(done), as_json=as_json)
     return done.exit_code
 
 
@@ -134,7 +137,10 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
     for what, was, now in pairs:
         if was != now:
             yield {"what": what, "was": was, "is": now}
-    before = {str(row["path"]): row for row in call.inputs}
+    for row in call.inputs:
+        if "remote" in row:
+            yield from _remote_change(app, row)
+    before = {str(row["path"]): row for row in call.inputs if "remote" not in row}
     found: list[Located] = []
     for path in (path for path, row in before.items() if not row.get("companion")):
         with suppress(PathRefused):
@@ -150,6 +156,23 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
             yield {"what": "input", "path": path, "was": old, "is": new}
 
 
+def _remote_change(app: App, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Whether remote data is still as it was, by what its server says of it now: nothing of it is read again for that."""
+    was = {key: row["remote"].get(key) for key in _REMOTE_STATE}
+    if not (was["etag"] or was["last_modified"]):
+        return  # several files, or a server that says nothing of changes: the answer will tell
+    who, deadline = local_user().id, time.monotonic() + PATIENCE * 60
+    try:
+        address = app.door.address(row["path"], who)
+        opened = app.door.open([address], principal=who, call_id="replay", deadline=deadline)
+        with closing(opened) as reading:
+            now = {key: getattr(one, key) for one in reading.record() for key in _REMOTE_STATE}
+    except ToolError:
+        now = {}
+    if was != now:
+        yield {"what": "remote", "path": row["path"], "was": was, "is": now or None}
+
+
 def _state(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return {key: row.get(key) for key in ("bytes", "modified", "sha256")} if row else None
 
@@ -157,7 +180,7 @@ def _state(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
 def _text(done: Replayed) -> str:
     lines = [f"call {done.call.id} ({done.call.tool}) again, as {done.reply.call_id}; nothing was published"]
     for row in done.changed:
-        about = f"input {row['path']!a}" if row["what"] == "input" else row["what"]
+        about = f"{row['what']} {row['path']!a}" if "path" in row else row["what"]
         lines.append(f"  changed since: {about}: was {row['was']!a}, is {row['is']!a}")
     if done.reply.error is not None:
         return "\n".join([*lines, f"  failed: {done.reply.error}"])

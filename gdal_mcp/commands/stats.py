@@ -36,9 +36,9 @@ def show(settings: Settings, since: str, form: Form) -> Exit:
     rows = [
         {"server": server, "state": state, "count": n} for (server, state), n in sorted((found or {}).items())
     ]
-    told = {"since": since, **figures(registry, known, begin)}
-    told |= {"containers": None if found is None else rows, "staging_folders": staging}
-    out_either(told, "\n".join(lines(told)), as_json=form == "json")
+    facts = {"since": since, **figures(registry, known, begin)}
+    facts |= {"containers": None if found is None else rows, "staging_folders": staging}
+    out_either(facts, "\n".join(lines(facts)), as_json=form == "json")
     return Exit.DONE
 
 
@@ -52,10 +52,10 @@ def _containers(settings: Settings) -> Mapping[tuple[str, str], int] | None:
         return None
 
 
-def lines(told: Mapping[str, Any]) -> Iterator[str]:
+def lines(facts: Mapping[str, Any]) -> Iterator[str]:
     """The tables for people: the time that was asked for on the left, everything on the right."""
-    parts = told["lately"], told["total"]
-    heads = f"last {told['since']}", "in all"
+    parts = facts["lately"], facts["total"]
+    heads = f"last {facts['since']}", "in all"
     yield _row("calls", *heads)
     counts = [
         {(one["tool"], one["outcome"]): one["count"] for one in part["by_tool_and_outcome"]} for part in parts
@@ -67,7 +67,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield _row("  found a warm slot", *("-" if rate is None else f"{rate:.1%}" for rate in rates))
     yield ""
     yield _row("seconds, p50 / p95", *heads)
-    for phase in told["total"]["seconds"]:
+    for phase in facts["total"]["seconds"]:
         yield _row(f"  {phase}", *(_pair(part["seconds"][phase]) for part in parts))
     yield ""
     yield _row("use", *heads)
@@ -78,12 +78,12 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     yield _row("  MiB published", *(f"{part['output']['bytes'] / 2**20:.1f}" for part in parts))
     yield ""
     yield _row("now", "")
-    yield _row("  calls that have not ended", told["unfinished"])
-    if told["containers"] is not None:
-        yield _row("  containers", sum(one["count"] for one in told["containers"]))
-        for one in told["containers"]:
+    yield _row("  calls that have not ended", facts["unfinished"])
+    if facts["containers"] is not None:
+        yield _row("  containers", sum(one["count"] for one in facts["containers"]))
+        for one in facts["containers"]:
             yield _row(f"    of a server that is {one['server']}, {one['state']}", one["count"])
-    for place, folders in told["staging_folders"].items():
+    for place, folders in facts["staging_folders"].items():
         yield _row("  staging folders", "unknown" if folders is None else folders) + f"  {place}"
 
 

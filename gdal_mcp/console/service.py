@@ -91,10 +91,10 @@ class ConsoleService:
 
     def replaced(self, viewer: Viewer, approval_id: str, number: int) -> Artifact:
         """The output that a question's call would replace or delete, counted over what it replaces and then deletes."""
-        told = self._question(viewer, approval_id).details
-        writes = (told.get("writes") or {}).get("shown") or ()
+        details = self._question(viewer, approval_id).details
+        writes = (details.get("writes") or {}).get("shown") or ()
         rows = [row for one in writes for row in one["replaces"]["shown"]]
-        rows += (told.get("removes") or {}).get("shown") or ()
+        rows += (details.get("removes") or {}).get("shown") or ()
         uri = Path(rows[number]["path"]).as_uri() if 0 <= number < len(rows) else ""
         found = self.app.registry.artifact(uri, viewer.of)
         if found is None:

@@ -62,12 +62,12 @@ class Material:
 
     def row(self) -> dict[str, Any]:
         """As it is recorded: numbers, texts and only the marks that are true."""
-        told: dict[str, Any] = {"path": self.path, "bytes": self.size, "modified": _time(self.modified_ns)}
-        told["sha256"] = self.sha256
+        row: dict[str, Any] = {"path": self.path, "bytes": self.size, "modified": _time(self.modified_ns)}
+        row["sha256"] = self.sha256
         if self.sha256 is None:
-            told["reason"] = self.reason
+            row["reason"] = self.reason
         marks = {"folder": self.folder, "companion": self.companion, "changed": self.changed}
-        return told | {name: True for name, is_so in marks.items() if is_so}
+        return row | {name: True for name, is_so in marks.items() if is_so}
 
 
 @dataclass(slots=True)

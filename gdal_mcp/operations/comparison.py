@@ -26,10 +26,10 @@ class Verdict:
         return self.sameness in ("same_bytes", "same_content")
 
     def as_dict(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"path": self.path, "verdict": self.sameness}
+        row: dict[str, Any] = {"path": self.path, "verdict": self.sameness}
         if self.differences:
-            told["differences"] = list(self.differences)
-        return {**told, "reason": self.reason} if self.reason else told
+            row["differences"] = list(self.differences)
+        return {**row, "reason": self.reason} if self.reason else row
 
 
 def own_files(name: str, names: set[str], files: Mapping[str, str | None]) -> dict[str, str | None]:
@@ -45,9 +45,9 @@ def own_files(name: str, names: set[str], files: Mapping[str, str | None]) -> di
     return found
 
 
-def by_content(path: str, told: object) -> Verdict:
+def by_content(path: str, parsed: object) -> Verdict:
     """The verdict on an output by what the container said of the recorded and of the new one, which may be anything."""
-    rows = told if isinstance(told, list) and len(told) == 2 else [None, None]
+    rows = parsed if isinstance(parsed, list) and len(parsed) == 2 else [None, None]
     old, new = rows
     if not isinstance(old, dict) or not isinstance(new, dict) or "problem" in old:
         return Verdict(path, "unknown", reason="what it holds could not be read")

@@ -203,8 +203,8 @@ def _further(hosting: Hosting, boxes: Sequence[Toolbox]) -> Iterator[Row]:
 
 def _attested(host: Host, group: str) -> Iterator[Row]:
     for row in host.attested:
-        told = f"{row.found}" if row.ok else f"asked {row.asked}, found {row.found}"
-        yield Row(group, row.name, "ok" if row.ok else "failed", told)
+        value = f"{row.found}" if row.ok else f"asked {row.asked}, found {row.found}"
+        yield Row(group, row.name, "ok" if row.ok else "failed", value)
 
 
 def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
@@ -224,12 +224,12 @@ def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
         return
     interface = [difference for difference in found if difference.kind in INTERFACE]
     shown = "; ".join(map(str, interface[:5]))
-    told = f"{len(interface)} differences: {shown}" if interface else "the image says the same"
+    value = f"{len(interface)} differences: {shown}" if interface else "the image says the same"
     fix = "Where a call depends on one of these, GDAL refuses it or does otherwise than its schema says. Use the tested image."
-    yield _warning_if(bool(interface), "catalogue", "arguments", told, fix)
+    yield _warning_if(bool(interface), "catalogue", "arguments", value, fix)
     others = len(found) - len(interface)
-    told = f"{others} differences, as builds have" if others else "the image says the same"
-    yield Row("catalogue", "drivers", "ok", told)
+    value = f"{others} differences, as builds have" if others else "the image says the same"
+    yield Row("catalogue", "drivers", "ok", value)
 
 
 def compared(settings: Settings) -> tuple[Difference, ...]:
@@ -263,8 +263,8 @@ def _records(settings: Settings) -> Iterator[Row]:
         fix = f"docker run -v gdal-mcp:{settings.state_dir} keeps them in a volume."
         yield Row("records", "kept", "warning", "in this container, and gone with it", fix)
     if found.ok:
-        told = f"{found.records} records, chain whole, {settings.state_dir}"
-        yield Row("records", "audit", "ok", told)
+        value = f"{found.records} records, chain whole, {settings.state_dir}"
+        yield Row("records", "audit", "ok", value)
     else:
         fix = "Keep the file as evidence, then move it and audit.head away to begin a new one."
         yield Row("records", "audit", "failed", found.reason, fix)
@@ -272,8 +272,8 @@ def _records(settings: Settings) -> Iterator[Row]:
 
 def _policy(settings: Settings, policy: Policy) -> Iterator[Row]:
     never = settings.approval == "never"
-    told = "never: calls write without asking anybody" if never else str(settings.approval)
-    yield _warning_if(never, "policy", "approval", told, "Leave --approval out to ask before writes.")
+    value = "never: calls write without asking anybody" if never else str(settings.approval)
+    yield _warning_if(never, "policy", "approval", value, "Leave --approval out to ask before writes.")
     if settings.policy is None:
         return
     asks = sum(rule.decision == "require" for rule in policy.rules)
@@ -281,9 +281,9 @@ def _policy(settings: Settings, policy: Policy) -> Iterator[Row]:
     yield Row("policy", "file", "ok", f"{policy.source}: {found}")
     freed = [rule for rule in policy.rules if rule.decision == "allow" and rule.effects - {Effect.READ}]
     if freed:
-        told = f"{len(freed)} rules let calls write without asking anybody"
+        value = f"{len(freed)} rules let calls write without asking anybody"
         fix = "Leave out the rules that allow create, replace or destroy, to ask before those."
-        yield Row("policy", "writes", "warning", told, fix)
+        yield Row("policy", "writes", "warning", value, fix)
 
 
 def _http(settings: Settings) -> Iterator[Row]:

@@ -188,7 +188,10 @@ class RemoteFile:
         start, end = min(offset for offset, _ in ranges), max(offset + length for offset, length in ranges)
         with self._lock:
             follows = -BLOCK <= start - self._reach <= _NEAR
-            self._row = self._row + end - start if follows else end - start
+            read = sum(
+                length for _, length in ranges
+            )  # not what lies between them, as between two rows of tiles
+            self._row = self._row + read if follows else read
             self._reach = end
             self._questions += missed and self._row < _STREAM
             scattered = self._questions >= _SCATTERED and copy.version.length <= self._questions * _WORTH

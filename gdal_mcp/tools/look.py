@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from gdal_mcp.gdal.answers.described import shown
-from gdal_mcp.gdal.datasets.listing import MAX_PATTERN, MAX_ROWS, Query, page, told
+from gdal_mcp.gdal.datasets.listing import MAX_PATTERN, MAX_ROWS, Query, as_json, page
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, schema_of, typed
 from gdal_mcp.tools.common import DatasetArguments, DatasetPath, DraftContext
@@ -62,11 +62,11 @@ def _list(arguments: ListArguments, context: DraftContext) -> Draft | ImmediateR
     with opened(context.paths.workspaces, folder) as top:
         found = page(top, query, arguments.cursor)
     if not found.to_identify:
-        return ImmediateResult(told(found))
+        return ImmediateResult(as_json(found))
 
     def present(answer: Answer) -> Mapping[str, Any]:
         drivers = answer.parsed if isinstance(answer.parsed, dict) else {}
-        return told(found, [{"name": name, "driver": driver} for name, driver in drivers.items()])
+        return as_json(found, [{"name": name, "driver": driver} for name, driver in drivers.items()])
 
     names = tuple(str(located) for located in found.to_identify)
     command = Command("identify", (), names, layout="inputs-output")

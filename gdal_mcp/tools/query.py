@@ -66,7 +66,7 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
         "form": None,
     }
     outputs: tuple[Output, ...] = ()
-    told = {"sql": (sql,), "dialect": ("SQLITE",)}
+    sql_arguments = {"sql": (sql,), "dialect": ("SQLITE",)}
     if isinstance(arguments, QueryToFileArguments):
         form = _form(arguments.output, context)
         kind: OutputKind = "file" if form in _RECORDS.values() else "dataset"
@@ -75,7 +75,7 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
         )
         extra |= {"form": form, "members": _members(arguments, form)}
         outputs = (output,)
-        told["output-format"] = (form,)
+        sql_arguments["output-format"] = (form,)
     else:
         extra["limit"] = arguments.limit
     tables = (f"{alias}={one.name}" for alias, one in zip(given, sources, strict=True))
@@ -92,7 +92,7 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
         named=tuple(("input", one.located) for one in sources if one.is_plain),
         wants_json=True,
         algorithm=SQL,
-        arguments=told,
+        arguments=sql_arguments,
     )
 
 
@@ -157,16 +157,16 @@ def _members(arguments: QueryToFileArguments, form: str) -> Mapping[str, Any]:
 
 def _facts(answer: Answer) -> Mapping[str, Any]:
     """Numbers and switches; the rows themselves are text of the files."""
-    told = answer.parsed if isinstance(answer.parsed, dict) else {}
-    rows = told.get("rows")
+    parsed = answer.parsed if isinstance(answer.parsed, dict) else {}
+    rows = parsed.get("rows")
     counted = {
-        "row_count": len(rows) if isinstance(rows, list) else told.get("count"),
-        "infinite": told.get("infinite"),
+        "row_count": len(rows) if isinstance(rows, list) else parsed.get("count"),
+        "infinite": parsed.get("infinite"),
     }
     facts: dict[str, Any] = {
         key: value for key, value in counted.items() if type(value) is int and (value or key == "row_count")
     }
-    return {**facts, "more": told.get("more") is True} if isinstance(rows, list) else facts
+    return {**facts, "more": parsed.get("more") is True} if isinstance(rows, list) else facts
 
 
 QUERY = Tool(

@@ -42,11 +42,11 @@ def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | Immed
         # nobody is asked to approve a validation: it then says what is known without looking
         or not isinstance(context.verdict(VALIDATE_CALL.name, look), Allow)
     ):
-        return ImmediateResult(_told(tool.name, draft, context))
+        return ImmediateResult(_answer(tool.name, draft, context))
 
     def present(answer: Answer) -> Mapping[str, Any]:
         context.preflight.described(look, answer.parsed)
-        return _told(tool.name, draft, context)
+        return _answer(tool.name, draft, context)
 
     return replace(look, present=present)
 
@@ -56,11 +56,11 @@ def _meant(name: str, context: DraftContext) -> str:
     return f"Did you mean `{near[0]}`? " if near else ""
 
 
-def _told(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
+def _answer(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
     seen = context.preflight.look(draft)
     effect = effect_of(draft)
     verdict = context.verdict(tool, draft)
-    told: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "valid": seen.violation is None and not seen.refusals,
         "argv": list(draft.command.argv),
         "effect": str(effect),
@@ -72,53 +72,57 @@ def _told(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
         **({"remote": remote} if (remote := by_host(draft.inputs, context.preflight.size_of)) else {}),
     }
     if context.settings.mount_scope == "inputs":
-        told["mounts"] = [f"{one}:ro" for one in places(draft)]
+        answer["mounts"] = [f"{one}:ro" for one in places(draft)]
     if effect is not Effect.READ:
-        told |= _written(draft)
-    told |= seen.facts
-    told["checks"] = [one.as_dict() for one in seen.findings]
+        answer |= _written(draft)
+        before = [kind for one in draft.outputs[:1] if (kind := context.preflight.kind_of(one.target))]
+        after = context.preflight.becomes(draft)
+        answer |= {"before": before[0]} if before else {}
+        answer |= {"after": after} if after else {}
+    answer |= seen.facts
+    answer["checks"] = [one.as_dict() for one in seen.findings]
     if seen.estimate is not None:
-        told["estimate"] = {**seen.estimate.figures, "basis": seen.estimate.basis}
+        answer["estimate"] = {**seen.estimate.figures, "basis": seen.estimate.basis}
     if seen.violation is not None:
         parts = ("message", "suggestion", "number", "limit", "setting")
-        told["exceeds"] = {name: getattr(seen.violation, name) for name in parts}
-    return told
+        answer["exceeds"] = {name: getattr(seen.violation, name) for name in parts}
+    return answer
 
 
 def _written(draft: Draft) -> dict[str, Any]:
     """Everything in the workspace that the call would make, replace, move or take away."""
-    told: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "outputs": [str(output.target) for output in draft.outputs],
         "replaces": [str(old) for output in draft.outputs for old in (*output.replaces, *output.shared)],
     }
     if draft.transfers:
-        told["moves"] = [{"from": str(one.source), "to": str(one.target)} for one in draft.transfers]
+        answer["moves"] = [{"from": str(one.source), "to": str(one.target)} for one in draft.transfers]
     if draft.removes:
-        told["removes"] = [str(one) for one in draft.removes]
-    return told
+        answer["removes"] = [str(one) for one in draft.removes]
+    return answer
 
 
 def _input(located: Located, context: DraftContext) -> dict[str, Any]:
     """An input with the facts that are known of it; what is not known is left out."""
-    told: dict[str, Any] = {"path": label(located)}
+    row: dict[str, Any] = {"path": label(located)}
     if located.is_folder:
-        return {**told, "folder": True}
+        return {**row, "folder": True}
     if located.identity is not None:
-        told["bytes"] = located.identity.size
+        row["bytes"] = located.identity.size
     facts = context.preflight.known.get(located)
     if facts is None:
-        return told
-    told |= {"driver": facts.driver, "kind": facts.kind}
+        return row
+    row |= {"driver": facts.driver, "kind": facts.kind}
     if facts.kind == "raster":
-        told |= {"size": [facts.width, facts.height], "bands": facts.bands, "type": facts.data_type}
-        told |= {
+        row |= {"size": [facts.width, facts.height], "bands": facts.bands, "type": facts.data_type}
+        row |= {
             "nodata": None if facts.nodata is None else str(facts.nodata),
             "compression": facts.compression,
         }
     else:
-        told |= {"geometry": facts.geometry, "features": facts.features}
-    told |= {"crs": facts.crs, "degrees": facts.degrees, "extent": facts.extent}
-    return {name: value for name, value in told.items() if value not in (None, "")}
+        row |= {"geometry": facts.geometry, "features": facts.features}
+    row |= {"crs": facts.crs, "degrees": facts.degrees, "extent": facts.extent}
+    return {name: value for name, value in row.items() if value not in (None, "")}
 
 
 VALIDATE_CALL = Tool(

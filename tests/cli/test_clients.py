@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -146,6 +147,12 @@ def test_under_uvx_the_entry_names_uvx_itself(home: Path, monkeypatch: pytest.Mo
 
     monkeypatch.setenv("UV", "/opt/bin/uv")
     monkeypatch.setattr(sys, "prefix", "/home/me/.cache/uv/archive-v0/abc")
-    command, package = clients._program()
-    assert command == "/opt/bin/uvx"
-    assert package.startswith("gdal-sandbox-mcp@")
+    commit = {"url": "https://git.test/x", "vcs_info": {"vcs": "git", "commit_id": "abc"}}
+    for origin, words in (
+        (None, [f"gdal-sandbox-mcp@{clients.__version__}"]),
+        ({"url": "file:///a/clone", "dir_info": {}}, ["--from", "file:///a/clone", "gdal-sandbox-mcp"]),
+        (commit, ["--from", "git+https://git.test/x@abc", "gdal-sandbox-mcp"]),
+    ):
+        installed = SimpleNamespace(read_text=lambda _name, told=origin: told and json.dumps(told))
+        monkeypatch.setattr(clients, "distribution", lambda _name, found=installed: found)
+        assert clients._program() == ["/opt/bin/uvx", *words]

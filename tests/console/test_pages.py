@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, expect
 
 from gdal_mcp.app import local_user
+from gdal_mcp.approval.code import told_code
 from tests.console.kit import Stage, Window, window
 from tests.console.rows import approvals, asked, published
 from tests.waiting import until
@@ -328,3 +329,17 @@ def test_an_administrator_sees_the_audit_log_checked_and_the_host_examined(opene
     expect(opened.page.locator("#doctor tbody tr").first).to_be_visible(timeout=60_000)
     assert "attestation" in opened.page.locator("#doctor").text_content()
     opened.shot("server")
+
+
+def test_code_is_shown_whole_as_text_with_colours_and_what_changed(stage, opened):
+    code = f"import os  # {MARKUP}\nx = 1\n" + "\n".join(f"y{number} = {number}" for number in range(300))
+    details = {"sentence": "ann asks to run code.", "code": told_code(code, code.replace("x = 1", "x = 2"))}
+    row = asked(stage.place, local_user().id, details=details, tool="run_python")
+    shown = card(opened, row.id)
+    expect(shown.locator("ol.source li")).to_have_count(302)
+    assert shown.locator("ol.source li").all_text_contents() == code.split("\n")
+    expect(shown.locator(".code-keyword").first).to_have_text("import")
+    expect(shown.locator(".code-comment")).to_have_text(f"# {MARKUP}")
+    expect(shown.locator(".code-removed")).to_have_text("-x = 2\n")
+    expect(shown.locator("details.grant")).to_have_count(0)
+    opened.shot("code")

@@ -119,6 +119,16 @@ def test_a_file_that_is_read_in_a_row_is_asked_for_ahead(server: Origin, make: M
     assert call.reading.record()[0].bytes == len(big)  # nothing twice
 
 
+def test_ranges_far_apart_are_no_row_and_bring_nothing_ahead(server: Origin, make: Make, opened: Opened):
+    """A window of a raster: some tiles of two rows."""
+    server.files["big"] = big = DATA * 12
+    call = opened(make(), server.url("/ok/big"))
+    for start in (1 << 20, 2 << 20):
+        assert call.read((start, 300_000), (start + (8 << 20), 300_000)).status is Status.OK
+    call.reading.close()
+    assert server.sent < 2_000_000 < len(big)
+
+
 def test_a_file_that_is_read_here_and_there_is_fetched_whole(server: Origin, make: Make, opened: Opened):
     call = opened(make(), server.url("/ok/x.tif"))
     places = [(number * 7 % 45) * BLOCK for number in range(1, 45)]

@@ -68,7 +68,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def desk_of(root: Path, listings: Listings | None = None) -> DraftContext:
     settings = Settings(workspaces=[root], state_dir=root.parent / "state")
     workspaces = Workspaces((Workspace.at(root, writable=True),))
-    paths = Paths(workspaces, "outputs", "0123456789abcdef", 2, listings or Listings())
+    paths = Paths(workspaces, "outputs", "0123456789abcdef", 2, listings=listings or Listings())
     return DraftContext(paths, settings, surface(settings), preflight(settings), packaged())
 
 

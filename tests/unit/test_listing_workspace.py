@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from staging_kit import write
 
 from gdal_mcp.errors import ToolError
-from gdal_mcp.gdal.datasets.listing import MAX_ROWS, Page, Query, page, told
+from gdal_mcp.gdal.datasets.listing import MAX_ROWS, Page, Query, as_json, page
 from gdal_mcp.gdal.datasets.sidecars import Listings, grouped
 from sandbox.browse import opened
 from sandbox.workspace import Workspace, Workspaces
@@ -147,7 +147,7 @@ def test_what_gdal_says_of_a_file_is_told_with_it_and_of_nothing_else(root):
         {"name": "/etc/passwd", "driver": "CSV"},
         "nonsense",
     ]
-    entries = {entry["path"]: entry.get("driver") for entry in told(shown, report)["entries"]}
+    entries = {entry["path"]: entry.get("driver") for entry in as_json(shown, report)["entries"]}
     assert entries[str(root / "a.tif")] == "GTiff"
     assert entries[str(root / "b/readme.txt")] is None
     assert "/etc/passwd" not in entries
@@ -159,7 +159,7 @@ def test_names_that_forge_or_are_no_text_are_shown_harmless_and_never_asked_abou
     with open(os.fsencode(root) + b"/\xff.tif", "wb"):
         pass
     shown = one_page(root)
-    entries = told(shown)["entries"]
+    entries = as_json(shown)["entries"]
     assert len(entries) == 5
     assert all(entry["path"].isprintable() for entry in entries)
     assert [entry["path"] for entry in entries if entry.get("addressable", True)] == [str(root / "x,y.tif")]
@@ -170,7 +170,7 @@ def test_a_file_from_before_or_after_all_calendars_is_listed(root):
     write(root, {"a": b"", "b": b""})
     os.utime(root / "a", (2**40, 2**40))
     os.utime(root / "b", (-(2**33), -(2**33)))
-    assert len(told(one_page(root))["entries"]) == 2
+    assert len(as_json(one_page(root))["entries"]) == 2
 
 
 ENDINGS = ".tif .tfw .shp .dbf .cpg .prj .asc .tif.ovr .tif.ovr.aux.xml .shp.xml _rpc.txt".split()

@@ -1,6 +1,7 @@
 """Calls that name addresses, from a client to a real origin and back: what is read, by whom, and what people are told of it."""
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,8 +9,11 @@ from typing import Any
 
 import pytest
 
+from gdal_mcp.app import running
+from gdal_mcp.commands.replay import replay_call
 from gdal_mcp.ledger.audit import verify
-from tests.mcp.talk import Person, Place, Talk, inside
+from sandbox.labels import OWNER
+from tests.mcp.talk import Person, Place, Talk, inside, settings_for
 from tests.remote.origin import Origin
 
 pytestmark = [pytest.mark.engine]
@@ -215,3 +219,43 @@ def test_a_secret_of_an_address_is_in_nothing_that_is_kept_or_told(
     assert row["remote"]["validator"] == "etag"
     assert row["remote"]["ranges"]
     assert verify(place.state / "audit.jsonl").ok
+
+
+def test_a_replay_says_first_that_remote_data_changed(serve: Serve, origin: Origin, place: Place, capsys):
+    talk = serve("--approval", "never")
+    done = talk.done("info", path=origin.url("/ok/a.tif"))
+    command = place.command("--config", str(place.state.parent / "settings.toml"))
+    with running(settings_for(command)) as app:
+        for etag, changed in ((origin.etags.get("/ok/a.tif"), []), ('"another"', ["remote"])):
+            if changed:
+                origin.etags.update({"/ok/a.tif": etag, "a.tif": etag})
+            replay_call(app, done["receipt"]["call_id"], as_json=True)
+            said = capsys.readouterr().out
+            told = json.loads(said[said.index("{\n") :])
+            assert [row["what"] for row in told["changed"]] == changed
+
+
+def test_a_container_that_is_killed_while_it_reads_ends_the_call_and_its_requests(
+    serve: Serve, origin: Origin, place: Place, client
+):
+    """Its reads wait for an origin that does not answer; nothing of the call goes on."""
+    talk = serve("--approval", "never")
+    stalled = threading.Event()
+
+    def stall(handler: Any) -> None:
+        if handler.headers.get("Range", "").startswith("bytes=0-"):
+            return handler.mode_ok(origin.files["a.tif"])
+        stalled.set()
+        return handler.mode_stalling(b"")
+
+    origin.special["/ok/a.tif"] = stall
+    call = talk.start(
+        "gdal_read", algorithm="raster info", arguments={"input": origin.url("/ok/a.tif"), "checksum": True}
+    )
+    assert stalled.wait(60)
+    for one in client.api.containers(filters={"label": OWNER}):
+        if one["Labels"].get(OWNER) in place.owners:
+            client.api.kill(one["Id"])
+    result = call.result(timeout=60)
+    assert result.is_error
+    assert result.structured_content["error"]["code"] == "ENGINE_UNAVAILABLE"

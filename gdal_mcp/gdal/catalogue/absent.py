@@ -48,12 +48,12 @@ class FormatAbsent(ArgumentRefused):
 
 def advice(catalogue: Catalogue, lacks: SomeBuilds, *, reads: bool) -> str:
     if reads:
-        told = "Convert the file elsewhere to a format that `formats` lists"
+        first = "Convert the file elsewhere to a format that `formats` lists"
     else:
-        told = f"Write {', '.join(instead(catalogue, lacks.kind))} in its place"
+        first = f"Write {', '.join(instead(catalogue, lacks.kind))} in its place"
     if lacks.full:
-        return f"{told}, or ask whoever runs the server to change the image: `gdal-mcp setup --image full`."
-    return f"{told}; an image with {lacks.name} has to be built by whoever runs the server, as its library is not free."
+        return f"{first}, or ask whoever runs the server to change the image: `gdal-mcp setup --image full`."
+    return f"{first}; an image with {lacks.name} has to be built by whoever runs the server, as its library is not free."
 
 
 def instead(catalogue: Catalogue, kind: Kind) -> list[str]:

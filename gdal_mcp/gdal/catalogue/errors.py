@@ -55,10 +55,10 @@ class Problems:
             return
         if len(self.found) == 1:
             raise self.found[0]
-        told = self.found[:MAX_TOLD]
-        rest = len(self.found) - len(told)
-        message = " ".join(f"({number}) {one.message}" for number, one in enumerate(told, 1))
-        suggestion = " ".join(f"({number}) {one.suggestion}" for number, one in enumerate(told, 1))
+        shown = self.found[:MAX_TOLD]
+        rest = len(self.found) - len(shown)
+        message = " ".join(f"({number}) {one.message}" for number, one in enumerate(shown, 1))
+        suggestion = " ".join(f"({number}) {one.suggestion}" for number, one in enumerate(shown, 1))
         codes = [one.code for one in self.found if one.code is not Code.INVALID_ARGUMENT]
         raise ArgumentRefused(
             f"{len(self.found)} arguments are refused: {message}{f' and {rest} more.' if rest else ''}",

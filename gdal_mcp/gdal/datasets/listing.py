@@ -76,7 +76,7 @@ class Page:
 
     @property
     def to_identify(self) -> tuple[Located, ...]:
-        """What to ask GDAL about, see `told`."""
+        """What to ask GDAL about, see `as_json`."""
         return tuple(row.found.located for row in self.rows if row.askable)
 
 
@@ -98,7 +98,7 @@ def page(top: Folder, query: Query, cursor: str | None = None) -> Page:
     return Page(tuple(some), last, reader.complete)
 
 
-def told(shown: Page, report: Any = None) -> Mapping[str, Any]:
+def as_json(shown: Page, report: Any = None) -> Mapping[str, Any]:
     """A page as JSON, with the drivers of GDAL's report: the JSON of `dataset identify` on `to_identify`, cleaned."""
     rows = report if isinstance(report, list) else []
     drivers = {row.get("name"): row.get("driver") for row in rows if isinstance(row, dict)}
@@ -147,10 +147,10 @@ class _Reader:
             raw = os.fsencode(name)
             if name in owners or (after and raw < after[0]):
                 continue
-            told = bool(after) and raw == after[0]
+            resumes = bool(after) and raw == after[0]
             if kind is Kind.FOLDER:
-                yield from self._folder(folder, name, above, None if not told else after[1:])
-            elif not told and self.query.matches(above, name) and (found := folder.look(name)) is not None:
+                yield from self._folder(folder, name, above, None if not resumes else after[1:])
+            elif not resumes and self.query.matches(above, name) and (found := folder.look(name)) is not None:
                 is_file = found.kind is Kind.FILE
                 beside = [
                     one for one in map(folder.look, families.get(name, ())) if one is not None and is_file
