@@ -59,9 +59,10 @@ class PrivateEngine:
     def _command(self) -> list[str]:
         name = self.folder.name
         binds = [f'mount --bind "{source}" "{place}";' for place, source in self._shows.items()]
-        apart = ["unshare", "--mount", "sh", "-ec", " ".join([*binds, 'exec "$@"']), "sh"]
+        # in a network namespace of its own: an engine that is to have no bridge removes that of the machine's engine
+        apart = ["--mount", "sh", "-ec", " ".join([*binds, 'exec "$@"']), "sh"]
         return [
-            *(apart if binds else []),
+            *("unshare", "--net", *(apart if binds else [])),
             "dockerd",
             f"--config-file={self.folder / 'daemon.json'}",
             f"--host={self.address}",
