@@ -9,6 +9,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -173,8 +174,9 @@ def ours(place: Place, where: Origin, words: tuple[str, ...], name: str, folder:
     with contextlib.ExitStack() as stack:
         rates = stack.enter_context(contextlib.closing(Rates(folder / "usage.sqlite")))
         source = {"at": where.address, "networks": ["127.0.0.0/8"]}
-        settings = RemoteSettings.model_validate({"source": [source], "cache": 0})
-        door = stack.enter_context(contextlib.closing(Door(settings, folder / "kept", rates)))
+        settings = RemoteSettings.model_validate({"source": [source]})
+        kept = stack.enter_context(tempfile.TemporaryDirectory(dir=folder))  # nothing of an earlier round
+        door = stack.enter_context(contextlib.closing(Door(settings, Path(kept), rates)))
         cancel = stack.enter_context(contextlib.closing(Cancellation()))
         slot = host.runner.launch(template, "bench-0001", idle_seconds=60.0)
         begun = time.perf_counter()
