@@ -28,10 +28,12 @@ from gdal_mcp.tools.toolbox import TOOLSETS
 from sandbox.conformance.known import KNOWN
 from sandbox.conformance.suite import CHECKS
 from sandbox.engine import EngineInfo
+from sandbox.engines.discovery import endpoints
 from sandbox.engines.docker_spec import create_body
 from sandbox.isolation import cis
 from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
 from sandbox.isolation.tried import ATTEMPTS, CALLS, SIGHT
+from sandbox.portable import features
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
 
 Lines = Iterator[str]
@@ -235,6 +237,19 @@ def _engines() -> Lines:
     yield from table(("engine", "tried with", "checks passed", "so"), rows)
 
 
+def _sockets() -> Lines:
+    """As for a user whose number and home folder the page spells out."""
+    known = endpoints(None, {"HOME": "~", "XDG_RUNTIME_DIR": "$XDG_RUNTIME_DIR"})
+    return table(
+        ("engine", "socket"), ((one.origin, f"`{one.address.removeprefix('unix://')}`") for one in known)
+    )
+
+
+def _features() -> Lines:
+    rows = ((f"`{one.name}`", one.use, one.without) for one in features())
+    return table(("of Linux", "what it is for", "without it"), rows)
+
+
 def _exemptions() -> Lines:
     """One row for each reason, with all the checks that it is for."""
     rows = [
@@ -319,6 +334,8 @@ PARTS: Parts = {
     "cli": _cli,
     "hardening": _hardening,
     "engines": _engines,
+    "sockets": _sockets,
+    "features": _features,
     "engine-exemptions": _exemptions,
     "engine-checks": _checks,
     "cis": _cis,

@@ -4,7 +4,7 @@ import os
 import sys
 
 _ELSEWHERE = r"""gdal-mcp: this program needs a Unix. On Windows it runs in a container of Docker Desktop:
-  docker run -i --rm -v /var/run/docker.sock:/var/run/docker.sock -v C:\maps:/maps gdal-mcp serve --workspace /maps
+  docker run -i --rm -v /var/run/docker.sock:/var/run/docker.sock -v C:\maps:/maps ghcr.io/gdal-mcp/gdal-mcp serve --workspace /maps
 """
 
 

@@ -202,7 +202,9 @@ class Pipeline:
             plan,
             verdict,
             request.approver,
-            Foreseen(known.figures, checks, preflight.size_of, preflight.kind_of),
+            Foreseen(
+                known.figures, checks, preflight.size_of, preflight.kind_of, preflight.becomes(plan.draft)
+            ),
             where,
             context.report_progress,
         )

@@ -123,6 +123,10 @@ class Preflight(Protocol):
         """What a file is, such as `GTiff, 1024 x 768, 3 bands`; "" where no container has said so."""
         return ""
 
+    def becomes(self, _draft: Draft, /) -> str:
+        """The same of what a call would make; "" where that is not known before it runs."""
+        return ""
+
 
 class NoPreflight(Preflight):
     """Of a toolbox that judges nothing before it runs."""

@@ -36,6 +36,7 @@ class Foreseen:
     size_of: Callable[[Located], int] = lambda _located: 0  # bytes of remote data, as far as known
     # what a file is that would be replaced or deleted
     kind_of: Callable[[Located], str] = lambda _located: ""
+    becomes: str = ""  # what the first output would be
 
 
 def parts(
@@ -61,6 +62,7 @@ def parts(
         {
             "path": _name(one.target),
             "changes": one.update,
+            "becomes": shown_text(foreseen.becomes, 200) if one is draft.output else "",
             "replaces": _some([lost(old) for old in one.replaces]),
             "may_replace": _some([lost(old) for old in one.shared]),
         }
@@ -117,7 +119,7 @@ def question_text(told: Mapping[str, Any]) -> str:
     lines += _block("Moves:", told["moves"], lambda one: f"{one['from']} -> {one['to']}")
     for one in told["writes"]["shown"]:
         verb = "Changes a copy of, then replaces" if one["changes"] else "Writes"
-        lines += [f"{verb}:", f"  {one['path']}"]
+        lines += [f"{verb}:", f"  {one['path']}{f' ({becomes})' if (becomes := one['becomes']) else ''}"]
         lines += _block("May replace, as it may belong to it:", one["may_replace"], _lost)
         replaced = _block("Replaces (kept, `gdal-mcp undo` restores):", one["replaces"], _lost)
         lines += replaced or ["Replaces nothing."]

@@ -32,6 +32,7 @@ from sandbox.workspace import Located, Workspace, open_folder
 MAX_PREVIEW = 4 << 20  # bytes; a photograph of 1024 x 1024 pixels stays below that as PNG
 _PNG = b"\x89PNG\r\n\x1a\n"
 _MAX_MESSAGES = 20
+_FAILS = frozenset({"no_overlap", "all_pairs"})  # checks that say why a call failed, where it did
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +185,10 @@ class Execution:
         toolbox = planned.admitted.toolbox
         untrusted = {key: placed(value) for key, value in failure.untrusted.items()}
         narrow = self.settings.mount_scope == "inputs" and failure.code is toolbox.failure
-        suggestion = f"{failure.suggestion} {toolbox.mount_advice}".strip() if narrow else failure.suggestion
+        rows = (one.as_dict() for one in planned.context.preflight.findings)
+        foreseen = next((row for row in rows if row["code"] in _FAILS), None)
+        advice = f"{foreseen['message']} {foreseen['suggestion']}" if foreseen else failure.suggestion
+        suggestion = f"{advice} {toolbox.mount_advice}".strip() if narrow else advice
         return ToolError(failure.code, failure.stage, failure.message, suggestion, untrusted)
 
 

@@ -64,6 +64,9 @@ def _private(settings: Settings) -> Iterator[tuple[str, str]]:
         yield from ((str(one), f"WORKSPACE-{number}") for one in {folder, folder.resolve()})
     yield str(settings.state_dir), "STATE"
     yield from ((str(one), "POLICY") for one in (settings.policy, settings.config) if one)
+    with suppress(EngineUnavailable):
+        named = (one.socket for one in endpoints(settings.engine, os.environ) if one.named)
+        yield from ((str(socket), "ENGINE") for socket in named if socket)
     yield platform.node(), "MACHINE"
     yield str(Path.home()), "HOME"
     with suppress(KeyError, OSError):

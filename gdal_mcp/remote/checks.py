@@ -258,19 +258,21 @@ class Checks:
             source = self.listed(address, meter.call.principal)
             now = address.bucket if ask.listing else address
             at = replace(place(source, now), query=ask.listing) if ask.listing else place(source, now)
-            home = at.origin
+            home, signs = at.origin, True
             for _ in range(_MAX_REDIRECTS + 1):
                 target = replace(
                     at, headers={**ask.headers, "User-Agent": _USER_AGENT, "Accept-Encoding": "identity"}
                 )
-                if at.origin == home:  # another host gets no credentials
+                if signs:
                     target = signed(source, now, target, target.headers)
                 answer = self._patiently(target, meter, ask)
                 if isinstance(answer, Got):
                     return replace(answer, final=now)
                 now = _followed(answer, at)
                 found = self.listed(now, meter.call.principal, followed=True)
-                source, at = (source if found is source else _bare(found)), place(found, now)
+                at = place(found, now)
+                # another host gets no credentials, and none are used again once another host has said where to go
+                signs = signs and found is source and at.origin == home
                 if ask.body is not None:
                     raise ReadFailed(f"{address.host} redirects a question, and only files are followed")
         except ToolError as error:
@@ -461,11 +463,6 @@ def _followed(location: str, at: Target) -> Address:
     except ValueError as error:
         raise ReadFailed(f"{at.host} redirects to what is no address") from error
     return replace(found, query=(), secret=(*found.query, *found.secret), sidecars=())
-
-
-def _bare(source: Source) -> Source:
-    """What is listed, without credentials: another host than the one that was asked gets none."""
-    return source_at(source.at)
 
 
 # 5. what an answer must be

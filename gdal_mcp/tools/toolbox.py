@@ -24,7 +24,7 @@ from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.gdal.discovery.prompts import prompts
 from gdal_mcp.gdal.environment import environment, gdal_threads
 from gdal_mcp.gdal.image import GDAL_IMAGE
-from gdal_mcp.gdal.preflight.expected import compared, expected, statement
+from gdal_mcp.gdal.preflight.expected import compared, expected, statement, type_range
 from gdal_mcp.gdal.preflight.mends import mend_of_output
 from gdal_mcp.gdal.preflight.service import Preflight, absent_format, asked_of, is_judged
 from gdal_mcp.gdal.worker_source import compare_command, gdal_command
@@ -171,6 +171,7 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         "expected": expected(draft),
         "statement": statement(draft),
         "compared": compared(draft),
+        "type_range": type_range(draft),
         "judged": is_judged(draft, catalogue),
         "preview_pixels": preview_pixels,
         **command.extra,

@@ -75,6 +75,10 @@ def _answer(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:
         answer["mounts"] = [f"{one}:ro" for one in places(draft)]
     if effect is not Effect.READ:
         answer |= _written(draft)
+        before = [kind for one in draft.outputs[:1] if (kind := context.preflight.kind_of(one.target))]
+        after = context.preflight.becomes(draft)
+        answer |= {"before": before[0]} if before else {}
+        answer |= {"after": after} if after else {}
     answer |= seen.facts
     answer["checks"] = [one.as_dict() for one in seen.findings]
     if seen.estimate is not None:

@@ -137,10 +137,13 @@ def _known_sockets(environment: Mapping[str, str], home: Path) -> Iterator[tuple
     yield f"{home}/.docker/run/docker.sock", "Docker Desktop"
     yield f"{home}/.docker/desktop/docker.sock", "Docker Desktop"
     yield f"{home}/.colima/default/docker.sock", "Colima"
+    yield f"{home}/.config/colima/default/docker.sock", "Colima"  # of a home without ~/.colima
+    yield f"{home}/.lima/docker/sock/docker.sock", "Lima"
     yield f"{home}/.orbstack/run/docker.sock", "OrbStack"
     yield f"{home}/.rd/docker.sock", "Rancher Desktop"
     yield f"{runtime}/podman/podman.sock", "rootless Podman"
     yield PODMAN_SOCKET, "Podman"
+    yield f"{home}/.local/share/containers/podman/machine/podman.sock", "Podman machine"
 
 
 def _tls(folder: Path, *, verify: bool) -> TLSConfig:

@@ -26,6 +26,8 @@ _MANY = 32  # files from which one syncfs is quicker than an fsync each (20 time
 _SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# as NFS and FUSE call a removed file that somebody has open; removing it makes another of these
+_STILL_OPEN = (".nfs", ".fuse_hidden")
 _OURS = 0o700  # the mode that we need on a folder to read and to empty it
 _ANOTHER_BY_NOW = (FileNotFoundError, NotADirectoryError)  # by somebody else's doing
 
@@ -191,7 +193,8 @@ def remove(folder: int, name: str) -> None:
     """Removes an entry and all below it, however deep or large and whatever its modes. Does nothing when it is not there.
 
     No path is built and no descriptor kept per level: inner folders are moved to the top and emptied there. Raises OSError
-    (TimeoutError) for a folder that somebody keeps filling; the rest can be removed later.
+    (TimeoutError) for a folder that somebody keeps filling, ENOTEMPTY for one in which NFS or FUSE keeps what is still open;
+    the rest can be removed later.
     """
     end = time.monotonic() + _REMOVAL_SECONDS
     with suppress(FileNotFoundError):
@@ -222,9 +225,14 @@ def _flatten(top: int, name: str, end: float) -> None:
 
 
 def _each(folder: int, end: float) -> Iterator[str]:
+    before = _BATCH
     while True:
         with listed(folder) as found:
             names = [entry.name for entry in islice(found, _BATCH)]
+        # a job may use such names too, so each is tried; what comes again as often as it is removed is somebody's open file
+        if before <= len(names) < _BATCH and all(one.startswith(_STILL_OPEN) for one in names):
+            return
+        before = len(names)
         if not names:
             return
         for name in names:

@@ -87,6 +87,7 @@ def server(client: docker.DockerClient, built: str, image: Image, maps: Path) ->
     return Server(built, image, maps, engine_socket(client))
 
 
+@pytest.mark.claim("engine.root-given-up")
 def test_it_needs_no_other_option(server: Server, maps: Path, tmp_path: Path, client: docker.DockerClient):
     with server.talk(tmp_path / "log", "--env=GDAL_MCP_APPROVAL=never") as pipes:
         assert pipes.call("convert", {"input": "dem.tif", "output": "copy.tif"})["structuredContent"][

@@ -52,6 +52,10 @@ class Containers:
         states = ((one.container, self.engine.state(one.container)) for one in self._of(owners))
         return [container for container, state in states if state is not None and state.running]
 
+    def processes(self, owners: set[str]) -> set[str]:
+        """The numbers of their first processes."""
+        return {str(self.engine.process(one.container)) for one in self._of(owners)}
+
     def _of(self, owners: set[str]) -> list[Leftover]:
         return [one for one in self.engine.leftovers() if one.labels[OWNER] in owners]
 

@@ -200,6 +200,20 @@ def test_another_host_gets_no_credentials_after_a_redirect(
     assert (row.address, row.final) == (server.url("/ok/moved"), server.url("/ok/x.tif", "other.test"))
 
 
+@pytest.mark.claim("remote.redirects-checked")
+def test_credentials_do_not_come_back_with_another_hosts_redirect(
+    make: Make, opened: Opened, server: Origin, monkeypatch: pytest.MonkeyPatch
+):
+    """Not even where one setting lists both hosts; what the first keeps private is not the second's to choose."""
+    monkeypatch.setenv("WILD", "secret")
+    source = {"at": f"*.wild.test:{server.port}", "bearer": "env:WILD"}
+    server.special["/ok/there"] = to(server.url("/ok/back", "b.wild.test"))
+    server.special["/ok/back"] = to(server.url("/ok/x.tif", "a.wild.test"))
+    opened(make(source), server.url("/ok/there", "a.wild.test"))
+    sent = [(one.host.partition(":")[0], one.headers.get("authorization")) for one in server.asked]
+    assert sent == [("a.wild.test", "Bearer secret"), ("b.wild.test", None), ("a.wild.test", None)]
+
+
 WRONG = """changing longer shorter cut elsewhere whole gzip twice chunked dripping drippingheaders hugeheaders stalling reset
 500 403 503""".split()
 

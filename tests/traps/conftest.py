@@ -23,6 +23,7 @@ def place(grounds: Path, oracle: Oracle) -> Place:
         made.path(path.name).write_bytes(path.read_bytes())
     for name, text in TEXTS.items():
         made.path(name).write_text(text)
+    made.path("latin.csv").write_bytes(TEXTS["utf8.csv"].encode("latin-1"))
     return made
 
 

@@ -86,6 +86,9 @@ def scaled(made):
     band.SetScale(0.1); band.SetOffset(-50)
 raster("scaled", (ramp * 3).astype("int16"), utm, then=scaled)
 raster("many_classes", numpy.repeat(numpy.repeat(numpy.arange(600, dtype="uint8").reshape(20, 30) // 32, 30, 0), 20, 1), utm)
+raster("mask", (ramp > 600).astype("uint8"), utm)
+raster("classes_in_place", numpy.repeat(numpy.repeat(numpy.arange(600, dtype="uint8").reshape(20, 30) // 32, 30, 0), 20, 1), utm)
+layer("tiny_zones", ["POLYGON ((500010 4999510,500010 4999520,500020 4999520,500020 4999510,500010 4999510))"], "EPSG:32632")
 raster("quarter", ramp[:15, :20], utm)
 raster("shaded", numpy.random.default_rng(1).integers(0, 255, (600, 600), dtype="uint8"), utm)
 def statistics(made):

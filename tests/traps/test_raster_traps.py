@@ -77,6 +77,25 @@ VALUES = (
         (write("raster set-type", input="ids.tif", output="OUT.tif", output_data_type="Float32"),),
         before=True,
     ),
+    Trap(
+        "values_clamped",
+        write("raster calc", input=["A=classes.tif"], calc=["A*100"], output="OUT.tif", output_data_type="UInt8", propagate_nodata=True),
+        (
+            write("raster calc", input=["A=classes.tif"], calc=["A*10"], output="OUT.tif", output_data_type="UInt8", propagate_nodata=True),
+            write("raster calc", input=["A=classes.tif"], calc=["A*100"], output="OUT.tif", output_data_type="Int16", propagate_nodata=True),
+        ),
+        ignored=frozenset({"nodata_not_propagated"}),
+    ),
+    Trap(
+        "values_rounded",
+        write("raster resize", input="mask.tif", output="OUT.tif", size=["20", "15"], resampling="average"),
+        (
+            write("raster resize", input="mask.tif", output="OUT.tif", size=["20", "15"], resampling="mode"),
+            call("pipeline", steps="read mask.tif ! set-type --output-data-type=Float32 ! resize --size=20,15 --resampling=average ! write OUT.tif"),
+        ),
+        before=True,
+    ),
+    Trap("classes_mixed", write("raster overview add", dataset="classes_in_place.tif", levels=[2], resampling="average")),
     Trap("nodata_out_of_range", write("raster set-type", input="elevation_holes.tif", output="OUT.tif", output_data_type="UInt16"), before=True),
     Trap("nodata_out_of_range", call("convert", input="elevation_holes.tif", output="OUT.png"), before=True),
     Trap(
@@ -131,6 +150,11 @@ WRITTEN = (
         write("raster zonal-stats", input="low.tif", zones="zones_beside.gpkg", output="OUT.gpkg", stat=["mean"], include_field=["id"]),
         (write("raster zonal-stats", input="low.tif", zones="zones_utm.gpkg", output="OUT.gpkg", stat=["mean"], include_field=["id"]),),
         ignored=frozenset({"crs_missing"}),
+    ),
+    Trap(
+        "all_nan",
+        write("raster zonal-stats", input="low.tif", zones="tiny_zones.gpkg", output="OUT.csv", stat=["mean"], include_field=["id"]),
+        (write("raster zonal-stats", input="low.tif", zones="zones_utm.gpkg", output="OUT.csv", stat=["mean"], include_field=["id"]),),
     ),
 )  # fmt: skip
 JOINED = (

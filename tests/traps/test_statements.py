@@ -68,6 +68,12 @@ def transformed(source: str, to: int = 4326) -> tuple[str, dict[str, Any]]:
 
 PIPE = "read {0}.gpkg ! {1}"
 PLACES = (
+    Trap(
+        "crs_mismatch",
+        query("SELECT a.id FROM squares_m a JOIN squares b ON ST_Intersects(a.geom, b.geom)", "squares_m.geojson", "squares.geojson"),
+        (query("SELECT a.id FROM squares a JOIN degrees b ON ST_Intersects(a.geom, b.geom)", "squares.geojson", "degrees.geojson"),),
+        refused=True,
+    ),
     Trap("ballpark_transformation", transformed("rome_points"), (transformed("mm_points"),), refused=True),
     Trap(
         "ballpark_transformation",

@@ -25,6 +25,33 @@ FORMATS = (  # that cut names, texts, times, numbers or nulls
     Trap("field_type_changed", convert("times.geojson", "shp"), (convert("times.geojson", "fgb"),)),
     Trap("nulls_replaced", convert("nulls.geojson", "mif"), (convert("full.geojson", "mif"),)),
     Trap("value_lost", convert("huge.geojson", "shp"), (convert("huge.geojson", "gpkg"),)),
+    Trap("characters_lost", convert("latin.csv", "gpkg"), (convert("utf8.csv", "gpkg"),)),
+    Trap(
+        "features_skipped",
+        convert("mixed.geojson", "shp", skip_errors=True),
+        (convert("towns.geojson", "shp", skip_errors=True),),
+    ),
+    Trap(
+        "values_clamped",
+        write(
+            "vector rasterize",
+            input="towns.geojson",
+            output="OUT.tif",
+            resolution=[0.01, 0.01],
+            attribute_name="pop",
+            output_data_type="UInt8",
+        ),
+        (
+            write(
+                "vector rasterize",
+                input="towns.geojson",
+                output="OUT.tif",
+                resolution=[0.01, 0.01],
+                attribute_name="pop",
+                output_data_type="UInt16",
+            ),
+        ),
+    ),
     Trap("features_lost", convert("holes.geojson", "kml"), (convert("towns.geojson", "kml"),)),
 )
 CREATED = write(

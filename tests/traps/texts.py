@@ -69,5 +69,7 @@ TEXTS = {
     "some.csv": "code,v\na,1\nb,2\n",
     "capitals.csv": "code,v\nA,1\nB,2\n",
     "years.csv": "code,year,v\na,2020,1\na,2021,2\nb,2020,3\nb,2021,4\nc,2020,5\nc,2021,6\n",
+    "mixed.geojson": features([(point(1, 2), {"id": 1}), (("LineString", [[0, 0], [1, 1]]), {"id": 2})]),
+    "utf8.csv": "name\nMöwe\n",
     "names.csv": "name,kind\na,x\nb,y\nc,z\n",
 }

@@ -54,7 +54,8 @@ def choose_context(home: Path, name: str) -> None:
     """
         docker.sock run/docker.sock .docker/run/docker.sock .docker/desktop/docker.sock
         .colima/default/docker.sock .orbstack/run/docker.sock .rd/docker.sock run/podman/podman.sock
-        podman.sock
+        podman.sock .config/colima/default/docker.sock .lima/docker/sock/docker.sock
+        .local/share/containers/podman/machine/podman.sock
     """.split(),
 )
 def test_an_engine_at_a_known_socket_is_found(home: Path, place: str) -> None:

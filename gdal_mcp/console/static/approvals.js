@@ -149,7 +149,7 @@ function lost(one, drawn) {
 
 function summary(question) {
   const told = question.details;
-  const writes = (told.writes?.shown || []).map((one) => (one.changes ? `${one.path} (a changed copy)` : one.path));
+  const writes = (told.writes?.shown || []).map((one) => [one.path, one.changes && "(a changed copy)", one.becomes && `(${one.becomes})`].filter(Boolean).join(" "));
   const reads = (told.reads?.shown || []).map((one) => `${one.path} (${bytes(one.bytes)})`);
   const remote = (told.remote || []).flatMap((one) => [`${one.host}, read by ${one.read_by}${one.bytes ? `, ${bytes(one.bytes)} in all` : ""}`, ...one.reads.shown]);
   const moves = (told.moves?.shown || []).map((one) => `${one.from} → ${one.to}`);

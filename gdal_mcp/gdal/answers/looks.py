@@ -8,6 +8,7 @@ from gdal_mcp.gdal.answers.words import Count, Number, Switch, kept, shape
 _LOOK: Final = shape(
     holes=Switch,
     classes=Switch,
+    mask=Switch,
     outside=Count,
     nan=Count,
     fractional=Count,

@@ -61,7 +61,7 @@ def _named(steps: Steps, draft: Draft, catalogue: Catalogue) -> Iterator[tuple[s
         steps = (*steps, ("vector reproject", {"output-crs": (demanded,)}))
     for path, arguments in steps:
         given = {name: values[0] for name, values in arguments.items() if values}
-        target = given.get("output-crs") or (like[0] if "like" in given and len(like) == 1 else "")
+        target = _target(path, given, draft)
         if path in _LABELS and "crs" in given:
             current = given["crs"]
         elif path in _MOVES and target:
@@ -76,6 +76,15 @@ def _named(steps: Steps, draft: Draft, catalogue: Catalogue) -> Iterator[tuple[s
             yield source, (like[0], current, POINTS)
         places = (given[name] for name in _PLACES if name in given)
         yield from ((source, (place, current, POINTS)) for place in places)
+
+
+def _target(path: str, given: Mapping[str, str], draft: Draft) -> str:
+    """The CRS that a step brings data into: one that is named, else that of another dataset."""
+    if path == "vector concat" and given.get("mode") == "single":
+        others = [str(one) for one in draft.inputs[:1]]
+    else:
+        others = [str(located) for name, located in draft.named or () if name == "like" and name in given]
+    return given.get("output-crs") or (f"{FILE}{others[0]}" if len(others) == 1 else "")
 
 
 def _demanded(draft: Draft, last: Step, catalogue: Catalogue) -> str | None:

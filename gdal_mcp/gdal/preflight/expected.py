@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from gdal_mcp.gdal.preflight.facts import TYPE_RANGE
 from gdal_mcp.plan import Draft
 
 # algorithms that give each feature of the input, with the same fields and values
@@ -52,6 +53,12 @@ def expected(draft: Draft) -> Sequence[str]:
     steps = draft.chain or ((draft.algorithm, draft.arguments),)
     labelled = any(path in _LABELS and "crs" in given for path, given in steps)
     return (*_kept(draft), *may, *(["elsewhere"] if labelled else []))
+
+
+def type_range(draft: Draft) -> Sequence[int] | None:
+    """The lowest and the highest value of the whole numbers that a formula's results, or an attribute's, are made into."""
+    kind = draft.arguments.get("output-data-type", ("",))[0]
+    return TYPE_RANGE.get(kind) if draft.algorithm in ("raster calc", "vector rasterize") else None
 
 
 def compared(draft: Draft) -> Sequence[int]:

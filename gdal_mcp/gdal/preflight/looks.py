@@ -1,6 +1,6 @@
 """What a container is asked of an input's pixels before a call runs, since the call may lose it. Pure.
 
-A look is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`), or is `holes`, `classes` or `overviews`. It reads at
+A look is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`), or is `holes`, `classes`, `shares` or `overviews`. It reads at
 most some million pixels, so only calls are asked about whose arguments can lose something.
 """
 
@@ -17,6 +17,7 @@ Steps = tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...]
 HOLES: Final = "holes"
 CLASSES: Final = "classes"
 OVERVIEWS: Final = "overviews"
+SHARES: Final = "shares"
 _PHOTOS: Final = ("JPEG", "WEBP")
 PICTURES: Final = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP"})  # formats of eight bits
 _NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
@@ -42,6 +43,9 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     options = [option.upper() for option in steps[-1][1].get("creation-option", ())]
     if any(_mixes(path, arguments) for path, arguments in steps) or _is_lossy(driver, options):
         found.append(CLASSES)
+    kinds = [kind for _, arguments in steps for kind in arguments.get("output-data-type", ())]
+    if any(_mixes(path, given) and "average" in given["resampling"] for path, given in steps) and not kinds:
+        found.append(SHARES)
     if driver == "COG" and not any("RESAMPLING=" in option for option in options):
         found.append(OVERVIEWS)
     if all(path in _KEEPS for path, _ in steps) and (kind := _comes_into(draft, steps, catalogue)):

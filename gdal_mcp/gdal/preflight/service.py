@@ -15,7 +15,8 @@ from gdal_mcp.gdal.preflight import changes
 from gdal_mcp.gdal.preflight.call import Call, passed_on
 from gdal_mcp.gdal.preflight.checks import Finding, findings, transformations, values
 from gdal_mcp.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
-from gdal_mcp.gdal.preflight.facts import FactsCache, facts_of
+from gdal_mcp.gdal.preflight.expected import expected
+from gdal_mcp.gdal.preflight.facts import DatasetFacts, FactsCache, facts_of
 from gdal_mcp.gdal.preflight.looks import looks_named
 from gdal_mcp.gdal.preflight.mends import with_mend
 from gdal_mcp.plan import Command, Draft
@@ -102,7 +103,7 @@ class Preflight:
 
     def _looks(self, draft: Draft) -> dict[str, Mapping[str, Any]]:
         """What was seen in the pixels of the first input of which it is known."""
-        known = [one for located in draft.inputs if (one := self.known.get(located)) is not None]
+        known = [one for located in worked_on(draft) if (one := self.known.get(located)) is not None]
         names = looks_named(draft, self.catalogue)
         return {name: next((one.looks[name] for one in known if one.looks.get(name)), {}) for name in names}
 
@@ -132,17 +133,19 @@ class Preflight:
 
     def heard(self, draft: Draft, value: Mapping[str, Any]) -> PreflightReport:
         """As `check`, with the worker's description of the inputs, which comes before it starts to work."""
-        self._learn(draft.inputs, value.get("inputs"))
+        self._learn(worked_on(draft), value.get("inputs"))
         return self.check(draft, Stage.RUN)
 
     def description(self, draft: Draft) -> Draft | None:
-        """A call that describes the inputs of which too little is known; None where there are none.
+        """A call that describes the inputs, and what would be replaced, of which too little is known; None where there are none.
 
         These are the ones that no container described yet, or not in the CRSs that the draft names.
         """
         asked = asked_of(draft, self.catalogue)
         keys = asked["crs"], tuple(map(changes.key, asked["changes"])), asked["looks"]
-        unknown = tuple(one for one in draft.inputs if not one.is_folder and not self.known.knows(one, *keys))
+        replaced = (one.target for one in draft.outputs if one.target.identity and one.kind == "dataset")
+        files = dict.fromkeys((*draft.inputs, *replaced))
+        unknown = tuple(one for one in files if not one.is_folder and not self.known.knows(one, *keys))
         if not unknown:
             return None
         command = Command(
@@ -171,14 +174,15 @@ class Preflight:
 
     def kind_of(self, located: Located) -> str:
         """What a file is, for a person who is asked whether it may go; "" where no container has said so."""
-        facts = self.known.get(located)
-        if facts is None:
-            return ""
-        if facts.kind == "raster":
-            return (
-                f"{facts.driver}, {facts.width} x {facts.height}, {facts.bands} band{'s'[: facts.bands != 1]}"
-            )
-        return f"{facts.driver}, {'unknown' if facts.features is None else facts.features} features"
+        return _numbers(self.known.get(located))
+
+    def becomes(self, draft: Draft) -> str:
+        """The same of what the call would make, as far as that is known before it runs."""
+        cost = self.look(draft).estimate
+        if cost is not None and cost.output is not None:
+            return _numbers(cost.output)
+        first = self.known.get(draft.inputs[0]) if draft.inputs else None
+        return _numbers(replace(first, driver="")) if first and "features" in expected(draft) else ""
 
     def size_of(self, located: Located) -> int:
         """Bytes of a file as a container told them; 0 where none has."""
@@ -236,6 +240,22 @@ class Preflight:
             updates = any(one.update for one in draft.outputs)
             calls[-1] = replace(last, driver=driver, output=name, updates=updates)
         return calls
+
+
+def worked_on(draft: Draft) -> tuple[Located, ...]:
+    """The inputs, and what is changed in place."""
+    return (*draft.inputs, *(one.target for one in draft.outputs if one.update))
+
+
+def _numbers(facts: DatasetFacts | None) -> str:
+    """Format, size and place in few words; "" for what is not known."""
+    if facts is None:
+        return ""
+    features = "unknown" if facts.features is None else facts.features
+    pixels = f"{facts.width} x {facts.height}, {facts.bands} band{'s'[: facts.bands != 1]}"
+    place = f"within {' '.join(f'{one:.9g}' for one in facts.extent)}" if facts.extent else ""
+    size = [pixels, facts.data_type] if facts.kind == "raster" else [f"{features} features"]
+    return ", ".join(filter(None, (facts.driver, *size, facts.crs, place)))
 
 
 def _bytes_told(row: Any) -> int:

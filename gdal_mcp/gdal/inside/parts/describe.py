@@ -37,8 +37,9 @@ BRIEF_LAYER = ("geometry", "features", "crs", "extent")
 
 
 def describe_inputs(job, report, errors):
-    """What each of the first inputs is, or None; the host is told before the work begins, which does not wait for it."""
-    sources = job.get("sources", job["inputs"])[:MAX_INPUTS]
+    """What each of the first inputs is, and each output that is changed, or None; the host is told before the work begins, which does not wait for it."""
+    changed = [one["path"] for one in job["outputs"] if one.get("updates")]
+    sources = [*job.get("sources", job["inputs"]), *changed][:MAX_INPUTS]
     rows, heard = [None] * len(sources), []
 
     def describe():

@@ -31,9 +31,10 @@ def run(job, report):
     begun = time.process_time()
     ended = RUNNERS[job["program"]](job, report)
     ended = ended if isinstance(ended, Ended) else Ended(bool(ended))
-    if ended.done and job.get("statement"):
-        looked = importlib.import_module("gdal_mcp.gdal.inside.parts.statements")
-        job["checks"] = looked.statement_checks(job, time.process_time() - begun)
+    if ended.done and (job.get("statement") or job.get("type_range")):
+        statements = importlib.import_module("gdal_mcp.gdal.inside.parts.statements")
+        look = statements.statement_checks if job["statement"] else statements.range_checks
+        job["checks"] = look(job, time.process_time() - begun)
     return ended
 
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 
 from osgeo import gdal, ogr, osr
 
@@ -11,6 +12,7 @@ from gdal_mcp.gdal.inside.parts.extents import crs_checks, traditional
 SIDE = 21  # points on each side of a raster, at which it is asked whether the inputs reach there
 FEW = 3  # of them: what a slanted edge leaves
 MAX_FEATURES = 10_000
+TEXT_OF_NUMBER = re.compile(r"-?(?:nan|[0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)", re.IGNORECASE)
 MAX_PIXELS = 4 << 20  # of a band whose overviews are compared
 STALE = 0.01  # of an overview's pixels
 
@@ -121,17 +123,19 @@ def sampled_checks(dataset):
     """Of layers that hold what was found in a raster: whether anything was."""
     for number in range(dataset.GetLayerCount()):
         layer = dataset.GetLayer(number)
-        definition = layer.GetLayerDefn()
-        fields = [
-            i
-            for i in range(definition.GetFieldCount())
-            if definition.GetFieldDefn(i).GetType() == ogr.OFTReal
-        ]
         layer.ResetReading()
-        values = [
-            feature.GetFieldAsDouble(i) if feature.IsFieldSetAndNotNull(i) else math.nan
-            for feature in itertools.islice(layer, MAX_FEATURES)
-            for i in fields
-        ]
+        values = [one for feature in itertools.islice(layer, MAX_FEATURES) for one in measured(feature)]
         if values and all(map(math.isnan, values)):
             yield {"code": "all_nan", "layer": number, "count": len(values)}
+
+
+def measured(feature):
+    """Its numbers with a fraction; in a format that keeps all as text also what says that it is none."""
+    for i in range(feature.GetFieldCount()):
+        kind, there = feature.GetFieldDefnRef(i).GetType(), feature.IsFieldSetAndNotNull(i)
+        if kind == ogr.OFTReal:
+            yield feature.GetFieldAsDouble(i) if there else math.nan
+        elif (
+            kind == ogr.OFTString and there and TEXT_OF_NUMBER.fullmatch(text := feature.GetFieldAsString(i))
+        ):
+            yield float(text)

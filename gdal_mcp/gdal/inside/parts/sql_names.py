@@ -1,6 +1,7 @@
 """Tells the tables and columns that there are, where a statement names one that is not there."""
 
 import difflib
+import itertools
 import re
 
 from osgeo import gdal
@@ -11,7 +12,8 @@ from gdal_mcp.gdal.inside.parts.reporting import quiet
 MISSING = re.compile(
     r"no such (table|column): ([^\n]{1,200})|SELECT from table (.{1,200}) failed, no such|Unrecognized field name ([^\n]{1,200})\."
 )
-MOST_TABLES, MOST_COLUMNS, MOST_LETTERS = 3, 30, 100  # letters of the names of one table's columns
+MOST_TABLES, MOST_LETTERS = 3, 100  # letters of the names of one table's columns
+QUOTED = '"{}"'.format
 
 
 def tell_names(job, errors):
@@ -34,18 +36,15 @@ def tell_names(job, errors):
 
     for table in sorted(tables, key=merit, reverse=True)[:MOST_TABLES]:
         columns = sorted(tables[table], key=likeness, reverse=True) if of_columns else tables[table]
+        lengths = itertools.accumulate(map(len, columns))
         shown = [
-            one
-            for i, one in enumerate(columns[:MOST_COLUMNS])
-            if not i or sum(map(len, columns[: i + 1])) < MOST_LETTERS
-        ]
-        listed = ", ".join(f'"{one}"' for one in shown)
+            one for one, length in zip(columns, lengths, strict=True) if length < MOST_LETTERS
+        ] or columns[:1]
+        listed = ", ".join(map(QUOTED, shown))
         more = len(columns) - len(shown)
         errors.fail(f'table "{table}" has the columns {listed}{f" and {more} more" if more > 0 else ""}')
-    if more := [
-        one for one in sorted(tables, key=merit, reverse=True)[MOST_TABLES:] if len(one) < MOST_LETTERS
-    ]:
-        errors.fail(f"other tables: {', '.join(more)[: 2 * MOST_LETTERS]}")
+    if others := sorted(tables, key=merit, reverse=True)[MOST_TABLES:]:
+        errors.fail(f"other tables: {', '.join(map(QUOTED, others))[: 2 * MOST_LETTERS]}")
 
 
 def datasets(job):

@@ -1,4 +1,8 @@
-"""What is odd about a statement that GDAL itself ran, in `vector sql` or a step: its joins, and the types of its columns."""
+"""What is odd about a statement that GDAL itself ran, in `vector sql` or a step: its joins, and the types of its columns; and about a
+formula, whose values may not fit into the type that was asked for.
+"""
+
+import itertools
 
 from osgeo import gdal, ogr
 
@@ -6,6 +10,8 @@ from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, join_checks
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 
 MAX_COLUMNS = 100
+MAX_PIXELS = 4 << 20
+MAX_FEATURES = 20_000
 OWN_SQL = (
     "GPKG",
     "SQLite",
@@ -75,3 +81,49 @@ def lost(kind):
         ogr.OFTReal: "typeof({0}) = 'text'",
         ogr.OFTString: "typeof({0}) IN ('integer', 'real')",
     }.get(kind, "0")
+
+
+def range_checks(job, seconds):
+    """Values that do not fit into the type that was asked for: results of a formula, or an attribute that was burned."""
+    if seconds > MAX_SECONDS:
+        return []
+    with quiet():
+        found = burned(job) if job["options"][:2] == ["vector", "rasterize"] else computed(job)
+    least, most = job["type_range"]
+    low, high = min((one[0] for one in found), default=least), max((one[1] for one in found), default=most)
+    return [{"code": "values_clamped", "minimum": low, "maximum": high}] if low < least or high > most else []
+
+
+def computed(job):
+    """The ranges of a formula's results, in a type that holds every number."""
+    kept = [
+        word
+        for word in job["options"][2:]
+        if not word.startswith(("--output", "--overwrite", "--creation-option"))
+    ]
+    made = gdal.GetGlobalAlgorithmRegistry().InstantiateAlg("raster").InstantiateSubAlgorithm("calc")
+    wide = ["--output=all", "--output-format=VRT", "--output-data-type=Float64"]
+    if not made.ParseCommandLineArguments([*kept, *wide]) or not made.Run():
+        return []
+    dataset = made.GetArg("output").Get().GetDataset()
+    if dataset.RasterXSize * dataset.RasterYSize * dataset.RasterCount > MAX_PIXELS:
+        return []
+    bands = (dataset.GetRasterBand(i + 1) for i in range(dataset.RasterCount))
+    return [found for band in bands if (found := band.ComputeRasterMinMax(False, can_return_none=True))]
+
+
+def burned(job):
+    """The range of an attribute, in each layer that has it."""
+    named = [word.partition("=")[2] for word in job["options"] if word.startswith("--attribute-name=")]
+    dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR)
+    layers = [dataset.GetLayer(i) for i in range(dataset.GetLayerCount() if named else 0)]
+    rows = []
+    for layer in layers:
+        place = layer.GetLayerDefn().GetFieldIndex(named[0])
+        values = (
+            one.GetFieldAsDouble(place)
+            for one in itertools.islice(layer, MAX_FEATURES)
+            if one.IsFieldSetAndNotNull(place)
+        )
+        rows += [(value, value) for value in values] if place >= 0 else []
+    return rows

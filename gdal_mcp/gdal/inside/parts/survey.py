@@ -12,6 +12,7 @@ MAX_SECONDS = 1.5  # of a call, for all of its layers together
 MAX_FIELDS = 100
 NUMBERS = (ogr.OFTInteger, ogr.OFTInteger64, ogr.OFTReal)
 TIMES = (ogr.OFTDate, ogr.OFTTime, ogr.OFTDateTime)
+GARBLED = re.compile("[\udc80-\udcff]")  # as Python reads bytes that are no UTF-8
 OGR_TIME = re.compile(r"^(\d{4})/(\d\d)/(\d\d)")
 
 
@@ -37,12 +38,13 @@ class Column:
     """The values of one field, independent of the order of features."""
 
     def __init__(self, kind):
-        self.kind, self.nulls, self.digest, self.characters = kind, 0, 0, 0
+        self.kind, self.nulls, self.digest, self.characters, self.garbled = kind, 0, 0, 0, 0
 
     def add(self, value):
         if value is None:
             self.nulls += 1
             return
+        self.garbled += GARBLED.search(value) is not None
         word = hashlib.blake2b(value.encode("utf-8", "replace"), digest_size=8).digest()
         self.digest = (self.digest + int.from_bytes(word, "big")) % (1 << 64)
         self.characters += len(value)

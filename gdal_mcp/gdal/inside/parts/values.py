@@ -17,7 +17,7 @@ PICTURES = {"PNG": "UInt16", "JPEG": "UInt8", "WEBP": "UInt8", "GIF": "UInt8", "
 
 
 def look(dataset, what):
-    """`holes`: whether pixels are nodata. `classes`, `overviews`: whether values look like codes that would be mixed. Else what a type or a format would lose."""
+    """`holes`: whether pixels are nodata. `classes`, `overviews`: whether values look like codes that would be mixed. `shares`: whether they are a mask. Else what a type or a format would lose."""
     if not dataset.RasterCount:
         return None
     bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MAX_BANDS))]
@@ -31,7 +31,17 @@ def look(dataset, what):
             }
         if what == "classes":
             return {"classes": all(are_classes(band) for band in bands)}
+        if what == "shares":
+            return {"mask": all(is_mask(band) for band in bands)}
         return lost(bands, what)
+
+
+def is_mask(band):
+    """Zeros and ones alone, in a type that has nothing between them."""
+    if is_float(band) or band.GetColorTable() is not None:
+        return False
+    values, valid = pixels(band)
+    return numpy.unique(values[valid]).tolist() == [0, 1]
 
 
 def has_holes(band):

@@ -81,6 +81,8 @@ def content(row, after, empty_before):
     sampled = {} if after.whole else {"sampled": True}
     if after.invalid:
         yield {"code": "invalid_geometries", "count": after.invalid, "of": after.checked, **sampled}
+    if garbled := sum(column.garbled for column in after.columns):
+        yield {"code": "characters_lost", "count": garbled, **sampled}
     if row["geometry"] != "None" and after.empty > empty_before:
         yield {"code": "empty_geometries", "count": after.empty, "of": after.features, **sampled}
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from gdal_mcp.gdal.preflight.checks.finding import Finding
-from gdal_mcp.gdal.preflight.looks import CLASSES, HOLES, OVERVIEWS, PICTURES
+from gdal_mcp.gdal.preflight.looks import CLASSES, HOLES, OVERVIEWS, PICTURES, SHARES
 
 _EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
 _WIDER: Final = (
@@ -36,6 +36,12 @@ def findings(looks: Mapping[str, Mapping[str, Any]], nodata: float | None = None
                 "from afar there are classes that mean nothing.",
                 "Add the creation option OVERVIEW_RESAMPLING=MODE, or NEAREST.",
                 change={"creation-option": ("OVERVIEW_RESAMPLING=MODE",)},
+            )
+        elif name == SHARES and seen.get("mask"):
+            yield Finding(
+                "values_rounded",
+                "the pixels are zeros and ones, whose mean is a share, and their type rounds it to 0 or 1.",
+                "Put the step `set-type` with output-data-type Float32 before it.",
             )
         elif seen.get("count"):
             yield from _lost(name, seen, nodata)

@@ -1,0 +1,58 @@
+"""A server that is started as root is root no more once it has seen whose its workspace is."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="root alone can give up root")
+PROGRAM = """
+import json, os, sys
+from pathlib import Path
+from gdal_mcp.host.user import give_up_root
+from gdal_mcp.settings import load_settings
+give_up_root(load_settings(workspaces=(sys.argv[1],), state_dir=sys.argv[2], run_as=sys.argv[3]))
+facts = dict(line.split(":\\t", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":\\t" in line)
+print(json.dumps({name: facts[name].split() for name in ("Uid", "Gid", "CapEff", "CapPrm", "NoNewPrivs")}))
+"""
+
+
+def started(maps: Path, state: Path, run_as: str) -> dict[str, list[str]]:
+    command = [sys.executable, "-c", PROGRAM, str(maps), str(state), run_as]
+    told: dict[str, list[str]] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return told
+
+
+@pytest.mark.claim("engine.root-given-up")
+def test_it_becomes_the_owner_for_good_and_takes_the_records_along(tmp_path: Path):
+    maps, state = tmp_path / "maps", tmp_path / "state"
+    (state / "servers").mkdir(parents=True)
+    maps.mkdir()
+    os.chown(maps, 1234, 1235)
+    told = started(maps, state, "owner")
+    assert (told["Uid"], told["Gid"]) == (["1234"] * 4, ["1235"] * 4)
+    assert (int(told["CapEff"][0], 16), int(told["CapPrm"][0], 16), told["NoNewPrivs"]) == (0, 0, ["1"])
+    assert {(one.stat().st_uid, one.stat().st_gid) for one in (state, state / "servers")} == {(1234, 1235)}
+
+
+def test_it_stays_root_for_what_root_closed_and_where_nobody_asked_it(tmp_path: Path):
+    own, other = tmp_path / "own", tmp_path / "other"
+    own.mkdir(mode=0o700)
+    other.mkdir()
+    os.chown(other, 1234, 1235)
+    assert started(own, tmp_path / "state", "owner")["Uid"] == ["0"] * 4
+    assert started(other, tmp_path / "state", "self")["Uid"] == ["0"] * 4
+
+
+def test_a_folder_that_holds_other_things_is_not_given_away(tmp_path: Path):
+    maps, state = tmp_path / "maps", tmp_path / "state"
+    maps.mkdir()
+    state.mkdir()
+    (state / "letter.txt").touch()
+    os.chown(maps, 1234, 1235)
+    with pytest.raises(subprocess.CalledProcessError):
+        started(maps, state, "owner")
+    assert (state / "letter.txt").stat().st_uid == 0

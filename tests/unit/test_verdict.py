@@ -1,0 +1,63 @@
+"""How doctor ends, and what of a report is told to others."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.operations.examine import Report, Row
+from gdal_mcp.operations.sharing import shareable
+from gdal_mcp.settings import load_settings
+
+
+def test_the_last_line_is_ready_or_the_first_thing_to_do():
+    fine = Row("engine", "engine", "ok", "Docker")
+    warned = Row("records", "kept", "warning", "gone with it", "mount a volume")
+    broken = [
+        Row("engine", "ready", "failed", "no engine", "Start it."),
+        Row("http", "tokens", "failed", "x", "Other."),
+    ]
+    assert Report((fine, warned), {}).verdict.startswith("Ready")
+    assert Report((fine, *broken), {}).verdict.endswith("Start it.")
+    assert "Other" not in Report((fine, *broken), {}).verdict
+
+
+@pytest.mark.claim("engine.report-private")
+def test_a_report_tells_no_secret_and_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Each planted word is where such a report gets its texts from."""
+    home = tmp_path / "planted-home"
+    maps, state = home / "planted-maps", home / "planted-state"
+    maps.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("USER", "planted-user")
+    monkeypatch.setenv("LOGNAME", "planted-user")
+    monkeypatch.setenv("DOCKER_HOST", "tcp://me:planted-password@planted-host.example:2375")
+    monkeypatch.setenv("GDAL_MCP_ISSUERS", "https://planted-issuer.example")
+    settings = load_settings(workspaces=(maps,), state_dir=state)
+    rows = (
+        Row(
+            "engine",
+            "ready",
+            "failed",
+            f"no answer at {os.environ['DOCKER_HOST']}",
+            f"look into {state}/audit.jsonl",
+        ),
+        Row("workspace", str(maps), "failed", f"{maps} is closed to planted-user", f"chmod o+rx {maps}"),
+    )
+    told = shareable(settings, Report(rows, {}))
+    assert "planted" not in json.dumps(told)
+    assert "WORKSPACE-1" in json.dumps(told)
+    assert {"DOCKER_HOST", "GDAL_MCP_ISSUERS"} <= set(told["set"])
+
+
+def test_a_report_comes_where_there_is_no_engine(tmp_path: Path):
+    (tmp_path / "maps").mkdir()
+    command = [sys.executable, "-m", "gdal_mcp", "doctor", "--report", "--workspace", str(tmp_path / "maps")]
+    command += ["--state-dir", str(tmp_path / "state"), "--engine", f"unix://{tmp_path}/none.sock"]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    told = json.loads(ran.stdout)
+    assert not told["ok"]
+    assert str(tmp_path) not in ran.stdout
