@@ -38,7 +38,7 @@ class Errors:
     _Handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int, ctypes.c_char_p)
 
     def __init__(self, *, quiet=False):
-        self._handler = self._Handler(lambda level, number, message: self(level, number, decoded(message)))
+        self._handler = self._Handler(self._heard)
         self._quiet = quiet
         self.heard = {}  # how often each came, by level, number and message
         self.failures = 0
@@ -50,6 +50,13 @@ class Errors:
 
     def __exit__(self, *_):
         library.CPLPopErrorHandler()
+
+    def _heard(self, level, number, message):
+        try:
+            self(level, number, decoded(message))
+        except MemoryError:  # what GDAL says then is lost, but not that
+            self.failures += level >= FAILURE
+            self.memory = True
 
     def __call__(self, level, number, message):
         if level not in LABELS:
