@@ -119,7 +119,7 @@ def talk(tmp_path: Path) -> Talk:
 def test_the_extension_is_announced_to_the_new_protocol_alone(talk: Talk):
     async def modern(line: Line) -> None:
         found = (await line.ask("server/discover"))["result"]["capabilities"]
-        assert found["extensions"] == {EXTENSION: {}}
+        assert found["extensions"][EXTENSION] == {}
         assert "tasks" not in found
 
     async def legacy(line: Line) -> None:
