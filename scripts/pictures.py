@@ -29,7 +29,7 @@ TARGET: Final = ROOT / "docs/pictures/conversation.jpg"
 ICON: Final = ROOT / "gdal_mcp/console/static/icon.svg"
 SIDE: Final = 360  # rows and columns of the terrain
 RELIEF: Final = {
-    "steps": "read dem.tif ! reproject --dst-crs=EPSG:3857 ! hillshade --zfactor=2 ! write --overwrite relief.tif",
+    "steps": "read dem.tif ! reproject --dst-crs=EPSG:3857 -r bilinear ! hillshade --zfactor=2 ! write --overwrite relief.tif",
 }
 STYLE: Final = """
 body { margin: 0; background: #f6f7f5; font: 15px/1.45 'DejaVu Sans', sans-serif; color: #1b211e; }
