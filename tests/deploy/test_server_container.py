@@ -148,5 +148,7 @@ def test_nothing_is_in_the_image_that_the_server_does_not_need(built, client):
     )
     command = ["/opt/gdal-mcp/bin/python", "-I", "-c", program]
     # as a user that the server becomes: root, whom the kernel lets write, it does not stay
-    said = client.containers.run(built, command, entrypoint=[], user="10001", network_mode="none", remove=True)
+    said = client.containers.run(
+        built, command, entrypoint=[], user="10001", network_mode="none", remove=True
+    )
     assert json.loads(said) == {"found": [], "setuid": [], "writable": []}
