@@ -15,6 +15,7 @@ MOUNTS = "/proc/self/mountinfo"
 # before anything of ours is loaded, as on macOS: no /proc, no call that only Linux has, and other numbers of the kernel
 WITHOUT_LINUX = """
 import builtins, ctypes, io, os, sys, time
+import truststore  # loads macOS's own libraries where it believes to be there
 def gone(real):
     def opening(path, *given, **named):
         name = "" if isinstance(path, int) else os.fsdecode(path)
