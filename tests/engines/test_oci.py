@@ -277,7 +277,8 @@ def test_a_server_that_is_killed_leaves_what_the_next_one_finds_and_removes(
         for container in left:
             another.remove(container)
             assert another.state(container) is None
-            assert of_this_host(container) == []
+            # a runtime that the server had just forked finds nothing to work on, and ends
+            until(lambda container=container: of_this_host(container) == [])
     assert bench.ours() == {}
 
 

@@ -279,17 +279,20 @@ def quoted(word: str) -> str:
 
 
 def printed(parsed: Any) -> str:
-    """Steps written again, every word in quotes."""
-    return " ! ".join(
-        " ".join((one.name, *map(quoted, one.given), *(f"[ {printed(branch)} ]" for branch in one.branches)))
-        for one in parsed
-    )
+    """Steps written again, every word in quotes, and after the branches: a word before one may be the switch that it is for."""
+    return " ! ".join(" ".join((one.name, *_branches(one), *map(quoted, one.given))) for one in parsed)
+
+
+def _branches(one: Any) -> Iterator[str]:
+    for place, branch in zip(one.places, one.branches, strict=True):
+        yield f"{f'--{place} ' if place else ''}[ {printed(branch)} ]"
 
 
 def gathered(parsed: Any) -> Iterator[Any]:
     for one in parsed:
         yield one.name
         yield one.given
+        yield one.places
         yield [list(gathered(branch)) for branch in one.branches]
 
 

@@ -83,14 +83,14 @@ class Bundle:
             raise EngineUnavailable(f"the root of a container could not be mounted: {error}") from error
 
     def remove(self) -> None:
+        """The labels last, by which it is found again: a runtime that was just killed may have written its log anew."""
         for name in (_CONFIG, _PID, _LOG):
             (self.folder / name).unlink(missing_ok=True)
         shutil.rmtree(self.folder / _POINTS, ignore_errors=True)
         with contextlib.suppress(FileNotFoundError):
             (self.folder / ROOTFS).rmdir()  # never with what is in it: here nothing is mounted on it
-        (self.folder / _LABELS).unlink(missing_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            self.folder.rmdir()
+        if os.listdir(self.folder) == [_LABELS]:  # noqa: PTH208 - names alone
+            shutil.rmtree(self.folder)
 
 
 def sweep(containers: Path) -> None:

@@ -11,9 +11,11 @@ import contextlib
 import ctypes
 import os
 import secrets
+import select
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -264,18 +266,24 @@ class OciEngine:
         with made.lock if made else contextlib.nullcontext():
             if not bundle.exists:
                 return
-            if made is None:
-                _end_runtimes(container)
-            elif made.ending is not None:
+            if made is not None and made.ending is not None:
                 made.ending.kill()
                 readable([made.ending], _REMOVAL_SECONDS)
                 made.ending.exit_code()
-            ControlGroup(container).remove(_REMOVAL_SECONDS)
-            for runtime in self._states.iterdir():
-                shutil.rmtree(runtime / container, ignore_errors=True)
+            end = time.monotonic() + _REMOVAL_SECONDS
+            while bundle.exists:
+                # a runtime that was forked meanwhile is found in the next round, and has no bundle to work on
+                while made is None or made.ending is None:
+                    if not _end_runtimes(container):
+                        break
+                ControlGroup(container).remove(_REMOVAL_SECONDS)
+                for runtime in self._states.iterdir():
+                    shutil.rmtree(runtime / container, ignore_errors=True)
+                bundle.remove()
+                if time.monotonic() > end:
+                    raise EngineUnavailable(f"what a runtime left in {bundle.folder} cannot be removed.")
             if made is not None:
                 made.close()
-            bundle.remove()
             self._made.pop(container, None)
 
     def leftovers(self) -> tuple[Leftover, ...]:
@@ -301,14 +309,18 @@ def _targets(template: SandboxTemplate) -> list[tuple[PurePosixPath, bool]]:
     return [*binds, *((one, False) for one in folders)]
 
 
-def _end_runtimes(container: str) -> None:
-    """Those that still work on a container whose server was killed."""
+def _end_runtimes(container: str) -> bool:
+    """Ends those that still work on a container; whether there was one."""
+    found = False
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (place / "cmdline").read_bytes().split(b"\0")
-            if (
-                container.encode() in words
-                and b"create" in words
-                and Path(os.fsdecode(words[0])).name in ("crun", "runc")
-            ):
-                os.kill(int(place.name), signal.SIGKILL)
+            if container.encode() in words and Path(os.fsdecode(words[0])).name in ("crun", "runc"):
+                runtime = os.pidfd_open(int(place.name))
+                try:
+                    signal.pidfd_send_signal(runtime, signal.SIGKILL)
+                    select.select([runtime], [], [], _REMOVAL_SECONDS)  # until then it writes to the bundle
+                finally:
+                    os.close(runtime)
+                found = True
+    return found
