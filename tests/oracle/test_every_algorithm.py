@@ -104,10 +104,22 @@ def test_what_it_prints_is_the_same(replies, oracle, subtests):
             printed = oracle.must("env", "GDAL_PAM_PROXY_DIR=/tmp", *argv)
             printed = re.sub(r"^0\.\.\.[0-9.]*100 - done\.\n", "", printed)
             said = found.get("untrusted", {})
-            if "report" in said:
+            if name == "mdim info":  # of arrays and dimensions, what stands in the facts is left out
+                assert said["report"]["arrays"]
+                assert within(said["report"], json.loads(printed))
+            elif "report" in said:
                 assert said["report"] == json.loads(printed)
             else:
                 assert said.get("text", "") == printed
+
+
+def within(part: Any, whole: Any) -> bool:
+    """Whether all of a JSON value stands in the same place of another one, which may have more keys."""
+    if isinstance(part, dict) and isinstance(whole, dict):
+        return all(key in whole and within(value, whole[key]) for key, value in part.items())
+    if isinstance(part, list) and isinstance(whole, list):
+        return len(part) == len(whole) and all(map(within, part, whole))
+    return part == whole
 
 
 def test_what_it_makes_is_the_same(replies, oracle, place, subtests):
