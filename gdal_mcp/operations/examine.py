@@ -14,7 +14,7 @@ from gdal_mcp.access.tokens import TokenStore, TokensUnavailable
 from gdal_mcp.app import running
 from gdal_mcp.gdal.catalogue import store
 from gdal_mcp.gdal.catalogue.capture import captured
-from gdal_mcp.gdal.catalogue.drift import INTERFACE, Difference, differences, unfit
+from gdal_mcp.gdal.catalogue.drift import differences, unfit
 from gdal_mcp.gdal.catalogue.load import catalogue_of
 from gdal_mcp.gdal.image import GDAL_IMAGE, OFFICIAL, version_warning
 from gdal_mcp.host.hosting import Host, Hosting
@@ -218,25 +218,18 @@ def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
         return
     yield Row("catalogue", "GDAL", "ok", known.summary)
     try:
-        found = compared(settings)
+        with closing(open_engine(settings.engine)) as engine:
+            image = resolve(engine.images, GDAL_IMAGE, settings.image)
+            own = captured(engine, image.id)
     except SandboxError as error:
         yield Row("catalogue", "image", "failed", str(error), "Use another image.")
         return
-    interface = [difference for difference in found if difference.kind in INTERFACE]
-    shown = "; ".join(map(str, interface[:5]))
-    value = f"{len(interface)} differences: {shown}" if interface else "the image says the same"
+    commands, drivers = differences(store.select(settings.state_dir, settings.image), own)
+    value = f"{len(commands)} lines differ: {commands[0][:60]}" if commands else "the image says the same"
     fix = "Where a call depends on one of these, GDAL refuses it or does otherwise than its schema says. Use the tested image."
-    yield _warning_if(bool(interface), "catalogue", "arguments", value, fix)
-    others = len(found) - len(interface)
-    value = f"{others} differences, as builds have" if others else "the image says the same"
+    yield _warning_if(bool(commands), "catalogue", "arguments", value, fix)
+    value = f"{len(drivers)} lines differ, as builds do" if drivers else "the image says the same"
     yield Row("catalogue", "drivers", "ok", value)
-
-
-def compared(settings: Settings) -> tuple[Difference, ...]:
-    """What the image itself says otherwise than the data in use. Raises SandboxError."""
-    with closing(open_engine(settings.engine)) as engine:
-        image = resolve(engine.images, GDAL_IMAGE, settings.image)
-        return differences(store.select(settings.state_dir, settings.image), captured(engine, image.id))
 
 
 def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) -> Iterator[Row]:
