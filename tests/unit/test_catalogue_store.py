@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp import cli
 from gdal_mcp.commands import catalogue as catalogue_command
 from gdal_mcp.gdal.catalogue import store
 from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
@@ -177,18 +176,3 @@ def test_a_build_is_stored_for_the_image_it_is_of(state, settings, monkeypatch):
     assert catalogue_command.build(settings, None) == 0
     assert store.select(state, IMAGE) == NEWER
     assert store.select(state, None) == packaged_text()
-
-
-def test_show_says_which_catalogue_these_settings_use(state, stored, capsys):
-    assert cli.main(["catalogue", "show", "--state-dir", str(state)]) == 0
-    packaged = capsys.readouterr().out
-    assert "3.13.3" in packaged
-    assert "120" in packaged
-    assert cli.main(["catalogue", "show", "--state-dir", str(state), "--image", IMAGE]) == 0
-    assert "3.14.0" in capsys.readouterr().out
-
-
-def test_show_of_a_spoilt_catalogue_fails(state, stored, capsys):
-    stored.write_bytes(stored.read_bytes()[:-20])
-    assert cli.main(["catalogue", "show", "--state-dir", str(state), "--image", IMAGE]) == 1
-    assert capsys.readouterr().out == ""
