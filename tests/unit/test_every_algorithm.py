@@ -179,6 +179,8 @@ def reads_back(algorithm: Algorithm, call: dict[str, Any]) -> None:
     assert not {word.partition("=")[0].lower() for word in argv} & RESERVED_TOKENS
     given_values = {one.name: one.values for one in bind_json(algorithm, call, CONTEXT).arguments}
     assert render(resolved(bind_named(algorithm, given_values, CONTEXT))) == argv
+    # the order of the keys changes nothing
+    assert render(resolved(bind_json(algorithm, dict(reversed(call.items())), CONTEXT))) == argv
     for compact in (False, True):
         schema = Draft202012Validator(input_schema(algorithm, compact=compact))
         assert not list(schema.iter_errors({json_name(name): value for name, value in call.items()}))
