@@ -104,6 +104,8 @@ def _slot(concept: Concept, quantity: Quantity) -> tuple[str, float] | None:
             return name, 0.01 if quantity.unit == "%" and arguments[name.split(",")[0]].get(
                 "unit"
             ) != "percent" else 1
+    if quantity.argument and quantity.argument != ("amount",):
+        return None
     unit = "size" if quantity.form == "size" else quantity.unit
     amount = concept.amount.split(",")[0].lstrip("-")
     if unit in concept.numbers:
@@ -113,7 +115,7 @@ def _slot(concept: Concept, quantity: Quantity) -> tuple[str, float] | None:
         return None
     measured = str(arguments[amount].get("unit", ""))
     if unit == "%":
-        fits, factor_of = measured != "px" and measured != "degrees", 1 if measured == "percent" else 0.01
+        fits, factor_of = measured not in ("px", "degrees"), 1 if measured == "percent" else 0.01
         return (concept.amount, factor_of) if fits else None
     small = concept.scale if abs(quantity.high) < 10 else 1
     expected = {
@@ -132,7 +134,11 @@ def _slot(concept: Concept, quantity: Quantity) -> tuple[str, float] | None:
 
 def _sign(clause: Clause, concept: Concept) -> int:
     """1 or -1; 0 where a direction is needed and none was said."""
-    said = [*(["up"] if clause.values("vague") else []), *clause.values("sign"), *(side for side in clause.values("side") if side in ("up", "down"))]
+    said = [
+        *(["up"] if clause.values("vague") else []),
+        *clause.values("sign"),
+        *(side for side in clause.values("side") if side in ("up", "down")),
+    ]
     turned = -1 if said and said[-1] in ("down", "low") else 1
     return (concept.sign or 1) * turned if said or concept.sign else 0
 
@@ -170,21 +176,16 @@ def _fill(
     names, factor = slot
     is_amount = names == concept.amount
     arguments = TRANSFORMS[concept.transform].arguments
-    direction = _sign(clause, concept) if is_amount and concept.sign is not None else 1
-    both = is_amount and concept.sign == 0 and direction == 0
+    both = concept.sign is None or (is_amount and concept.sign == 0 and _sign(clause, concept) == 0)
     for place, name in enumerate(names.split(",")):
         schema = arguments[name.lstrip("-")]
         if quantity.form == "size" and not schema.get("ordered"):
             parameters[name] = [round(quantity.high), round(quantity.low)]
             continue
-        low, high = (
-            _sized(quantity, place)
-            if quantity.form == "size"
-            else _ends(quantity, schema, both=both or concept.sign is None)
-        )
+        low, high = _sized(quantity, place) if quantity.form == "size" else _ends(quantity, schema, both=both)
         low, high = low * factor, high * factor
         if is_amount and concept.sign is not None:
-            low, high = _signed(quantity, concept, clause, (low, high), direction, notes)
+            low, high = _signed(quantity, concept, clause, (low, high), notes)
         turn = -1 if name.startswith("-") else 1
         parameters[name.lstrip("-")] = _pair(
             schema, turn * low, turn * high, notes, base=concept.base if is_amount else 0
@@ -195,22 +196,18 @@ def _fill(
 
 
 def _sized(quantity: Quantity, place: int) -> tuple[float, float]:
-    """ "5x7" for two arguments, height first; for one, its larger number."""
+    """For two arguments, "5x7" is the width and the height, height first."""
     value = quantity.high if place == 0 else quantity.low
     return value, value
 
 
 def _signed(
-    quantity: Quantity,
-    concept: Concept,
-    clause: Clause,
-    ends: tuple[float, float],
-    direction: int,
-    notes: Notes,
+    quantity: Quantity, concept: Concept, clause: Clause, ends: tuple[float, float], notes: Notes
 ) -> tuple[float, float]:
     """A change by so much, in the direction that was said; "twice as" and "to 80 %" name what is to be reached."""
     low, high = ends
     unit = quantity.unit
+    direction = _sign(clause, concept)
     symmetric = quantity.form in ("most", "around", "range") or low < 0
     before = clause.items[0].value is quantity and direction == 0  # "half the brightness"
     if unit == "x" or (unit == "%" and (quantity.link == "to" or before) and quantity.form == "exact"):
@@ -285,7 +282,7 @@ def _gaussian(clause: Clause, concept: Concept, notes: Notes) -> list[Made]:
 
 
 def _downscale(clause: Clause, concept: Concept, notes: Notes) -> list[Made]:
-    """ "By a factor of 4" is to a quarter."""
+    """As "by a factor of 4" is to a quarter."""
     whole = [
         replace(item, value=_inverse(item.value)) if item.kind == "quantity" else item
         for item in clause.items
@@ -414,7 +411,9 @@ def _crop(clause: Clause, concept: Concept, notes: Notes) -> list[Made]:
     size = _dimensions(clause)
     if len(size) < 2:
         ways = ("random crop of 256x256",) if random else ("crop the center 256 by 256",)
-        notes.unclear(*(ways if random or centre else ("crop the center 256 by 256", "random crop of 256x256")))
+        notes.unclear(
+            *(ways if random or centre else ("crop the center 256 by 256", "random crop of 256x256"))
+        )
         notes.wrong("a crop needs a size", ways[0])
         return []
     if {"left", "top"} <= set(sides):
@@ -522,37 +521,36 @@ def _factor(value: float, quantity: Quantity, direction: int) -> float:
     return 1 / value if direction < 0 and value > 1 else value
 
 
-def _shift(clause: Clause, concept: Concept, notes: Notes) -> list[Made]:
-    """Pairs of a number and a side; positive is right and down."""
-    ways = {
-        "left": ("x", -1),
-        "right": ("x", 1),
-        "up": ("y", -1),
-        "top": ("y", -1),
-        "down": ("y", 1),
-        "bottom": ("y", 1),
-    }
+_WAYS: Final = {
+    "left": ("x", -1),
+    "right": ("x", 1),
+    "up": ("y", -1),
+    "top": ("y", -1),
+    "down": ("y", 1),
+    "bottom": ("y", 1),
+    "horizontal": ("x", 0),
+    "vertical": ("y", 0),
+    "both": ("xy", 0),
+}
+
+
+def _moves(clause: Clause) -> dict[str, list[float]]:
+    """Pairs of a number and a side, as they are said; positive is right and down."""
     moves: dict[str, list[float]] = {"x": [0, 0], "y": [0, 0]}
     last, side = None, None
     for item in clause.items:
-        if item.kind == "quantity" and item.value in clause.quantities:
-            last = item.value
-        elif (item.kind == "side" and item.value in ways) or item.kind == "axis":
-            side = item.value
+        last = item.value if item.kind == "quantity" and item.value in clause.quantities else last
+        side = item.value if item.kind in ("side", "axis") and item.value in _WAYS else side
         if last is not None and side is not None:
-            for axis in (
-                ("x", "y")
-                if side == "both"
-                else ("x",)
-                if side == "horizontal"
-                else ("y",)
-                if side == "vertical"
-                else (ways[side][0],)
-            ):
-                low, high = _ends(last, {"type": "number", "minimum": -1}, both=side not in ways)
-                way = ways[side][1] if side in ways else 1
-                moves[axis] = sorted((way * low, way * high))
+            axes, way = _WAYS[side]
+            low, high = _ends(last, {"type": "number", "minimum": -1}, both=not way)
+            moves |= {axis: sorted(((way or 1) * low, (way or 1) * high)) for axis in axes}
             side = None
+    return moves
+
+
+def _shift(clause: Clause, concept: Concept, notes: Notes) -> list[Made]:
+    moves = _moves(clause)
     unit = next((one.unit for one in clause.quantities), "%")
     if not clause.quantities:
         share = (3, 6, 20)[1 if clause.level is None else clause.level]
@@ -561,22 +559,14 @@ def _shift(clause: Clause, concept: Concept, notes: Notes) -> list[Made]:
             notes.unclear("shift the image 20 pixels to the right", "randomly shift by up to 10 %")
     elif moves == {"x": [0, 0], "y": [0, 0]}:
         moves = _unsided(clause, notes)
-    if unit == "%":
-        return [
-            (
-                concept.transform,
-                {"translate_percent": {axis: [end / 100 for end in ends] for axis, ends in moves.items()}},
-            )
-        ]
-    if unit not in ("", "px"):
+    if unit not in ("", "px", "%"):
         notes.wrong("a shift is in pixels or percent", "shift the image 20 pixels to the right")
         return []
-    return [
-        (
-            concept.transform,
-            {"translate_px": {axis: [round(end) for end in ends] for axis, ends in moves.items()}},
-        )
-    ]
+    if unit == "%":
+        shares = {axis: [end / 100 for end in ends] for axis, ends in moves.items()}
+        return [(concept.transform, {"translate_percent": shares})]
+    whole = {axis: [round(end) for end in ends] for axis, ends in moves.items()}
+    return [(concept.transform, {"translate_px": whole})]
 
 
 def _unsided(clause: Clause, notes: Notes) -> dict[str, list[float]]:

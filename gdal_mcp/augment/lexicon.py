@@ -5,10 +5,12 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from gdal_mcp.augment.transforms import TRANSFORMS
 
+Value = TypeVar("Value")
+Phrase = tuple[str, ...]
 LONGEST_WORD: Final = 24  # nothing longer is in the lexicon: it is not compared with what is
 HIGHEST: Final = 1e9  # a number beyond is read as this, which no argument takes
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -74,94 +76,85 @@ def shortened(word: str) -> set[str]:
     return {word[:place] + word[place + 1 :] for place in range(len(word))}
 
 
+def _concepts(entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Concept, str]]:
+    """Each with its words: those of the lexicon first, then the names of the catalogue."""
+    made = {}
+    for key, entry in ({name: {} for name in TRANSFORMS} | entries).items():
+        given = {name: value for name, value in entry.items() if name != "words"}
+        made[key] = Concept(**{"key": key, "transform": key, **given})
+        yield made[key], entry.get("words", "")
+    for name, transform in TRANSFORMS.items():
+        yield made[name], ";".join([name, name.lower(), *transform.aliases])
+
+
+def _entries(read: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
+    """Kind, value and phrases; of two that are alike the first keeps the phrase."""
+    kinds = ("idle", "level", "sign", "side", "axis", "spin", "chance", "random", "not", "join", "argument")
+    yield from ((kind, value, words) for kind in kinds for value, words in read[kind].items())
+    yield from (("absent", value, words) for words, value in read["absent"].items())
+    yield from (("vague", tuple(ways), words) for words, ways in read["ambiguous"].items())
+    yield from (("preset", name, preset["words"]) for name, preset in read["preset"].items())
+    yield from (("concept", concept, words) for concept, words in _concepts(read["concept"]))
+    yield from (("link", one, one) for one in read["links"].split())
+
+
 class Lexicon:
     """All phrases, as tuples of words; built once and never changed."""
 
     def __init__(self, read: Mapping[str, Any]) -> None:
         self.fillers = frozenset(read["fillers"].split())
         self.spelling: Mapping[str, str] = read["same"]
-        self.concepts = dict(self._concepts(read["concept"]))
         self.presets: Mapping[str, Sequence[Mapping[str, Any]]] = {
             name: one["steps"] for name, one in read["preset"].items()
         }
-        self.phrases: dict[tuple[str, ...], Meaning] = {}
-        self.plain: dict[
-            str, dict[tuple[str, ...], str]
-        ] = {}  # what stands beside numbers: bound, number, share, unit
-        for kind in (
-            "idle",
-            "level",
-            "sign",
-            "side",
-            "axis",
-            "spin",
-            "chance",
-            "random",
-            "not",
-            "join",
-            "argument",
-        ):
-            self._add(kind, read[kind])
-        for kind in ("bound", "number", "share", "unit"):
-            self.plain[kind] = {
-                one: value for value, words in read[kind].items() for one in self._split(words)
-            }
-        self._add("absent", read["absent"])
-        for words, meanings in read["ambiguous"].items():
-            self._enter("vague", words, tuple(meanings))
-        for name, preset in read["preset"].items():
-            self._enter("preset", preset["words"], name)
-        for key, concept in read["concept"].items():
-            self._enter("concept", concept.get("words", ""), self.concepts[key])
-        for name, transform in TRANSFORMS.items():
-            self._enter("concept", ";".join([name, name.lower(), *transform.aliases]), self.concepts[name])
-        for one in read["links"].split():
-            self.phrases.setdefault((one,), Meaning("link", one))
-        words = [
-            word
-            for phrase in (*self.phrases, *(p for kind in self.plain.values() for p in kind))
-            for word in phrase
-        ]
-        self.words = frozenset(words) | self.fillers
-        aliases = ";".join(alias for transform in TRANSFORMS.values() for alias in transform.aliases)
-        self.names = frozenset(
-            word for phrase in self._split(aliases) for word in phrase
-        )  # the likelier reading of a typo
-        self.longest = max(map(len, self.phrases))
-        self._near: dict[str, list[str]] = {}
-        idle = self.fillers | set(read["links"].split())
-        for word in sorted(self.words - idle):
+        given: dict[Phrase, Meaning] = {}
+        for kind, value, words in _entries(read):
+            for phrase in self._split(words):
+                given.setdefault(phrase, Meaning(kind, value))
+        plain = {kind: self._table(read[kind]) for kind in ("bound", "number", "share", "unit")}
+        phrases = [*given, *(phrase for table in plain.values() for phrase in table)]
+        self.words = self.fillers | {word for phrase in phrases for word in phrase}
+        self.phrases = self._stemmed(given)
+        self.plain = {
+            kind: self._stemmed(table) for kind, table in plain.items()
+        }  # what stands beside numbers
+        self.longest = {
+            phrase[0]: len(phrase) for phrase in sorted(self.phrases, key=len)
+        }  # by the first word
+        names = ";".join(alias for transform in TRANSFORMS.values() for alias in transform.aliases)
+        self.names = {
+            word for phrase in self._split(names) for word in phrase
+        }  # the likelier reading of a typo
+        self.typos: dict[str, list[str]] = {}
+        for word in sorted(self.words - self.fillers - set(read["links"].split())):
             if len(word) >= 4:  # shorter ones are near to too much
                 for key in {word, *shortened(word)}:
-                    self._near.setdefault(key, []).append(word)
+                    self.typos.setdefault(key, []).append(word)
 
-    def _concepts(self, entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Concept]]:
-        for key, entry in entries.items():
-            given = {name: value for name, value in entry.items() if name != "words"}
-            yield key, Concept(**{"key": key, "transform": key, **given})
-        for name in TRANSFORMS.keys() - entries.keys():
-            yield name, Concept(name, name)
+    def _table(self, table: Mapping[str, str]) -> dict[Phrase, str]:
+        return {phrase: value for value, words in table.items() for phrase in self._split(words)}
 
-    def _add(self, kind: str, table: Mapping[str, str]) -> None:
-        for value, words in table.items():
-            self._enter(kind, value if kind == "absent" else words, words if kind == "absent" else value)
-
-    def _enter(self, kind: str, words: str, value: Any) -> None:
-        for phrase in self._split(words):
-            self.phrases.setdefault(phrase, Meaning(kind, value))
-
-    def _split(self, words: str) -> Iterator[tuple[str, ...]]:
-        given = [";" if one == "semicolon" else one for one in words.split(";")]
-        for phrase in given:
-            found = tuple(one.text for one in tokens(phrase, self.spelling) if one.text not in self.fillers)
+    def _split(self, words: str) -> Iterator[Phrase]:
+        for phrase in words.split(";"):
+            given = ";" if phrase.strip() == "semicolon" else phrase
+            found = tuple(one.text for one in tokens(given, self.spelling) if one.text not in self.fillers)
             if found:
                 yield found
 
+    def _stemmed(self, table: Mapping[Phrase, Value]) -> dict[Phrase, Value]:
+        """The same phrases in the words that `known` gives; of two that fall together the one that is spelled so goes first."""
+        found = {
+            tuple(self.known(word) or word for word in phrase): value
+            for phrase, value in reversed(list(table.items()))
+        }
+        return found | {phrase: table[phrase] for phrase in found if phrase in table}
+
     def known(self, word: str) -> str | None:
-        """The lexicon's form of a word: itself, or its stem without a plural or a verb's ending."""
-        if word in self.words:
-            return word
-        stems = [word[: -len(end)] for end in ("ing", "ed", "es", "s", "d", "er") if word.endswith(end)]
+        """The lexicon's form of a word: its stem without a plural or a verb's ending, where that is a word of it, else itself."""
+        return self._stem(word) or (word if word in self.words else None)
+
+    def _stem(self, word: str) -> str | None:
+        stems = [word[: -len(end)] for end in ("ing", "ed", "es", "s", "d") if word.endswith(end)]
         stems += [stem[:-1] for stem in stems if stem[-2:-1] == stem[-1:]] + [f"{stem}e" for stem in stems]
         return next((stem for stem in stems if len(stem) > 2 and stem in self.words), None)
 
@@ -169,13 +162,13 @@ class Lexicon:
         """A word of the lexicon that one edit makes of this one (or two letters that changed places), with the same first letter."""
         if not 4 <= len(word) <= LONGEST_WORD:
             return None
-        found = {one for key in sorted({word, *shortened(word)}) for one in self._near.get(key, ())}
+        found = {one for key in sorted({word, *shortened(word)}) for one in self.typos.get(key, ())}
         close = (one for one in found if one[0] == word[0] and _one_edit(one, word))
         return min(close, key=lambda one: (one not in self.names, one), default=None)
 
     def match(self, given: Sequence[Token], place: int) -> tuple[Meaning, int] | None:
         """The longest phrase that begins at this place, and how many tokens it has."""
-        for length in range(min(self.longest, len(given) - place), 0, -1):
+        for length in range(min(self.longest.get(given[place].text, 0), len(given) - place), 0, -1):
             meaning = self.phrases.get(tuple(one.text for one in given[place : place + length]))
             if meaning is not None:
                 return meaning, length

@@ -6,7 +6,6 @@ prompt raises, and the time grows with its length alone.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any
 
 from gdal_mcp.augment.building import Notes, build, by_chance, unread
@@ -79,7 +78,8 @@ class _Pipeline:
         """A call, a preset, what the library cannot do, or what may mean several things."""
         for item in clause.items:
             if item.kind == "call":
-                self._call(*item.value, self.prompt[item.start : item.end])
+                name, given = item.value
+                self._call(name, given, self.prompt[item.start : item.end])
             elif item.kind == "preset":
                 self.preset = item.value
                 chance = clause.probability
@@ -160,7 +160,7 @@ def parse(prompt: str) -> Parsed:
 
 
 def _shared(found: list[Clause]) -> Iterator[Clause]:
-    """ "Increase saturation and contrast by 20 %": the direction is said before both, the number after both."""
+    """As in "increase saturation and contrast by 20 %": the direction is said before both, the number after both."""
     for place, clause in enumerate(found):
         following = found[place + 1] if place + 1 < len(found) else None
         if following is not None and following.join == "and" and _pair(clause, following):
@@ -168,7 +168,7 @@ def _shared(found: list[Clause]) -> Iterator[Clause]:
             numbers = [item for item in following.items if item.kind in ("quantity", "level")]
             following.items = [*said, *following.items]
             if not clause.quantities and clause.level is None:
-                clause = replace(clause, items=[*clause.items, *numbers])
+                clause.items += numbers
         yield clause
 
 

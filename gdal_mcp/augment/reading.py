@@ -9,6 +9,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any, Final, Literal
 
 from gdal_mcp.augment.lexicon import LEXICON, Concept, Meaning, Token, tokens
@@ -125,7 +126,9 @@ def _json(value: Any) -> Any:
         return [_json(one) for one in value]
     if isinstance(value, dict):
         return {str(key): _json(one) for key, one in value.items()}
-    if value is not None and not isinstance(value, bool | int | float | str):
+    if not isinstance(value, bool | int | float | str | None) or (
+        isinstance(value, float) and not isfinite(value)
+    ):
         raise ValueError(f"{value!r} is no JSON")
     return value
 
@@ -260,7 +263,7 @@ def _second(words: Sequence[Token], place: int, *, between: bool) -> tuple[str, 
 
 
 def _box(words: Sequence[Token], place: int) -> tuple[Quantity, int] | None:
-    """ "10, 20 to 200, 220": a left upper and a right lower corner."""
+    """As "10, 20 to 200, 220": a left upper and a right lower corner."""
     numbers = [one.number for one in words[place : place + 7 : 2]]
     if len(numbers) < 4 or None in numbers:
         return None
@@ -272,43 +275,33 @@ def _named(found: Sequence[Item]) -> Iterator[Item]:
     """Numbers with the word of an argument before or after them, and "to" before them, as part of them."""
     taken: set[int] = set()
     for place, item in enumerate(found):
-        if item.kind == "quantity":
-            before = place - 1
-            link = ""
-            while before >= 0 and found[before].kind == "link":
-                link, before = found[before].value, before - 1
-            after = place + 1
-            while (
-                after < len(found)
-                and found[after].kind in ("link", "level")
-                and found[after].value in ("of", "in")
-            ):
-                after += 1
-            named = next(
-                (
-                    one
-                    for one in (before, after)
-                    if 0 <= one < len(found) and one not in taken and found[one].kind == "argument"
-                ),
-                None,
-            )
-            if named is not None and not (named == after and _own_number(found, after)):
-                taken.add(named)
-                item = replace(item, value=replace(item.value, argument=tuple(found[named].value.split())))
-                item = replace(
-                    item, start=min(item.start, found[named].start), end=max(item.end, found[named].end)
-                )
-            yield replace(item, value=replace(item.value, link=link))
-        else:
+        if item.kind != "quantity":
             yield item
+            continue
+        before = _past(found, place - 1, -1)
+        after = _past(found, place + 1, 1)
+        own = after is not None and _is(
+            found, _past(found, after + 1, 1), "quantity"
+        )  # has its number behind it
+        wanted = [one for one in (before, None if own else after) if _is(found, one, "argument")]
+        name = next((one for one in wanted if one not in taken), None)
+        link = found[place - 1].value if _is(found, place - 1, "link") else ""
+        value = replace(
+            item.value, link=link, argument=tuple(found[name].value.split()) if name is not None else ()
+        )
+        taken |= {name} if name is not None else set()
+        yield replace(item, value=value)
 
 
-def _own_number(found: Sequence[Item], place: int) -> bool:
-    """Whether the argument at this place has its number behind it."""
-    after = place + 1
-    while after < len(found) and found[after].kind == "link":
-        after += 1
-    return after < len(found) and found[after].kind == "quantity"
+def _past(found: Sequence[Item], place: int, way: int) -> int | None:
+    """The next place that is more than a link."""
+    while 0 <= place < len(found) and found[place].kind == "link":
+        place += way
+    return place if 0 <= place < len(found) else None
+
+
+def _is(found: Sequence[Item], place: int | None, kind: str) -> bool:
+    return place is not None and place >= 0 and found[place].kind == kind
 
 
 _THINGS: Final = ("concept", "call", "preset", "absent")  # "denoise with a median blur" is one thing
@@ -386,7 +379,7 @@ def _noun(clause: Clause) -> bool:
 
 
 def _ordered(made: list[Clause]) -> list[Clause]:
-    """ "B after A" and "before B, A" say the later first."""
+    """What "B after A" and "before B, A" say: A first."""
     result: list[Clause] = []
     held: Clause | None = None
     for clause in made:

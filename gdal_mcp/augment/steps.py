@@ -79,14 +79,15 @@ def conflicts(steps: Sequence[Step]) -> Iterator[Problem]:
     size: tuple[int, int] | None = None
     for step in steps:
         height, width = step.parameters.get("height"), step.parameters.get("width")
+        if height is None or width is None:
+            continue
         if step.name in ("CenterCrop", "RandomCrop") and size and (height > size[0] or width > size[1]):
             yield Problem(
                 f"a crop of {width}x{height} does not fit into the {size[1]}x{size[0]} that are left before it",
                 "error",
                 "crop first, or crop less",
             )
-        if height and width:
-            size = (height, width)
+        size = (height, width)
 
 
 def _undone(steps: Sequence[Step]) -> Iterator[Problem]:
