@@ -131,7 +131,7 @@ def test_what_does_not_hear_its_answers_ends_at_its_deadline(run, library):
 @pytest.mark.claim("remote.failed-read-fails-the-call")
 def test_a_read_that_fails_ends_the_job_whatever_it_does_then(run, library):
     """It hears nothing of it, and would go on to its deadline."""
-    library.answer = lambda question: Answer(Status.EIO)
+    library.answer = lambda _question: Answer(Status.EIO)
     for heard in ("while True: pass", "asked.wait()", "wire.send_json(b'F', {'code': 0})\nasked.wait()"):
         assert (
             run(f"{ASK}asked = report.ask(1, b'0/a.tif')\n{heard}", answerer=library).outcome == Unanswered()
