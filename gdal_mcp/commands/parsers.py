@@ -79,12 +79,17 @@ def _serve(given: argparse.Namespace) -> Exit:
     with no_gc():
         if given.folders:
             given.workspaces = [*getattr(given, "workspaces", []), *given.folders]
-        settings = settings_of(given)
-        settings.require_workspaces()
         from gdal_mcp.commands import serving
 
-        serve = serving.over_http if given.transport == "http" else serving.over_stdio
-        return guarded(lambda: serve(settings))
+        if given.transport == "http":
+            return guarded(lambda: serving.over_http(_with_workspaces(given)))
+        return guarded(lambda: serving.over_stdio(_with_workspaces(given)), serving.unready)
+
+
+def _with_workspaces(given: argparse.Namespace) -> Settings:
+    settings = settings_of(given)
+    settings.require_workspaces()
+    return settings
 
 
 def _call(given: argparse.Namespace, settings: Settings) -> Exit:
