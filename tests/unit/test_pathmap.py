@@ -35,7 +35,9 @@ def test_what_no_pair_holds_is_never_sent_to_the_engine(inside):
 
 def test_a_folder_may_lie_in_a_claim_of_a_cluster():
     made = PathMap.parse(["/data:workspace", "/data/ann:people/of/ann"])
-    assert made.source(Path("/data/dem.tif")) == VolumePath("/data/dem.tif", "workspace", PurePosixPath("dem.tif"))
+    assert made.source(Path("/data/dem.tif")) == VolumePath(
+        "/data/dem.tif", "workspace", PurePosixPath("dem.tif")
+    )
     assert made.source(Path("/data/ann/x")) == VolumePath("/data/ann/x", "people", PurePosixPath("of/ann/x"))
     assert made.source(Path("/data")) == VolumePath("/data", "workspace", PurePosixPath("."))
     for text in ("/data:workspace/../etc", "/data:-x", "/data:a:b"):

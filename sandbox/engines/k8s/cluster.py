@@ -78,8 +78,8 @@ class Cluster:
 
 
 def _entry(loaded: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = next(one[kind] for one in loaded[f"{kind}s"] if one["name"] == name)
-    return found
+    found: dict[str, Mapping[str, Any]] = {one["name"]: one[kind] for one in loaded[f"{kind}s"]}
+    return found[name]
 
 
 def _material(entry: Mapping[str, Any], name: str, folder: Path) -> bytes:

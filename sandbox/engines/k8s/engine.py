@@ -266,7 +266,7 @@ class KubernetesEngine:
 
     def leftovers(self) -> tuple[Leftover, ...]:
         found, now = self._api.pods(SELECTOR)
-        return tuple(_leftover(one, now) for one in found["items"])
+        return tuple(leftover(one, now) for one in found["items"])
 
     def _heard(self, changed: Object) -> None:
         """A Pod that is drained, evicted, or on a lost node says nothing more: whoever listens to it is told."""
@@ -287,7 +287,7 @@ class KubernetesEngine:
             self.remove(name)
 
 
-def _leftover(found: Object, now: float) -> Leftover:
+def leftover(found: Object, now: float) -> Leftover:
     """With the deadline that follows from how long it is there by the API's clock, `now`, and how long it was to be."""
     marks = dict(found["metadata"].get("annotations") or {})
     with contextlib.suppress(KeyError, ValueError):

@@ -122,7 +122,7 @@ def _spec(template: SandboxTemplate, image: str, architecture: str) -> dict[str,
                 "image": image,
                 # by digest, so that a node that fetches it gets what was attested; an id alone names no registry
                 "imagePullPolicy": "IfNotPresent" if "@" in image else "Never",
-                "command": [one.replace("$", "$$") for one in _gated(template, architecture)],
+                "command": [one.replace("$", "$$") for one in gated(template, architecture)],
                 "workingDir": str(SCRATCH_TARGET),
                 "stdin": True,
                 "stdinOnce": True,
@@ -180,7 +180,7 @@ def _storage(template: SandboxTemplate) -> tuple[list[dict[str, Any]], list[dict
     ]
 
 
-def _gated(template: SandboxTemplate, architecture: str) -> Iterator[str]:
+def gated(template: SandboxTemplate, architecture: str) -> Iterator[str]:
     """The command, behind the gate."""
     writable = [str(one.target) for one in template.mounts if not one.read_only]
     told = {

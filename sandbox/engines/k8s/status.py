@@ -20,17 +20,12 @@ _FINE: Final = 0
 
 
 def state(pod: Object) -> ContainerState:
-    if (ended := _standing(pod).get("terminated")) is not None:
-        code = int(ended.get("exitCode", _UNKNOWN_END))
-        return ContainerState(
-            running=False,
-            exit_code=code,
-            out_of_memory=ended.get("reason") == "OOMKilled" and code != _FINE,
-            reason=outside(pod),
-        )
-    if has_ended(pod):
-        return ContainerState(running=False, exit_code=_UNKNOWN_END, out_of_memory=False, reason=outside(pod))
-    return ContainerState(running=True, exit_code=0, out_of_memory=False)
+    if not has_ended(pod):
+        return ContainerState(running=True, exit_code=0, out_of_memory=False, reason=outside(pod))
+    ended = _standing(pod).get("terminated") or {}
+    code = int(ended.get("exitCode", _UNKNOWN_END))
+    memory = ended.get("reason") == "OOMKilled" and code != _FINE
+    return ContainerState(running=False, exit_code=code, out_of_memory=memory, reason=outside(pod))
 
 
 def has_ended(pod: Object | None) -> bool:
@@ -85,7 +80,7 @@ def is_leaving(pod: Object) -> bool:
     """Whether it is being deleted or evicted, or its node is lost to the cluster."""
     status = pod.get("status") or {}
     lost = any(
-        one.get("type") == "Ready" and one.get("status") == "False" and _standing(pod).get("running")
+        one.get("type") == "Ready" and one.get("status") == "False" and "running" in _standing(pod)
         for one in status.get("conditions") or ()
     )
     return lost or "deletionTimestamp" in pod["metadata"] or status.get("reason") == "Evicted"
