@@ -86,6 +86,7 @@ class KubernetesEngine:
     """The Pods of calls in one namespace of a cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
         self._api = Api(cluster)
         self._watch = PodWatch(self._api, SELECTOR, self._heard)
         self._wires: dict[str, PodWire] = {}  # of the containers that this object made and did not remove
@@ -107,7 +108,7 @@ class KubernetesEngine:
 
     @cached_property
     def _info(self) -> EngineInfo:
-        cluster, version = self._api.cluster, self._api.version()
+        cluster, version = self.cluster, self._api.version()
         digits = ("".join(filter(str.isdigit, str(version[part]))) for part in ("major", "minor"))
         major, minor = (int(one or 0) for one in digits)
         return EngineInfo(
@@ -171,7 +172,7 @@ class KubernetesEngine:
 
     def _attached(self, name: str) -> PodWire:
         """The streams as soon as there are some: the API tells that a container runs a third of a second after it does."""
-        begun, asking = time.monotonic(), attaching(self._api.cluster, name, CONTAINER)
+        begun, asking = time.monotonic(), attaching(self.cluster, name, CONTAINER)
         try:
             while True:
                 known, waited = self._watch.known(name), time.monotonic() - begun
