@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.mcp.talk import Talk
-from tests.traps.kit import Trap, call, rows_of, spring, write
+from tests.traps.kit import Trap, call, first_of_each, rows_of, spring, write
 
 pytestmark = pytest.mark.engine
 
@@ -89,10 +89,16 @@ PLACES = (
         refused=True,
     ),
 )  # fmt: skip
+FIRST, OTHERS = first_of_each(JOINS + TYPES + PLACES)
 
 
-def test_each_trap_is_told_and_its_twins_are_not(talk: Talk, subtests: pytest.Subtests) -> None:
-    spring(talk, JOINS + TYPES + PLACES, "statement", subtests)
+def test_a_trap_of_each_code_is_told_and_its_twins_are_not(talk: Talk, subtests: pytest.Subtests) -> None:
+    spring(talk, FIRST, "statement", subtests)
+
+
+@pytest.mark.nightly
+def test_every_other_trap_is_told_and_its_twins_are_not(talk: Talk, subtests: pytest.Subtests) -> None:
+    spring(talk, OTHERS, "other_statement", subtests)
 
 
 def test_what_a_join_lost_or_gave_twice_is_counted(talk: Talk) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.mcp.talk import Talk
-from tests.traps.kit import Trap, call, codes, read, spring, write
+from tests.traps.kit import Trap, call, codes, first_of_each, read, spring, write
 
 pytestmark = pytest.mark.engine
 
@@ -204,10 +204,16 @@ COLUMNS = (
         (write("vector convert", input="towns.geojson", output="more.geojson", output_layer="more", append=True),),
     ),
 )  # fmt: skip
+FIRST, OTHERS = first_of_each(FORMATS + SHAPES + UNITS + PLACES + COLUMNS)
 
 
-def test_each_trap_is_told_and_its_twins_are_not(talk: Talk, subtests: pytest.Subtests) -> None:
-    spring(talk, FORMATS + SHAPES + UNITS + PLACES + COLUMNS, "vector", subtests)
+def test_a_trap_of_each_code_is_told_and_its_twins_are_not(talk: Talk, subtests: pytest.Subtests) -> None:
+    spring(talk, FIRST, "vector", subtests)
+
+
+@pytest.mark.nightly
+def test_every_other_trap_is_told_and_its_twins_are_not(talk: Talk, subtests: pytest.Subtests) -> None:
+    spring(talk, OTHERS, "other_vector", subtests)
 
 
 def test_what_is_replaced_is_told_in_numbers(talk: Talk) -> None:

@@ -23,6 +23,7 @@ gdal_mcp/http
 gdal_mcp/operations
 gdal_mcp/app
 gdal_mcp/toolboxes
+gdal_mcp/augment
 gdal_mcp/python
 gdal_mcp/python/inside
 gdal_mcp/tools
