@@ -10,7 +10,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 
 
 @pytest.mark.claim(
-    "pod.does-what-an-engine-must",
+    "engine.kubernetes-does-what-an-engine-must",
     "files.mounts-only",
     "resources.limits-hard",
     "sandbox.not-root",

@@ -12,7 +12,7 @@ from sandbox.engines.k8s.pod import ARCHITECTURES, bpf, gated
 from sandbox.template import Limits, SandboxTemplate
 from scripts.seccomp_bpf import compiled
 
-pytestmark = pytest.mark.claim("pod.gate-closes")
+pytestmark = pytest.mark.claim("engine.kubernetes-gate-closes")
 LIMITS = Limits(open_files=256)
 PROBE = """
 import errno, json, os, resource, socket, subprocess, sys

@@ -139,6 +139,7 @@ WEAKER = {
 }
 
 
+@pytest.mark.claim("engine.kubernetes-is-read-back")
 @pytest.mark.parametrize("change", WEAKER.values(), ids=WEAKER)
 def test_whatever_else_was_made_is_told(change):
     spec = made()
@@ -226,6 +227,7 @@ def test_how_a_pod_ended_is_told_as_what_became_of_the_call(status, final, outco
     assert judge(final, state(status), LIMITS) == outcome
 
 
+@pytest.mark.claim("engine.kubernetes-told-by-the-end")
 def test_only_a_container_that_is_told_as_terminated_has_ended():
     """A phase is no proof, and neither is a deletion that was asked for."""
     assert has_ended(ended(0))
