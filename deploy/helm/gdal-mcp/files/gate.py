@@ -1,0 +1,1 @@
+../../../../sandbox/engines/k8s/gate.py
