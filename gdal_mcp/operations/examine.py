@@ -18,6 +18,7 @@ from gdal_mcp.gdal.image import OFFICIAL, version_warning
 from gdal_mcp.host.hosting import Host, Hosting
 from gdal_mcp.host.nested import is_lasting, program
 from gdal_mcp.ledger.audit import verify
+from gdal_mcp.operations.cluster import findings, is_cluster
 from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
@@ -68,6 +69,7 @@ def examine(settings: Settings) -> Report:
             host_rows, facts = _host(app.hosting, complete)
             rows = [
                 *host_rows,
+                *_cluster(complete),
                 *_further(app.hosting, app.toolboxes.items[1:]),
                 *(missing or _workspaces(app.workspaces, app.hosting, complete)),
                 *_records(settings),
@@ -118,6 +120,17 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
         for inside, outside in hosting.paths.map.pairs
     ]
     return [*_engine(host, settings), *paths, *_image(host), *_catalogue(host, settings)], facts
+
+
+def _cluster(settings: Settings) -> Iterator[Row]:
+    """Also where no call could run: what is wrong with the cluster is why."""
+    if not is_cluster(settings):
+        return
+    try:
+        for finding in findings(settings):
+            yield Row("cluster", *finding)
+    except SandboxError as error:
+        yield Row("cluster", "API", "failed", str(error), _fix(error))
 
 
 def _fix(error: SandboxError) -> str:

@@ -31,7 +31,9 @@ from sandbox.labels import DEADLINE, STARTED, UPTIME_DEADLINE, labels
 from sandbox.template import Limits, SandboxTemplate
 
 _START_SECONDS: Final = 60.0  # for a node to make a container, with an image that it may have to fetch
-_ROOM_SECONDS: Final = 5.0  # for room on a node, or in the quota; whoever has slots that wait gives them up then
+_ROOM_SECONDS: Final = (
+    5.0  # for room on a node, or in the quota; whoever has slots that wait gives them up then
+)
 _REMOVAL_SECONDS: Final = 40.0
 _SEND_SECONDS: Final = 10.0
 _PAUSE: Final = 0.03  # seconds between two tries of what the API does not tell the moment of
