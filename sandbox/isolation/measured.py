@@ -157,18 +157,16 @@ def _cgroup(evidence: Evidence) -> Iterator[Found]:
     together = values["cpu_period"] is not None  # a file that only version 1 has
     no_swap = swap in ("0", "absent") or (together and swap.isdigit() and int(swap) <= limits.memory_bytes)
     yield Found("0", swap, verdict(no_swap), "cgroup swap", "5.11")
-    if evidence.pods:  # its node's own setting, one level above what a container is shown
-        started, why = evidence.look["processes"]
-        held = started < limits.pids and why == "EAGAIN"
-        yield Found(
-            f"at most {limits.pids}",
-            f"{started + 1}, then {why or 'no end'}",
-            verdict(held),
-            "processes",
-            "5.25, 5.29",
-        )
-    else:
+    if not evidence.pods:  # there it is the node's, one level above what a container is shown
         yield same(limits.pids, pids, "cgroup pids", "5.25, 5.29")
+
+
+def _processes(evidence: Evidence) -> Iterator[Found]:
+    """Of a Pod, by trying."""
+    if evidence.pods:
+        (started, why), most = evidence.look["processes"], evidence.template.limits.pids
+        found = f"{started + 1}, then {why or 'no end'}"
+        yield Found(f"at most {most}", found, verdict(started < most and why == "EAGAIN"))
 
 
 def _cgroup_cpus(evidence: Evidence) -> Iterator[Found]:
@@ -220,3 +218,4 @@ LIMITS_IN_FORCE: Final = (
     Rule("limits", "cgroup", _cgroup),
     Rule("limits", "cgroup cpus", _cgroup_cpus, "5.12, 5.25"),
 )
+PROCESSES: Final = Rule("limits", "processes", _processes, "5.25, 5.29")

@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from sandbox.engine import STDERR, STDOUT
 from sandbox.engines.k8s.cluster import Cluster
-from sandbox.engines.k8s.websocket import Connection, PodWire, Refused
+from sandbox.engines.k8s.websocket import Refused, attached
 from sandbox.errors import EngineUnavailable
 from sandbox.waiting import readable
 
@@ -152,26 +152,18 @@ def heard(wire, enough):
 
 
 def opened(server):
-    return PodWire(Connection(server.cluster, "/attach", "v4.channel.k8s.io").upgrade())
+    return attached(server.cluster, "call-0", "worker")
 
 
-def test_a_stream_is_asked_for_again_on_the_same_connection_until_there_is_one(certificate):
+def test_a_refusal_is_told_with_its_status(certificate):
     def play(connection):
-        for _ in range(2):
-            assert "v4.channel.k8s.io" in request(connection)
-            connection.sendall(LATER)
-        accept(connection)
-        connection.sendall(frame(b"\x01out"))
+        assert "v4.channel.k8s.io" in request(connection)
+        connection.sendall(LATER)
 
     server = Server(certificate, play)
-    asking = Connection(server.cluster, "/attach", "v4.channel.k8s.io")
-    for _ in range(2):
-        with pytest.raises(Refused) as refused:
-            asking.upgrade()
-        assert refused.value.status == 500
-    wire = PodWire(asking.upgrade())
-    assert heard(wire, 3)[STDOUT] == b"out"
-    wire.close()
+    with pytest.raises(Refused) as refused:
+        opened(server)
+    assert refused.value.status == 500
     server.done()
 
 
@@ -249,5 +241,5 @@ def test_another_server_than_the_one_that_is_trusted_gets_no_token(certificate, 
     server = Server(certificate, play)
     stranger = Cluster(server.cluster.server, "calls", ssl.create_default_context(), lambda: "the-token")
     with pytest.raises(EngineUnavailable):
-        Connection(stranger, "/attach").upgrade()
+        attached(stranger, "call-0", "worker")
     server.done()

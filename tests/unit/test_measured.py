@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.isolation.measured import CAPABILITIES, LIMITS_IN_FORCE, shortfalls
+from sandbox.isolation.measured import CAPABILITIES, LIMITS_IN_FORCE, PROCESSES, shortfalls
 from sandbox.isolation.measured import FACTS as RULES
 from sandbox.isolation.rows import Evidence, judged
 from sandbox.template import Limits, Mount, SandboxTemplate
@@ -358,7 +358,7 @@ def test_of_a_pod_the_effect_counts_and_of_no_other_container():
 def test_how_many_processes_a_pod_may_have_is_tried():
     def found(*processes):
         evidence = Evidence(SHOWN, with_cgroup(pids="max"), {"processes": list(processes)}, pods=True)
-        return {row.name for row in judged(LIMITS_IN_FORCE, evidence) if not row.ok}
+        return {row.name for row in judged((*LIMITS_IN_FORCE, PROCESSES), evidence) if not row.ok}
 
     assert found(31, "EAGAIN") == set()
     for weak in ((32, ""), (32, "EAGAIN"), (3, "ENOMEM")):

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
@@ -24,7 +25,7 @@ from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.pod import CONTAINER, GRACE_SECONDS, SELECTOR, differences, pod
 from sandbox.engines.k8s.status import age, has_ended, image_of, is_leaving, refusal, state, unplaced
 from sandbox.engines.k8s.watch import PodWatch
-from sandbox.engines.k8s.websocket import PodWire, Refused, attaching
+from sandbox.engines.k8s.websocket import PodWire, Refused, attached
 from sandbox.errors import CapacityExhausted, EngineUnavailable, ImageMissing, IsolationRefused, PullFailed
 from sandbox.isolation.policy import differing
 from sandbox.labels import DEADLINE, STARTED, UPTIME_DEADLINE, labels
@@ -38,6 +39,7 @@ _REMOVAL_SECONDS: Final = 40.0
 _SEND_SECONDS: Final = 10.0
 _PAUSE: Final = 0.03  # seconds between two tries of what the API does not tell the moment of
 _LOOK: Final = 2.0  # seconds after which a watch is not waited for any longer, and the API itself is asked
+_REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 _GATE: Final = (75, 76)  # exit codes of gate.py
 _START: Final = b"\n"
 _NOBODY: Final = (65534, 65534)
@@ -174,23 +176,20 @@ class KubernetesEngine:
 
     def _attached(self, name: str) -> PodWire:
         """The streams as soon as there are some: the API tells that a container runs a third of a second after it does."""
-        begun, asking = time.monotonic(), attaching(self.cluster, name, CONTAINER)
-        try:
-            while True:
-                known, waited = self._watch.known(name), time.monotonic() - begun
-                if known is not None and (reason := self._hopeless(known, waited)) is not None:
-                    raise reason
-                if waited > _START_SECONDS:
-                    raise EngineUnavailable(f"no container was made within {_START_SECONDS:.0f} s.")
-                if known is not None and known.get("status", {}).get("containerStatuses"):
-                    try:
-                        return PodWire(asking.upgrade())
-                    except Refused as refused:
-                        if refused.status in (401, 403, 404):
-                            raise
-                self._watch.change(_PAUSE)
-        finally:
-            asking.close()
+        begun = time.monotonic()
+        while True:
+            known, waited = self._watch.known(name), time.monotonic() - begun
+            if known is not None and (reason := self._hopeless(known, waited)) is not None:
+                raise reason
+            if waited > _START_SECONDS:
+                raise EngineUnavailable(f"no container was made within {_START_SECONDS:.0f} s.")
+            if known is not None and known.get("status", {}).get("containerStatuses"):
+                try:
+                    return attached(self.cluster, name, CONTAINER)
+                except Refused as refused:
+                    if refused.status in _REFUSED:
+                        raise
+            self._watch.change(_PAUSE)
 
     @staticmethod
     def _hopeless(known: Object, waited: float) -> Exception | None:
@@ -284,8 +283,12 @@ class KubernetesEngine:
         template = SandboxTemplate("sha256:", ("true",), _NOBODY, Limits())
         name = self._create(template, reference, labels(secrets.token_hex(8), "image", _START_SECONDS))
         try:
-            found = self._api.pod(name)
-            return image_of(found) if found is not None else ""
+            self._watch.until(name, lambda one: one is not None and bool(image_of(one)), _START_SECONDS)
+            if known := image_of(self._api.pod(name) or {}):
+                return known
+            raise EngineUnavailable(
+                f"no node tells what image {reference} is. Name it by its digest: NAME@sha256:..."
+            )
         finally:
             self.remove(name)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import structlog
 
 from sandbox.engines.k8s.api import Api, Object
-from sandbox.engines.k8s.websocket import Connection, Websocket
+from sandbox.engines.k8s.websocket import Websocket, upgrade
 from sandbox.errors import SandboxError
 from sandbox.waiting import Cancellation, HasDescriptor, readable
 
@@ -76,7 +76,7 @@ class PodWatch:
             self._pods = {one["metadata"]["name"]: one for one in found["items"]}
             self._changed.notify_all()
         path = self._api.watch_path(self._selector, found["metadata"]["resourceVersion"])
-        websocket = Websocket(Connection(self._api.cluster, path).upgrade())
+        websocket = Websocket(upgrade(self._api.cluster, path))
         try:
             self._listen(websocket)
         finally:

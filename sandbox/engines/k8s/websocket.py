@@ -39,64 +39,43 @@ class Refused(EngineUnavailable):
         self.status = status
 
 
-class Connection:
-    """One TLS connection on which a websocket may be asked for again and again, until there is one."""
-
-    def __init__(self, cluster: Cluster, path: str, protocol: str = "") -> None:
-        self._cluster, self._path, self._protocol = cluster, path, protocol
-        self._socket: ssl.SSLSocket | None = None
-
-    def upgrade(self) -> ssl.SSLSocket:
-        """The connection once it speaks websocket; the caller's from now on. Raises Refused, and EngineUnavailable."""
-        try:
-            made = self._socket or self._connected()
-            self._socket = None  # whatever goes wrong now, it is not used again
-            made.sendall(self._request())
-            answer = http.client.HTTPResponse(_Unbuffered(made))  # type: ignore[arg-type]
-            with answer:  # which closes the response, not the connection
-                answer.begin()
-                if answer.status == http.client.SWITCHING_PROTOCOLS:
-                    return made
-                text = answer.read().decode("utf-8", "replace")
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            self.close()
-            raise EngineUnavailable(
-                f"the cluster's API at {self._cluster.server} does not answer: {error}"
-            ) from error
-        if answer.will_close:
+def upgrade(cluster: Cluster, path: str, protocol: str = "") -> ssl.SSLSocket:
+    """A connection that speaks websocket; the caller's from now on. Raises Refused, and EngineUnavailable."""
+    place = urlsplit(cluster.server)
+    made: socket.socket | None = None
+    try:
+        made = socket.create_connection((place.hostname or "", place.port or 443), CONNECT_SECONDS)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        made = stream = cluster.tls.wrap_socket(made, server_hostname=place.hostname)
+        stream.sendall(_request(cluster, path, protocol))
+        answer = http.client.HTTPResponse(_Unbuffered(stream))  # type: ignore[arg-type]
+        with answer:  # which closes the response, not the connection
+            answer.begin()
+            if answer.status == http.client.SWITCHING_PROTOCOLS:
+                made = None
+                return stream
+            raise Refused(answer.status, answer.read().decode("utf-8", "replace"))
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise EngineUnavailable(f"the cluster's API at {cluster.server} does not answer: {error}") from error
+    finally:
+        if made is not None:
             made.close()
-        else:
-            self._socket = made
-        raise Refused(answer.status, text)
 
-    def _connected(self) -> ssl.SSLSocket:
-        place = urlsplit(self._cluster.server)
-        plain = socket.create_connection((place.hostname or "", place.port or 443), CONNECT_SECONDS)
-        try:
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return self._cluster.tls.wrap_socket(plain, server_hostname=place.hostname)
-        except BaseException:
-            plain.close()
-            raise
 
-    def _request(self) -> bytes:
-        token = self._cluster.token()
-        lines = [
-            f"GET {self._path} HTTP/1.1",
-            f"Host: {urlsplit(self._cluster.server).netloc}",
-            "Upgrade: websocket",
-            "Connection: Upgrade",
-            "Sec-WebSocket-Version: 13",
-            f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}",
-            *([f"Sec-WebSocket-Protocol: {self._protocol}"] if self._protocol else []),
-            *([f"Authorization: Bearer {token}"] if token else []),
-        ]
-        return "\r\n".join([*lines, "", ""]).encode()
-
-    def close(self) -> None:
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+def _request(cluster: Cluster, path: str, protocol: str) -> bytes:
+    token = cluster.token()
+    lines = [
+        f"GET {path} HTTP/1.1",
+        f"Host: {urlsplit(cluster.server).netloc}",
+        f"Origin: {cluster.server}",  # without one a watch is refused
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Version: 13",
+        f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}",
+        *([f"Sec-WebSocket-Protocol: {protocol}"] if protocol else []),
+        *([f"Authorization: Bearer {token}"] if token else []),
+    ]
+    return "\r\n".join([*lines, "", ""]).encode()
 
 
 class _Unbuffered:
@@ -284,7 +263,8 @@ class PodWire:
         self._websocket.close()
 
 
-def attaching(cluster: Cluster, pod: str, container: str) -> Connection:
-    """To a Pod's container; refused until it runs."""
+def attached(cluster: Cluster, pod: str, container: str) -> PodWire:
+    """The streams of a Pod's container. Raises Refused until it runs."""
     asked = f"stdin=true&stdout=true&stderr=true&container={container}"
-    return Connection(cluster, f"/api/v1/namespaces/{cluster.namespace}/pods/{pod}/attach?{asked}", _CHANNELS)
+    path = f"/api/v1/namespaces/{cluster.namespace}/pods/{pod}/attach?{asked}"
+    return PodWire(upgrade(cluster, path, _CHANNELS))
