@@ -58,7 +58,7 @@ class Ground:
         return {
             "GDAL_MCP_ENGINE": self.address,
             "GDAL_MCP_IMAGE": self.image,
-            "GDAL_MCP_PATH_MAP": f'["{self.folder}:{CLAIM}"]',
+            "GDAL_MCP_PATH_MAP": f"{self.folder}:{CLAIM}",
             "GDAL_MCP_PIDS": str(NODE_PIDS),
             "GDAL_MCP_MEMORY": "512MiB",
             "KUBECONFIG": str(self.kubeconfig),

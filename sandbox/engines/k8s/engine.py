@@ -35,6 +35,7 @@ _START_SECONDS: Final = 60.0  # for a node to make a container, with an image th
 _ROOM_SECONDS: Final = (
     5.0  # for room on a node, or in the quota; whoever has slots that wait gives them up then
 )
+_OWN_END_SECONDS: Final = 1.5  # a node looks once a second
 _REMOVAL_SECONDS: Final = 40.0
 _SEND_SECONDS: Final = 10.0
 _PAUSE: Final = 0.03  # seconds between two tries of what the API does not tell the moment of
@@ -123,7 +124,9 @@ class KubernetesEngine:
             cgroup_version="",
             security_options=("name=seccomp",),
             rootless=False,
-            runtimes=(),
+            runtimes=(
+                "Kubernetes",
+            ),  # which of them its nodes have is not told; a Pod with another one is refused
             address=f"{cluster.server}/{cluster.namespace}",
             identity=f"{cluster.server}/{cluster.namespace}",
             memory_bytes=_NO_LIMIT,
@@ -249,7 +252,9 @@ class KubernetesEngine:
             wire = self._wires.pop(container, None)
             self._given.discard(container)
         if wire is not None:
-            wire.close()  # most programs end with their stdin, sooner than the node would end them
+            wire.close()
+        # most programs end with their stdin, and are told as ended sooner than one that its node has to end
+        self._watch.until(container, has_ended, _OWN_END_SECONDS)
         end, asked = time.monotonic() + _REMOVAL_SECONDS, False
         while (found := self._api.pod(container)) is not None:
             if has_ended(found):
