@@ -24,6 +24,7 @@ from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
 from sandbox.engines.oci.runtime import ADVISED, numbers
 from sandbox.errors import ImageMissing, SandboxError
+from sandbox.outputs.store import OutputStore
 from sandbox.workspace import Workspaces
 
 State = Literal["ok", "warning", "failed"]
@@ -72,6 +73,7 @@ def examine(settings: Settings) -> Report:
                 *_cluster(complete),
                 *_further(app.hosting, app.toolboxes.items[1:]),
                 *(missing or _workspaces(app.workspaces, app.hosting, complete)),
+                *(_storage(area) for area in app.areas.values()),
                 *_records(settings),
                 *_policy(settings, app.policy),
                 *_http(settings),
@@ -241,6 +243,17 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) ->
             yield Row("workspace", str(root), "failed", found, fix)
         else:
             yield Row("workspace", str(root), "ok", f"{mode}, containers run as {uid}:{gid}")
+
+
+def _storage(area: OutputStore) -> Row:
+    """What the file system of a writable workspace can do, by trying."""
+    try:
+        replaces = area.replaces()
+    except SandboxError as error:
+        return Row("workspace", "storage", "failed", str(error), _fix(error))
+    found = f"{area.workspace.root} {'can' if replaces else 'cannot'} swap two names at once"
+    fix = "Calls that would replace a file are refused: write to new names, or keep it on ext4, xfs, btrfs, tmpfs or overlayfs."
+    return _warning_if(not replaces, "workspace", "storage", found, fix)
 
 
 def _records(settings: Settings) -> Iterator[Row]:
