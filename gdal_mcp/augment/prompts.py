@@ -8,7 +8,7 @@ prompt raises, and the time grows with its length alone.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gdal_mcp.augment.building import Notes, build, by_chance, unread
+from gdal_mcp.augment.building import Building
 from gdal_mcp.augment.lexicon import LEXICON, Concept
 from gdal_mcp.augment.reading import Clause, clauses, items
 from gdal_mcp.augment.steps import Ambiguity, Parsed, Problem, Step, complexity, conflicts, estimated_seconds
@@ -34,7 +34,7 @@ class _Pipeline:
         for kind, value in ((item.kind, item.value) for item in clause.items):
             if kind == "typo":
                 self.suggestions.append(f"{value[0]!r} was read as {value[1]!r}")
-        for word in unread(clause):
+        for word in clause.values("unknown"):
             self.errors.append(
                 Problem(f"{word!r} was not understood", "warning", "say it in other words, or leave it out")
             )
@@ -50,19 +50,15 @@ class _Pipeline:
             self._other(clause, text)
 
     def _build(self, clause: Clause, concept: Concept, text: str) -> None:
-        notes = Notes(text, confidence=0.7 if clause.values("typo") else 1.0)
-        made = build(clause, concept, notes)
-        self.errors += notes.errors
-        self.suggestions += notes.suggestions
-        self.ambiguities += notes.ambiguities
-        chance = by_chance(clause, made)
-        together = len(made) > 1 and concept.build == "rotate"
+        built = Building(clause, concept, text)
+        self.errors += built.problems
+        self.suggestions += built.suggestions
+        self.ambiguities += built.ambiguities
+        together = len(built.made) > 1 and concept.build == "rotate"
         self.groups += together
-        for name, parameters in made:
-            step = Step(
-                name, parameters, chance, round(notes.confidence, 2), text, self.groups if together else None
-            )
-            self._take(step)
+        for name, parameters in built.made:
+            group = self.groups if together else None
+            self._take(Step(name, parameters, built.chance, round(built.confidence, 2), text, group))
 
     def _take(self, step: Step) -> None:
         faults = TRANSFORMS[step.name].faults(step.parameters)

@@ -93,6 +93,7 @@ PROMPTS = st.one_of(
 @example("rotate " + "9" * 490)
 @example("crop 1, 2 to")
 @example("before blurring")
+@example("'")
 def test_any_text_gives_steps_within_the_catalogue_and_the_same_each_time(prompt: str):
     parsed = parse(prompt)
     assert parsed == parse(prompt)
