@@ -23,8 +23,11 @@ gdal_mcp/http
 gdal_mcp/operations
 gdal_mcp/app
 gdal_mcp/toolboxes
+gdal_mcp/augment
+gdal_mcp/augment/inside
 gdal_mcp/python
 gdal_mcp/python/inside
+gdal_mcp/wheels
 gdal_mcp/tools
 gdal_mcp/gdal/preflight
 gdal_mcp/gdal/answers
@@ -95,6 +98,7 @@ INSIDE = (
     "sandbox.isolation.look",
     "gdal_mcp.gdal.inside",
     "gdal_mcp.python.inside",
+    "gdal_mcp.augment.inside",
     "gdal_mcp.gdal.catalogue.capture_program",
 )
 # a module that calls itself pure imports none of these
