@@ -1,0 +1,84 @@
+"""Record the library's signatures in tests/augment/signatures.json, and run every pipeline that the test prompts give.
+
+The server never has albumentations; this runs where it is:
+    python -m venv /tmp/a && /tmp/a/bin/pip install albumentations==2.0.8 jsonschema
+    PYTHONPATH=. /tmp/a/bin/python scripts/augment_signatures.py [--check]
+With --check nothing is written: every transform's example prompts and all prompts of tests/augment are parsed, constructed and run
+on a small image of three uint8 bands, and what fails is printed (exit status 1).
+"""
+
+import inspect
+import json
+import sys
+import tomllib
+import warnings
+from pathlib import Path
+
+import albumentations
+import numpy as np
+
+from gdal_mcp.augment.prompts import parse
+from gdal_mcp.augment.transforms import LIBRARY, TRANSFORMS
+
+TESTS = Path(__file__).resolve().parents[1] / "tests" / "augment"
+
+
+def signature(name: str) -> dict:
+    """Argument -> default; "required" where there is none."""
+    found = inspect.signature(getattr(albumentations, name).__init__).parameters.values()
+    return {
+        one.name: "required" if one.default is one.empty else one.default
+        for one in found
+        if one.name not in ("self", "p")
+    }
+
+
+def record() -> None:
+    about = {"source": f"{LIBRARY} (PyPI, MIT)", "made_by": "scripts/augment_signatures.py"}
+    lines = [f"{json.dumps(name)}: {json.dumps(signature(name))}" for name in TRANSFORMS]
+    text = "{" + json.dumps(about)[1:-1] + ', "signatures": {\n' + ",\n".join(lines) + "\n}}\n"
+    (TESTS / "signatures.json").write_text(text, encoding="utf-8")
+
+
+def prompts() -> list[str]:
+    asked = [example for transform in TRANSFORMS.values() for example in transform.examples]
+    for name in ("prompts.toml", "prompts_held_out.toml"):
+        asked += [
+            case["prompt"] for case in tomllib.loads((TESTS / name).read_text(encoding="utf-8"))["case"]
+        ]
+    return asked
+
+
+def tuples(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: tuples(one) for key, one in value.items()}
+    return tuple(map(tuples, value)) if isinstance(value, list) else value
+
+
+def check() -> int:
+    failed = 0
+    image = np.random.default_rng(0).integers(0, 256, (300, 320, 3), dtype="uint8")
+    for prompt in prompts():
+        for step in parse(prompt).steps:
+            try:
+                made = getattr(albumentations, step.name)(**tuples(step.parameters), p=1)
+                size = {"CenterCrop", "RandomCrop", "Crop"} & {
+                    step.name
+                }  # may ask for more than the small image has
+                albumentations.Compose(
+                    [*([albumentations.Resize(1100, 1100)] if size else []), made], seed=1
+                )(image=image)
+            except Exception as error:  # noqa: BLE001 - every failure is reported
+                failed += 1
+                print(f"{prompt!r}: {step.name} {dict(step.parameters)}: {type(error).__name__}: {error}")
+    print(f"{failed} failed of {len(prompts())} prompts")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    warnings.simplefilter(
+        "error", UserWarning
+    )  # an argument that the library does not know is a warning there
+    if "--check" in sys.argv:
+        sys.exit(check())
+    record()
