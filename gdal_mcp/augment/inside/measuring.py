@@ -2,6 +2,7 @@
 
 import cv2
 import numpy as np
+
 from gdal_mcp.augment.inside import rasters
 
 SIDE = 512  # pixels: larger images are measured on a smaller copy
@@ -61,7 +62,9 @@ def measured(category, before, after):
 
 def small(pixels):
     share = SIDE / max(pixels.shape[:2])
-    return pixels if share >= 1 else cv2.resize(pixels, None, fx=share, fy=share, interpolation=cv2.INTER_AREA)
+    return (
+        pixels if share >= 1 else cv2.resize(pixels, None, fx=share, fy=share, interpolation=cv2.INTER_AREA)
+    )
 
 
 def grey(pixels):
@@ -101,7 +104,9 @@ def turned(old, new):
     """Which flip or quarter turn makes the new image of the old one; empty where none does."""
     for name, turn in TURNS.items():
         made = turn(old)
-        if made.shape == new.shape and float(np.abs(made - new).mean()) < 1e-3:  # of images that were made smaller
+        if (
+            made.shape == new.shape and float(np.abs(made - new).mean()) < 1e-3
+        ):  # of images that were made smaller
             return name
     return ""
 

@@ -11,11 +11,16 @@ from dataclasses import dataclass, field
 
 import albumentations as A
 import numpy as np
+
 from gdal_mcp.augment.inside import rasters
 
 SEEDS = 1 << 32
-BY_OPENCV = {"i4": np.float64, "u4": np.float64}  # types that it cannot move, and those that hold the same values
+BY_OPENCV = {
+    "i4": np.float64,
+    "u4": np.float64,
+}  # types that it cannot move, and those that hold the same values
 WINDOWED = ("crop_coords", "crop_params")  # of what a transform drew: it cut a window out
+WHOLE = 1e-3  # of a pixel that may come from outside
 MAX_DRAWN = 16  # numbers of one drawn value that are told; of more there is a digest
 
 
@@ -29,7 +34,9 @@ class Scene:
 
     raster: rasters.Raster
     masks: list = field(default_factory=list)  # of rows and columns
-    points: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))  # x and y, from the upper left corner
+    points: np.ndarray = field(
+        default_factory=lambda: np.zeros((0, 2))
+    )  # x and y, from the upper left corner
     matrix: np.ndarray = field(default_factory=lambda: np.eye(3))
     exact: bool = True  # whether the matrix says where everything is
 
@@ -51,9 +58,20 @@ def run(steps, transforms, scene, seed, watch=None):
         try:
             done = apply(step, made, scene, own) if group is None or hit else False
         except Skipped as reason:
-            skipped.append({"step": number, "code": "unfit", "bands": before.pixels.shape[2], "reason": str(reason)})
-        except Exception as error:  # the library has no errors of its own; the other steps are still worth having
-            skipped.append({"step": number, "code": "failed", "bands": before.pixels.shape[2], "reason": str(error)[:300]})
+            skipped.append(
+                {"step": number, "code": "unfit", "bands": before.pixels.shape[2], "reason": str(reason)}
+            )
+        except (
+            Exception
+        ) as error:  # the library has no errors of its own; the other steps are still worth having
+            skipped.append(
+                {
+                    "step": number,
+                    "code": "failed",
+                    "bands": before.pixels.shape[2],
+                    "reason": str(error)[:300],
+                }
+            )
         else:
             if done:
                 row = {"step": number, "drawn": told(made.params), "seconds": time.perf_counter() - begun}
@@ -72,24 +90,19 @@ def apply(step, made, scene, seed):
     if step["bands"] == "rgb" and old.pixels.shape[2] != 3:
         raise Skipped("it is for images of three bands")
     new = rasters.Raster(**vars(old))
-    if step["georeference"] == "kept":
-        plain = old.pixels.dtype == np.uint8
-        done = made(image=old.pixels if plain else scaled(old), masks=scene.masks)
-        if not made.params and made.p < 1:
-            return False
-        new.pixels = done["image"] if plain else unscaled(done["image"], old)
-        scene.raster, scene.masks = new, done["masks"]
-        return True
-    layers = [*scene.masks, *(one for one in (old.invalid, old.alpha) if one is not None)]
-    done = made(image=movable(old.pixels), masks=[movable(one) for one in layers])
+    moves = step["georeference"] != "kept"
+    plain = moves or old.pixels.dtype == np.uint8
+    sent = movable(old.pixels) if moves else old.pixels if plain else scaled(old)
+    done = made(image=sent)["image"]
     if not made.params and made.p < 1:
         return False
-    new.pixels = layered(done["image"]).astype(old.pixels.dtype, copy=False)
-    masks = [one.astype(was.dtype, copy=False) for one, was in zip(done["masks"], layers, strict=True)]
-    if old.alpha is not None:
-        new.alpha = masks.pop()
-    if old.invalid is not None:
-        new.invalid = layered(masks.pop())
+    new.pixels = layered(done).astype(old.pixels.dtype, copy=False) if plain else unscaled(done, old)
+    masks = [layer(made, one) for one in scene.masks]
+    if not moves:
+        scene.raster, scene.masks = new, masks
+        return True
+    new.alpha = None if old.alpha is None else layer(made, old.alpha)
+    new.invalid = None if old.invalid is None else layered(layer(made, old.invalid))
     if step["georeference"] == "exact":
         matrix = matrix_of(made, old.size, new.size)
         points = moved(scene.points, matrix)
@@ -105,13 +118,21 @@ def apply(step, made, scene, seed):
 
 
 def gaps(made, new, old):
-    """What a transform added around the pixels is no data, where the raster has a mark for that."""
+    """What lies around the old image, or is mixed with that, is no data, where the raster has a mark for it."""
     if old.nodata is None and old.invalid is None:
         return
-    kept = made.apply_to_mask(np.ones(old.pixels.shape[:2], np.uint8), **made.params) == 0
-    if kept.any():
-        outside = np.repeat(kept[:, :, None], new.pixels.shape[2], 2).astype(np.uint8)
+    ones = made.apply(np.ones((*old.pixels.shape[:2], 1), np.float32), **made.params)
+    outside = np.abs(layered(ones) - 1) > WHOLE
+    if outside.any():
+        outside = np.repeat(outside, new.pixels.shape[2], 2).astype(np.uint8)
         new.invalid = outside if new.invalid is None else new.invalid | outside
+
+
+def layer(made, values):
+    """A mask, as the transform's last draw moves it; where it moves none, as it was."""
+    if "mask" not in made.targets:
+        return values
+    return made.apply_to_mask(movable(values), **made.params).astype(values.dtype, copy=False)
 
 
 def movable(pixels):
@@ -165,7 +186,9 @@ def placed(place, matrix):
     """The geotransform of an image whose pixels were moved so."""
     a, b, c, d, e, f = place
     found = np.array([[b, c, a], [e, f, d], [0, 0, 1]]) @ np.linalg.inv(matrix)
-    return tuple(float(one) for one in (found[0, 2], found[0, 0], found[0, 1], found[1, 2], found[1, 0], found[1, 1]))
+    return tuple(
+        float(one) for one in (found[0, 2], found[0, 0], found[0, 1], found[1, 2], found[1, 0], found[1, 1])
+    )
 
 
 def moved(points, matrix):

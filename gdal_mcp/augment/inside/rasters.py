@@ -60,7 +60,9 @@ def opened(path, drivers=None):
     if len(kinds) > 1 or not kinds <= TYPES.keys():
         raise Unreadable("its bands are not all of one type, or of one that is not a real number")
     if dataset.GetRasterBand(1).GetColorTable() is not None:
-        raise Unreadable("its values are numbers of colours in a palette; turn it into bands of colours first")
+        raise Unreadable(
+            "its values are numbers of colours in a palette; turn it into bands of colours first"
+        )
     return dataset
 
 
@@ -68,8 +70,8 @@ def has_alpha(dataset):
     return dataset.RasterCount > 1 and dataset.GetRasterBand(dataset.RasterCount).GetColorInterpretation() == gdal.GCI_AlphaBand  # fmt: skip
 
 
-def read(dataset, window=None):
-    """All of a dataset, or a window: column, row, columns and rows."""
+def read(dataset, window=None, span=None):
+    """All of a dataset, or a window: column, row, columns and rows. `span` is the range of values, where it is known."""
     left, top, width, height = window or (0, 0, dataset.RasterXSize, dataset.RasterYSize)
     bands = [dataset.GetRasterBand(number + 1) for number in range(dataset.RasterCount)]
 
@@ -103,7 +105,7 @@ def read(dataset, window=None):
         place,
         dataset.GetProjection() or "",
         tuple(band.GetDescription() for band in bands),
-        range_of(dataset),
+        span or range_of(dataset),
     )
 
 
@@ -112,20 +114,17 @@ def range_of(dataset):
     kind = TYPES[dataset.GetRasterBand(1).DataType]
     if kind == "u1":
         return 0.0, 255.0
-    found = getattr(dataset, "_range", None)
-    if found is None:
-        share = max(1.0, max(dataset.RasterXSize, dataset.RasterYSize) / LOOK)
-        size = [max(1, round(one / share)) for one in (dataset.RasterXSize, dataset.RasterYSize)]
-        low, high = np.inf, -np.inf
-        for number in range(dataset.RasterCount - has_alpha(dataset)):
-            band = dataset.GetRasterBand(number + 1)
-            data = np.frombuffer(band.ReadRaster(buf_xsize=size[0], buf_ysize=size[1]), kind)
-            mask = np.frombuffer(band.GetMaskBand().ReadRaster(buf_xsize=size[0], buf_ysize=size[1], buf_type=gdal.GDT_Byte), "u1")  # fmt: skip
-            some = data[(mask > 0) & np.isfinite(data)]
-            if some.size:
-                low, high = min(low, float(some.min())), max(high, float(some.max()))
-        found = dataset._range = (low, high) if high > low else (0.0, 1.0)
-    return found
+    share = max(1.0, max(dataset.RasterXSize, dataset.RasterYSize) / LOOK)
+    width, height = (max(1, round(one / share)) for one in (dataset.RasterXSize, dataset.RasterYSize))
+    low, high = np.inf, -np.inf
+    for number in range(dataset.RasterCount - has_alpha(dataset)):
+        band = dataset.GetRasterBand(number + 1)
+        data = np.frombuffer(band.ReadRaster(buf_xsize=width, buf_ysize=height), kind)
+        mask = band.GetMaskBand().ReadRaster(buf_xsize=width, buf_ysize=height, buf_type=gdal.GDT_Byte)
+        some = data[(np.frombuffer(mask, "u1") > 0) & np.isfinite(data)]
+        if some.size:
+            low, high = min(low, float(some.min())), max(high, float(some.max()))
+    return (low, high) if high > low else (0.0, 1.0)
 
 
 def filled(pixels, invalid):
@@ -164,7 +163,11 @@ def write(raster, path, driver="GTiff"):
     direct = driver == "GTiff"
     width, height = raster.size
     kind = CODES[pixels.dtype]
-    colours = ["PHOTOMETRIC=RGB"] if len(bands) - (raster.alpha is not None) == 3 and pixels.dtype.kind == "u" else []
+    colours = (
+        ["PHOTOMETRIC=RGB"]
+        if len(bands) - (raster.alpha is not None) == 3 and pixels.dtype.kind == "u"
+        else []
+    )
     colours += ["ALPHA=YES"] if raster.alpha is not None else []
     made = gdal.GetDriverByName("GTiff" if direct else "MEM").Create(
         path if direct else "", width, height, len(bands), kind, [*WRITE, *colours] if direct else []
@@ -173,7 +176,7 @@ def write(raster, path, driver="GTiff"):
         made.SetGeoTransform(raster.place)
     if raster.crs:
         made.SetProjection(raster.crs)
-    for number, values in enumerate(bands, 1):
+    for number in range(1, len(bands) + 1):
         band = made.GetRasterBand(number)
         mark = raster.nodata[number - 1] if raster.nodata and number <= len(raster.nodata) else None
         if mark is not None:
@@ -189,17 +192,15 @@ def write(raster, path, driver="GTiff"):
         raise RuntimeError(f"{os.path.basename(path)} could not be written")
 
 
-def lost(raster):
-    raster.place, raster.crs = None, ""
-
-
 def shown(raster):
     """8 bits in one or three bands, and alpha, for people and for models that look at pictures."""
     pixels = raster.pixels[:, :, :3] if raster.pixels.shape[2] >= 3 else raster.pixels[:, :, :1]
     if pixels.dtype != np.uint8:
         known = pixels if raster.invalid is None else pixels[raster.invalid[:, :, : pixels.shape[2]] == 0]
         low, high = np.percentile(known, (2, 98)) if known.size else (0, 1)
-        pixels = np.clip((pixels.astype(np.float64) - low) / max(high - low, 1e-12) * 255, 0, 255).astype(np.uint8)
+        pixels = np.clip((pixels.astype(np.float64) - low) / max(high - low, 1e-12) * 255, 0, 255).astype(
+            np.uint8
+        )
     return pixels
 
 
