@@ -5,7 +5,9 @@ well: so nothing is written in the thread that listens. Invariants:
 * at most `MAX_IN_FLIGHT` questions wait for an answer, each with an id of its own; another one is a `ProtocolBreach`;
 * at most `THREADS` are worked on at once, and the bytes that they ask for are at most `MAX_READ_BYTES` together: they are
   in this process's memory;
-* an answer is written whole, and after the end of the job none is.
+* an answer is written whole, and after the end of the job none is;
+* a read that failed is not answered but sets `failed`, at which the job is ended: GDAL would take some for data that is not
+  there, and where several threads read a Zarr it would wait for ever.
 """
 
 import contextlib
@@ -19,6 +21,7 @@ import structlog
 from sandbox.engine import Wire
 from sandbox.protocol import ProtocolBreach, encode_answer
 from sandbox.questions import MAX_IN_FLIGHT, MAX_READ_BYTES, Answer, Answerer, Question, Status
+from sandbox.waiting import Cancellation
 
 THREADS: Final = 8  # as many requests are under way for one job
 _log = structlog.get_logger()
@@ -28,6 +31,7 @@ class Answering:
     """The questions of one job. `seconds` is how long a container may leave an answer unread: all of its time."""
 
     def __init__(self, answerer: Answerer, wire: Wire, seconds: float) -> None:
+        self.failed = Cancellation()
         self._answerer, self._wire, self._seconds = answerer, wire, seconds
         self._in_flight: set[int] = set()
         self._bytes = 0  # that are asked for by what is worked on
@@ -50,6 +54,7 @@ class Answering:
             self._over = True
             self._room.notify_all()
         self._answerer.close()
+        self.failed.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _work(self, question: Question) -> None:
@@ -60,7 +65,10 @@ class Answering:
                 answer = self._answerer.answer(question)
             except Exception:  # noqa: BLE001 - the outermost handler of this thread: the job would wait for ever
                 _log.exception("question_failed")
-                answer = Answer(Status.EIO, b"the server failed; its log says more")
+                answer = Answer(Status.EIO)
+            if answer.status is Status.EIO:
+                self.failed.set()
+                return
             data = encode_answer(question.id, answer)
             with self._writing:
                 self._in_flight.discard(question.id)  # before the worker can know, who may use it again

@@ -43,6 +43,11 @@ class Declined:
 
 
 @dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The host could not read what the job asked for, so it ended the job: what that made of it would not be right."""
+
+
+@dataclass(frozen=True, slots=True)
 class OutOfMemory:
     """The memory limit was reached: `killed` by the kernel, or refused an allocation and ended by itself."""
 
@@ -105,6 +110,7 @@ Outcome = (
     | TimedOut
     | Cancelled
     | Declined
+    | Unanswered
     | OutOfMemory
     | OutputLimitExceeded
     | StagingLimitExceeded

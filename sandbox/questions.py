@@ -25,7 +25,7 @@ class Op(IntEnum):
 
 
 class Status(IntEnum):
-    """How it was answered, in the order of the wire."""
+    """How it was answered, as on the wire. What cannot be read ends the job instead."""
 
     OK = 0
     ENOENT = 1
@@ -53,7 +53,7 @@ class Question:
 class Answer:
     """`body` of a LOOK is `looked`; of a READ the bytes of its ranges in order; of a LIST the names in that folder, one a line.
 
-    With EIO it is the reason as text, which becomes GDAL's error; with ENOENT it is empty.
+    With EIO and ENOENT it is empty.
     """
 
     status: Status

@@ -22,6 +22,7 @@ from sandbox.outcome import (
     SandboxResult,
     StagingLimitExceeded,
     TimedOut,
+    Unanswered,
     Usage,
     judge,
 )
@@ -174,14 +175,15 @@ class Runner:
 
 def _converse(slot: Slot, job: Job, session: Session, cancel: Cancellation) -> Outcome | None:
     """Sends the job and listens to the end. An outcome when the host cut it short, None when it ended by itself."""
-    watch = _Watch(job, cancel)
+    answering = session.answering
+    watch = _Watch(job, cancel, answering.failed if answering else None)
     with contextlib.suppress(OSError):  # it died before it read the job: its state will say how
         slot.send(job.message, SEND_SECONDS)
-    slot.frames.answers = session.answering is not None
+    slot.frames.answers = answering is not None
     while (over := watch.over()) is None:
         if session.is_complete and (job.answers or slot.has_exited):
             return None
-        awaited: list[HasDescriptor] = [slot.wire, cancel]
+        awaited: list[HasDescriptor] = [slot.wire, cancel, *([answering.failed] if answering else [])]
         pause = watch.pause()
         if session.final is not None and not session.is_complete:
             pause = min(pause, MARK_PAUSE)
@@ -201,9 +203,9 @@ def _converse(slot: Slot, job: Job, session: Session, cancel: Cancellation) -> O
 class _Watch:
     """The host's clock, its caller's patience and its looks at staging, for one job."""
 
-    def __init__(self, job: Job, cancel: Cancellation) -> None:
+    def __init__(self, job: Job, cancel: Cancellation, failed: Cancellation | None) -> None:
         now = time.monotonic()
-        self._job, self._cancel = job, cancel
+        self._job, self._cancel, self._failed = job, cancel, failed
         self._end = now + job.template.limits.wall_seconds
         self._next_look = now + QUOTA_PAUSE if job.quota is not None else math.inf
         self._answered = False
@@ -218,6 +220,8 @@ class _Watch:
         now = time.monotonic()
         if self._cancel.is_set:
             return Cancelled()
+        if self._failed is not None and self._failed.is_set:
+            return Unanswered()
         if now >= self._end:
             went_on = ProtocolViolated("it went on after its final answer")
             return went_on if self._answered else TimedOut(self._job.template.limits.wall_seconds)

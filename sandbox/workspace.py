@@ -72,7 +72,11 @@ class Workspace:
         try:
             root = given.resolve(strict=True)
         except (OSError, RuntimeError) as error:
-            raise PathMissing(f"workspace {given} is unusable: {error}. Create the folder first.") from error
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise PathMissing(
+                f"the workspace {given} cannot be used: {reason}. Create the folder; for a server in a container, mount it "
+                "there, as with docker run -v."
+            ) from error
         if not root.is_dir():
             raise PathRefused(f"workspace {root} is not a folder.")
         inside = (*_SYSTEM, str(STAGING_TARGET))

@@ -21,7 +21,7 @@ from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
 from gdal_mcp.untrusted import clean_text, clean_value
 from sandbox.errors import EngineUnavailable, ImageMissing, SandboxError, StagingFailed
-from sandbox.outcome import Cancelled, Exited, SandboxResult, Usage
+from sandbox.outcome import Cancelled, Exited, SandboxResult, Unanswered, Usage
 from sandbox.outputs.store import OutputFolder
 from sandbox.pool.lease import Lease
 from sandbox.runner import Job
@@ -32,7 +32,9 @@ from sandbox.workspace import Located, Workspace, open_folder
 MAX_PREVIEW = 4 << 20  # bytes; a photograph of 1024 x 1024 pixels stays below that as PNG
 _PNG = b"\x89PNG\r\n\x1a\n"
 _MAX_MESSAGES = 20
-_FAILS = frozenset({"no_overlap", "all_pairs"})  # checks that say why a call failed, where it did
+_FAILS = frozenset(
+    {"no_overlap", "all_pairs", "geometry_left_out"}
+)  # checks that say why a call failed, where it did
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,11 @@ class Execution:
                 context.record_duration("run", time.monotonic() - result.usage.run_seconds)
                 if declined:
                     raise declined[0]
-                if reading is not None and reading.failure and isinstance(result.outcome, Exited):
+                if (
+                    reading is not None
+                    and reading.failure
+                    and isinstance(result.outcome, Exited | Unanswered)
+                ):
                     raise _unread(reading.failure)
                 if failure := judge(result, planned.admitted.toolbox, writes=lease.staging is not None):
                     raise self._with_places(_explained(failure, result, planned), planned)

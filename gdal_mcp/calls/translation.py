@@ -34,6 +34,7 @@ from sandbox.outcome import (
     SandboxResult,
     StagingLimitExceeded,
     TimedOut,
+    Unanswered,
 )
 
 _Limit = TimedOut | OutOfMemory | StagingLimitExceeded | FileSizeExceeded | OutputLimitExceeded
@@ -122,7 +123,7 @@ def _explained(outcome: Outcome, toolbox: Toolbox) -> tuple[Code, str, str]:
                 "the disk of the workspace was nearly full, so the call was ended before it took the rest."
             )
             return Code.DISK_LIMIT, message, "Free some space there, or write to a workspace on another disk."
-        case ProtocolViolated() | Exited() | Declined():
+        case ProtocolViolated() | Exited() | Declined() | Unanswered():
             message = "the container did not answer as a worker does."
             return Code.INTERNAL, message, "Report the file that did this."
         case _:

@@ -1,4 +1,4 @@
-"""`gdal-mcp catalogue`: asks an image what its GDAL can be told, and says what a server with these settings knows."""
+"""`gdal-mcp catalogue` and `gdal-mcp setup`: bring an image, and ask it what its GDAL can be told."""
 
 from contextlib import closing
 from pathlib import Path
@@ -34,19 +34,6 @@ def build(settings: Settings, output: Path | None) -> Exit:
         say(f"{output} cannot be written: {error.strerror or error}. Name another file.")
         return Exit.FAILED
     out(f"{place}: {made.summary}")
-    return Exit.DONE
-
-
-def show(settings: Settings) -> Exit:
-    try:
-        text = store.select(settings.state_dir, settings.image)
-        found = load.catalogue_of(text)
-    except CatalogueBroken as error:
-        say(str(error))
-        return Exit.FAILED
-    out(found.summary)
-    stored = f"{settings.state_dir / store.FOLDER}, for {settings.image or 'the image that set-up found'}"
-    out(f"source: {'packaged' if text == load.packaged_text() else stored}")
     return Exit.DONE
 
 

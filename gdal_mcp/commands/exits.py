@@ -38,19 +38,23 @@ def exit_of(error: ToolError | None) -> Exit:
     return Exit.NOT_READY if error.code is Code.ENGINE_UNAVAILABLE else Exit.FAILED
 
 
-def guarded(work: Callable[[], Exit]) -> Exit:
-    """The exit code of `work`; a failure of ours is said on stderr and ends with the code that belongs to it."""
+def guarded(work: Callable[[], Exit], tell: Callable[[str], None] = say) -> Exit:
+    """The exit code of `work`; a failure of ours is told, on stderr, and ends with the code that belongs to it."""
     # loaded with a command that works, and not for help
     from gdal_mcp.access.tokens import TokensUnavailable
     from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
     from gdal_mcp.ledger.audit import AuditUnavailable
     from gdal_mcp.ledger.registry import RegistryUnavailable
+    from gdal_mcp.settings import SettingsError
     from sandbox.errors import PathRefused, SandboxError, StagingFailed
 
     try:
         return work()
+    except SettingsError as error:
+        tell("\n".join(error.problems))
+        return Exit.USAGE
     except PathRefused as error:
-        say(str(error))
+        tell(str(error))
         return Exit.USAGE
     except (
         StagingFailed,
@@ -59,8 +63,8 @@ def guarded(work: Callable[[], Exit]) -> Exit:
         RegistryUnavailable,
         TokensUnavailable,
     ) as error:
-        say(str(error))
+        tell(str(error))
         return Exit.FAILED
     except SandboxError as error:
-        say(str(error))
+        tell(str(error))
         return Exit.NOT_READY

@@ -79,12 +79,17 @@ def _serve(given: argparse.Namespace) -> Exit:
     with no_gc():
         if given.folders:
             given.workspaces = [*getattr(given, "workspaces", []), *given.folders]
-        settings = settings_of(given)
-        settings.require_workspaces()
         from gdal_mcp.commands import serving
 
-        serve = serving.over_http if given.transport == "http" else serving.over_stdio
-        return guarded(lambda: serve(settings))
+        if given.transport == "http":
+            return guarded(lambda: serving.over_http(_with_workspaces(given)))
+        return guarded(lambda: serving.over_stdio(_with_workspaces(given)), serving.unready)
+
+
+def _with_workspaces(given: argparse.Namespace) -> Settings:
+    settings = settings_of(given)
+    settings.require_workspaces()
+    return settings
 
 
 def _call(given: argparse.Namespace, settings: Settings) -> Exit:
@@ -111,13 +116,11 @@ def _add_host(commands: Any) -> None:
     setup.add_argument("--toolbox", choices=["gdal", "python", "augment"], default="gdal", help=text)
     add_command(commands, "settings", _settings, "explain every setting")
 
-    catalogue = add_group(commands, "catalogue", "build or show what is known of a GDAL")
+    catalogue = add_group(commands, "catalogue", "build what is known of a GDAL")
     text = "ask the image what its GDAL can be told"
     build = add_command(catalogue, "build", _imported("catalogue.build", "output"), text)
     text = "write it there, not into the state folder"
     build.add_argument("--output", type=Path, metavar="FILE", help=text)
-    text = "show which catalogue a server with these settings uses"
-    add_command(catalogue, "show", _imported("catalogue.show"), text)
 
 
 def _settings(_given: argparse.Namespace, _settings: Settings) -> Exit:
@@ -203,15 +206,6 @@ def _add_records(commands: Any) -> None:
     _add_json(tail, "each record whole, as a line of JSON")
     text = "how many (default: 10)"
     tail.add_argument("-n", type=int, default=10, metavar="COUNT", dest="count", help=text)
-
-    run = _imported("stats.show", "since", "form")
-    stats = add_command(commands, "stats", run, "show what calls did and took, and what runs now")
-    age = "how far back, such as 30m, 24h or 7d (default: 24h)"
-    stats.add_argument("--since", default="24h", metavar="AGE", help=age)
-    stats.set_defaults(form="text")
-    forms = stats.add_mutually_exclusive_group()
-    for form, text in {"json": "as JSON", "prometheus": "as Prometheus text, of all that is kept"}.items():
-        forms.add_argument(f"--{form}", action="store_const", const=form, dest="form", help=text)
 
     text = "repeat a recorded call without publishing anything, and compare the results"
     run = _imported("replay.replay_call", "call_id", "as_json", in_app=True, recorded=True)

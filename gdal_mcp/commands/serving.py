@@ -36,6 +36,17 @@ def over_stdio(settings: Settings) -> Exit:
     return Exit.DONE
 
 
+def unready(reason: str) -> None:
+    """Says why there is no server; also to a client, which would show only that it is disconnected."""
+    say(reason)
+    if not sys.stdin.isatty():
+        import anyio
+
+        from gdal_mcp.mcp.unready import serve
+
+        anyio.run(serve, reason)
+
+
 def over_http(settings: Settings) -> Exit:
     """Serves over HTTP until a signal ends the process. Raises SettingsError, SandboxError and what `running` does."""
     import anyio

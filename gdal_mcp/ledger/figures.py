@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Container, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
 from gdal_mcp.access.admission import Load
@@ -25,11 +25,8 @@ from gdal_mcp.errors import Code
 from gdal_mcp.ledger.registry import WAITING
 from gdal_mcp.ledger.schema import MIGRATIONS, RegistryUnavailable, explained
 from sandbox.engine import Engine
-from sandbox.errors import SandboxError
 from sandbox.labels import OWNER
-from sandbox.outputs.filetree import listed
 from sandbox.owner import Owner
-from sandbox.workspace import RESERVED, Workspace, open_folder
 
 OTHER: Final = "other"
 OUTCOMES: Final = frozenset({"OK", WAITING, *map(str, Code)})
@@ -62,7 +59,6 @@ class Now:
 
     unfinished: int = 0  # calls that have not ended, of all servers of one state folder
     containers: Mapping[tuple[str, str], int] | None = None  # as `containers` counts them
-    staging: Mapping[str, int | None] = field(default_factory=dict)  # folders by place
     load: Load | None = None
     slots: Mapping[str, int] | None = None  # of this server's pool, by what they do
 
@@ -203,15 +199,3 @@ def containers(engine: Engine, owner: Owner) -> Counter[tuple[str, str]]:
             server = "dead" if owner.is_dead(name) else "alive"
         found[server, "running" if state.running else "stopped"] += 1
     return found
-
-
-def staging_folders(root: Path) -> int | None:
-    """How many staging folders lie in a workspace, or in the state folder; None when they cannot be seen."""
-    place = PurePosixPath(RESERVED, "staging")
-    if not (root / place).is_dir():
-        return 0
-    try:
-        with open_folder(Workspace(root, writable=True), place) as folder, listed(folder) as names:
-            return sum(1 for _ in names)
-    except (OSError, SandboxError):
-        return None

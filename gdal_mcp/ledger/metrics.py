@@ -93,8 +93,6 @@ class _Present(Collector):
     def collect(self) -> Iterator[Metric]:
         now = self._now
         yield GaugeMetricFamily("gdal_mcp_calls_unfinished", "Calls that have not ended.", now.unfinished)
-        folders = sum(count for count in now.staging.values() if count)
-        yield GaugeMetricFamily("gdal_mcp_staging_folders", "Staging folders in all workspaces.", folders)
         if now.containers is not None:
             about = "Containers, by their server's life and state."
             yield _labelled("gdal_mcp_containers", about, ("server", "state"), now.containers)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import anyio
+from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
 
 from gdal_mcp.app import App
@@ -24,7 +25,10 @@ async def serve(app: App, *beside: Callable[[App], Coroutine[Any, Any, None]]) -
         for task in (get_ready, reap, *beside):
             group.start_soon(task, app)
         with serving:
-            async with stdio_server() as (reading, writing):
-                read = Answered(reading, writing)
-                await server.run(read, writing, server.create_initialization_options())
+            await attend(server)
         group.cancel_scope.cancel()
+
+
+async def attend(server: Server[Any]) -> None:
+    async with stdio_server() as (reading, writing):
+        await server.run(Answered(reading, writing), writing, server.create_initialization_options())

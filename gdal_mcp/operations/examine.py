@@ -4,7 +4,7 @@ import os
 import shlex
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,19 +13,15 @@ from gdal_mcp.access.policy import Policy
 from gdal_mcp.access.tokens import TokenStore, TokensUnavailable
 from gdal_mcp.app import running
 from gdal_mcp.gdal.catalogue import store
-from gdal_mcp.gdal.catalogue.capture import captured
-from gdal_mcp.gdal.catalogue.drift import INTERFACE, Difference, differences, unfit
 from gdal_mcp.gdal.catalogue.load import catalogue_of
-from gdal_mcp.gdal.image import GDAL_IMAGE, OFFICIAL, version_warning
+from gdal_mcp.gdal.image import OFFICIAL, version_warning
 from gdal_mcp.host.hosting import Host, Hosting
-from gdal_mcp.host.image import resolve
 from gdal_mcp.host.nested import is_lasting, program
 from gdal_mcp.ledger.audit import verify
 from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
 from sandbox.engines.oci.runtime import ADVISED, numbers
-from sandbox.engines.opening import open_engine
 from sandbox.errors import ImageMissing, SandboxError
 from sandbox.workspace import Workspaces
 
@@ -208,35 +204,12 @@ def _attested(host: Host, group: str) -> Iterator[Row]:
 
 
 def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
-    """Whether the catalogue fits the image, and what the image itself says otherwise.
-
-    Differences of arguments matter; in their drivers builds of one version differ.
-    """
+    """Whether the catalogue fits the image. Set-up asked the image itself, unless it is the one of the packaged data."""
     known = catalogue_of(store.select(settings.state_dir, settings.image))
-    if reason := unfit(known, host.image.version):
+    if reason := known.unfit(host.image.version):
         yield Row("catalogue", "GDAL", "failed", reason, "Run `gdal-mcp setup`, then doctor again.")
-        return
-    yield Row("catalogue", "GDAL", "ok", known.summary)
-    try:
-        found = compared(settings)
-    except SandboxError as error:
-        yield Row("catalogue", "image", "failed", str(error), "Use another image.")
-        return
-    interface = [difference for difference in found if difference.kind in INTERFACE]
-    shown = "; ".join(map(str, interface[:5]))
-    value = f"{len(interface)} differences: {shown}" if interface else "the image says the same"
-    fix = "Where a call depends on one of these, GDAL refuses it or does otherwise than its schema says. Use the tested image."
-    yield _warning_if(bool(interface), "catalogue", "arguments", value, fix)
-    others = len(found) - len(interface)
-    value = f"{others} differences, as builds have" if others else "the image says the same"
-    yield Row("catalogue", "drivers", "ok", value)
-
-
-def compared(settings: Settings) -> tuple[Difference, ...]:
-    """What the image itself says otherwise than the data in use. Raises SandboxError."""
-    with closing(open_engine(settings.engine)) as engine:
-        image = resolve(engine.images, GDAL_IMAGE, settings.image)
-        return differences(store.select(settings.state_dir, settings.image), captured(engine, image.id))
+    else:
+        yield Row("catalogue", "GDAL", "ok", known.summary)
 
 
 def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) -> Iterator[Row]:

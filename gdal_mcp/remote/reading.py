@@ -183,7 +183,7 @@ class Reading:
         """From any thread, several at once; never raises. A name that is not of this call is answered without a request."""
         try:
             if self.failure is not None:
-                return Answer(Status.EIO, self.failure.encode())
+                return Answer(Status.EIO)
             body = self._body(question)
             return Answer(Status.ENOENT) if body is None else Answer(Status.OK, body)
         except ReadFailed as error:
@@ -193,7 +193,7 @@ class Reading:
             reason = "the server could not read it"
         if not self._closed.is_set():
             self.failure = self.failure or reason
-        return Answer(Status.EIO, (self.failure or reason).encode())
+        return Answer(Status.EIO)
 
     def record(self) -> tuple[SourceRead, ...]:
         """What was read of each address, without secrets."""

@@ -14,7 +14,6 @@ from gdal_mcp.gdal.answers.lifted import lifted, suggested
 from gdal_mcp.gdal.answers.next_steps import next_steps
 from gdal_mcp.gdal.answers.report import read_json
 from gdal_mcp.gdal.catalogue import store
-from gdal_mcp.gdal.catalogue.drift import unfit
 from gdal_mcp.gdal.catalogue.load import catalogue_of, packaged, packaged_text
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.datasets.paths import Paths, companions
@@ -99,7 +98,7 @@ def of_data(text: str) -> Toolbox:
         companions=companions,
         mounts=places,
         version_request={"program": "version", "outputs": [], "preview_pixels": 0},
-        unfit=lambda version: unfit(catalogue, version) or "",
+        unfit=catalogue.unfit,
         next_calls=partial(_next_calls, catalogue),
         mend=partial(mend_of_output, catalogue),
         mount_advice=ADVICE,

@@ -10,12 +10,12 @@ import pytest
 from tests.attacks.conftest import SETTINGS, Attacked
 from tests.attacks.leaks import leaked
 from tests.mcp.pipes import Pipes, piped
-from tests.mcp.talk import ERAS
+from tests.mcp.talk import EITHER_ERA
 
 pytestmark = pytest.mark.engine
 
 
-@pytest.fixture(scope="module", params=ERAS)
+@pytest.fixture(scope="module", params=EITHER_ERA)
 def pipes(request: pytest.FixtureRequest, attacked: Attacked, grounds: Path) -> Iterator[Pipes]:
     with piped(
         attacked.place.command(*SETTINGS), grounds / f"raw-{request.param}.log", era=request.param

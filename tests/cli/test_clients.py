@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from gdal_mcp.commands.clients import CLIENTS
+from tests.cli.conftest import Ended, gdal_mcp
 
 # what people have in such files; numbers and unknown keys must come out as they went in
 JSON = """{
@@ -29,15 +30,8 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def run(home: Path, *words: str, folder: str = "my maps", **more: str):
-    command = [sys.executable, "-m", "gdal_mcp", "clients", *words]
-    kept = {
-        name: value for name, value in os.environ.items() if not name.startswith(("XDG_", "CODEX_", "UV"))
-    }
-    return subprocess.run(
-        [*command, "--workspace", folder],
-        cwd=home, env=kept | {"HOME": str(home)} | more, input="", capture_output=True, text=True, check=False,
-    )  # fmt: skip
+def run(home: Path, *words: str, folder: str = "my maps") -> Ended:
+    return gdal_mcp("clients", *words, "--workspace", str(home / folder), variables={"HOME": str(home)})
 
 
 def file_of(home: Path, name: str) -> Path:
@@ -59,14 +53,14 @@ def test_the_entry_of_every_client_is_printed_and_written_and_starts_this_progra
         assert f"clients install {name}" in printed
         assert str(path) in printed
         done = run(home, "install", name, "--yes")
-        assert done.returncode == 0, done.stderr
+        assert done.code == 0, done.stderr
         entry = servers(home, name)["gdal"]
         assert entry["args"][-3:] == ["serve", "--workspace", str(home / "my maps")]
         assert Path(entry["command"]).is_absolute()
         starts.add((entry["command"], *entry["args"][: entry["args"].index("serve")]))
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         written = path.read_bytes()
-        assert run(home, "install", name, "--yes").returncode == 0
+        assert run(home, "install", name, "--yes").code == 0
         assert path.read_bytes() == written  # nothing to do
         assert [one.name for one in path.parent.iterdir() if one.is_file()] == [path.name]
     for words in starts:
@@ -83,7 +77,7 @@ def test_what_a_file_said_before_it_says_afterwards_and_a_copy_is_kept(home: Pat
         old = TOML if path.suffix == ".toml" else JSON.replace("KEY", client.key)
         path.write_text(old)
         path.chmod(0o640)
-        assert run(home, "install", name, "--yes").returncode == 0, name
+        assert run(home, "install", name, "--yes").code == 0, name
         before, after = (tomllib if path.suffix == ".toml" else json).loads(old), read(path)
         mine = after[client.key].pop("gdal")
         had = before[client.key].pop("gdal", {})
@@ -108,7 +102,7 @@ def test_a_file_of_which_it_is_not_certain_is_left_alone_and_the_entry_is_shown(
         for text in texts:
             path.write_text(text)
             done = run(home, "install", name, "--yes")
-            assert done.returncode == 2, text
+            assert done.code == 2, text
             assert str(home / "my maps") in done.stderr
             assert path.read_text() == text
             assert list(path.parent.iterdir()) == [path]
@@ -116,7 +110,7 @@ def test_a_file_of_which_it_is_not_certain_is_left_alone_and_the_entry_is_shown(
 
 def test_nothing_is_written_without_a_yes(home: Path):
     path = file_of(home, "cursor")
-    assert run(home, "install", "cursor").returncode == 2  # nobody to ask
+    assert run(home, "install", "cursor").code == 2  # nobody to ask
     for answer, code in (("\n", 1), ("n\n", 1), ("y\n", 0)):
         assert not path.exists()
         ours, theirs = pty.openpty()
@@ -138,11 +132,11 @@ def test_a_link_to_the_file_stays_a_link_and_a_client_that_is_unknown_is_refused
     real.write_text("{}")
     path.parent.mkdir()
     path.symlink_to(real)
-    assert run(home, "install", "cursor", "--yes").returncode == 0
+    assert run(home, "install", "cursor", "--yes").code == 0
     assert path.is_symlink()
     assert "gdal" in read(real)["mcpServers"]
-    assert run(home, "install", "notepad", "--yes").returncode == 2
-    assert run(home, "install", "cursor", "--yes", folder="gone").returncode == 2
+    assert run(home, "install", "notepad", "--yes").code == 2
+    assert run(home, "install", "cursor", "--yes", folder="gone").code == 2
 
 
 def test_under_uvx_the_entry_names_uvx_itself(home: Path, monkeypatch: pytest.MonkeyPatch):

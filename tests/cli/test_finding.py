@@ -12,6 +12,7 @@ from tests.mcp.talk import Place
 pytestmark = pytest.mark.engine
 
 
+@pytest.mark.nightly
 def test_undo_and_replay_find_the_server_of_a_call(desk: Desk, grounds: Path, tmp_path: Path):
     home = {"XDG_STATE_HOME": str(tmp_path / "home")}
     place = Place.made(grounds / "found")

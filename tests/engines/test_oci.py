@@ -216,11 +216,8 @@ def test_a_runtime_that_is_killed_at_any_moment_leaves_nothing(
 
     def words(self: Any, container: str) -> list[str]:
         made.append(container)
-        threading.Timer(len(made) * 0.003, end_runtime, (container,)).start()
+        threading.Timer(len(made) * 0.003, engine_module._kill_runtimes, (container,)).start()
         return real(self, container)
-
-    def end_runtime(container: str) -> None:
-        engine_module._end_runtimes(container)
 
     monkeypatch.setattr(bundle_module.Bundle, "create_words", words)
     failed = 0
@@ -234,6 +231,20 @@ def test_a_runtime_that_is_killed_at_any_moment_leaves_nothing(
     assert failed > 0
     assert bench.ours() == {}
     until(lambda: [one for one in made if of_this_host(one)] == [])
+
+
+def test_what_a_killed_runtime_left_frozen_is_removed(bench: Bench) -> None:
+    """Runtimes freeze what they clean up, and version 1 lets nothing die that is frozen."""
+    for start in (False, True):
+        with bench.created(bench.template(WAIT_FOR_THE_END)) as container:
+            if start:
+                bench.engine.start(container)
+            for group in (one / PARENT / container for one in hierarchies()):
+                for name, text in (("freezer.state", "FROZEN"), ("cgroup.freeze", "1")):
+                    if (group / name).exists():
+                        (group / name).write_text(text)
+            OciEngine(bench.engine.root).remove(container)
+            assert of_this_host(container) == []
 
 
 SERVER = """

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sandbox.errors import AttestationFailed
-from sandbox.outcome import Cancelled, Exited, ProtocolViolated, TimedOut
+from sandbox.outcome import Cancelled, Exited, ProtocolViolated, TimedOut, Unanswered
 from sandbox.questions import FIRST_BYTES, MAX_IN_FLIGHT, Answer, Kind, Op, Question, Status, looked
 from sandbox.runner import Job
 from tests.conftest import SMALL, handler
@@ -126,6 +126,16 @@ def test_what_does_not_hear_its_answers_ends_at_its_deadline(run, library):
     assert run(DEAF, answerer=library, limits=BRIEF).outcome == TimedOut(BRIEF.wall_seconds)
     assert library.closed.is_set()
     assert len(library.asked) < MAX_IN_FLIGHT  # they wait for room
+
+
+@pytest.mark.claim("remote.failed-read-fails-the-call")
+def test_a_read_that_fails_ends_the_job_whatever_it_does_then(run, library):
+    """It hears nothing of it, and would go on to its deadline."""
+    library.answer = lambda _question: Answer(Status.EIO)
+    for heard in ("while True: pass", "asked.wait()", "wire.send_json(b'F', {'code': 0})\nasked.wait()"):
+        assert (
+            run(f"{ASK}asked = report.ask(1, b'0/a.tif')\n{heard}", answerer=library).outcome == Unanswered()
+        )
 
 
 def test_a_cancellation_ends_what_is_being_read(run, library, cancel):

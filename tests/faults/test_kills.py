@@ -32,38 +32,45 @@ BY_NAME = {scene.name: scene for scene in SCENES}
 
 
 @dataclass(frozen=True)
+class Rehearsed:
+    passed: frozenset[str]  # points
+    after: Mapping[str, bytes]  # the workspace
+
+
+@dataclass(frozen=True)
 class Stage:
-    """What all the kills share: the place, the servers, what each scene passes and what it makes."""
+    """What all the kills share: the place, the servers, and of each scene what it passes and what it makes."""
 
     place: Place
     nursery: Nursery
     containers: Containers
-    trails: dict[str, frozenset[str]] = field(default_factory=dict)
-    after: dict[str, Mapping[str, bytes]] = field(default_factory=dict)
+    trails: Path
+    rehearsed: dict[str, Rehearsed] = field(default_factory=dict)
 
-    def rehearse(self, scene: Scene, trail: Path) -> None:
-        """The scene without a kill: what it passes, and the workspace that comes of it."""
+    def rehearsal(self, scene: Scene) -> Rehearsed:
+        """The scene without a kill, once."""
+        if scene.name not in self.rehearsed:
+            self.rehearsed[scene.name] = self._rehearse(scene, self.trails / scene.name)
+        return self.rehearsed[scene.name]
+
+    def _rehearse(self, scene: Scene, trail: Path) -> Rehearsed:
         scene.prepare(self.place)
         with self.nursery.serving(self.place, "--approval", scene.approval, trail=trail) as pipes:
             result = scene.call(pipes)
         assert outcome_of(result) == scene.outcome, (scene.name, result)
-        self.trails[scene.name] = frozenset(trail.read_text().split())
-        self.after[scene.name] = plain(seen(self.place))
+        return Rehearsed(frozenset(trail.read_text().split()), plain(seen(self.place)))
 
     def new_in(self, scene: Scene) -> list[str]:
         """The points that no scene before this one comes to."""
-        before = frozenset[str]().union(*(self.trails[one.name] for one in SCENES[: SCENES.index(scene)]))
-        return sorted(self.trails[scene.name] - before)
+        earlier = (self.rehearsal(one).passed for one in SCENES[: SCENES.index(scene)])
+        return sorted(self.rehearsal(scene).passed.difference(*earlier))
 
 
 @pytest.fixture(scope="module")
 def stage(
     place: Place, servers: Nursery, containers: Containers, tmp_path_factory: pytest.TempPathFactory
 ) -> Stage:
-    made, folder = Stage(place, servers, containers), tmp_path_factory.mktemp("trails")
-    for number, scene in enumerate(SCENES):
-        made.rehearse(scene, folder / str(number))
-    return made
+    return Stage(place, servers, containers, tmp_path_factory.mktemp("trails"))
 
 
 @pytest.mark.parametrize(
@@ -89,12 +96,12 @@ def test_a_server_killed_before_any_step_loses_nothing_and_leaves_nothing(stage,
 
 def survived(stage: Stage, scene: Scene, point: str) -> bool:
     """Whether the call came to the point this time, which may depend on the moment. If so, all is well after the kill."""
+    after = stage.rehearsal(scene).after
     scene.prepare(stage.place)
     before, known = seen(stage.place), _calls(stage)
     if not _killed(stage, scene, point):
         return False
     found = plain(seen(stage.place))
-    after = stage.after[scene.name]
     for name in before.keys() | found.keys():  # even before anything recovers
         assert found.get(name) in (before.get(name), after.get(name)), name
     dead = stage.place.owners

@@ -129,6 +129,7 @@ def test_names_in_the_files_are_names_and_nothing_else(talker: Talk, own: Place)
     assert sorted(map(str, row.values())) == ["1", "2"]
 
 
+@pytest.mark.nightly
 def test_a_written_layer_has_the_crs_of_its_geometries_or_is_refused(talker, own, oracle):
     def named(sql: str, *files: str) -> str:
         talker.done("query_to_file", inputs=list(files), sql=sql, output="crs.gpkg", overwrite=True)

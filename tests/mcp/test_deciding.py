@@ -10,7 +10,7 @@ import pytest
 from gdal_mcp.approval.model import Approval, Decision
 from gdal_mcp.approval.store import Approvals
 from tests.mcp.pipes import piped
-from tests.mcp.talk import ERAS, Person, Place, environment, inside
+from tests.mcp.talk import EITHER_ERA, ERAS, Person, Place, environment, inside
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
@@ -72,7 +72,7 @@ def test_a_call_whose_client_cannot_ask_waits_for_the_terminal(own, approvals, e
     assert (last["type"], last["outcome"]) == ("call.finished", "OK" if answer == "--yes" else "DENIED")
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", EITHER_ERA)
 def test_the_same_call_sent_again_after_a_yes_runs_once(own: Place, approvals: Approvals, era: str):
     write = {"src_dataset": "rgb.tif", "dst_dataset": "made.tif"}
     with inside(own.command(), era=era) as mute:
@@ -91,7 +91,7 @@ def test_the_same_call_sent_again_after_a_yes_runs_once(own: Place, approvals: A
 
 
 @pytest.mark.claim("approval.first-decides")
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", EITHER_ERA)
 def test_whoever_decides_first_decides(own: Place, approvals: Approvals, era: str):
     """While the client's user reads the question, somebody says no elsewhere; the user's yes comes too late."""
     person = Person()
@@ -166,7 +166,7 @@ def policy(place: Place, text: str) -> list[str]:
 
 
 @pytest.mark.claim("approval.ways")
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", EITHER_ERA)
 def test_where_the_console_is_demanded_no_other_yes_counts(own: Place, approvals: Approvals, era: str):
     command = policy(own, '[[rule]]\ndecision = "require"\neffects = ["create"]\nways = ["console"]')
     person = Person()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.mcp.pipes import piped
-from tests.mcp.talk import Place
+from tests.mcp.talk import ERAS, SERVE, Place, talking
 
 pytestmark = pytest.mark.engine
 
@@ -36,3 +36,18 @@ def test_a_workspace_that_vanishes_is_said_so_and_comes_back(make_place: Callabl
             assert pipes.call(tool, arguments)["structuredContent"]["error"]["code"] == "NOT_FOUND"
         shutil.move(away, place.workspace)
         assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_server_that_cannot_start_tells_its_client_why(grounds: Path, era: str):
+    gone, state = str(grounds / "gone"), ["--state-dir", str(grounds / "state")]
+    for words, named in (
+        (["--workspace", gone], gone),
+        ([], "--workspace"),
+        (["--memory", "none"], "memory"),
+    ):
+        with talking([*SERVE, *state, *words], grounds / "unready.log", era=era) as talk:
+            assert talk.modern or named in talk.client.instructions
+            assert any(tool.name == "info" for tool in talk.ask("list_tools").tools)
+            assert named in talk.failed("info", path="rgb.tif")["message"]
+    assert not Path(gone).exists()

@@ -1,5 +1,6 @@
 """What a trap is, and how one is tried."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +57,12 @@ def codes(told: dict[str, Any]) -> set[str]:
         assert row["message"]
         assert row["suggestion"]
     return {row["code"] for row in rows}
+
+
+def first_of_each(traps: Sequence[Trap]) -> tuple[tuple[Trap, ...], tuple[Trap, ...]]:
+    """One trap of each code, and the others."""
+    first = {trap.code: trap for trap in reversed(traps)}
+    return tuple(first.values()), tuple(trap for trap in traps if trap is not first[trap.code])
 
 
 def spring(talk: Talk, traps: tuple[Trap, ...], name: str, subtests: pytest.Subtests) -> None:

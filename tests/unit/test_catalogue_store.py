@@ -1,14 +1,11 @@
-"""Stored catalogues: believed only when they are our own, whole, and of the image that is asked for."""
+"""Stored catalogues: each is of the image that is asked for, and a damaged one is never passed over."""
 
-import os
 import stat
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from gdal_mcp import cli
 from gdal_mcp.commands import catalogue as catalogue_command
 from gdal_mcp.gdal.catalogue import store
 from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
@@ -68,65 +65,16 @@ def test_nobody_else_can_read_or_write_it(state: Path, stored: Path) -> None:
     assert stat.S_IMODE(stored.parent.stat().st_mode) == 0o700
 
 
-def link(path: Path) -> None:
-    path.rename(path.with_name("elsewhere"))
-    path.symlink_to("elsewhere")
-
-
-def pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path, 0o600)
-
-
-def folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir(0o700)
-
-
-def write(text: str | bytes) -> Callable[[Path], object]:
-    return lambda path: path.write_bytes(text if isinstance(text, bytes) else text.encode())
-
-
-SPOILT: list[Callable[[Path], object]] = [
-    *(link, pipe, folder, lambda path: path.chmod(0o620), lambda path: path.chmod(0o602)),
-    lambda path: path.write_bytes(path.read_bytes()[:-20]),
-    lambda path: path.write_text(path.read_text() + " " * store.MAX_BYTES),
-    lambda path: path.write_text(path.read_text().replace(DIGEST, "latest")),
-    *map(write, ("", "[1]", f"{DIGEST}\n[1]", f"{DIGEST}\n" + "[" * 100_000, b'sha256:\n{"\xff": 1}', NEWER)),
-]  # fmt: skip
-
-
-def test_a_spoilt_catalogue_is_refused_and_not_replaced_by_the_packaged_one(state: Path) -> None:
-    for number, spoil in enumerate(SPOILT):
-        own = state / str(number)
-        spoil(store.save(own, IMAGE, DIGEST, NEWER))
-        with pytest.raises(CatalogueBroken):
-            store.select(own, IMAGE)
-
-
-def test_what_another_user_owns_is_refused(state, stored, monkeypatch):
-    someone = os.geteuid() + 1
-    monkeypatch.setattr(os, "geteuid", lambda: someone)
+def test_what_cannot_be_read_is_refused_and_not_replaced_by_the_packaged_one(
+    state: Path, stored: Path
+) -> None:
+    stored.write_bytes(b"\xff")
     with pytest.raises(CatalogueBroken):
         store.select(state, IMAGE)
-
-
-def test_what_our_capture_did_not_write_of_an_image_is_not_stored(state: Path) -> None:
-    for digest in ("", "latest", "sha256:" + "A1" * 32, "md5:" + "a" * 32):
-        with pytest.raises(CatalogueBroken):
-            store.save(state, IMAGE, digest, NEWER)
-    for text in (
-        "{}",
-        NEWER.replace("gdal-mcp catalogue build", "something else"),
-        NEWER.replace('"gdal":"3.14.0"', '"gdal":"3"'),
-        NEWER.replace('"gdal":"3.14.0"', '"gdal":["3.14.0"]'),
-        NEWER.replace('"steps":[', '"steppes":['),
-        NEWER + " " * store.MAX_BYTES,
-    ):
-        with pytest.raises(CatalogueBroken):
-            store.save(state, IMAGE, DIGEST, text)
-    assert not state.exists()
-    assert store.select(state, IMAGE) == packaged_text()
+    stored.unlink()
+    stored.mkdir()
+    with pytest.raises(CatalogueBroken):
+        store.select(state, IMAGE)
 
 
 def test_a_write_that_fails_leaves_the_old_one_whole_and_nothing_else(state, stored, monkeypatch):
@@ -228,18 +176,3 @@ def test_a_build_is_stored_for_the_image_it_is_of(state, settings, monkeypatch):
     assert catalogue_command.build(settings, None) == 0
     assert store.select(state, IMAGE) == NEWER
     assert store.select(state, None) == packaged_text()
-
-
-def test_show_says_which_catalogue_these_settings_use(state, stored, capsys):
-    assert cli.main(["catalogue", "show", "--state-dir", str(state)]) == 0
-    packaged = capsys.readouterr().out
-    assert "3.13.3" in packaged
-    assert "120" in packaged
-    assert cli.main(["catalogue", "show", "--state-dir", str(state), "--image", IMAGE]) == 0
-    assert "3.14.0" in capsys.readouterr().out
-
-
-def test_show_of_a_spoilt_catalogue_fails(state, stored, capsys):
-    stored.write_bytes(stored.read_bytes()[:-20])
-    assert cli.main(["catalogue", "show", "--state-dir", str(state), "--image", IMAGE]) == 1
-    assert capsys.readouterr().out == ""

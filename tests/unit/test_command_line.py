@@ -13,8 +13,9 @@ import pytest
 from gdal_mcp.cli import build_parser, main
 from gdal_mcp.commands.exits import Exit, exit_of, meanings
 from gdal_mcp.commands.options import option_of
+from gdal_mcp.commands.streams import seconds_of
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.settings import Settings
+from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.settings.web import WebSettings
 
 
@@ -94,3 +95,11 @@ def test_a_failed_call_ends_otherwise_than_a_host_that_is_not_ready():
         ended = exit_of(ToolError(code, Stage.RUN, "it failed."))
         assert ended == (Exit.NOT_READY if code is Code.ENGINE_UNAVAILABLE else Exit.FAILED)
     assert exit_of(None) == Exit.DONE
+
+
+def test_a_duration_is_a_number_and_a_unit_and_nothing_else():
+    for text, seconds in (("90s", 90), ("30m", 1800), ("24h", 86400), ("7d", 604800), ("0s", 0)):
+        assert seconds_of(text, "--for") == seconds
+    for text in ("", "24", "h", "-1h", "1.5h", "1w", "24h ", "\u0661h", "9" * 10 + "d"):
+        with pytest.raises(SettingsError):
+            seconds_of(text, "--for")

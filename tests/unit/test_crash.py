@@ -96,6 +96,7 @@ def test_a_kill_at_any_step_of_an_undo_leaves_all_old_or_all_new(tmp_path, subte
             assert seen == {True, False}
 
 
+@pytest.mark.nightly
 @pytest.mark.claim("outputs.all-or-nothing")
 def test_a_kill_at_any_step_of_the_recovery_from_a_kill_at_any_step_loses_nothing(tmp_path, subtests):
     runs = {
@@ -140,6 +141,7 @@ def test_a_failure_at_any_step_is_taken_back_at_once(tmp_path, subtests):
                 settled(area_at(root))
 
 
+@pytest.mark.nightly
 def test_a_kill_while_a_failure_is_taken_back_leaves_all_old_or_all_new(tmp_path, subtests):
     for name, (scenario, native) in BOTH.items():
         trail = Trail()

@@ -82,14 +82,12 @@ def test_what_is_now_is_shown_where_it_is_known(shown: Shown):
     now = Now(
         unfinished=2,
         containers={("alive", "running"): 3, ("dead", "stopped"): 1},
-        staging={"/ws": 2, "/state": None, "/other": 1},
         load=LOAD,
         slots={"waiting": 2, "starting": 1},
     )
     told = shown(now=now)
     assert value(told, "gdal_mcp_calls_unfinished") == 2
     assert value(told, "gdal_mcp_containers", server="dead", state="stopped") == 1
-    assert value(told, "gdal_mcp_staging_folders") == 3
     assert value(told, "gdal_mcp_slots", state="waiting") == 2
     assert value(told, "gdal_mcp_places") == 4
     assert value(told, "gdal_mcp_places_taken") == 3
@@ -105,9 +103,8 @@ def test_what_is_not_known_is_left_out_and_not_shown_as_nothing(shown: Shown):
 
 
 def test_nobody_is_named(shown: Shown):
-    told = shown(("info", "OK", {}), now=Now(load=LOAD, staging={"/home/ann/ws": 1}))
-    assert "ann" not in told
-    assert "eve" not in told
+    told = shown(("info", "OK", {}), now=Now(load=LOAD))
+    assert not any(name in told for name in ("ann", "eve"))
 
 
 HOSTILE = ['info"} 99\ngdal_mcp_evil 1', "info\n", "\x00", "\ud800", "a" * 100_000, "FINE", ""]

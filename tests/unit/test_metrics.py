@@ -19,16 +19,13 @@ from gdal_mcp.ledger.figures import (
     containers,
     ended_calls,
     figures,
-    staging_folders,
 )
 from gdal_mcp.ledger.metrics import Metrics
 from gdal_mcp.ledger.registry import Call, CallEnd, Registry, RegistryUnavailable
 from gdal_mcp.ledger.schema import MIGRATIONS
 from sandbox.engine import ContainerState, Leftover
 from sandbox.labels import labels
-from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
-from sandbox.workspace import Workspace
 
 MIB = 1 << 20
 KNOWN = frozenset({"info", "convert"})
@@ -294,20 +291,3 @@ def test_containers_are_counted_by_whose_they_are(tmp_path: Path):
     finally:
         own.close()
         other.close()
-
-
-def test_staging_folders_are_counted(tmp_path: Path):
-    assert staging_folders(tmp_path) == 0
-    user = (tmp_path.stat().st_uid or 65534, tmp_path.stat().st_gid or 65534)
-    area = StagingArea(Workspace.at(tmp_path, writable=True))
-    with area.open("staging-1", user), area.open("staging-2", user):
-        assert staging_folders(tmp_path) == 2
-    assert staging_folders(tmp_path) == 0
-
-
-def test_a_staging_folder_that_is_a_link_is_not_followed(tmp_path: Path):
-    (tmp_path / "elsewhere" / "staging" / "x").mkdir(parents=True)
-    root = tmp_path / "root"
-    root.mkdir()
-    (root / ".gdal-mcp").symlink_to(tmp_path / "elsewhere")
-    assert staging_folders(root) is None

@@ -26,6 +26,7 @@ from sandbox.outcome import (
     SandboxResult,
     StagingLimitExceeded,
     TimedOut,
+    Unanswered,
     Usage,
 )
 from tests.boxes import GDAL
@@ -45,7 +46,9 @@ OUTCOMES: list[tuple[Outcome, Code | None]] = [
     *((Killed(code), Code.GDAL_ERROR) for code in (1, 70, 134, 139, 159)),
     *((Killed(code), Code.ENGINE_UNAVAILABLE) for code in (-1, 0, 71, 137)),
     (ProtocolViolated("x"), Code.INTERNAL),
-    (Declined(), Code.INTERNAL),  # who declines raises why; this is never told
+    *(
+        (ended, Code.INTERNAL) for ended in (Declined(), Unanswered())
+    ),  # who ended it says why; this is never told
 ]
 SANDBOX = {
     "SandboxError": Code.INTERNAL, "EngineUnavailable": Code.ENGINE_UNAVAILABLE,

@@ -1,6 +1,7 @@
 """Calls that name addresses, from a client to a real origin and back: what is read, by whom, and what people are told of it."""
 
 import json
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -153,28 +154,31 @@ def test_a_read_that_fails_fails_the_call_and_nothing_is_published(
     serve: Serve, origin: Origin, place: Place, subtests
 ):
     talk = serve("--approval", "never")
+    chunk = next(name for name in origin.files if name.startswith("d.zarr/") and name.endswith("3.3"))
+    origin.special[f"/ok/{chunk}"] = lambda handler: handler.simple(500)
     for name, address in (
         ("changing", "/changing/a.tif"),
         ("cut", "/cut/a.tif"),
         ("shorter", "/shorter/a.tif"),
+        ("a chunk", "/ok/d.zarr"),
     ):
         with subtests.test(name):
-            fails(talk, place, origin.url(address))
+            error = talk.failed("convert", input=origin.url(address), output="never.tif")
+            assert error["code"] == "REMOTE_ERROR"
+            assert not (place.workspace / "never.tif").exists()
 
 
-@pytest.mark.nightly
-@pytest.mark.claim("remote.failed-read-fails-the-call")
-def test_a_chunk_that_cannot_be_read_fails_the_call(serve: Serve, origin: Origin, place: Place):
-    """It was seen to hang until its deadline, rarely."""
-    chunk = next(name for name in origin.files if name.startswith("d.zarr/") and name.endswith("3.3"))
-    origin.special[f"/ok/{chunk}"] = lambda handler: handler.simple(500)
-    fails(serve("--approval", "never"), place, origin.url("/ok/d.zarr"))
-
-
-def fails(talk: Any, place: Place, address: str) -> None:
-    error = talk.failed("convert", input=address, output="never.tif")
-    assert error["code"] in ("REMOTE_ERROR", "GDAL_ERROR")
-    assert not (place.workspace / "never.tif").exists()
+def test_a_damaged_chunk_fails_the_call_and_does_not_hang_it(
+    serve: Serve, origin: Origin, place: Place, data: Path
+):
+    """Of a Zarr that lies here, and of one that the server reads."""
+    shutil.copytree(data / "d.zarr", place.workspace / "d.zarr")
+    [chunk] = (place.workspace / "d.zarr").rglob("3.3")
+    chunk.write_bytes(b"no chunk")
+    origin.files[f"d.zarr/{chunk.relative_to(place.workspace / 'd.zarr')}"] = b"no chunk"
+    talk = serve("--approval", "never", "--timeout-seconds", "30")
+    for path in ("d.zarr", origin.url("/ok/d.zarr")):
+        assert talk.failed("convert", input=path, output="never.tif")["code"] == "GDAL_ERROR"
 
 
 @pytest.mark.claim("remote.shown-by-host")

@@ -282,6 +282,19 @@ class Catalogue:
         major, minor = self.gdal_version.split(".")[:2]
         return int(major), int(minor)
 
+    def unfit(self, gdal_version: str) -> str:
+        """Why no call may run on a GDAL of this version, and what to do; empty when it fits.
+
+        A catalogue fits every GDAL of its minor release.
+        """
+        if tuple(gdal_version.split(".")[:2]) == tuple(self.gdal_version.split(".")[:2]):
+            return ""
+        return (
+            f"the image has GDAL {gdal_version}, but the catalogue in use describes GDAL {self.gdal_version}: arguments may mean "
+            "something else there. Run `gdal-mcp setup` with the same image and start the server again, or use an image with "
+            f"GDAL {self.release[0]}.{self.release[1]}."
+        )
+
     @cached_property
     def driver_names(self) -> Mapping[str, Driver]:
         return {driver.name.lower(): driver for driver in self.drivers}

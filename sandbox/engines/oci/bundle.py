@@ -29,7 +29,7 @@ _FRESH_SECONDS: Final = 3600.0  # far more than writing three files takes
 
 
 class Bundle:
-    """Its labels are there for as long as anything of the container is: they are written first and removed last."""
+    """It is there, with its labels, for as long as anything of the container is."""
 
     def __init__(self, containers: Path, container: str) -> None:
         self.folder = containers / container
@@ -82,19 +82,22 @@ class Bundle:
         except OSError as error:
             raise EngineUnavailable(f"the root of a container could not be mounted: {error}") from error
 
+    def close(self) -> None:
+        """From now on no runtime finds anything to work on here."""
+        (self.folder / _CONFIG).unlink(missing_ok=True)
+
     def remove(self) -> None:
-        """The labels last, by which it is found again: a runtime that was just killed may have written its log anew."""
-        for name in (_CONFIG, _PID, _LOG):
-            (self.folder / name).unlink(missing_ok=True)
-        shutil.rmtree(self.folder / _POINTS, ignore_errors=True)
+        """At once, so that it has its labels for as long as it is there. Raises OSError."""
+        gone = self.folder.with_name(_FRESH + self.folder.name)
         with contextlib.suppress(FileNotFoundError):
             (self.folder / ROOTFS).rmdir()  # never with what is in it: here nothing is mounted on it
-        if os.listdir(self.folder) == [_LABELS]:  # noqa: PTH208 - names alone
-            shutil.rmtree(self.folder)
+        with contextlib.suppress(FileNotFoundError):  # another server was quicker
+            self.folder.rename(gone)
+            shutil.rmtree(gone)
 
 
 def sweep(containers: Path) -> None:
-    """Removes what was never a container, as its server was killed while it wrote the first files."""
+    """Removes what is no container: its server was killed while it wrote the first files, or removed the last."""
     for one in containers.glob(f"{_FRESH}*"):
         with contextlib.suppress(OSError):  # just renamed
             if time.time() - one.stat().st_mtime > _FRESH_SECONDS:

@@ -11,7 +11,6 @@ import contextlib
 import ctypes
 import os
 import secrets
-import select
 import shutil
 import signal
 import threading
@@ -36,7 +35,7 @@ from sandbox.engines.oci.kernel import (
     weaker,
 )
 from sandbox.engines.oci.pipes import Streams
-from sandbox.engines.oci.runtime import Runtime, installed, usable
+from sandbox.engines.oci.runtime import FLOORS, Runtime, installed, usable
 from sandbox.engines.oci.store import ImageStore
 from sandbox.errors import EngineUnavailable, IsolationRefused
 from sandbox.isolation.policy import tmpfs
@@ -48,6 +47,7 @@ from sandbox.waiting import readable
 SCHEME: Final = "oci://"
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _REMOVAL_SECONDS: Final = 20.0
+_PAUSE: Final = 0.002
 _UNKNOWN: Final = -1  # the code of a process that was somebody else's child
 _SEPARATORS: Final = (":", ",", "\\")  # of the options of an overlay
 _PSEUDO: Final = (PurePosixPath("/proc"), PurePosixPath("/dev"), PurePosixPath("/sys"))
@@ -266,25 +266,34 @@ class OciEngine:
         with made.lock if made else contextlib.nullcontext():
             if not bundle.exists:
                 return
-            if made is not None and made.ending is not None:
-                made.ending.kill()
-                readable([made.ending], _REMOVAL_SECONDS)
-                made.ending.exit_code()
-            end = time.monotonic() + _REMOVAL_SECONDS
-            while bundle.exists:
-                # a runtime that was forked meanwhile is found in the next round, and has no bundle to work on
-                while made is None or made.ending is None:
-                    if not _end_runtimes(container):
-                        break
-                ControlGroup(container).remove(_REMOVAL_SECONDS)
-                for runtime in self._states.iterdir():
-                    shutil.rmtree(runtime / container, ignore_errors=True)
+            bundle.close()
+            self._end(container, made.ending if made is not None else None)
+            for runtime in self._states.iterdir():
+                shutil.rmtree(runtime / container, ignore_errors=True)
+            try:
                 bundle.remove()
-                if time.monotonic() > end:
-                    raise EngineUnavailable(f"what a runtime left in {bundle.folder} cannot be removed.")
+            except OSError as error:
+                raise EngineUnavailable(f"{bundle.folder} cannot be removed: {error}") from error
             if made is not None:
                 made.close()
             self._made.pop(container, None)
+
+    @staticmethod
+    def _end(container: str, first: "_Process | None") -> None:
+        """Ends all processes of a container, and the runtimes that work on it, unless its `first` process is known."""
+        group, end = ControlGroup(container), time.monotonic() + _REMOVAL_SECONDS
+        if first is not None:
+            first.kill()
+        while True:
+            at_work = first is None and _kill_runtimes(container)
+            if group.cleared() and not at_work:
+                break
+            if time.monotonic() > end:
+                raise EngineUnavailable(f"container {container[:12]} holds processes that do not end.")
+            time.sleep(_PAUSE)
+        if first is not None:
+            readable([first], _REMOVAL_SECONDS)  # it left its control group just before it ended
+            first.exit_code()
 
     def leftovers(self) -> tuple[Leftover, ...]:
         self._answer()
@@ -309,18 +318,13 @@ def _targets(template: SandboxTemplate) -> list[tuple[PurePosixPath, bool]]:
     return [*binds, *((one, False) for one in folders)]
 
 
-def _end_runtimes(container: str) -> bool:
-    """Ends those that still work on a container; whether there was one."""
+def _kill_runtimes(container: str) -> bool:
+    """Kills those that still work on a container; whether there was one."""
     found = False
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (place / "cmdline").read_bytes().split(b"\0")
-            if container.encode() in words and Path(os.fsdecode(words[0])).name in ("crun", "runc"):
-                runtime = os.pidfd_open(int(place.name))
-                try:
-                    signal.pidfd_send_signal(runtime, signal.SIGKILL)
-                    select.select([runtime], [], [], _REMOVAL_SECONDS)  # until then it writes to the bundle
-                finally:
-                    os.close(runtime)
+            if container.encode() in words and Path(os.fsdecode(words[0])).name in FLOORS:
+                os.kill(int(place.name), signal.SIGKILL)
                 found = True
     return found

@@ -9,13 +9,11 @@ import os
 import platform
 import re
 import signal
-import time
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from sandbox.errors import EngineUnavailable
 from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
 from sandbox.isolation.policy import READ_ONLY, masked
 from sandbox.isolation.rows import Evidence, Row, judged, none, same
@@ -40,7 +38,6 @@ _LIMITS: Final = {
     "cpu": ("cpu.max", "cpu.cfs_quota_us"),
     "cpu_period": ("cpu.cfs_period_us",),
 }
-_PAUSE: Final = 0.002
 _CAP_SYS_ADMIN: Final = 1 << 21
 
 
@@ -150,18 +147,13 @@ class ControlGroup:
         text = self._first("memory.events", "memory.oom_control") or ""
         return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in text.splitlines())
 
-    def remove(self, seconds: float) -> None:
-        """Kills what is in it, whoever made it, until nothing is; then it is gone. Raises EngineUnavailable after `seconds`."""
-        end = time.monotonic() + seconds
-        while folders := [*self._folders()]:
-            for folder in folders:
-                _kill(folder)
-                with contextlib.suppress(OSError):  # still in use: the next round
-                    folder.rmdir()
-            if time.monotonic() > end:
-                raise EngineUnavailable(f"the control group {self.path} holds processes that do not end.")
-            if any(folder.is_dir() for folder in folders):
-                time.sleep(_PAUSE)
+    def cleared(self) -> bool:
+        """Kills what is in it, whoever made it; whether it is gone. To be asked again until it is."""
+        for folder in self._folders():
+            _kill(folder)
+            with contextlib.suppress(OSError):  # still in use
+                folder.rmdir()
+        return not any(self._folders())
 
 
 def _kill(folder: Path) -> None:
@@ -169,7 +161,11 @@ def _kill(folder: Path) -> None:
         for pid in _text(folder / "cgroup.procs").split():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(int(pid), signal.SIGKILL)
-        (folder / "cgroup.kill").write_text("1", encoding="ascii")  # version 2: also what has just been made
+    # version 2: also what has just been made. Version 1: a runtime that is killed while it cleans up leaves its group frozen,
+    # in which nothing dies
+    for name, text in (("cgroup.kill", "1"), ("freezer.state", "THAWED")):
+        with contextlib.suppress(OSError):
+            (folder / name).write_text(text, encoding="ascii")
 
 
 @cache

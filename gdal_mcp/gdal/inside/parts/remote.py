@@ -2,7 +2,8 @@
 
 What was read is kept within one budget of bytes, the least used going first. Reads in order are answered ahead of their
 need; reads all over a file get larger blocks as they become many, and a file whose questions have cost about as much as
-it would is read whole. A first failure is kept: everything after it fails, as GDAL forgives some of them.
+it would is read whole. What the host cannot read it does not answer: it ends the job. A first failure of our own is kept:
+everything after it fails, as GDAL forgives some of them.
 """
 
 import struct
@@ -25,7 +26,7 @@ QUESTION_COSTS = 1 << 20  # bytes that could have been read in the time of a que
 
 
 class Failed(Exception):
-    """The host could not read, and said why."""
+    """What the host answered cannot be used."""
 
 
 class Once:
@@ -74,8 +75,6 @@ def answered(question):
         raise FileNotFoundError
     if status == NO_MEMORY:
         raise Failed("out of memory")
-    if status:
-        raise Failed(bytes(body).decode("utf-8", "replace"))
     return body
 
 
