@@ -13,8 +13,8 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
 
 from gdal_mcp import __version__
+from gdal_mcp.augment import telling
 from gdal_mcp.augment.arguments import Options
-from gdal_mcp.augment.inside import telling
 from gdal_mcp.augment.prompts import Parsed
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.toolbox import Answer

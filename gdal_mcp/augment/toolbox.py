@@ -65,8 +65,9 @@ def augment_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
     names = sorted(one.name for one in resources.files(_INSIDE).iterdir() if one.name.endswith(".py"))
     own = [name for name in names if name not in ("__init__.py", _HANDLER)]
     words = [f"{name.removesuffix('.py')}\n{source(_INSIDE, name)}" for name in own]
-    worker = f"gdal_worker\n{source('gdal_mcp.gdal.inside', 'gdal_worker.py')}"
-    return worker_command(source(_INSIDE, _HANDLER), worker, *words, *part_words(), idle_seconds=idle_seconds)
+    besides = {"gdal_worker": "gdal_mcp.gdal.inside", "telling": "gdal_mcp.augment"}
+    words += [f"{name}\n{source(package, f'{name}.py')}" for name, package in besides.items()]
+    return worker_command(source(_INSIDE, _HANDLER), *words, *part_words(), idle_seconds=idle_seconds)
 
 
 def _request(draft: Draft, preview_pixels: int) -> Mapping[str, Any]:

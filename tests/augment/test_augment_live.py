@@ -224,7 +224,6 @@ print(json.dumps({
     assert found["inside"] == [True, True]
 
 
-@pytest.mark.claim("augment.splits-apart")
 def test_plain_chips_are_what_gdal_cuts_and_no_two_splits_share_a_pixel(app: App):
     call = {
         "input": "big.tif",
@@ -255,7 +254,6 @@ def test_plain_chips_are_what_gdal_cuts_and_no_two_splits_share_a_pixel(app: App
     assert made.done.preview
 
 
-@pytest.mark.claim("augment.chips-again")
 def test_each_chip_is_made_again_to_the_byte_from_its_config_and_its_name_alone(app: App):
     call = {
         "input": "big.tif",

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from gdal_mcp.access.policy import Allow
 from gdal_mcp.augment.arguments import AugmentImageArguments, ListArguments, ValidateArguments
 from gdal_mcp.augment.failures import details
+from gdal_mcp.augment.toolbox import augment
 from gdal_mcp.augment.transforms import TRANSFORMS
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.mcp import render
@@ -121,6 +122,7 @@ def test_what_a_caller_says_of_itself_changes_nothing(drafted):
         claimed = {"user_id": "root", "session_id": "../../etc", "permissions": ["admin"]}
         assert drafted("augment_image", image=PIXEL, prompt="x", auth_context=claimed) == plain
     assert effect_of(plain) is Effect.CREATE
+    assert augment(load_settings()).only_inputs is True
     assert plain.output.target.relative.parts[0] == "outputs"
 
 

@@ -103,14 +103,12 @@ print(json.dumps([worst, labels]))
 """
 
 
-@pytest.mark.claim("augment.same-pixels")
 def test_every_transform_gives_the_pixels_and_masks_that_the_library_gives_by_itself():
     plain, ours = in_image(SETTING + PLAIN), in_image(SETTING + OURS + PIXELS, inside=INSIDE)
     assert len(plain) == len(TRANSFORMS)
     assert {name for name in plain if plain[name] != ours[name]} == set()
 
 
-@pytest.mark.claim("augment.place-kept")
 def test_a_point_keeps_its_coordinates_through_every_transform_that_says_so():
     worst, labels = in_image(SETTING + OURS + PLACES, inside=INSIDE)
     exact = {one.name for one in TRANSFORMS.values() if one.georeference == "exact"}
