@@ -270,7 +270,7 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class LibraryMessage:
     """A message of the library, cleaned, and how often it came."""
 
     text: str
@@ -279,7 +279,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MessageSummary:
     """What is made of the messages of a job that ended well: checks in our words, and the messages, folded."""
 
     checks: tuple[Mapping[str, Any], ...]
@@ -394,10 +394,12 @@ class Toolbox:
         (Described(),) * count
     )
     shorten: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict  # facts of an output, for the answer
-    tell: Callable[[Sequence[Heard], Sequence[Described], object], Told] = lambda heard, _outputs, _found: (
-        Told((), tuple(one.text for one in heard))
+    tell: Callable[[Sequence[LibraryMessage], Sequence[Described], object], MessageSummary] = (
+        lambda messages, _outputs, _found: MessageSummary((), tuple(one.text for one in messages))
     )
-    suggest: Callable[[Sequence[Heard]], str] = lambda _errors: ""  # what to do about the errors of a job
+    suggest: Callable[[Sequence[LibraryMessage]], str] = lambda _errors: (
+        ""
+    )  # what to do about the errors of a job
     # 0 for a staged file that does not belong to an output of that name, else how closely it does
     belongs: Callable[[str, str], int] = lambda name, target: int(name == target)
     failure: Code = Code.TOOL_ERROR  # of a job that ends with an error

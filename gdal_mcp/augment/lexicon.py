@@ -79,7 +79,8 @@ def shortened(word: str) -> set[str]:
 def _concepts(entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Concept, str]]:
     """Each with its words: those of the lexicon first, then the names of the catalogue."""
     made = {}
-    for key, entry in ({name: {} for name in TRANSFORMS} | entries).items():
+    for key in dict.fromkeys([*entries, *TRANSFORMS]):
+        entry = entries.get(key, {})
         given = {name: value for name, value in entry.items() if name != "words"}
         made[key] = Concept(**{"key": key, "transform": key, **given})
         yield made[key], entry.get("words", "")
