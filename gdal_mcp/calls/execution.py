@@ -175,6 +175,7 @@ class Execution:
             tool_version=clean_text(toolbox.tool_version(final), 40),
             return_code=_return_code(final),
             preview=_picture(result.attachments.get("preview.png", b"")),
+            attached=result.attachments,
             figures=tuple(
                 picture
                 for name, data in sorted(result.attachments.items())
@@ -195,7 +196,7 @@ class Execution:
         foreseen = next((row for row in rows if row["code"] in _FAILS), None)
         advice = f"{foreseen['message']} {foreseen['suggestion']}" if foreseen else failure.suggestion
         suggestion = f"{advice} {toolbox.mount_advice}".strip() if narrow else advice
-        return ToolError(failure.code, failure.stage, failure.message, suggestion, untrusted)
+        return replace(failure, suggestion=suggestion, untrusted=untrusted)
 
 
 def _placed(text: str, draft: Draft) -> str:
@@ -295,7 +296,14 @@ def _explained(failure: ToolError, result: SandboxResult, planned: Planned) -> T
         return failure
     found = toolbox.explain(planned.plan.draft, result.final)
     return (
-        ToolError(found.code, Stage.RUN, found.message, found.suggestion, failure.untrusted)
+        ToolError(
+            found.code,
+            Stage.RUN,
+            found.message,
+            found.suggestion,
+            failure.untrusted,
+            check=found.check,
+        )
         if found
         else failure
     )
