@@ -32,7 +32,9 @@ from sandbox.workspace import Located, Workspace, open_folder
 MAX_PREVIEW = 4 << 20  # bytes; a photograph of 1024 x 1024 pixels stays below that as PNG
 _PNG = b"\x89PNG\r\n\x1a\n"
 _MAX_MESSAGES = 20
-_FAILS = frozenset({"no_overlap", "all_pairs"})  # checks that say why a call failed, where it did
+_FAILS = frozenset(
+    {"no_overlap", "all_pairs", "geometry_left_out"}
+)  # checks that say why a call failed, where it did
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,7 @@ class Execution:
             tool_version=clean_text(toolbox.tool_version(final), 40),
             return_code=_return_code(final),
             preview=_picture(result.attachments.get("preview.png", b"")),
+            attached=result.attachments,
             figures=tuple(
                 picture
                 for name, data in sorted(result.attachments.items())
@@ -187,7 +190,7 @@ class Execution:
         foreseen = next((row for row in rows if row["code"] in _FAILS), None)
         advice = f"{foreseen['message']} {foreseen['suggestion']}" if foreseen else failure.suggestion
         suggestion = f"{advice} {toolbox.mount_advice}".strip() if narrow else advice
-        return ToolError(failure.code, failure.stage, failure.message, suggestion, untrusted)
+        return replace(failure, suggestion=suggestion, untrusted=untrusted)
 
 
 def _placed(text: str, draft: Draft) -> str:
@@ -278,7 +281,14 @@ def _explained(failure: ToolError, result: SandboxResult, planned: Planned) -> T
         return failure
     found = toolbox.explain(planned.plan.draft, result.final)
     return (
-        ToolError(found.code, Stage.RUN, found.message, found.suggestion, failure.untrusted)
+        ToolError(
+            found.code,
+            Stage.RUN,
+            found.message,
+            found.suggestion,
+            failure.untrusted,
+            check=found.check,
+        )
         if found
         else failure
     )

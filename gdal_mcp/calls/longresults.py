@@ -30,7 +30,8 @@ from gdal_mcp.untrusted import UNTRUSTED, locked
 MAX_KEPT: Final = 200  # whole results
 MAX_BYTES: Final = 512 << 20  # of all of them together
 MAX_AGE: Final = 7 * 86_400.0  # seconds
-NOTE: Final = 300  # bytes of JSON that the note on the whole may take
+MAX_ERROR: Final = 700  # bytes of JSON of an error
+NOTE: Final = 120  # bytes of JSON that the note on the whole may take
 WHOLE: Final = "whole"  # the key of that note
 
 # items of a list or an object, characters of a text; each step about halves what is left
@@ -61,12 +62,13 @@ def fit(
 def presented(
     result: Mapping[str, Any], call_id: str, settings: Settings, store: "ResultStore", owner: str = ""
 ) -> dict[str, Any]:
-    """A result or an error as a client gets it: without texts from files in lockdown, and not longer than is set.
+    """A result or an error as a client gets it: without texts from files in lockdown, and not longer than is set, an error than 700 bytes.
 
     `owner` is the principal whose call it is, who alone may read the whole of it.
     """
     shown = locked(result) if settings.lockdown else result
-    return fit(shown, call_id, settings.result_size, store, owner)
+    limit = min(settings.result_size, MAX_ERROR) if "error" in shown else settings.result_size
+    return fit(shown, call_id, limit, store, owner)
 
 
 def store_of(settings: Settings) -> "ResultStore":

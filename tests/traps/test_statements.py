@@ -24,13 +24,16 @@ def within(select: str, rest: str = "") -> tuple[str, dict[str, Any]]:
     return query(sql, "areas.geojson", "sites.geojson")
 
 
-STACKED = 'concat --mode=stack areas.geojson {0}.csv ! sql --dialect=SQLITE "SELECT a.code, t.v FROM areas a JOIN {0} t ON a.code = t.code" ! write OUT.csv'
+STACKED = 'concat --mode=stack areas.geojson {0}.csv ! sql --dialect=SQLITE "SELECT a.code, a.size, t.v FROM areas a JOIN {0} t ON a.code = t.code" ! write OUT.csv'
 JOINS = (
     Trap(
         "rows_multiplied",
-        joined("a.code, t.v", "twice"),
+        joined("a.code, a.size, t.v", "twice"),
         (
-            joined("a.code, t.v", "keys"),
+            joined("a.code, a.size, t.v", "keys"),
+            joined("a.code, t.v", "twice"),  # a plain listing
+            joined("a.code, t.year, t.v", "years", "LEFT JOIN"),
+            within("a.code, a.size, s.id"),
             joined("DISTINCT a.code", "twice"),
             joined("a.code, max(t.v) AS v", "twice", rest="GROUP BY a.code"),
             joined("a.*, t.v", "years", rest="WHERE t.year = 2020"),
@@ -38,7 +41,7 @@ JOINS = (
         ),
     ),
     Trap("rows_multiplied", joined("a.*, t.v", "years", "LEFT JOIN")),
-    Trap("rows_multiplied", query("WITH j AS (SELECT a.code, t.v FROM areas a, twice t WHERE a.code = t.code) SELECT * FROM j", "areas.geojson", "twice.csv")),
+    Trap("rows_multiplied", query("WITH j AS (SELECT a.code, a.size, t.v FROM areas a, twice t WHERE a.code = t.code) SELECT * FROM j", "areas.geojson", "twice.csv")),
     Trap("rows_multiplied", call("pipeline", steps=STACKED.format("twice")), (call("pipeline", steps=STACKED.format("keys")),)),
     Trap(
         "summed_twice",

@@ -52,7 +52,37 @@ FORMATS = (  # that cut names, texts, times, numbers or nulls
             ),
         ),
     ),
-    Trap("features_lost", convert("holes.geojson", "kml"), (convert("towns.geojson", "kml"),)),
+    Trap(
+        "features_lost",
+        convert("holes.geojson", "kml"),
+        (convert("named.geojson", "kml"),),
+        ignored=frozenset({"fields_lost"}),
+    ),
+    Trap("time_changed", convert("times.geojson", "mif"), (convert("times.geojson", "fgb"),)),
+    Trap("fields_lost", convert("towns.geojson", "kml"), (convert("named.geojson", "kml"),)),
+    Trap(  # of what a statement made
+        "fields_lost",
+        sql("towns.geojson", "SELECT upper(name) AS name, pop, geometry FROM towns", "kml"),
+        (sql("towns.geojson", "SELECT upper(name) AS name, geometry FROM towns", "kml"),),
+    ),
+    Trap(
+        "field_name_cut",
+        sql("long.geojson", "SELECT a_very_long_field_name, geometry FROM long", "shp"),
+        (sql("long.geojson", "SELECT a_very_long_field_name AS n, geometry FROM long", "shp"),),
+    ),
+    Trap(
+        "z_lost",
+        convert("heights.geojson", "mif"),
+        (convert("heights.geojson", "fgb"), convert("named.geojson", "mif")),
+    ),
+    Trap("m_lost", convert("measured.gpkg", "geojson"), (convert("measured.gpkg", "fgb"),)),
+    Trap("crs_changed", convert("rome_named.geojson", "gpx"), (convert("named.geojson", "gpx"),)),
+    Trap(
+        "header_as_row",
+        convert("names.csv", "xlsx"),
+        (convert("full.geojson", "xlsx"),),
+        ignored=frozenset({"geometry_left_out"}),
+    ),
 )
 CREATED = write(
     "vector create",
@@ -88,6 +118,7 @@ SHAPES = (  # what was made is not sound
         "geometry_type_undeclared",
         sql("squares.geojson", "SELECT ST_Centroid(geometry) AS geometry FROM squares"),
         (write("vector sql", input="squares.geojson", output="OUT.gpkg", sql="SELECT * FROM squares"),),
+        mends=True,
     ),
 )
 
@@ -156,7 +187,7 @@ PLACES = (
         convert("latlon.csv", "gpkg"),
         (
             convert("plain.csv", "gpkg"),
-            convert("latlon.csv", "xlsx"),
+            convert("latlon.csv", "ods"),
             write("vector make-point", input="latlon.csv", output="OUT.gpkg", x="lon", y="lat", output_crs="EPSG:4326"),
         ),
         before=True,
@@ -173,6 +204,16 @@ PLACES = (
         before=True,
         mends=True,
         ignored=frozenset({"identical_to_input"}),
+    ),
+    Trap(
+        "geometry_left_out",
+        write("vector select", input="towns.geojson", output="OUT.gpkg", fields=["name"]),
+        (
+            write("vector select", input="towns.geojson", output="OUT.gpkg", fields=["pop"], exclude=True),
+            write("vector select", input="towns.geojson", output="OUT.csv", fields=["name"]),
+        ),
+        before=True,
+        mends=True,
     ),
     Trap(
         "crs_mismatch",
@@ -197,6 +238,28 @@ COLUMNS = (
         "number_as_text",
         read("vector info", input=["counts.csv"], sql="SELECT MAX(pop) AS most FROM counts", features=True),
         (read("vector info", input=["codes.csv"], sql="SELECT MAX(code) AS last FROM codes", features=True),),
+    ),
+    Trap(
+        "decimal_comma",
+        convert("commas.csv", "gpkg"),
+        (
+            convert("semicolons.csv", "gpkg"),
+            call("query", inputs=["semicolons.csv"], sql="SELECT sum(v) AS v FROM semicolons"),
+            call("query", inputs=["commas.csv"], sql="SELECT name FROM commas"),
+            call("query", inputs=["commas.csv"], sql="SELECT sum(CAST(replace(v, ',', '.') AS REAL)) AS v FROM commas"),
+        ),
+        before=True,
+    ),
+    Trap("decimal_comma", call("query", inputs=["commas.csv"], sql="SELECT sum(v) AS v FROM commas")),
+    Trap("local_dates", convert("local_dates.csv", "gpkg"), (convert("iso_dates.csv", "gpkg"),), before=True),
+    Trap(
+        "digits_lost",
+        call("query", inputs=["large.csv"], sql="SELECT id FROM large"),
+        (
+            call("query", inputs=["large.csv"], sql="SELECT v FROM large"),
+            call("query", inputs=["counts.csv"], sql="SELECT * FROM counts ORDER BY pop"),
+            convert("large.csv", "gpkg"),
+        ),
     ),
     Trap(
         "fields_lost",

@@ -71,5 +71,13 @@ TEXTS = {
     "years.csv": "code,year,v\na,2020,1\na,2021,2\nb,2020,3\nb,2021,4\nc,2020,5\nc,2021,6\n",
     "mixed.geojson": features([(point(1, 2), {"id": 1}), (("LineString", [[0, 0], [1, 1]]), {"id": 2})]),
     "utf8.csv": "name\nMöwe\n",
+    "named.geojson": features([(point(1, 2), {"name": "x"}), (point(2, 2), {"name": "y"})]),
+    "rome_named.geojson": features([(point(13, 42), {"name": "x"})], "EPSG:4265"),
+    "heights.geojson": features([(("Point", [1, 2, 3]), {"name": "x"})]),
+    "commas.csv": 'name,v\na,"1,5"\nb,"10,25"\n',
+    "semicolons.csv": "name;v\na;1,5\nb;10,25\n",
+    "local_dates.csv": "name,day\na,31.12.2024\nb,01.02.2024\n",
+    "iso_dates.csv": "name,day\na,2024-12-31\nb,2024-02-01\n",
+    "large.csv": "id,v\n9223372036854775813,1\n9223372036854775814,2\n",
     "names.csv": "name,kind\na,x\nb,y\nc,z\n",
 }

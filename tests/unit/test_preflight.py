@@ -146,7 +146,12 @@ def test_where_a_file_lies_is_asked_for_each_crs_that_a_call_names(desk: DraftCo
     )
     look = desk.preflight.description(draft)
     assert look is not None
-    assert look.command.extra == {"crs": crs_named(draft), "changes": (("", "EPSG:3857", ""),), "looks": ()}
+    assert look.command.extra == {
+        "crs": crs_named(draft),
+        "changes": (("", "EPSG:3857", ""),),
+        "looks": (),
+        "ranges": (),
+    }
     assert crs_named(draft) == ("EPSG:3857",)
     place = {"EPSG:3857": {"degrees": False, "extent": [0, 0, 10, 10]}}
     desk.preflight.described(

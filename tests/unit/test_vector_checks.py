@@ -15,6 +15,10 @@ DEGREES = replace(
     ZONES, crs="EPSG:4326", has_crs=True, degrees=True, geometry="Point", places={"EPSG:27700": Place(False)}
 )
 TABLE = DatasetFacts("CSV", "vector", geometry="None", number_texts=("Lon", "LAT", "pop"))
+COMMAS = replace(TABLE, number_texts=(), comma_texts=("v",))
+DATES = replace(TABLE, number_texts=(), date_texts=("d",))
+LARGE = replace(TABLE, number_texts=(), large_texts=("id",))
+TYPED = ("AUTODETECT_TYPE=YES",)
 
 # for each rule: calls about which it says something, and calls about which it must not
 WITHIN = "SELECT a.id FROM a JOIN b ON ST_Within(a.g, b.g)"
@@ -113,6 +117,40 @@ RULES: dict[Callable[[Call], Finding | None], tuple[list[Call], list[Call]]] = {
             ask("vector sql", TABLE, sql="SELECT * FROM t ORDER BY pop", open_option="AUTODETECT_TYPE=YES"),
             ask("vector sql", DEGREES, sql="SELECT * FROM t ORDER BY pop"),
         ],
+    ),
+    vector.geometry_not_selected: (
+        [replace(ask("vector select", METRES, fields="name"), written="GPKG")],
+        [
+            replace(ask("vector select", METRES, fields=("name", "_ogr_geometry_")), written="GPKG"),
+            replace(ask("vector select", METRES, fields="name", exclude="true"), written="GPKG"),
+            replace(ask("vector select", METRES, fields="name"), written="CSV"),
+            replace(ask("vector select", TABLE, fields="name"), written="GPKG"),
+            ask("vector select", METRES, fields="name"),
+        ],
+    ),
+    vector.decimal_comma: (
+        [
+            ask("vector convert", COMMAS, driver="GPKG"),
+            ask("vector sql", COMMAS, sql="SELECT sum(V) FROM t"),
+            ask("vector sql", COMMAS, sql="SELECT t.* FROM t"),
+        ],
+        [
+            ask("vector info", COMMAS, driver=""),
+            ask("vector sql", COMMAS, sql="SELECT vol FROM t WHERE x = 'v'"),
+            ask("vector sql", COMMAS, sql="SELECT CAST(replace(v, ',', '.') AS REAL) FROM t"),
+            ask("vector convert", TABLE, driver="GPKG"),
+        ],
+    ),
+    vector.local_dates: (
+        [ask("vector convert", DATES, driver="GPKG"), ask("vector sql", DATES, sql="SELECT max(d) FROM t")],
+        [ask("vector sql", DATES, sql="SELECT id FROM t"), ask("vector sql", DATES, sql="SELECT substr(d, 7) FROM t")],
+    ),
+    vector.large_numbers: (
+        [
+            ask("vector convert", LARGE, driver="GPKG", open_option=TYPED),
+            ask("vector sql", LARGE, sql="SELECT id FROM t", open_option=TYPED),
+        ],
+        [ask("vector convert", LARGE, driver="GPKG"), ask("vector sql", LARGE, sql="SELECT v FROM t", open_option=TYPED)],
     ),
     vector.crs_mismatch: (
         [

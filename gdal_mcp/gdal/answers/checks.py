@@ -1,12 +1,13 @@
 """What the container found odd about an output, in our words. Pure.
 
 A row of the container's is a code and numbers; each known code has its message and suggestion in `data/checks.toml`, and every
-other key is left out. So a check can carry no text of a file.
+other key is left out; codes that GDAL's warnings have as well are in `data/warnings.toml`. So a check can carry no text of a file.
 """
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, NamedTuple
 
+from pydantic import Field
 from typing_extensions import TypedDict
 
 from gdal_mcp.gdal.answers import read
@@ -23,7 +24,11 @@ class Advice(NamedTuple):
 
 
 CHECKS: Final[Mapping[str, Advice]] = {
-    code: Advice(one["message"], one["suggestion"]) for code, one in read("checks.toml").items()
+    code: Advice(one["message"], one["suggestion"])
+    for code, one in [
+        *((one["code"], one) for one in read("warnings.toml")["warning"]),
+        *read("checks.toml").items(),
+    ]
 }
 
 
@@ -42,6 +47,9 @@ class _Numbers(TypedDict, total=False):
     minimum: Kept[Real]
     maximum: Kept[Real]
     sampled: Kept[Switch]
+    geometry: Kept[
+        Annotated[str, Field(pattern="^(MULTI)?(POINT|LINESTRING|POLYGON)Z?M?$|^GEOMETRYCOLLECTIONZ?M?$")]
+    ]
 
 
 def checks(value: Any) -> tuple[Mapping[str, Any], ...]:

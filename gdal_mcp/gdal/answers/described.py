@@ -69,8 +69,15 @@ def amounts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
         "fields": max((one.get("field_count") or 0 for one in layers), default=None),
         "size": facts.get("size"),
         "bands": facts.get("band_count"),
+        "values": value_range(facts),
     }
     return {key: value for key, value in told.items() if value is not None}
+
+
+def value_range(facts: Mapping[str, Any]) -> list[float] | None:
+    """The lowest and the highest value of all bands that are looked at."""
+    bands = [one for one in facts.get("bands") or () if one and "min" in one and "max" in one]
+    return [min(one["min"] for one in bands), max(one["max"] for one in bands)] if bands else None
 
 
 def facts(value: Any) -> Mapping[str, Any]:

@@ -11,7 +11,8 @@ from gdal_mcp.gdal.discovery import read
 TAUGHT: Final = frozenset({"vector sql", "query", "query_to_file"})  # algorithms, steps and tools
 _NO_FUNCTION: Final = re.compile(r".*?(?:no such function: |Undefined function ')(\w{1,60})", re.DOTALL)
 _NO_NAME: Final = re.compile(
-    r".*(?:no such (?:table|column): |SELECT from table .* failed|Unrecognized field name)", re.DOTALL
+    r".*(?:no such (?:table|column): |SELECT from table .* failed|Unrecognized field name|\".*\" not recognised as an available field)",
+    re.DOTALL,
 )
 _OGRSQL: Final = re.compile(r".*(?:Undefined function '|SQL Expression Parsing Error)", re.DOTALL)
 _NEAREST: Final = 3

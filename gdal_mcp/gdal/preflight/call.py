@@ -21,6 +21,7 @@ class Call:
     others: Mapping[str, DatasetFacts] = field(default_factory=dict)  # by argument: like, zones ...
     driver: str = ""  # GDAL's name of the output's format; "" where nothing is written
     output: str = ""  # name of the output, for its extension
+    written: str = ""  # the format that the whole call writes, of which this may be a step before
     updates: bool = False  # whether a copy of an output that is there already is changed
     # part of the inputs' pixels that is certain; less after a step that may leave some out
     certain: float = 1.0
@@ -120,7 +121,7 @@ def passed_on(call: Call) -> DatasetFacts | None:
     facts = call.vector
     if facts is None or not call.algorithm.startswith("vector "):
         return None
-    if call.algorithm == "vector sql":  # which may leave the geometry out
+    if call.algorithm in ("vector sql", "vector select"):  # which may leave the geometry out
         facts = replace(facts, geometry="")
     if not (wanted := call.text("output-crs") or call.text("crs")):
         return replace(facts, features=None, extent=None)

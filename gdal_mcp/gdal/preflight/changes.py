@@ -69,13 +69,24 @@ def _named(steps: Steps, draft: Draft, catalogue: Catalogue) -> Iterator[tuple[s
             if "COORDINATE_OPERATION" not in warp:  # else the call itself says which
                 yield source, (given.get("input-crs") or current, target, warp.get("AREA_OF_INTEREST", ""))
             current = target
-        elif path == "vector sql" and (source or len(draft.inputs) == 1):
-            codes = transformed_to(given.get("sql", ""))
-            yield from ((source, (current, code, "")) for code in codes)
+        elif path == "vector sql":
+            found = _of_statement(given.get("sql", ""), source, draft)
+            yield from ((of, (current, code, "")) for of, code in found)
         elif "like" in given and like:
             yield source, (like[0], current, POINTS)
         places = (given[name] for name in _PLACES if name in given)
         yield from ((source, (place, current, POINTS)) for place in places)
+
+
+def _of_statement(statement: str, source: str, draft: Draft) -> Iterator[tuple[str, str]]:
+    """The CRSs that geometries are transformed to, each with its input; of several inputs only where the table is said."""
+    stems = [[str(one).rpartition("/")[2].partition(".")[0], str(one)] for one in draft.inputs]
+    files = {alias.lower(): path for alias, path in draft.command.extra.get("tables") or stems}
+    for table, code in transformed_to(statement):
+        if source or len(draft.inputs) == 1:
+            yield source, code
+        elif table in files:
+            yield files[table], code
 
 
 def _target(path: str, given: Mapping[str, str], draft: Draft) -> str:

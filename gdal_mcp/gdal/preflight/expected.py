@@ -47,12 +47,13 @@ _LABELS: Final = frozenset({"raster edit", "vector edit"})  # whose `crs` says w
 
 def expected(draft: Draft) -> Sequence[str]:
     """What must be kept (`features`, `fields`, `values`, `coordinates`), as far as nothing in the call changes it, and what may be
-    made (`gaps`, `nothing`, `elsewhere`).
+    made (`gaps`, `nothing`, `elsewhere`, `rounded`).
     """
     may = [_MAY[path] for path in (draft.algorithm, *(path for path, _ in draft.chain)) if path in _MAY]
     steps = draft.chain or ((draft.algorithm, draft.arguments),)
     labelled = any(path in _LABELS and "crs" in given for path, given in steps)
-    return (*_kept(draft), *may, *(["elsewhere"] if labelled else []))
+    rounds = ["rounded"] if _transforms(steps) else []
+    return (*_kept(draft), *may, *rounds, *(["elsewhere"] if labelled else []))
 
 
 def type_range(draft: Draft) -> Sequence[int] | None:
@@ -91,7 +92,7 @@ def _kept(draft: Draft) -> Sequence[str]:
         return ("fields",)
     kept = ["features", "fields", "values"]
     unchanged = all(path in _COORDINATES and not arguments.get("crs") for path, arguments in steps)
-    return (*kept, "coordinates") if unchanged and not _transforms(steps) else kept
+    return (*kept, "coordinates") if unchanged else kept
 
 
 def _as_vector(draft: Draft) -> str:

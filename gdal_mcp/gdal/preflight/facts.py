@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from gdal_mcp.gdal.answers import transformations
 from gdal_mcp.gdal.answers.described import facts as known_facts
+from gdal_mcp.gdal.answers.described import value_range
 from gdal_mcp.gdal.answers.looks import known as known_look
 from gdal_mcp.remote.places import Remote
 from sandbox.workspace import Located
@@ -38,6 +39,10 @@ TYPE_RANGE: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
 )
 _MAX_SIDE: Final = (1 << 31) - 1
 _MAX: Final = 1e308  # a coordinate
+_COLUMNS: Final = (
+    *("number_texts", "comma_texts", "large_texts", "date_texts"),
+    *("geometry_texts", "number_fields"),
+)
 _MAX_COLUMNS: Final = 20  # of each kind
 _MAX_NAME: Final = 64  # letters of a column's name
 _MAX_CRS: Final = 16  # of one file, in which its extent is kept
@@ -66,6 +71,7 @@ class DatasetFacts:
     bands: int = 0
     data_type: str = ""  # of the first band, by GDAL's name
     nodata: float | None = None
+    values: tuple[float, float] | None = None  # lowest and highest, where somebody asked for them
     scaled: bool = False  # whether the stored numbers stand for others, by a scale and an offset
     crs: str | None = None  # AUTHORITY:CODE
     has_crs: bool | None = None  # False: the dataset has none
@@ -73,11 +79,14 @@ class DatasetFacts:
     extent: Box | None = None
     compression: str = ""  # by the name of GDAL's creation option; NONE is uncompressed
     features: int | None = None  # of all layers
-    # names of columns of the first layer, for comparison with a call and never told: of text that holds numbers, of numbers, of
-    # text that holds geometries
+    # names of columns of the first layer, for comparison with a call and never told: of text that holds numbers, numbers with
+    # commas, whole numbers beyond 64 bits, dates that are not spelled as ISO 8601 has them, geometries; and of numbers
     number_texts: tuple[str, ...] = ()
-    number_fields: tuple[str, ...] = ()
+    comma_texts: tuple[str, ...] = ()
+    large_texts: tuple[str, ...] = ()
+    date_texts: tuple[str, ...] = ()
     geometry_texts: tuple[str, ...] = ()
+    number_fields: tuple[str, ...] = ()
     geometry: str = ""
     places: Mapping[str, Place] = field(default_factory=dict)  # by the text that calls gave for a CRS
     # by `changes.key`, as `answers.transformations` keeps them; None where a call changes nothing
@@ -132,7 +141,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
     common: dict[str, Any] = {"disk_bytes": disk_bytes, "places": places, "changes": changes, "looks": looks}
     if driver and size and all(1 <= side <= _MAX_SIDE for side in size):
         first: Mapping[str, Any] = (facts.get("bands") or ({},))[0] or {}
-        nodata = first.get("nodata")
+        nodata, values = first.get("nodata"), value_range(facts)
         return DatasetFacts(
             driver,
             "raster",
@@ -141,6 +150,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
             bands=facts.get("band_count") or 1,
             data_type=first["type"] if first.get("type") in TYPE_BYTES else "",
             nodata=None if nodata is None else float(nodata),
+            values=(values[0], values[1]) if values else None,
             scaled="scale" in first or "offset" in first,
             compression=(facts.get("compression") or "").upper(),
             extent=_box(facts.get("extent")),
@@ -172,7 +182,7 @@ def _columns(value: Any) -> dict[str, Any]:
         texts = found[:_MAX_COLUMNS] if isinstance(found, list) else []
         return tuple(one for one in texts if isinstance(one, str) and 0 < len(one) <= _MAX_NAME)
 
-    return {key: names(key) for key in ("number_texts", "number_fields", "geometry_texts")}
+    return {key: names(key) for key in _COLUMNS}
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -33,6 +33,14 @@ def mend_of_output(
             "tool": "gdal_write",
             "arguments": {"algorithm": "raster overview refresh", "arguments": arguments},
         }
+    if (
+        check["code"] == "geometry_type_undeclared"
+        and draft.algorithm == "vector sql"
+        and "geometry" in check
+    ):
+        asked = {name: draft.arguments[name][0] for name in ("sql", "dialect") if name in draft.arguments}
+        declared = {"geometry-type": check["geometry"]}
+        return _piped(draft, [{"step": "sql", "arguments": asked}, {"step": "edit", "arguments": declared}])
     if check["code"] == "collar_without_nodata" and draft.algorithm in ("raster reproject", "raster mosaic"):
         algorithm = catalogue.algorithms[draft.algorithm]
         return _changed(draft, algorithm, _hidden(output["description"].get("bands") or ()))

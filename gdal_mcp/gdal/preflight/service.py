@@ -143,7 +143,8 @@ class Preflight:
         """
         asked = asked_of(draft, self.catalogue)
         keys = asked["crs"], tuple(map(changes.key, asked["changes"])), asked["looks"]
-        replaced = (one.target for one in draft.outputs if one.target.identity and one.kind == "dataset")
+        replaced = [one.target for one in draft.outputs if one.target.identity and one.kind == "dataset"]
+        asked["ranges"] = tuple(map(str, replaced))
         files = dict.fromkeys((*draft.inputs, *replaced))
         unknown = tuple(one for one in files if not one.is_folder and not self.known.knows(one, *keys))
         if not unknown:
@@ -180,7 +181,7 @@ class Preflight:
         """The same of what the call would make, as far as that is known before it runs."""
         cost = self.look(draft).estimate
         if cost is not None and cost.output is not None:
-            return _numbers(cost.output)
+            return _numbers(replace(cost.output, values=None))
         first = self.known.get(draft.inputs[0]) if draft.inputs else None
         return _numbers(replace(first, driver="")) if first and "features" in expected(draft) else ""
 
@@ -239,6 +240,7 @@ class Preflight:
             driver = last.text("output-format") or driver_for(self.catalogue, name, kind) or ""
             updates = any(one.update for one in draft.outputs)
             calls[-1] = replace(last, driver=driver, output=name, updates=updates)
+            calls = [replace(one, written=driver) for one in calls]
         return calls
 
 
@@ -255,7 +257,8 @@ def _numbers(facts: DatasetFacts | None) -> str:
     pixels = f"{facts.width} x {facts.height}, {facts.bands} band{'s'[: facts.bands != 1]}"
     place = f"within {' '.join(f'{one:.9g}' for one in facts.extent)}" if facts.extent else ""
     size = [pixels, facts.data_type] if facts.kind == "raster" else [f"{features} features"]
-    return ", ".join(filter(None, (facts.driver, *size, facts.crs, place)))
+    values = f"values {facts.values[0]:.6g} to {facts.values[1]:.6g}" if facts.values else ""
+    return ", ".join(filter(None, (facts.driver, *size, values, facts.crs, place)))
 
 
 def _bytes_told(row: Any) -> int:

@@ -26,6 +26,7 @@ MAX_INPUTS = 10  # that are described before the work
 MAX_LAYERS = 100  # of an input
 HEAD = 16  # bytes
 FIRST_FEATURES = 100
+MAX_AGAIN = 1.0  # seconds of the processor that a command took which is run again, in memory
 MAX_REPLACED = 256 << 20  # bytes of a file that is only looked at for its numbers
 # GDAL gives such a warning once in a process: the job would miss it if the description had already caused it
 ONCE = re.compile(r"will be suppressed|not be emitted|only be emitted once", re.IGNORECASE)
@@ -72,6 +73,8 @@ def described_input(path, job, heard):
             if dataset is None:
                 return None
             facts, _ = facts_and_names(path, dataset, whole=False)
+            if path in job.get("ranges", ()):
+                ranged(dataset, facts)
             if has_other_georeferencing(dataset) and facts.get("crs") is None:
                 facts.pop("crs", None)  # GDAL finds the place by other ways, so that none is missing
             if dataset.RasterCount:
@@ -176,6 +179,8 @@ def describe_outputs(job, inputs, errors):
     """
     sources = list(zip(job.get("sources", job["inputs"]), inputs, strict=False))
     origin = Origin(sources, job.get("expected", ()), Clock(), job.get("compared", range(len(sources))))
+    if job["program"] == "gdal" and len(job["outputs"]) == 1 and job["seconds"] < MAX_AGAIN:
+        origin = origin._replace(again=lambda: again(job["options"]))
     told = []
     for one in job["outputs"]:
         made_of = origin._replace(updates=one.get("updates", False))
@@ -183,6 +188,12 @@ def describe_outputs(job, inputs, errors):
         before = replaced(one.get("replaces"))
         told.append(decoded({"facts": facts, "names": names, "checks": found, "before": before}))
     return told
+
+
+def again(words):
+    from gdal_mcp.gdal.inside.parts.statements import made_again
+
+    return made_again(words, "MEM")
 
 
 def replaced(path):
@@ -194,8 +205,18 @@ def replaced(path):
         if dataset is None:
             return None
         facts, _ = facts_and_names(path, dataset)
+        ranged(dataset, facts)
         dataset.Close()
     return facts
+
+
+def ranged(dataset, facts):
+    """Adds the lowest and the highest value of each band; returns all that was found of them."""
+    rows = value_ranges(dataset) if dataset.RasterCount else []
+    for band, row in zip(facts.get("bands", ()), rows, strict=False):
+        if row and "min" in row:
+            band.update(min=row["min"], max=row["max"], exact=row["exact"])
+    return rows
 
 
 def described_output(path, kind, origin, errors):
@@ -213,10 +234,7 @@ def described_output(path, kind, origin, errors):
         return {}, {}, ()
     with quiet():  # what fails only while describing is no fault of the command
         facts, names = facts_and_names(path, dataset)
-        rows = value_ranges(dataset) if dataset.RasterCount else []
-        for band, row in zip(facts.get("bands", ()), rows, strict=False):
-            if row and "min" in row:
-                band.update(min=row["min"], max=row["max"], exact=row["exact"])
+        rows = ranged(dataset, facts)
         found = list(checks.of_output(path, dataset, facts, rows, origin))
         dataset.Close()
     return facts, names, found

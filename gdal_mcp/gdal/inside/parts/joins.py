@@ -1,9 +1,9 @@
 """Rows that the joins of a statement multiply or lose, by counting them.
 
 A statement is read by its words alone, and counted anew by statements that GDAL is given: what they cannot be made of, such as a subquery
-that depends on a row around it, finds nothing. A join of one row with many is what is often wanted, so that rows which come several
-times are told only where one row was expected of each: by a LEFT JOIN, by the geometry that is selected, by keys of which few are
-twice, or by a sum.
+that depends on a row around it, finds nothing. A join of one row with many is what is often wanted, and a listing of it is no mistake. So
+rows that come several times are told only where each was expected once: by a sum, by the geometry that is selected, by measures of a
+table that a LEFT JOIN or a few keys give twice, or where both tables have rows that come several times.
 """
 
 import itertools
@@ -11,9 +11,8 @@ import re
 import time
 from typing import NamedTuple
 
-from osgeo import ogr
-
 from gdal_mcp.gdal.inside.parts.reporting import quiet
+from gdal_mcp.gdal.inside.parts.survey import NUMBERS
 
 MAX_SECONDS = 2.0  # of the processor, that the statement itself took, and that counting may begin within
 TOKEN = re.compile(
@@ -51,6 +50,10 @@ class Item(NamedTuple):
     alias: str
     joined: str  # LEFT, INNER, or "," for what only WHERE binds
     keys: bool  # whether columns must be equal
+
+    @property
+    def name(self):
+        return self.alias.strip('"').lower()
 
 
 def words_of(sql):
@@ -210,25 +213,32 @@ class Counting:
         found = self.layers[item.table].GetFeatureCount()
         return max(found, 0)
 
-    def geometries(self, words):
-        """The tables whose geometries are named."""
-        found = set()
+    def returns(self, item, names):
+        """Whether a column of the table that has one of these names is selected."""
+        words = self.core.selected
         for i, one in enumerate(words):
             by = words[i - 2].name if i > 1 and words[i - 1].text == "." else ""
-            for item in self.tables:
-                definition = self.layers[item.table].GetLayerDefn()
-                drawn = [
-                    definition.GetGeomFieldDefn(k).GetName() for k in range(definition.GetGeomFieldCount())
-                ]
-                names = {name.lower() or "geometry" for name in drawn}
-                is_all = one.text == "*" and (i == 0 or words[i - 1].text in (",", "."))
-                if names and by in ("", item.alias.strip('"').lower()) and (is_all or one.name in names):
-                    found.add(item.alias)
-        return found
+            is_all = one.text == "*" and (i == 0 or words[i - 1].text in (",", ".") or i == 1)
+            if by in ("", item.name) and names and (is_all or one.name in names):
+                return True
+        return False
 
-    def dimension(self, item):
-        kind = ogr.GT_Flatten(self.layers[item.table].GetGeomType())
-        return {1: 0, 4: 0, 2: 1, 5: 1, 3: 2, 6: 2}.get(kind)
+    def drawn(self):
+        """The tables whose geometries are selected."""
+        definitions = {one.alias: self.layers[one.table].GetLayerDefn() for one in self.tables}
+        named = {
+            alias: {
+                one.GetGeomFieldDefn(k).GetName().lower() or "geometry"
+                for k in range(one.GetGeomFieldCount())
+            }
+            for alias, one in definitions.items()
+        }
+        return {item.alias for item in self.tables if self.returns(item, named[item.alias])}
+
+    def measures(self, item):
+        """Its columns of numbers that no condition of a join names."""
+        keys = {one.name for part in ("FROM", "WHERE") for one in self.core.parts.get(part, ())}
+        return {name for name, kind in columns_of(self.layers[item.table]).items() if kind in NUMBERS} - keys
 
 
 def join_checks(dataset, sql, begin="", dialect="SQLITE"):
@@ -267,26 +277,24 @@ def multiplied(counting):
     if core.aggregated:
         yield from summed_twice(counting)
         return
-    counts = {one.alias: found for one in counting.tables if (found := counting.times(one))}
-    first = core.items[0]
+    first, counts = core.items[0], {}
+    for one in counting.tables:
+        counts[one.alias] = counting.times(one) or (0, 0)
     there, several = counts.get(first.alias, (0, 0))
-    if several and expects_one(counting, counts, there, several):
+    if several and expects_one(
+        counting, first, several * 2 < there, all(found[1] for found in counts.values())
+    ):
         yield {"code": "rows_multiplied", "count": several, "of": there}
 
 
-def expects_one(counting, counts, there, several):
-    """Whether each row of the first table was meant to come once."""
-    core, first, others = counting.core, counting.core.items[0], counting.core.items[1:]
-    keys = all(one.keys or core.parts.get("WHERE") for one in others) and any(
-        one.keys or has_keys(core.parts.get("WHERE", [])) for one in others
-    )
-    drawn = counting.geometries(core.selected)
-    if drawn == {first.alias} or (others[0].joined == "LEFT" and len(drawn) < 2):
+def expects_one(counting, first, few, mutual):
+    """Whether each row of the first table was meant to come once. A listing of names may well have one several times."""
+    others, drawn = counting.core.items[1:], counting.drawn()
+    by_keys = any(one.keys for one in others) or has_keys(counting.core.parts.get("WHERE", []))
+    if drawn == {first.alias} or (mutual and by_keys):
         return True
-    if keys:
-        return several * 2 < there or all(found[1] for found in counts.values())
-    sizes = [counting.dimension(one) for one in counting.tables]
-    return first in counting.tables and None not in sizes and sizes[0] < min(sizes[1:], default=0)
+    measured = len(drawn) < 2 and counting.returns(first, counting.measures(first))
+    return measured and (others[0].joined == "LEFT" or (few and by_keys))
 
 
 def summed_twice(counting):
@@ -316,7 +324,7 @@ def owners_of(words, counting):
         ):
             continue
         if i > 1 and words[i - 1].text == ".":
-            found |= {item for item in counting.tables if item.alias.strip('"').lower() == words[i - 2].name}
+            found |= {item for item in counting.tables if item.name == words[i - 2].name}
             continue
         having = [item for item in counting.tables if one.name in columns_of(counting.layers[item.table])]
         found |= set(having) if len(having) == 1 else set()
@@ -324,8 +332,10 @@ def owners_of(words, counting):
 
 
 def columns_of(layer):
+    """The types of its fields by their names."""
     definition = layer.GetLayerDefn()
-    return {definition.GetFieldDefn(i).GetName().lower() for i in range(definition.GetFieldCount())}
+    fields = (definition.GetFieldDefn(i) for i in range(definition.GetFieldCount()))
+    return {one.GetName().lower(): one.GetType() for one in fields}
 
 
 def lost(counting):

@@ -1,29 +1,33 @@
 """A layer that was written beside the one that it was made of, of which it must hold something."""
 
-from osgeo import ogr
+import re
 
+from osgeo import ogr, osr
+
+from gdal_mcp.gdal.inside.parts.extents import in_degrees, traditional
 from gdal_mcp.gdal.inside.parts.survey import MAX_FIELDS, NUMBERS, TIMES, Survey
 
 MANY_FEATURES = 1_000_000  # more are not counted for a comparison alone
 NEAR = 1e-8  # of a coordinate: less than a centimetre
-TEXT_ONLY = ("CSV", "GML", "GeoJSONSeq")  # whose types are told by the text, or not at all
-OWN_FIELDS = ("KML", "LIBKML", "GPX", "DXF", "PDF")  # that GDAL reads otherwise than it writes them
-# which cut features into pieces, or whose first row is read as names or as values, as it looks
-NO_PAIR = ("MVT", "PMTiles", "MBTiles", "XLSX", "ODS")
+APART = {True: 1e-5, False: 1.0}  # degrees, or units of other CRSs: more than two names of one CRS differ by
+TEXT_ONLY = ("CSV", "GML", "GeoJSONSeq", "KML", "GPX")  # whose types are told by the text, or not at all
+FIXED = ("KML", "LIBKML", "GPX", "DXF")  # which have fields of their own, beside those that they are given
+TILES = ("MVT", "PMTiles", "MBTiles")  # which cut features into pieces
+SHEETS = ("XLSX", "ODS")  # whose first row is read as names or as values, as it looks
+UNTITLED = re.compile(r"Field\d+")
 WHOLE = (ogr.OFTInteger, ogr.OFTInteger64)
 
 
 class Pair:
     """`places` has the place of each field of the source in the layer; None for one that is not there."""
 
-    def __init__(self, layer, source, driver, origin):
-        self.layer, self.source, self.driver = layer, source, driver
-        self.keeps, clock = origin.expected, origin.clock
+    def __init__(self, layer, source, driver, clock, keeps):
+        self.layer, self.source, self.driver, self.keeps = layer, source, driver, keeps
         self.own, self.theirs = layer.GetLayerDefn(), source.GetLayerDefn()
         self.types = [
             self.theirs.GetFieldDefn(i).GetType() for i in range(min(self.theirs.GetFieldCount(), MAX_FIELDS))
         ]
-        self.places = matched(self.own, self.theirs, new="values" in self.keeps)
+        self.places = matched(self.own, self.theirs, new="values" in keeps and driver not in FIXED)
         kinds = [self.own.GetFieldDefn(i).GetType() for i in range(min(self.own.GetFieldCount(), MAX_FIELDS))]
         for place, kind in zip(self.places, self.types, strict=True):
             if place is not None and place < len(kinds):
@@ -32,19 +36,29 @@ class Pair:
         self.before = Survey(source, clock)
 
     def checks(self):
-        if self.driver in NO_PAIR:
+        if self.driver in SHEETS and self._untitled():
+            yield {"code": "header_as_row"}
             return
-        if "features" in self.keeps:
+        if "features" in self.keeps and self.driver not in TILES:
             yield from self._features()
-        if self.driver in OWN_FIELDS:
-            return
         yield from self._fields()
-        if not (self.before.whole and self.after.whole and self.before.features == self.after.features):
+        if self.driver in TILES or not (self.before.whole and self.after.whole):
+            return
+        if "values" in self.keeps:
+            yield from self._dimensions()
+        if self.before.features != self.after.features:
             return
         if "values" in self.keeps:
             yield from self._values()
-        if "coordinates" in self.keeps:
+        if "coordinates" in self.keeps and "rounded" not in self.keeps:
             yield from self._coordinates()
+
+    def _untitled(self):
+        names, theirs = (
+            [one.GetFieldDefn(i).GetName() for i in range(one.GetFieldCount())]
+            for one in (self.own, self.theirs)
+        )
+        return names != theirs and all(map(UNTITLED.fullmatch, names))
 
     def _fields(self):
         lost = sum(
@@ -60,6 +74,14 @@ class Pair:
         ]
         if changed and self.driver not in TEXT_ONLY:
             yield {"code": "field_type_changed", "fields": changed}
+        names = [(self.theirs.GetFieldDefn(i).GetName(), place) for i, place in enumerate(self.places)]
+        renamed = [
+            place
+            for name, place in names
+            if place is not None and self.own.GetFieldDefn(place).GetName() not in (name, f"ogr_{name}")
+        ]
+        if renamed and self.driver not in FIXED:
+            yield {"code": "field_name_cut", "fields": renamed}
 
     def _features(self):
         """Both are counted by the format, where it has the number at hand or there are not too many."""
@@ -72,6 +94,17 @@ class Pair:
         elif 0 <= were < are:
             yield {"code": "features_added", "count": are - were, "of": were}
 
+    def _dimensions(self):
+        """Heights and measures; GPX has heights in a field."""
+        if self.before.spans and not self.after.spans and self.own.GetFieldCount() <= len(self.places):
+            yield {"code": "geometry_left_out"}  # and not in columns either
+        if not (self.before.spans and self.after.spans):
+            return
+        if self.before.has_z and not self.after.has_z and self.driver != "GPX":
+            yield {"code": "z_lost"}
+        if self.before.has_m and not self.after.has_m:
+            yield {"code": "m_lost"}
+
     def _values(self):
         """Fields whose values are not those of the source, by what happened to them."""
         found = {}
@@ -82,20 +115,37 @@ class Pair:
         yield from ({"code": code, "fields": places} for code, places in found.items())
 
     def _coordinates(self):
+        """Where they are changed without being transformed, and where they are not, though the CRS is another one."""
         if not self.before.spans or len(self.before.spans) != len(self.after.spans):
             return
         gap = max(abs(a - b) for a, b in zip(self.before.middle, self.after.middle, strict=True))
-        if gap > NEAR * max(1.0, *map(abs, self.before.middle)):
+        moved = self._moved()
+        same = gap <= NEAR * max(1.0, *map(abs, self.before.middle))
+        if moved and same:
+            yield {"code": "crs_changed", "units": moved}
+        elif not moved and not same:
             yield {"code": "coordinates_changed", "units": gap}
+
+    def _moved(self):
+        """How far a place of the source is from where the same coordinates are in the layer's CRS; 0 for one CRS."""
+        theirs, own = self.source.GetSpatialRef(), self.layer.GetSpatialRef()
+        if theirs is None or own is None or theirs.IsSame(own):
+            return 0
+        change = osr.CreateCoordinateTransformation(traditional(theirs), traditional(own))
+        west, south, *_ = self.before.middle
+        there = change.TransformPoint(west, south) if change else (west, south)
+        far = max(abs(there[0] - west), abs(there[1] - south))
+        return far if far > APART[in_degrees(own)] else 0
 
 
 def matched(own, theirs, *, new):
     """By name. In a new layer with as many fields, names that differ were changed for the format, and the order is the source's."""
     names = [theirs.GetFieldDefn(i).GetName().casefold() for i in range(theirs.GetFieldCount())]
     here = [own.GetFieldDefn(i).GetName().casefold() for i in range(own.GetFieldCount())]
-    if new and len(here) == len(names):
+    if new and len(here) == len(names) and set(here) != set(names):
         return list(range(min(len(names), MAX_FIELDS)))
-    found = {name: i for i, name in reversed(list(enumerate(here)))}
+    found = {name.removeprefix("ogr_"): i for i, name in reversed(list(enumerate(here)))}  # a prefix of GPX
+    found |= {name: i for i, name in reversed(list(enumerate(here)))}
     return [found.get(name) for name in names[:MAX_FIELDS]]
 
 

@@ -40,10 +40,11 @@ def run(job, report):
         gdal.SetConfigOption("GDAL_NUM_THREADS", "1")
     ended = RUNNERS[job["program"]](job, report)
     ended = ended if isinstance(ended, Ended) else Ended(bool(ended))
+    job["seconds"] = time.process_time() - begun
     if ended.done and (job.get("statement") or job.get("type_range")):
         statements = importlib.import_module("gdal_mcp.gdal.inside.parts.statements")
         look = statements.statement_checks if job["statement"] else statements.range_checks
-        job["checks"] = look(job, time.process_time() - begun)
+        job["checks"] = look(job)
     return ended
 
 
@@ -65,10 +66,9 @@ def progress(report):
     return tell
 
 
-def run_algorithm(job, report):
-    """`gdal <path> --name=value ...`"""
-    words = list(job["options"])
-    path = [words.pop(0)]
+def instantiated(words):
+    """An algorithm by its path, that path, and the words after it."""
+    path, words = [words[0]], list(words[1:])
     algorithm = gdal.GetGlobalAlgorithmRegistry().InstantiateAlg(path[0])
     while (
         words
@@ -78,6 +78,12 @@ def run_algorithm(job, report):
     ):
         path.append(words.pop(0))
         algorithm = algorithm.InstantiateSubAlgorithm(path[-1])
+    return algorithm, path, words
+
+
+def run_algorithm(job, report):
+    """`gdal <path> --name=value ...`"""
+    algorithm, path, words = instantiated(job["options"])
     if not algorithm.ParseCommandLineArguments([*read_options(algorithm, job), *words]):
         return False
     done = algorithm.Run(progress(report))

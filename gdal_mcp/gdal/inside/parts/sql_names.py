@@ -10,9 +10,10 @@ from gdal_mcp.gdal.inside.parts.query import SOURCE, Tables
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 
 MISSING = re.compile(
-    r"no such (table|column): ([^\n]{1,200})|SELECT from table (.{1,200}) failed, no such|Unrecognized field name ([^\n]{1,200})\."
+    r"no such (table|column): ([^\n]{1,200})|SELECT from table (.{1,200}) failed, no such"
+    r"|(?:Unrecognized field name |\")([^\n]{1,200}?)(?:\.|\" not recognised as an available field\.)"
 )
-MOST_TABLES, MOST_LETTERS = 3, 100  # letters of the names of one table's columns
+MOST_TABLES, MOST_LETTERS = 3, 60  # letters of the names of one table's columns
 QUOTED = '"{}"'.format
 
 
@@ -31,8 +32,11 @@ def tell_names(job, errors):
     def likeness(other):
         return difflib.SequenceMatcher(None, name, other.lower()).ratio()
 
+    statement = " ".join([str(job.get("sql", "")), *map(str, job.get("options", ()))]).lower()
+
     def merit(table):
-        return max(map(likeness, tables[table] if of_columns else [table]), default=0)
+        likely = max(map(likeness, tables[table] if of_columns else [table]), default=0)
+        return of_columns and table.lower() in statement, likely
 
     for table in sorted(tables, key=merit, reverse=True)[:MOST_TABLES]:
         columns = sorted(tables[table], key=likeness, reverse=True) if of_columns else tables[table]

@@ -1,5 +1,5 @@
 """What is odd about a statement that GDAL itself ran, in `vector sql` or a step: its joins, and the types of its columns; and about a
-formula, whose values may not fit into the type that was asked for.
+formula, whose values may not fit into the type that was asked for. For that commands are run again, in memory.
 """
 
 import itertools
@@ -7,21 +7,41 @@ import itertools
 from osgeo import gdal, ogr
 
 from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, join_checks
+from gdal_mcp.gdal.inside.parts.programs import instantiated
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 
 MAX_COLUMNS = 100
 MAX_PIXELS = 4 << 20
 MAX_FEATURES = 20_000
+OF_OUTPUT = tuple(
+    f"--{name}"
+    for name in ("output=", "output-format", "overwrite", "creation-option", "layer-creation-option")
+)
 OWN_SQL = (
     "GPKG",
     "SQLite",
 )  # whose layers are tables, and whose statements go to SQLite when no dialect is named
 
 
-def statement_checks(job, seconds):
-    """`seconds` is how long the job took: a statement that is slow is not asked again."""
-    asked = job.get("statement")
-    if not asked or seconds > MAX_SECONDS:
+def made_again(words, kind, *more):
+    """What a command of the `gdal` program makes, in a format of GDAL's own memory; None where it cannot be made so."""
+    algorithm, path, rest = instantiated(words)
+    if "[" in rest:
+        return None
+    if path[-1] == "pipeline":
+        at = len(rest) - 1 - rest[::-1].index("!")
+        rest = [*rest[: at + 1], "write"]
+    else:
+        rest = [word for word in rest if not word.startswith(OF_OUTPUT)]
+    if not algorithm.ParseCommandLineArguments([*rest, "--output=again", f"--output-format={kind}", *more]):
+        return None
+    return algorithm.GetActualAlgorithm().GetArg("output").Get().GetDataset() if algorithm.Run() else None
+
+
+def statement_checks(job):
+    """A statement that is slow is not asked again."""
+    asked = job["statement"]
+    if job["seconds"] > MAX_SECONDS:
         return []
     with quiet():
         dataset = flowing(job, asked)
@@ -40,17 +60,8 @@ def flowing(job, asked):
     words = list(job["options"])
     if "pipeline" not in words:
         return gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR, open_options=asked["open_options"])
-    *path, _ = words[: words.index("pipeline") + 1]
-    steps = words[len(path) + 1 :]
-    before = steps[: next(i for i, word in enumerate(steps) if word == "!" and steps[i + 1] == "sql")]
-    if "[" in before:
-        return None
-    group = gdal.GetGlobalAlgorithmRegistry().InstantiateAlg((path or ["vector"])[0])
-    made = group.InstantiateSubAlgorithm("pipeline")
-    written = ["!", "write", "--output-format=MEM", "--output=before"]
-    if not made.ParseCommandLineArguments([*before, *written]) or not made.Run():
-        return None
-    return made.GetArg("output").Get().GetDataset()
+    at = next(i for i, word in enumerate(words) if word == "!" and words[i + 1] == "sql")
+    return made_again([*words[:at], "!", "write"], "MEM")
 
 
 def type_checks(dataset, sql, dialect):
@@ -83,9 +94,9 @@ def lost(kind):
     }.get(kind, "0")
 
 
-def range_checks(job, seconds):
+def range_checks(job):
     """Values that do not fit into the type that was asked for: results of a formula, or an attribute that was burned."""
-    if seconds > MAX_SECONDS:
+    if job["seconds"] > MAX_SECONDS:
         return []
     with quiet():
         found = burned(job) if job["options"][:2] == ["vector", "rasterize"] else computed(job)
@@ -96,16 +107,10 @@ def range_checks(job, seconds):
 
 def computed(job):
     """The ranges of a formula's results, in a type that holds every number."""
-    kept = [
-        word
-        for word in job["options"][2:]
-        if not word.startswith(("--output", "--overwrite", "--creation-option"))
-    ]
-    made = gdal.GetGlobalAlgorithmRegistry().InstantiateAlg("raster").InstantiateSubAlgorithm("calc")
-    wide = ["--output=all", "--output-format=VRT", "--output-data-type=Float64"]
-    if not made.ParseCommandLineArguments([*kept, *wide]) or not made.Run():
+    words = [word for word in job["options"] if not word.startswith("--output-data-type")]
+    dataset = made_again(words, "VRT", "--output-data-type=Float64")
+    if dataset is None:
         return []
-    dataset = made.GetArg("output").Get().GetDataset()
     if dataset.RasterXSize * dataset.RasterYSize * dataset.RasterCount > MAX_PIXELS:
         return []
     bands = (dataset.GetRasterBand(i + 1) for i in range(dataset.RasterCount))

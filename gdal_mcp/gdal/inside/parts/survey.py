@@ -60,6 +60,7 @@ class Survey:
         self.columns = [Column(kind) for kind in (kinds or own)]
         self.features = self.empty = self.invalid = self.checked = 0
         self.geometries, self.spans, self.whole = set(), [], True
+        self.has_z = self.has_m = False
         self._edges = [0.0, 0.0, 0.0, 0.0]
         self._valid = valid
         layer.ResetReading()
@@ -79,7 +80,9 @@ class Survey:
         if geometry is None or geometry.IsEmpty():
             self.empty += 1
             return
-        self.geometries.add(ogr.GT_Flatten(geometry.GetGeometryType()))
+        kind = geometry.GetGeometryType()
+        self.geometries.add(ogr.GT_Flatten(kind))
+        self.has_z, self.has_m = self.has_z or bool(ogr.GT_HasZ(kind)), self.has_m or bool(ogr.GT_HasM(kind))
         west, east, south, north = geometry.GetEnvelope()
         self.spans.append((west, east))
         self._edges = [a + b for a, b in zip(self._edges, (west, south, east, north), strict=True)]
@@ -104,8 +107,10 @@ def value_of(feature, index, own, kind):
     if kind in NUMBERS:
         return number_text(feature, index, own)
     if kind in TIMES:
-        text = feature.GetFieldAsISO8601DateTime(index) if own in TIMES else feature.GetFieldAsString(index)
-        return moment(text)
+        with_zone = own == ogr.OFTDateTime  # of others there is no such text
+        return moment(
+            feature.GetFieldAsISO8601DateTime(index) if with_zone else feature.GetFieldAsString(index)
+        )
     return feature.GetFieldAsString(index) or None
 
 
@@ -113,12 +118,13 @@ def number_text(feature, index, own):
     """Whole numbers in full, others to ten digits, which every format that holds them keeps."""
     if own in (ogr.OFTInteger, ogr.OFTInteger64):
         return str(feature.GetFieldAsInteger64(index))
+    text = feature.GetFieldAsString(index)
+    if own != ogr.OFTReal and text.removeprefix("-").isdecimal():
+        return str(int(text))
     try:
-        number = (
-            float(feature.GetFieldAsString(index)) if own != ogr.OFTReal else feature.GetFieldAsDouble(index)
-        )
+        number = float(text) if own != ogr.OFTReal else feature.GetFieldAsDouble(index)
     except ValueError:
-        return feature.GetFieldAsString(index)
+        return text
     return str(int(number)) if number.is_integer() else f"{number:.10g}"
 
 

@@ -1,6 +1,7 @@
-"""Columns of a table that hold numbers or geometries, by their types and their first values."""
+"""Columns of a table that hold numbers, dates or geometries, by their types and their first values."""
 
 import itertools
+import os
 import re
 
 from osgeo import ogr
@@ -10,6 +11,11 @@ MOST = 20  # columns that are told
 MOST_FIELDS = 200  # that are looked at
 NUMBERS = (ogr.OFTInteger, ogr.OFTInteger64, ogr.OFTReal)
 NAME = 64  # letters of a column's name
+HEADER = 1 << 16  # bytes
+LARGE = 1 << 63  # of whole numbers: what no type of GDAL holds
+DECIMAL = re.compile(r"[-+]?\d+,\d+")
+COMMA = re.compile(r"[-+]?(?:\d+,\d+|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:,\d{3})+\.\d+)")
+LOCAL_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(?:\d{4}|\d{2})(?:[ T].*)?")
 WKT = re.compile(
     r"\s*(?:SRID=\d+;)?(?:MULTI)?(?:POINT|LINESTRING|POLYGON|GEOMETRYCOLLECTION)\s*Z?M?\s*\(", re.IGNORECASE
 )
@@ -27,11 +33,34 @@ def columns(dataset):
             if feature.IsFieldSetAndNotNull(i) and (text := feature.GetFieldAsString(i).strip()):
                 values.append(text)
     layer.ResetReading()
-    numbers = [named[i] for i, values in texts.items() if values and all(map(is_number, values))]
-    shapes = [named[i] for i, values in texts.items() if values and all(map(WKT.match, values))]
-    fields = [name for i, name in named.items() if found[i].GetType() in NUMBERS]
-    kinds = {"number_texts": numbers, "number_fields": fields, "geometry_texts": shapes}
+    with_commas = COMMA.fullmatch if not by_semicolons(dataset) else lambda _text: None
+    tests = {
+        "number_texts": lambda text: is_number(text) or (not with_commas(text) and DECIMAL.fullmatch(text)),
+        "comma_texts": with_commas,
+        "large_texts": lambda text: text.isdecimal() and int(text) >= LARGE,
+        "date_texts": LOCAL_DATE.fullmatch,
+        "geometry_texts": WKT.match,
+    }
+    kinds = {
+        kind: [
+            named[i]
+            for i, values in texts.items()
+            if values and (any if kind == "large_texts" else all)(map(test, values))
+        ]
+        for kind, test in tests.items()
+    }
+    kinds["number_fields"] = [name for i, name in named.items() if found[i].GetType() in NUMBERS]
     return {kind: names[:MOST] for kind, names in kinds.items()}
+
+
+def by_semicolons(dataset):
+    """Whether it is a CSV that GDAL reads with decimal commas, where it is asked to find types."""
+    path = dataset.GetDescription()
+    if dataset.GetDriver().ShortName != "CSV" or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        first = file.readline(HEADER)
+    return first.count(b";") > first.count(b",")
 
 
 def is_number(text):

@@ -14,6 +14,9 @@ MAX_LAYERS = 20
 MAX_BYTES = 64 << 20
 INDEXED = ("GPKG", "FlatGeobuf", "ESRI Shapefile", "SQLite", "Parquet", "OpenFileGDB", "CSV")
 DECLARED = ("GPKG", "FlatGeobuf", "SQLite", "Parquet")  # which say what kind of geometry a layer holds
+OWN_LAYERS = ("GPX",)  # which are there whether they hold something or not
+KEEP_ALL = ("GPKG", "SQLite")
+AGAIN = ("features", "fields", "values", "coordinates")  # what a file keeps of what was made in memory
 
 
 class Origin(NamedTuple):
@@ -24,6 +27,7 @@ class Origin(NamedTuple):
     clock: Clock  # one for all outputs of a call
     compared: tuple = ()  # numbers of the inputs that the output may be the same as
     updates: bool = False  # whether the output was there before, and holds more than the inputs
+    again: object = None  # makes the output a second time, in memory; None where that takes too long
 
 
 def layer_checks(dataset, rows, origin):
@@ -37,21 +41,31 @@ def layer_checks(dataset, rows, origin):
     with quiet() as aside:  # what the inputs are read with is not the command's
         found = [opened(path, aside) for path, row in origin.sources if row and is_quick(row["facts"])]
     readable = [one for one in found if one is not None]
+    keeps, made_of = origin.expected, readable
+    if "fields" not in keeps and origin.again and not origin.updates and driver not in KEEP_ALL:
+        with quiet():
+            made_of = [one for one in [origin.again()] if one is not None]
+        keeps = (*keeps, *AGAIN)
     for number, row in enumerate(rows[:MAX_LAYERS]):
+        if row["features"] == 0 and driver in OWN_LAYERS:
+            continue
         if row["features"] == 0:
             yield {"code": "empty_layer", "layer": number}
         layer = dataset.GetLayer(number)
         checks = list(crs_checks(row, layer.GetSpatialRef()))
-        source = paired(layer, dataset, readable) if "fields" in origin.expected else None
+        source = paired(layer, rows, made_of) if "fields" in keeps else None
+        empty = 0
         if source is None:
             after = Survey(layer, clock, valid=True)
-            empty = empty_in(readable, clock) if after.empty else 0
         else:
-            pair = Pair(layer, source, driver, origin)
+            pair = Pair(layer, source, driver, clock, keeps)
             checks += pair.checks()
             after, empty = pair.after, pair.before.empty
-        checks += content(row, after, after.empty if "gaps" in origin.expected else empty)
-        if (source is None or source.GetGeomType() != ogr.wkbUnknown) and driver in DECLARED:
+        if after.empty and (made_of is not readable or source is None):
+            empty = empty_in(readable, clock)
+        checks += content(row, after, after.empty if "gaps" in keeps else empty)
+        asked = source is not None and made_of is readable and source.GetGeomType() == ogr.wkbUnknown
+        if driver in DECLARED and not asked:
             checks += undeclared(row, after)
         yield from ({**check, "layer": number} for check in checks)
 
@@ -61,11 +75,11 @@ def is_quick(facts):
     return "layers" in facts and (facts["driver"] in INDEXED or facts["bytes"] <= MAX_BYTES)
 
 
-def paired(layer, dataset, readable):
-    """The input's layer that this one was made of: the only one, or the one of its name; None where that is not certain."""
+def paired(layer, rows, readable):
+    """The layer that this one was made of: the only one, or the one of its name; None where that is not certain."""
     if len(readable) != 1:
         return None
-    if readable[0].GetLayerCount() == 1 == dataset.GetLayerCount():
+    if readable[0].GetLayerCount() == 1 == sum(row["features"] != 0 for row in rows):
         return readable[0].GetLayer(0)
     return readable[0].GetLayerByName(layer.GetName())
 
@@ -89,4 +103,5 @@ def content(row, after, empty_before):
 
 def undeclared(row, after):
     if row["geometry"] == "Unknown (any)" and after.whole and len(after.geometries) == 1:
-        yield {"code": "geometry_type_undeclared"}
+        kind = ogr.GeometryTypeToName(after.geometries.pop()).upper().replace(" ", "")
+        yield {"code": "geometry_type_undeclared", "geometry": kind + "Z" * after.has_z + "M" * after.has_m}

@@ -22,8 +22,9 @@ _RELATION: Final = re.compile(
 _NEAREST: Final = re.compile(r"\(\s*select\b[^()]*\border\s+by\s+(?:st_)?distance\s*\(", re.IGNORECASE)
 _LEAST: Final = re.compile(r"\bmin\s*\(\s*(?:st_)?distance\s*\(", re.IGNORECASE)
 _TRANSFORM: Final = re.compile(
-    r"\b(?:st_)?transform\s*\(\s*(?:\w+\s*\.\s*)?(?:\w+|\"[^\"]*\")\s*,\s*([0-9]{1,9})\s*\)", re.IGNORECASE
+    r"\b(?:st_)?transform\s*\(\s*(?:(\w+)\s*\.\s*)?(?:\w+|\"[^\"]*\")\s*,\s*([0-9]{1,9})\s*\)", re.IGNORECASE
 )
+_TABLE: Final = re.compile(r'(?:\bfrom|\bjoin|,)\s+"?(\w+)"?(?:\s+(?:as\s+)?(\w+))?', re.IGNORECASE)
 _OGR_AREA: Final = re.compile(r"\bogr_geom_area\b", re.IGNORECASE)
 _TERMS: Final = re.compile(
     r'(?:"[^"]*"|(?!\b(?:limit|offset|rows|range|union|intersect|except)\b)[^")])*', re.IGNORECASE
@@ -35,10 +36,20 @@ def moves(statement: str) -> bool:
     return bool(_MOVES.search(_without_texts(statement)))
 
 
-def transformed_to(statement: str) -> list[str]:
-    """The CRSs that it transforms columns to; a point that is made in the statement has a CRS of its own."""
+def transformed_to(statement: str) -> list[tuple[str, str]]:
+    """The CRSs that it transforms columns to, each with the table in small letters, "" where that is not said.
+
+    A point that is made in the statement has a CRS of its own.
+    """
     plain = _without_texts(statement)
-    return list(dict.fromkeys(f"EPSG:{found[1]}" for found in _TRANSFORM.finditer(plain)))
+    tables = {
+        alias.lower(): table.lower() for table, name in _TABLE.findall(plain) for alias in (table, name)
+    }
+    found = (
+        (tables.get(one[1].lower(), "") if one[1] else "", f"EPSG:{one[2]}")
+        for one in _TRANSFORM.finditer(plain)
+    )
+    return list(dict.fromkeys(found))
 
 
 def measures(statement: str) -> bool:
@@ -48,6 +59,13 @@ def measures(statement: str) -> bool:
         return False
     found = ((match[1].lower(), _arguments(plain, match.end())) for match in _CALL.finditer(plain))
     return any(count < _MEASURES[name] for name, count in found) or bool(_OGR_AREA.search(plain))
+
+
+def names(statement: str, columns: Collection[str]) -> bool:
+    """Whether it names one of these columns, or takes all of them."""
+    plain = _without_texts(statement)
+    words = "|".join(re.escape(one) for one in columns)
+    return bool(re.search(rf'(?:\bselect|,|\.)\s*\*|(?<!\w)"?(?:{words})"?(?!\w)', plain, re.IGNORECASE))
 
 
 def compares(statement: str, columns: Collection[str]) -> bool:

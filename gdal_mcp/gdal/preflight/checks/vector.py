@@ -6,7 +6,14 @@ from typing import Final
 
 from gdal_mcp.gdal.preflight.call import Call, same_crs
 from gdal_mcp.gdal.preflight.checks.finding import Finding
-from gdal_mcp.gdal.preflight.checks.statement import compares, compares_all_pairs, measures, moves, relates
+from gdal_mcp.gdal.preflight.checks.statement import (
+    compares,
+    compares_all_pairs,
+    measures,
+    moves,
+    names,
+    relates,
+)
 from gdal_mcp.gdal.preflight.facts import DatasetFacts
 
 _KILOMETRES: Final = 111.3  # of a degree, from north to south
@@ -139,6 +146,27 @@ def geometry_left_out(call: Call) -> Finding | None:
     )
 
 
+def geometry_not_selected(call: Call) -> Finding | None:
+    """A selection of fields that does not name the geometry."""
+    facts = call.vector
+    if (
+        call.path != "vector select"
+        or call.flag("exclude")
+        or call.written in ("", *_TABLES)
+        or facts is None
+    ):
+        return None
+    named = {one.casefold() for one in call.texts("fields")}
+    if facts.geometry in ("", "None") or named & (_GEOMETRIES | {"_ogr_geometry_", "wkb_geometry"}):
+        return None
+    return Finding(
+        "geometry_left_out",
+        "`vector select` keeps what it is told and nothing else, and the geometry counts as a field: the output has none.",
+        "Add _ogr_geometry_ to fields.",
+        change={"fields": ("_ogr_geometry_",)},
+    )
+
+
 def position_in_columns(call: Call) -> Finding | None:
     """Features are made of a table whose columns hold the position, which is not read as such."""
     facts = call.vector
@@ -178,11 +206,7 @@ def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def number_as_text(call: Call) -> Finding | None:
     """SQL that orders or compares a column of text that holds numbers."""
     facts = call.vector
-    if (
-        facts is None
-        or not facts.number_texts
-        or any("AUTODETECT_TYPE" in one.upper() for one in call.texts("open-option"))
-    ):
+    if facts is None or not facts.number_texts or _detects_types(call):
         return None
     if not compares(call.text("sql"), facts.number_texts):
         return None
@@ -192,6 +216,54 @@ def number_as_text(call: Call) -> Finding | None:
         "Add the open option AUTODETECT_TYPE=YES, or write CAST(column AS REAL).",
         change={"open-option": ("AUTODETECT_TYPE=YES",)} if facts.driver == "CSV" else None,
     )
+
+
+def decimal_comma(call: Call) -> Finding | None:
+    """Numbers that are spelled as GDAL reads none."""
+    facts = call.vector
+    if facts is None or "replace" in call.text("sql").lower() or not _works_with(call, facts.comma_texts):
+        return None
+    return Finding(
+        "decimal_comma",
+        "a column holds numbers with commas, which GDAL reads as text: they sort as text, and sums and comparisons take the digits "
+        "before the comma alone.",
+        "Write CAST(replace(column, ',', '.') AS REAL) in SQL (without the points or commas between thousands).",
+    )
+
+
+def local_dates(call: Call) -> Finding | None:
+    """Dates as they are spelled in a country."""
+    facts = call.vector
+    if facts is None or "substr" in call.text("sql").lower() or not _works_with(call, facts.date_texts):
+        return None
+    return Finding(
+        "local_dates",
+        "a column holds dates such as 31.12.2024 or 12/31/2024, which GDAL reads as text: they sort by the day or the month.",
+        "Bring them into the form 2024-12-31 in SQL, as in substr(d, 7, 4) || '-' || substr(d, 4, 2) || '-' || substr(d, 1, 2), once it is certain "
+        "which part is the month.",
+    )
+
+
+def large_numbers(call: Call) -> Finding | None:
+    """Whole numbers that no type of GDAL holds, made into the largest that one does."""
+    facts = call.vector
+    if facts is None or not _detects_types(call) or not _works_with(call, facts.large_texts):
+        return None
+    return Finding(
+        "digits_lost",
+        "a column holds whole numbers beyond 9223372036854775807, and all of them become that number where types are detected.",
+        "Read them as texts: in a CSV without AUTODETECT_TYPE, as `vector info` with sql does.",
+    )
+
+
+def _works_with(call: Call, columns: tuple[str, ...]) -> bool:
+    """Whether the call writes such a column, or its statement names one."""
+    statement = call.text("sql")
+    return bool(columns) and (names(statement, columns) if statement else bool(call.driver))
+
+
+def _detects_types(call: Call) -> bool:
+    return any("AUTODETECT_TYPE" in one.upper() for one in call.texts("open-option"))
 
 
 def crs_mismatch(call: Call) -> Finding | None:
@@ -238,8 +310,12 @@ CHECKS: Final[tuple[Callable[[Call], Finding | None], ...]] = (
     geojson_not_wgs84,
     rounded,
     geometry_left_out,
+    geometry_not_selected,
     position_in_columns,
     number_as_text,
+    decimal_comma,
+    local_dates,
+    large_numbers,
     crs_mismatch,
     compares_all,
 )
