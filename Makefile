@@ -59,8 +59,9 @@ engines: ## Podman and gVisor for the tests of engines; installed where they may
 test: setup lint types ## what every change must pass, in minutes: lint, types, and the tests that are not nightly
 	$(python) -m pytest $(spread) -m 'not nightly' $(pytest_options)
 
-python-image: setup ## the image of the toolbox `python`, built once; 1 GB of wheels
+python-image: setup ## the images of the toolboxes `python` and `augment`, built once; 1.3 GB of wheels
 	@$(python) -m gdal_mcp setup --toolbox python
+	@$(python) -m gdal_mcp setup --toolbox augment
 
 test-all: setup browser engines python-image lint types ## everything, in about twenty minutes; needs Chromium, Podman, gVisor and npm
 	$(python) -m pytest $(spread) $(pytest_options)

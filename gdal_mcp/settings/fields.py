@@ -154,7 +154,11 @@ class Settings(WebSettings):
     )
     toolboxes: Names = Field(
         ("gdal",),
-        description="Libraries with an image of their own: gdal, and python, which runs code that a model writes.",
+        description="Libraries with an image of their own: gdal; python, which runs code that a model writes; augment, for training data.",
+    )
+    classifiers: Place | None = Field(
+        None,
+        description="Folder of a workspace with mobilenet.onnx or cnn_explainer.onnx, for the check of augment_image; classes in a .txt beside it.",
     )
     tools: Names = Field((), description="Single tools that are listed too, such as raster_hillshade.")
     exclude_tools: Names = Field(

@@ -9,7 +9,7 @@ them, so that a limit that an engine ignores is noticed.
 """
 
 from collections.abc import Iterator, Mapping
-from pathlib import PurePosixPath
+from itertools import accumulate
 from typing import Any, Final
 
 from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, MASKED, rlimits
@@ -133,10 +133,10 @@ def _reachable(mounts: list[_Mount]) -> dict[str, _Mount]:
 
     def led_to(target: str) -> _Mount:
         """The mount met at a place, on the way from the root through whatever is mounted on each folder."""
-        here, path = root, PurePosixPath(target)
-        for place in (*reversed(path.parents), path):
+        here = root
+        for place in ("/", *accumulate(f"/{name}" for name in target.split("/") if name)):
             for _ in lying:  # no more can lie on one another
-                over = lying.get((here["id"], str(place)))
+                over = lying.get((here["id"], place))
                 if over is None:
                     break
                 here = over

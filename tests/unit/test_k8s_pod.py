@@ -46,6 +46,7 @@ def asked(template=TEMPLATE, image=NAME):
     return pod(template, image, "call-0", labels("abc", "call", 60), "x86_64")
 
 
+@pytest.mark.claim("engine.kubernetes-does-what-an-engine-must")
 def test_a_pod_holds_what_the_policy_says_and_nothing_else():
     spec = asked()["spec"]
     (container,) = spec["containers"]
