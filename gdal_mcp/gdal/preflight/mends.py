@@ -41,6 +41,8 @@ def mend_of_output(
         asked = {name: draft.arguments[name][0] for name in ("sql", "dialect") if name in draft.arguments}
         declared = {"geometry-type": check["geometry"]}
         return _piped(draft, [{"step": "sql", "arguments": asked}, {"step": "edit", "arguments": declared}])
+    if check["code"] == "collar_without_nodata" and draft.algorithm == "raster clip":
+        return _changed(draft, catalogue.algorithms[draft.algorithm], {"add-alpha": ("true",)})
     if check["code"] == "collar_without_nodata" and draft.algorithm in ("raster reproject", "raster mosaic"):
         algorithm = catalogue.algorithms[draft.algorithm]
         return _changed(draft, algorithm, _hidden(output["description"].get("bands") or ()))

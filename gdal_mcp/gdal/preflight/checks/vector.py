@@ -35,6 +35,9 @@ _PAIRS_A_SECOND: Final = (
     2_000_000  # measured: one million; refused is what a machine of twice the speed cannot do
 )
 _WGS84: Final = frozenset({"EPSG:4326", "EPSG:4979", "OGC:CRS84", "OGC:CRS84H"})
+_TILES: Final = frozenset({"MVT", "PMTiles", "MBTiles"})
+_COUNTRY: Final = 20.0  # degrees: what is as large is seen at the zoom that tiles have by default
+_FINEST: Final = 14
 _TABLES: Final = frozenset({"CSV", "XLSX", "ODS"})
 # names of columns, in lower case, that hold a position; the pairs in degrees come first
 _DEGREES: Final = (("lon", "lat"), ("longitude", "latitude"), ("lng", "lat"), ("long", "lat"))
@@ -117,6 +120,24 @@ def rounded(call: Call) -> Finding | None:
         "coordinates_rounded",
         "RFC7946=YES rounds coordinates to seven decimals, which is about a centimetre.",
         "Keep the original if more is needed, or give COORDINATE_PRECISION with more digits.",
+    )
+
+
+def coarse_tiles(call: Call) -> Finding | None:
+    """Vector tiles of a small area, which only go to a zoom for whole countries unless asked for more."""
+    facts = call.vector
+    if call.driver not in _TILES or facts is None or facts.extent is None or facts.degrees is None:
+        return None
+    west, south, east, north = facts.extent
+    side = max(east - west, north - south) / (1 if facts.degrees else _KILOMETRES * 1000)
+    zoom = min(_FINEST, math.ceil(math.log2(360 / side)) + 2) if side > 0 else _FINEST
+    if call.option("MAXZOOM") or call.option("CONF") or side > _COUNTRY:
+        return None
+    return Finding(
+        "coordinates_rounded",
+        "vector tiles go to zoom 5 unless asked for more, whose coordinates are rounded to 300 metres: small shapes are lost.",
+        f"Add the creation option MAXZOOM={zoom}.",
+        change={"creation-option": (f"MAXZOOM={zoom}",)},
     )
 
 
@@ -309,6 +330,7 @@ CHECKS: Final[tuple[Callable[[Call], Finding | None], ...]] = (
     measure_in_degrees,
     geojson_not_wgs84,
     rounded,
+    coarse_tiles,
     geometry_left_out,
     geometry_not_selected,
     position_in_columns,
