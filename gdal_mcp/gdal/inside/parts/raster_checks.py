@@ -8,6 +8,7 @@ from osgeo import gdal, ogr, osr
 
 from gdal_mcp.gdal.inside.parts.datasets import has_other_georeferencing
 from gdal_mcp.gdal.inside.parts.extents import crs_checks, traditional
+from gdal_mcp.gdal.inside.parts.pixels import value_ranges
 
 SIDE = 21  # points on each side of a raster, at which it is asked whether the inputs reach there
 MAX_SHAPES = 1000  # that cut a raster
@@ -16,6 +17,11 @@ MAX_FEATURES = 10_000
 TEXT_OF_NUMBER = re.compile(r"-?(?:nan|[0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)", re.IGNORECASE)
 MAX_PIXELS = 4 << 20  # of a band whose overviews are compared
 STALE = 0.01  # of an overview's pixels
+# lowest and highest value of types of whole numbers
+LIMITS = {f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)} | {
+    f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)
+}
+LIMITS["Byte"] = LIMITS["UInt8"]
 
 
 def raster_checks(dataset, facts, rows, sources):
@@ -34,6 +40,32 @@ def raster_checks(dataset, facts, rows, sources):
     if sources:
         yield from collar_checks(dataset, facts, sources)
     yield from statistics_checks(dataset, rows)
+
+
+def kept_checks(facts, sources):
+    """Pixels that were copied into a type that does not hold them, or next to others of another scale."""
+    own = {scale_of(band) for band in facts["bands"]}
+    limits = LIMITS.get(facts["bands"][0]["type"])
+    for path, source in sources:
+        bands = source["facts"].get("bands", ()) if source else ()
+        if any(scale_of(band) not in own for band in bands):
+            yield {"code": "scale_ignored"}
+        types = {LIMITS.get(band["type"], (-math.inf, math.inf)) for band in bands}
+        if limits and any(low < limits[0] or high > limits[1] for low, high in types):
+            yield from beyond(path, *limits)
+
+
+def beyond(path, low, high):
+    dataset = gdal.OpenEx(path, gdal.OF_RASTER)
+    rows = [row for row in value_ranges(dataset) if row and "min" in row]
+    least = min((row["min"] for row in rows), default=low)
+    most = max((row["max"] for row in rows), default=high)
+    if least < low or most > high:
+        yield {"code": "values_clamped", "minimum": least, "maximum": most}
+
+
+def scale_of(band):
+    return band.get("scale", 1), band.get("offset", 0)
 
 
 def collar_checks(dataset, facts, sources):
@@ -58,7 +90,8 @@ def collar_checks(dataset, facts, sources):
         for place in [(west + x * (east - west), north - y * (north - south))]
         if not (any(one(*place) for one in inside) and all(one(*place) for one in shapes))
     ]
-    if FEW <= len(beyond) < SIDE * SIDE and all(is_zero(dataset, *one) for one in beyond):
+    zeros = sum(is_zero(dataset, *one) for one in beyond)  # but for pixels that an edge goes through
+    if FEW <= len(beyond) < SIDE * SIDE and zeros > 0.8 * len(beyond):
         yield {"code": "collar_without_nodata", "percent": round(100 * len(beyond) / SIDE**2, 1)}
 
 

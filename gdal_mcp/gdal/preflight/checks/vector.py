@@ -146,6 +146,8 @@ def geometry_left_out(call: Call) -> Finding | None:
     facts = call.vector
     if call.driver not in _TABLES or facts is None or facts.geometry in ("", "None") or call.text("sql"):
         return None
+    if _without_geometry(call):
+        return None
     by_points = facts.geometry in ("Point", "3D Point", "")
     if (kept := call.layer_option("GEOMETRY")) == "AS_XY" and facts.geometry == "3D Point":
         return Finding(
@@ -170,15 +172,9 @@ def geometry_left_out(call: Call) -> Finding | None:
 def geometry_not_selected(call: Call) -> Finding | None:
     """A selection of fields that does not name the geometry."""
     facts = call.vector
-    if (
-        call.path != "vector select"
-        or call.flag("exclude")
-        or call.written in ("", *_TABLES)
-        or facts is None
-    ):
+    if facts is None or facts.geometry in ("", "None") or call.written in ("", *_TABLES):
         return None
-    named = {one.casefold() for one in call.texts("fields")}
-    if facts.geometry in ("", "None") or named & (_GEOMETRIES | {"_ogr_geometry_", "wkb_geometry"}):
+    if not _without_geometry(call):
         return None
     return Finding(
         "geometry_left_out",
@@ -186,6 +182,12 @@ def geometry_not_selected(call: Call) -> Finding | None:
         "Add _ogr_geometry_ to fields.",
         change={"fields": ("_ogr_geometry_",)},
     )
+
+
+def _without_geometry(call: Call) -> bool:
+    named = {one.casefold() for one in call.texts("fields")}
+    keeps = call.flag("exclude") or named & (_GEOMETRIES | {"_ogr_geometry_", "wkb_geometry"})
+    return call.path == "vector select" and not keeps
 
 
 def position_in_columns(call: Call) -> Finding | None:
@@ -229,7 +231,7 @@ def number_as_text(call: Call) -> Finding | None:
     facts = call.vector
     if facts is None or not facts.number_texts or _detects_types(call):
         return None
-    if not compares(call.text("sql"), facts.number_texts):
+    if not any(compares(call.text(name), facts.number_texts) for name in ("sql", "where")):
         return None
     return Finding(
         "number_as_text",
