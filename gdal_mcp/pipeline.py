@@ -19,7 +19,7 @@ from gdal_mcp.access.identity import READ
 from gdal_mcp.access.policy import Allow, Deny, Policy, case, decide
 from gdal_mcp.access.rates import Rates
 from gdal_mcp.approval.model import Nobody, Suspended
-from gdal_mcp.approval.question import Foreseen, Where
+from gdal_mcp.approval.question import Forecast, RunEnvironment
 from gdal_mcp.approval.service import expired_error
 from gdal_mcp.approval.waiting import ApprovalQueue, Call
 from gdal_mcp.calls.activity import Activity, Running
@@ -76,10 +76,11 @@ class Pipeline:
                 reply = await self._recorded(context)
             if reply is None:  # cancelled elsewhere, as on the console
                 reply = self._cancelled(context, running.ended_by)
-            work = partial(
-                presented, reply.result, reply.call_id, self.settings, self.results, request.principal
-            )
-            return replace(reply, result=await anyio.to_thread.run_sync(work))
+            uncut = context.admitted.tool.uncut if context.admitted else ()
+            whole = {key: value for key, value in reply.result.items() if key in uncut}
+            rest = {key: value for key, value in reply.result.items() if key not in uncut}
+            work = partial(presented, rest, reply.call_id, self.settings, self.results, request.principal)
+            return replace(reply, result=whole | await anyio.to_thread.run_sync(work))
 
     async def _recorded(self, context: CallContext) -> Reply:
         """Runs the call and writes its last record, however it ends."""
@@ -194,7 +195,9 @@ class Pipeline:
         await self._look_at_inputs(planned)
         context.enter("waiting for approval")
         image, request = planned.host.image, context.request
-        where = Where(image.reference, image.digest, planned.host.tier(self.settings), image.standin)
+        environment = RunEnvironment(
+            image.reference, image.digest, planned.host.tier(self.settings), image.standin
+        )
         known = context.preflight
         checks = [one.as_dict() for one in known.findings]
         preflight = planned.admitted.entitlements.preflight(planned.admitted.toolbox)
@@ -202,10 +205,10 @@ class Pipeline:
             plan,
             verdict,
             request.approver,
-            Foreseen(
+            Forecast(
                 known.figures, checks, preflight.size_of, preflight.kind_of, preflight.becomes(plan.draft)
             ),
-            where,
+            environment,
             context.report_progress,
         )
         approvals = self.approvals

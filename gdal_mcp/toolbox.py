@@ -41,6 +41,7 @@ class Answer:
     parsed: Any  # the printed JSON; None when it is none
     uri: str | None  # of the first output
     output: str | None  # its path
+    attached: Mapping[str, bytes] = field(default_factory=dict)  # files that the worker sent besides, by name
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,7 @@ class Tool:
     runs: bool = True  # False when the server answers by itself, without a container
     reaches_out: bool = False  # the server itself makes requests for it
     pictures: bool = False  # answers with pictures, which can show words: none in lockdown
+    uncut: tuple[str, ...] = ()  # own keys that no result is too long for, as the caller sent as much itself
 
     @cached_property
     def input_schema(self) -> Mapping[str, Any]:
@@ -178,7 +180,7 @@ class Tool:
     def output_schema(self) -> Mapping[str, Any]:
         """The keys of a result. Kept short, as every client reads it; docs/analyst.md describes the parts."""
         if not self.runs:
-            return {"type": "object"}
+            return {"type": "object", **({"properties": dict(self.own_keys)} if self.own_keys else {})}
         keys: dict[str, Any] = dict(self.own_keys)
         if self.writes:
             keys["outputs"] = {"type": "array"}
@@ -268,7 +270,7 @@ class Described:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class LibraryMessage:
     """A message of the library, cleaned, and how often it came."""
 
     text: str
@@ -277,7 +279,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class MessageSummary:
     """What is made of the messages of a job that ended well: checks in our words, and the messages, folded."""
 
     checks: tuple[Mapping[str, Any], ...]
@@ -392,15 +394,19 @@ class Toolbox:
         (Described(),) * count
     )
     shorten: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict  # facts of an output, for the answer
-    tell: Callable[[Sequence[Heard], Sequence[Described], object], Told] = lambda heard, _outputs, _found: (
-        Told((), tuple(one.text for one in heard))
+    tell: Callable[[Sequence[LibraryMessage], Sequence[Described], object], MessageSummary] = (
+        lambda messages, _outputs, _found: MessageSummary((), tuple(one.text for one in messages))
     )
-    suggest: Callable[[Sequence[Heard]], str] = lambda _errors: ""  # what to do about the errors of a job
+    suggest: Callable[[Sequence[LibraryMessage]], str] = lambda _errors: (
+        ""
+    )  # what to do about the errors of a job
     # 0 for a staged file that does not belong to an output of that name, else how closely it does
     belongs: Callable[[str, str], int] = lambda name, target: int(name == target)
     failure: Code = Code.TOOL_ERROR  # of a job that ends with an error
     # a better account of such a job, by the worker's last message; None where the library's own messages say it
     explain: Callable[[Draft, Mapping[str, Any]], ToolError | None] = lambda _draft, _final: None
+    # what an error says besides, where its callers know other codes
+    error_details: Callable[[ToolError], Mapping[str, Any]] = lambda _error: {}
     # What to call next: by a draft, the call's arguments and the rows of its result's `outputs`.
     next_calls: NextCalls = lambda _draft, _arguments, _outputs, _surface: []
     mend: Mend = lambda _draft, _check, _output: None

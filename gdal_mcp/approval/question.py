@@ -22,7 +22,9 @@ MAX_COMMAND: Final = 2000  # characters of the command that are shown
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class RunEnvironment:
+    """What a call would run on."""
+
     image: str = ""
     digest: str = ""
     tier: str = "runc"
@@ -30,7 +32,9 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Foreseen:
+class Forecast:
+    """What is known of a call before it runs."""
+
     estimate: Mapping[str, float | None] | None = None
     checks: Sequence[Mapping[str, Any]] = ()  # what is odd about it
     size_of: Callable[[Located], int] = lambda _located: 0  # bytes of remote data, as far as known
@@ -40,7 +44,11 @@ class Foreseen:
 
 
 def parts(
-    plan: Plan, reason: str, where: Where, foreseen: Foreseen = Foreseen(), before: str | None = None
+    plan: Plan,
+    reason: str,
+    environment: RunEnvironment,
+    forecast: Forecast = Forecast(),
+    before: str | None = None,
 ) -> dict[str, Any]:
     """Everything that a person needs to decide, as JSON values. Sizes are bytes, times seconds since the epoch.
 
@@ -55,14 +63,14 @@ def parts(
             "path": _name(located),
             "bytes": identity.size if identity else None,
             "modified": identity.mtime_ns / 1e9 if identity else None,
-            "kind": shown_text(foreseen.kind_of(located), 100),
+            "kind": shown_text(forecast.kind_of(located), 100),
         }
 
     writes = [
         {
             "path": _name(one.target),
             "changes": one.update,
-            "becomes": shown_text(foreseen.becomes, 200) if one is draft.output else "",
+            "becomes": shown_text(forecast.becomes, 200) if one is draft.output else "",
             "replaces": _some([lost(old) for old in one.replaces]),
             "may_replace": _some([lost(old) for old in one.shared]),
         }
@@ -71,7 +79,7 @@ def parts(
     reads = [
         {"path": _name(one), "bytes": one.identity.size if one.identity else 0} for one in local(draft.inputs)
     ]
-    remote = by_host(draft.inputs, foreseen.size_of)
+    remote = by_host(draft.inputs, forecast.size_of)
     mounts = _some([shown_text(one) for one in plan.mounts])
     shown_mounts = [*mounts["shown"], *(line.strip() for line in _more(mounts))]
     return {
@@ -87,10 +95,10 @@ def parts(
         "removes": _some([lost(one) for one in draft.removes]),
         "reads": _some(reads),
         "remote": [{**one, "reads": _some([shown_text(text) for text in one["reads"]])} for one in remote],
-        "checks": [dict(one) for one in foreseen.checks],
-        "estimate": dict(foreseen.estimate) if foreseen.estimate else None,
+        "checks": [dict(one) for one in forecast.checks],
+        "estimate": dict(forecast.estimate) if forecast.estimate else None,
         "limits": asdict(plan.limits),
-        "where": {**asdict(where), "network": "none", "mounts": shown_mounts},
+        "where": {**asdict(environment), "network": "none", "mounts": shown_mounts},
         "plan": plan.digest,
     }
 

@@ -17,8 +17,8 @@ import anyio.to_thread
 from gdal_mcp.access.policy import RequireApproval
 from gdal_mcp.approval.model import Approval, Approver, Decision, Grant, NewQuestion, Question, Suspended
 from gdal_mcp.approval.question import (
-    Foreseen,
-    Where,
+    Forecast,
+    RunEnvironment,
     parts,
     question_text,
     touched,
@@ -60,8 +60,8 @@ class Call:
     plan: Plan
     verdict: RequireApproval
     approver: Approver
-    foreseen: Foreseen
-    where: Where
+    forecast: Forecast
+    environment: RunEnvironment
     tell: Callable[[float, str], None]
 
 
@@ -112,7 +112,7 @@ class ApprovalQueue:
         if (adopted := store.adopt(plan.digest, plan.principal, holder)) is not None:
             return adopted
         before = store.approved_code(plan.principal, plan.tool) if plan.draft.code else None
-        details = parts(plan, call.verdict.reason, call.where, call.foreseen, before)
+        details = parts(plan, call.verdict.reason, call.environment, call.forecast, before)
         asked = NewQuestion(
             plan_digest=plan.digest,
             principal=plan.principal,

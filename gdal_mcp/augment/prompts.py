@@ -1,48 +1,148 @@
-"""What a prompt asks for, as a pipeline of transforms: rules and a lexicon, the same answer each time. Pure."""
+"""What a prompt asks for, as a pipeline of transforms: rules and a lexicon, the same answer each time. Pure.
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+Invariants: nothing is left out without a word (what is not understood is an error or a warning); a number means what it says, and a
+value is drawn at random only where a range or chance is asked for; every step's arguments lie within the catalogue's schema; no
+prompt raises, and the time grows with its length alone.
+"""
+
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
+from gdal_mcp.augment.building import Building
+from gdal_mcp.augment.lexicon import LEXICON, Concept
+from gdal_mcp.augment.reading import Clause, clauses, items
+from gdal_mcp.augment.steps import Ambiguity, Parsed, Problem, Step, complexity, conflicts, estimated_seconds
+from gdal_mcp.augment.transforms import TRANSFORMS
 
-@dataclass(frozen=True)
-class Step:
-    """One transform, with exactly the constructor's arguments as JSON (lists for tuples)."""
-
-    name: str
-    parameters: Mapping[str, Any]
-    probability: float = 1.0
-    confidence: float = 1.0
-    text: str = ""  # the words it came from
-    group: int | None = (
-        None  # steps with the same number are one act (a quarter turn): drawn together, with `probability`
-    )
+__all__ = ["Ambiguity", "Parsed", "Problem", "Step", "complexity", "estimated_seconds", "parse"]
+_EXAMPLE = "for example: rotate 15 degrees and add some noise"
 
 
-@dataclass(frozen=True)
-class Problem:
-    message: str
-    severity: Literal["warning", "error"]
-    suggestion: str
+class _Pipeline:
+    """What one prompt has given so far."""
 
+    def __init__(self, prompt: str) -> None:
+        self.prompt = prompt
+        self.steps: list[Step] = []
+        self.errors: list[Problem] = []
+        self.suggestions: list[str] = []
+        self.ambiguities: list[Ambiguity] = []
+        self.preset: str | None = None
+        self.groups = 0
 
-@dataclass(frozen=True)
-class Ambiguity:
-    text: str
-    interpretations: tuple[str, ...]
+    def add(self, clause: Clause) -> None:
+        for typo, word in clause.values("typo"):
+            self.suggestions.append(f"{typo!r} was read as {word!r}")
+        for word in clause.values("unknown"):
+            self._tell(f"{word!r} was not understood", "say it in other words, or leave it out", "warning")
+        concept = clause.concept
+        text = clause.text(self.prompt)
+        if clause.negated:
+            self._without(concept, text)
+        elif clause.join == "or" and concept is not None and self.steps:
+            self.ambiguities.append(Ambiguity(text, (self.steps[-1].text, text)))
+        elif concept is not None:
+            self._build(clause, concept, text)
+        else:
+            self._other(clause)
 
+    def _tell(self, message: str, suggestion: str, severity: Literal["warning", "error"] = "error") -> None:
+        self.errors.append(Problem(message, severity, suggestion))
 
-@dataclass(frozen=True)
-class Parsed:
-    """Steps in the order in which they run, and all that was not taken at its word."""
+    def _build(self, clause: Clause, concept: Concept, text: str) -> None:
+        built = Building(clause, concept, text)
+        self.errors += built.problems
+        self.suggestions += built.suggestions
+        self.ambiguities += built.ambiguities
+        together = len(built.made) > 1 and concept.build == "rotate"
+        self.groups += together
+        for name, parameters in built.made:
+            group = self.groups if together else None
+            self._take(Step(name, parameters, built.chance, round(built.confidence, 2), text, group))
 
-    steps: tuple[Step, ...] = ()
-    errors: tuple[Problem, ...] = ()
-    suggestions: tuple[str, ...] = ()
-    ambiguities: tuple[Ambiguity, ...] = ()
-    preset: str | None = None
+    def _take(self, step: Step) -> None:
+        transform = TRANSFORMS[step.name]
+        faults = transform.faults(step.parameters)
+        for fault in faults[:3]:
+            self._tell(f"{step.text!r}: {fault}", f"for example: {transform.examples[0]}")
+        self.steps += [] if faults else [step]
+
+    def _other(self, clause: Clause) -> None:
+        """A call, a preset, what the library cannot do, or what may mean several things."""
+        for item in clause.items:
+            text = self.prompt[item.start : item.end]
+            if item.kind == "call":
+                name, given = item.value
+                self._call(name, given, text)
+            elif item.kind == "preset":
+                self._preset(item.value, clause.probability, text)
+            elif item.kind == "absent":
+                self._tell(f"{text!r} is not among the transforms", item.value)
+            elif item.kind == "vague":
+                self.ambiguities.append(Ambiguity(text, item.value))
+
+    def _call(self, name: str, given: Mapping[str, Any] | None, text: str) -> None:
+        if given is None:
+            self._tell(f"{text!r}: not name=value with plain values", f"{name}(argument=value)")
+            return
+        arguments = {key: value for key, value in given.items() if key != "p"}
+        chance = given.get("p", 1.0)
+        if isinstance(chance, bool) or not isinstance(chance, int | float) or not 0 <= chance <= 1:
+            self._tell(f"{text!r}: p is a number from 0 to 1", f"{name}(p=0.5)")
+            return
+        self._take(Step(name, arguments, float(chance), 1.0, text))
+
+    def _preset(self, name: str, chance: float | None, text: str) -> None:
+        self.preset = name
+        for one in LEXICON.presets[name]:
+            probability = one["probability"] if chance is None else chance
+            self._take(Step(one["name"], one["parameters"], probability, 1.0, text))
+
+    def _without(self, concept: Concept | None, text: str) -> None:
+        if concept is None:
+            self._tell(f"{text!r}: what is not to be done was not understood", 'say "no blur"', "warning")
+            return
+        unwanted = {concept.transform, *concept.negates}
+        if concept.family:
+            unwanted |= {name for name, one in TRANSFORMS.items() if one.category == concept.family}
+        self.steps = [step for step in self.steps if step.name not in unwanted]
+
+    def finished(self) -> Parsed:
+        self.errors += conflicts(self.steps)
+        if not self.steps and not any(one.severity == "error" for one in self.errors):
+            unclear = "; ".join(dict.fromkeys(way for one in self.ambiguities for way in one.interpretations))
+            hint = f"say one of: {unclear}" if unclear else _EXAMPLE
+            self._tell("no transform is asked for in words that are understood", hint)
+        return Parsed(
+            tuple(self.steps),
+            tuple(dict.fromkeys(self.errors)),
+            tuple(dict.fromkeys(self.suggestions)),
+            tuple(dict.fromkeys(self.ambiguities)),
+            self.preset,
+        )
 
 
 def parse(prompt: str) -> Parsed:
-    """Nothing is understood so far but the interface."""
-    return Parsed(errors=(Problem(f"{prompt!r} was not understood", "error", "name a transform"),))
+    pipeline = _Pipeline(prompt)
+    for clause in _shared(clauses(items(prompt))):
+        pipeline.add(clause)
+    return pipeline.finished()
+
+
+def _shared(found: list[Clause]) -> Iterator[Clause]:
+    """As in "increase saturation and contrast by 20 %": the direction is said before both, the number after both."""
+    for place, clause in enumerate(found):
+        following = found[place + 1] if place + 1 < len(found) else None
+        if following is not None and following.join == "and" and _pair(clause, following):
+            said = [item for item in clause.items if item.kind == "sign"]
+            numbers = [item for item in following.items if item.kind in ("quantity", "level")]
+            following.items = [*said, *following.items]
+            if not clause.quantities and clause.level is None:
+                clause.items += numbers
+        yield clause
+
+
+def _pair(one: Clause, other: Clause) -> bool:
+    concepts = (one.concept, other.concept)
+    needing = all(concept is not None and concept.sign == 0 for concept in concepts)
+    return needing and one.value("sign") is not None and other.value("sign") is None and not one.negated

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.toolbox import Heard, Toolbox
+from gdal_mcp.toolbox import LibraryMessage, Toolbox
 from gdal_mcp.untrusted import clean_text
 from sandbox.errors import (
     AttestationFailed,
@@ -24,6 +24,7 @@ from sandbox.outcome import (
     Cancelled,
     Declined,
     DiskLow,
+    Evicted,
     Exited,
     FileSizeExceeded,
     Killed,
@@ -118,6 +119,12 @@ def _explained(outcome: Outcome, toolbox: Toolbox) -> tuple[Code, str, str]:
         case Killed():
             message = f"{toolbox.title} crashed (exit code {outcome.exit_code})."
             return toolbox.failure, message, "The file may be damaged or hostile."
+        case Evicted(reason=reason):
+            return (
+                Code.ENGINE_UNAVAILABLE,
+                f"the cluster took the call's container away: {clean_text(reason, 300)}",
+                "Nothing was published. Call again; if that never helps, ask for less, or give the cluster's nodes more.",
+            )
         case DiskLow():
             message = (
                 "the disk of the workspace was nearly full, so the call was ended before it took the rest."
@@ -151,12 +158,14 @@ def _limited(outcome: _Limit, title: str) -> tuple[Code, str, str]:
             return Code.OUTPUT_LIMIT, message, "Ask for less, or write to a file."
 
 
-def reported(final: Mapping[str, Any]) -> list[Heard]:
+def reported(final: Mapping[str, Any]) -> list[LibraryMessage]:
     """The library's messages, cleaned; malformed rows are left out."""
     rows = final.get("errors")
     found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     return [
-        Heard(clean_text(str(row.get("message", "")), 500), _count(row.get("count")), str(row.get("level")))
+        LibraryMessage(
+            clean_text(str(row.get("message", "")), 500), _count(row.get("count")), str(row.get("level"))
+        )
         for row in found
     ]
 
@@ -170,9 +179,9 @@ def stderr_of(result: SandboxResult) -> Mapping[str, str]:
     return {"stderr": text} if text else {}
 
 
-def unsaid(stderr: str, heard: Iterable[Heard]) -> str:
+def unsaid(stderr: str, messages: Iterable[LibraryMessage]) -> str:
     """What stderr holds besides these messages, which the programs print there as well, after a label such as `Warning 1:`."""
-    said = {line.strip()[:_COMPARED] for one in heard for line in one.text.splitlines()}
+    said = {line.strip()[:_COMPARED] for one in messages for line in one.text.splitlines()}
     lines = stderr.splitlines(keepends=True)
     return "".join(line for line in lines if _LABEL.sub("", line).strip()[:_COMPARED] not in said).lstrip(
         "\n"

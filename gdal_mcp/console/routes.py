@@ -1,7 +1,8 @@
 """The addresses of one console."""
 
+import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -17,7 +18,6 @@ from starlette.types import Scope
 from gdal_mcp import __version__
 from gdal_mcp.access.tokens import TokensUnavailable
 from gdal_mcp.app import App
-from gdal_mcp.console import figures
 from gdal_mcp.console.auth import ConsoleAuth, Refused
 from gdal_mcp.console.downloads import Links, download
 from gdal_mcp.console.headers import Guarded
@@ -27,13 +27,15 @@ from gdal_mcp.console.service import GRANT_MINUTES, ConsoleService
 from gdal_mcp.console.sessions import SECONDS, Viewer
 from gdal_mcp.errors import ToolError
 from gdal_mcp.http.auth import Unavailable
-from gdal_mcp.ledger.audit import AuditUnavailable
+from gdal_mcp.ledger import figures
+from gdal_mcp.ledger.audit import AuditUnavailable, verify
 from gdal_mcp.ledger.registry import Artifact
 from gdal_mcp.ledger.schema import RegistryUnavailable
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces
 
 PATH: Final = "/console"
+_DAY: Final = 86_400.0  # seconds
 _log = structlog.get_logger()
 
 Read = Callable[[Request, Viewer], Awaitable[Any]]
@@ -61,8 +63,8 @@ class Console:
             self._act("/undo/{id}", self._undo),
             self._act("/revoke/{id}", _by_id(self.service.revoke)),
             self._act("/link/{number:int}", self._link),
-            self._act("/audit/verify", self._for_admin(figures.verified)),
-            self._act("/doctor", self._for_admin(figures.examined)),
+            self._act("/audit/verify", self._for_admin(_verified)),
+            self._act("/doctor", self._for_admin(_examined)),
             self._read("/me", self._me),
             self._read("/live", self._live),
             self._read("/questions/{id}", _by_id(self.service.question)),
@@ -72,8 +74,8 @@ class Console:
             self._read("/pictures/{number:int}", self._picture),
             self._read("/questions/{id}/picture/{number:int}", self._replaced),
             self._read("/grants", lambda _request, viewer: _thread(self.service.grants, viewer)),
-            self._read("/figures", self._for_admin(figures.figures)),
-            self._read("/audit", self._for_admin(figures.checkpoint)),
+            self._read("/figures", self._for_admin(_figures)),
+            self._read("/audit", self._for_admin(_checkpoint)),
             Route("/login", self._answered(self._login), methods=["POST"]),
             Route("/logout", self._answered(self._logout), methods=["POST"]),
         ]
@@ -252,6 +254,29 @@ class Assets(StaticFiles):
             return Response("There is no such page.\n", error.status_code, media_type="text/plain")
         reply.headers["Cache-Control"] = "no-cache"
         return reply
+
+
+def _figures(app: App) -> dict[str, Any]:
+    """Of the last day and of all that is kept. Raises RegistryUnavailable."""
+    return {"since": "24h", **figures.figures(app.registry.path, app.toolboxes.tools, time.time() - _DAY)}
+
+
+def _checkpoint(app: App) -> dict[str, Any]:
+    """Where the audit log ends. Raises AuditUnavailable."""
+    at = app.audit.checkpoint()
+    return {"path": str(app.audit.path), "records": at.seq, "checkpoint": str(at)}
+
+
+def _verified(app: App) -> dict[str, Any]:
+    """What a walk over the whole log finds. Raises AuditUnavailable."""
+    found = verify(app.audit.path)
+    return {**asdict(found), "checkpoint": str(found.last)}
+
+
+def _examined(app: App) -> dict[str, Any]:
+    from gdal_mcp.operations.examine import examine  # noqa: PLC0415 - where it is asked for
+
+    return examine(app.settings).as_dict()
 
 
 async def _to_page(_request: Request) -> Response:

@@ -20,7 +20,7 @@ import anyio.abc
 import mcp_types as t
 from mcp.server.context import CallNext, ServerRequestContext
 from mcp.server.lowlevel.server import Server
-from mcp.server.subscriptions import ListenHandler
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import (
     PromptsListChanged,
@@ -118,19 +118,17 @@ class _Watch:
                 yield event
 
 
-@dataclass(frozen=True, slots=True)
-class _PrincipalBus:
-    who: Principal
-    listeners: dict[object, tuple[Principal, Listener]]
+class _PrincipalBus(InMemorySubscriptionBus):
+    """Registers a stream with its principal, for `Subscriptions.publish`, which knows whose change it is."""
 
-    async def publish(self, event: ServerEvent) -> None:
-        """Not used: `Subscriptions.publish` knows whose change it is."""
-        raise NotImplementedError
+    def __init__(self, who: Principal, streams: dict[object, tuple[Principal, Listener]]) -> None:
+        super().__init__()
+        self._who, self._streams = who, streams
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         token = object()
-        self.listeners[token] = self.who, listener
-        return lambda: self.listeners.pop(token, None) and None
+        self._streams[token] = self._who, listener
+        return lambda: self._streams.pop(token, None) and None
 
 
 class Subscriptions:

@@ -5,6 +5,7 @@ goes no deeper than `MAX_DEPTH`; a removal holds a handful at any depth.
 """
 
 import ctypes
+import errno
 import hashlib
 import os
 import secrets
@@ -26,7 +27,7 @@ _MANY = 32  # files from which one syncfs is quicker than an fsync each (20 time
 _SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-# as NFS and FUSE call a removed file that somebody has open; removing it makes another of these
+# as NFS and FUSE call a removed file that somebody has open; removing it is refused, or makes another of these
 _STILL_OPEN = (".nfs", ".fuse_hidden")
 _OURS = 0o700  # the mode that we need on a folder to read and to empty it
 _ANOTHER_BY_NOW = (FileNotFoundError, NotADirectoryError)  # by somebody else's doing
@@ -253,9 +254,12 @@ def _taken(folder: int, name: str) -> Iterator[int]:
 
 
 def _unlink(folder: int, name: str) -> bool:
-    """False when the name is a folder."""
+    """False when the name is a folder. What NFS keeps for whoever has it open stays, and so does its folder."""
     try:
         os.unlink(name, dir_fd=folder)
     except IsADirectoryError:
         return False
+    except OSError as error:
+        if error.errno != errno.EBUSY or not name.startswith(_STILL_OPEN):
+            raise
     return True

@@ -16,6 +16,7 @@
 A lock that can be taken means that its owner is dead: the kernel drops it with the last descriptor.
 """
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -103,8 +104,22 @@ class LockedFolder:
     lock: int
 
     def close(self) -> None:
-        os.close(self.folder)
-        os.close(self.lock)
+        """May be called again."""
+        if self.lock >= 0:
+            os.close(self.folder)
+            os.close(self.lock)
+            self.lock = -1
+
+    def remove(self, parent: int) -> None:
+        """Removes the folder, which is in `parent`, with all below it. Raises as `filetree.remove`."""
+        try:
+            remove(parent, self.name)
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY:
+                raise
+            # NFS and FUSE keep a removed file under another name while it is open, as our lock is
+            self.close()
+            remove(parent, self.name)
 
     def save(self, record: Record) -> None:
         save(record, self.folder, self.layout.ops)
@@ -116,7 +131,7 @@ class LockedFolder:
                 os.rename(MANIFEST, DROPPED, src_dir_fd=self.folder, dst_dir_fd=self.folder)
             os.fsync(self.folder)
         with self.layout.ops.step("drop.folder"):
-            remove(self.layout.undo, self.name)
+            self.remove(self.layout.undo)
 
     @property
     def undo_path(self) -> str:

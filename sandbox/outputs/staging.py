@@ -4,7 +4,6 @@ Use: `area.open(...)` before the container is made, and mount `mount`; when the 
 Leaving the `with` block removes whatever is still there. `area.recover()` at start puts right what a crash left.
 """
 
-import errno
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -187,19 +186,15 @@ class Staging(AbstractContextManager["Staging"]):
         if self._locked is None:
             return
         locked, self._locked = self._locked, None
-        removing = staging_errors("removing a staging folder")
         with ExitStack() as held:
             held.callback(locked.close)
             held.callback(os.close, self._out)
-            with removing, self.area.layout() as layout, layout.ops.step("discard"):
-                try:
-                    remove(layout.staging, self.staging_id)
-                except OSError as error:
-                    if error.errno != errno.ENOTEMPTY:
-                        raise
-                    # NFS and FUSE keep a removed file under another name while it is open, as our lock is
-                    held.close()
-                    remove(layout.staging, self.staging_id)
+            with (
+                staging_errors("removing a staging folder"),
+                self.area.layout() as layout,
+                layout.ops.step("discard"),
+            ):
+                locked.remove(layout.staging)
 
     def __exit__(self, *_: object) -> None:
         try:

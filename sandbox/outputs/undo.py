@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 
 from sandbox.errors import PathRefused, SandboxError, StagingFailed
 from sandbox.outputs.dirops import DirEntry
-from sandbox.outputs.filetree import opened_folder, remove
+from sandbox.outputs.filetree import opened_folder
 from sandbox.outputs.inspection import listing
 from sandbox.outputs.journal import JournalDamaged, Mark, Record, State, load, valid_id
 from sandbox.outputs.layout import DROPPED, LockedFolder, StagingLayout, ids, staging_errors
@@ -147,7 +147,7 @@ def recover(layout: StagingLayout) -> tuple[Recovery, ...]:
         with closing(staging):
             try:
                 with layout.ops.step("discard"):
-                    remove(layout.staging, name)
+                    staging.remove(layout.staging)
             except OSError as error:
                 detail = f"staging stays: {error.strerror or error}"
                 findings.append(Recovery(name, name, Finding.DAMAGED, detail=detail))

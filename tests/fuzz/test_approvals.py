@@ -171,6 +171,6 @@ class Approving(RuleBasedStateMachine):
                 assert self.servers[0].granted(who, tool, "/other") is None
 
 
-@pytest.mark.claim("approval.used-once", "approval.bound-to-plan")
+@pytest.mark.claim("approval.used-once", "approval.bound-to-plan", "approval.ways", "approval.grants-narrow")
 def test_no_order_of_asking_and_answering_gives_a_yes_away():
     run_state_machine_as_test(Approving, settings=tries(15, stateful_step_count=30))

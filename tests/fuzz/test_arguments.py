@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from gdal_mcp.errors import ToolError
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument
+from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
@@ -24,11 +24,11 @@ from gdal_mcp.tools.notation import parse_notation
 from sandbox.workspace import Workspace, Workspaces
 from tests.boxes import preflight, surface
 from tests.fuzz.kit import anything, outcome, tries
-from tests.unit.fitting import BY_DRIVER, FITTING
+from tests.unit.fitting import BY_DRIVER, FITTING, calls, kind_of, minimal
 
 REFUSALS = (ToolError, ArgumentRefused, ValidationError)
 FILES = (
-    "dem.tif", "zones.gpkg", "cube.nc", "a b.tif", "-dash.tif", "--config", "@list", "x=y.tif", "q?.tif",
+    "dem.tif", "zones.gpkg", "dem.gpkg", "cube.nc", "a b.tif", "-dash.tif", "--config", "@list", "x=y.tif", "q?.tif",
     "a=?", "[1].tif", "!", "sub/in.tif",
 )  # fmt: skip
 
@@ -72,47 +72,21 @@ def near(argument: Argument) -> st.SearchStrategy[Any]:
     )
 
 
-def fitting(argument: Argument, vector: bool) -> Any:
-    """A value that passes, as far as its argument alone decides; None where none is known."""
-    file = {
-        "input": ("dem.tif", "zones.gpkg"),
-        "output": ("out.tif", "out.gpkg"),
-        "update": ("dem.tif", "zones.gpkg"),
-    }
-    if argument.role in PATH_ROLES:
-        kinds = argument.dataset_kinds
-        one: Any = file.get(str(argument.role.value), ("out.txt", "out.txt"))[vector or kinds == ("vector",)]
-    elif argument.element_type == "boolean":
-        return True
-    elif argument.element_type in ("integer", "real"):
-        one = (
-            max(argument.minimum or 1, 1)
-            if argument.maximum is None
-            else min(argument.maximum, max(argument.minimum or 1, 1))
-        )
-    else:
-        known = [*(argument.choices or ()), *FITTING.get(argument.rule.check, [])]
-        one = next((value for value in known if not isinstance(value, dict)), None)
-    return [one] * max(1, argument.min_count) if argument.is_list and one is not None else one
-
-
 @st.composite
 def arguments_of(draw: st.DrawFn, algorithm: Algorithm) -> dict[str, Any]:
     """A call that is good as far as can be told, with up to two arguments that may be anything."""
-    vector = (algorithm.kind or "") == "vector" or "vector" in algorithm.path
-    needed = [one for one in algorithm.arguments if one.required]
-    needed += [algorithm.long_names[draw(st.sampled_from(group))] for group in algorithm.one_of]
-    given: dict[str, Any] = {one.name: fitting(one, vector) for one in needed}
-    others = (
-        draw(st.lists(st.sampled_from(list(algorithm.arguments)), max_size=2)) if algorithm.arguments else []
-    )
-    given |= {one.name: fitting(one, vector) for one in others}
-    for one in draw(st.lists(st.sampled_from([*needed, *others]), max_size=2)) if given else ():
-        given[one.name] = draw(near(one))
+    given = minimal(algorithm) | (draw(calls(algorithm)) if draw(st.booleans()) else {})
+    for name, value in given.items():
+        if (argument := algorithm.long_names[name]).role in PATH_ROLES:
+            ending = "gpkg" if kind_of(algorithm, name) == "vector" else "tif"
+            stem = "out" if argument.role is Role.OUTPUT else "dem"
+            given[name] = [f"{stem}.{ending}"] * len(value) if isinstance(value, list) else f"{stem}.{ending}"
+    for name in draw(st.lists(st.sampled_from(sorted(algorithm.long_names)), max_size=2)):
+        given[name] = draw(near(algorithm.long_names[name]))
     if draw(st.integers(0, 9)) == 0:
         given[draw(HOSTILE)] = draw(anything)
     spell = draw(st.sampled_from((str, lambda name: name.replace("-", "_"))))
-    return {spell(name): value for name, value in given.items() if value is not None}
+    return {spell(name): value for name, value in given.items()}
 
 
 def check_command(draft: Draft, names: Mapping[str, Any]) -> None:

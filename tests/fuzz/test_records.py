@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gdal_mcp.access.policy_file import load_policy
@@ -32,66 +32,6 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> AuditLog:
     for number in range(6):
         made.append({"type": "call", "object": f"file-{number}.tif", "text": "é\n" * number})
     return made
-
-
-LINES = st.integers(0, 5)
-SWAPS = st.tuples(st.just("swap"), LINES, LINES)
-DROPS = st.tuples(st.just("drop"), LINES, st.integers(1, 6))
-COPIES = st.tuples(st.just("copy"), LINES, LINES)
-CUTS = st.tuples(st.just("cut"), st.integers(0, 2000), st.integers(0, 2000))
-PUTS = st.tuples(
-    st.just("put"),
-    st.integers(0, 2000),
-    st.binary(min_size=1, max_size=6) | st.sampled_from((b"\n", b" ", b"\r\n", b"\n{}\n", b"[" * 3000)),
-)
-FLIPS = st.tuples(st.just("flip"), st.integers(0, 2000), st.integers(1, 255))
-
-
-def edited(data: bytes, edits: list[tuple[str, Any, Any]]) -> bytes:
-    for kind, first, second in edits:
-        lines = data.splitlines(keepends=True)
-        if (
-            kind in ("swap", "drop", "copy")
-            and first < len(lines)
-            and (kind == "drop" or second < len(lines))
-        ):
-            if kind == "swap":
-                lines[first], lines[second] = lines[second], lines[first]
-            elif kind == "drop":
-                del lines[first : first + second]
-            else:
-                lines.insert(first, lines[second])
-            data = b"".join(lines)
-        elif kind == "cut":
-            data = data[: min(first, second)] + data[max(first, second) :]
-        elif kind == "put":
-            data = data[:first] + second + data[first:]
-        elif kind == "flip" and first < len(data):
-            data = data[:first] + bytes([data[first] ^ second]) + data[first + 1 :]
-    return data
-
-
-@tries(60)
-@given(edits=st.lists(SWAPS | DROPS | COPIES | CUTS | PUTS | FLIPS, min_size=1, max_size=4))
-@pytest.mark.claim("audit.tamper-evident")
-def test_any_edit_of_the_log_is_noticed_and_stays_so_when_a_server_goes_on(log, edits):
-    whole = log.path.read_bytes()
-    changed = edited(whole, edits)
-    assume(changed != whole)
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder, "audit.jsonl")
-        copy.write_bytes(changed)
-        shutil.copy(log.path.with_suffix(".head"), copy.with_suffix(".head"))
-        with quick():
-            assert not verify(copy).ok
-            tail(copy, 3)
-        outcome(AuditLog, copy, refused=AuditUnavailable)
-        if verify(
-            copy
-        ).ok:  # what a crash left behind the last record was cut off, and a record tells of that
-            assert changed.startswith(whole)
-            assert b"\n" not in changed[len(whole) :]
-            assert [one.event["type"] for one in tail(copy, 1)] == ["audit.recovered"]
 
 
 @tries(50)

@@ -191,10 +191,18 @@ def behind(proxy, image, monkeypatch):
     monkeypatch.setattr(docker_module, "_REMOVAL_SECONDS", 0.1)
     monkeypatch.setattr(runner_module, "STOP_SECONDS", PATIENCE)
     client = connect(proxy.address, timeout=PATIENCE)
-    engine = DockerEngine(client)
-    engine.info()
-    yield engine
+    through = DockerEngine(client)
+    through.info()
+    yield through
     client.close()
+
+
+@pytest.fixture
+def swept(engine, ours):
+    """What is left is removed: the reaper's work, which has tests of its own."""
+    yield
+    for left in ours():
+        engine.remove(left)
 
 
 STEPS = {
@@ -204,9 +212,10 @@ STEPS = {
 
 
 @pytest.mark.claim("faults.engine-fails", "faults.engine-fails-typed")
+@pytest.mark.usefixtures("swept")
 @pytest.mark.parametrize("step", STEPS)
 def test_an_engine_that_hangs_up_at_any_step_ends_the_call_and_the_next_one_works(
-    proxy, behind, engine, owner, make_template, cancel, ours, monkeypatch, step
+    proxy, behind, owner, make_template, cancel, monkeypatch, step
 ):
     """However it fails, nothing waits forever. One that falls silent is in tests/faults/test_silence.py."""
     runner, template = Runner(behind, owner.id), make_template(handler("return {'code': 5}"))
@@ -216,7 +225,7 @@ def test_an_engine_that_hangs_up_at_any_step_ends_the_call_and_the_next_one_work
 
     if step == "wait":  # as where this host does not see the container's process, which tells its end sooner
         monkeypatch.setattr("sandbox.slot.ending_of", lambda *_: None)
-    proxy.meet("hang up", STEPS[step].replace(b"v1.41", f"v{engine._api.api_version}".encode()))
+    proxy.meet("hang up", STEPS[step].replace(b"v1.41", f"v{behind._api.api_version}".encode()))
     if step == "wait":
         assert answers() == Exited(5)  # the state is asked for anyway
     else:
@@ -226,8 +235,6 @@ def test_an_engine_that_hangs_up_at_any_step_ends_the_call_and_the_next_one_work
     proxy.restore()
     behind._api.request = partial(behind._api.request, timeout=60)  # a busy machine is no silent engine
     assert answers() == Exited(5)
-    for left in ours():  # the reaper's work, which has tests of its own
-        engine.remove(left)
 
 
 @pytest.mark.claim("faults.engine-fails")

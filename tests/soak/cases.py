@@ -8,8 +8,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
-from itertools import takewhile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from tests.data.make import make_data
 from tests.oracle.container import Oracle
 
 OUTPUT = "OUTPUT"  # in arguments: the name of what is written
-SHARED = "shared.tif"  # every client replaces it, with one of two contents
 _SIDE = 150_000  # pixels of a raster that is a page of text and takes minutes to read
 
 
@@ -87,13 +85,6 @@ WRITES = (
           src_dataset="classes.tif", dst_vector=OUTPUT, mask="mask.tif", band=1),
     _case("points", "gdal2xyz", "gdal2xyz -csv -b 3 -b 1 {in}/rgb.tif {out}", ".csv", dataset="rgb.tif", dst_csv=OUTPUT, bands=["3", "1"]),
 )  # fmt: skip
-# that another client replaced it between the question and the answer is an answer too
-_RACED = ("APPROVAL_EXPIRED", "OUTPUT_REJECTED")
-REPLACES = tuple(
-    Case(f"replaced by {name}", "convert", {"input": name, "output": SHARED, "overwrite": True},
-         f"gdal convert {{in}}/{name} {{out}}", "", _RACED)
-    for name in ("west.tif", "east.tif")
-)  # fmt: skip
 BAD = (
     _bad("GDAL_ERROR", "info", path="broken.tif"),
     _bad("GDAL_ERROR", "info", path="broken.gpkg"),
@@ -118,7 +109,7 @@ LONG = (
     ),
 )
 DEADLINE = _bad("TIMEOUT", "gdalinfo", dataset="huge.vrt", stats=True)
-GOOD = (*READS, *WRITES, *REPLACES)
+GOOD = (*READS, *WRITES)
 DECK = (*GOOD, *BAD, *LONG)
 
 
@@ -126,35 +117,16 @@ DECK = (*GOOD, *BAD, *LONG)
 class Answers:
     """What the oracle says: printed texts and contents of files, by the name of the case."""
 
-    printed: Mapping[str, Any]
-    contents: Mapping[str, Any]
-    shared: tuple[Any, ...] = field(default=())
+    said: Mapping[str, Any]
 
-    def wrong(self, case: Case, result: Mapping[str, Any], path: Path | None) -> str:
+    def wrong(self, case: Case, result: Mapping[str, Any], path: Path) -> str:
         """Where a result is not the oracle's, or nothing; of a case that writes, what lies at the path that it names."""
-        if case in REPLACES:  # what lies there now may be another client's
-            return "" if result["outputs"][0]["path"].endswith(SHARED) else "it wrote to another place"
-        if path is None:
-            said = result["untrusted"]
-            return difference(self.printed[case.name], said.get("report", said.get("text")))
-        if not path.exists():
-            return f"there is no {path.name}"
-        return difference(self.contents[case.name], content(path))
-
-
-def difference(theirs: Any, ours: Any, place: str = "") -> str:
-    """The first place where two values are not the same, or nothing."""
-    if isinstance(theirs, dict) and isinstance(ours, dict) and theirs.keys() == ours.keys():
-        found = (difference(theirs[name], ours[name], f"{place}/{name}") for name in theirs)
-        return next((one for one in found if one), "")
-    if isinstance(theirs, list | tuple) and isinstance(ours, list | tuple) and len(theirs) == len(ours):
-        found = (difference(a, b, f"{place}/{n}") for n, (a, b) in enumerate(zip(theirs, ours, strict=True)))
-        return next((one for one in found if one), "")
-    if isinstance(theirs, str) and isinstance(ours, str) and theirs != ours:
-        alike = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(theirs, ours, strict=False)))
-        start = max(0, alike - 10)
-        return f"at {place or 'the start'} {theirs[start:][:80]!r} by GDAL, {ours[start:][:80]!r} by us"
-    return "" if theirs == ours else f"at {place or 'the start'} {theirs!r:.80} by GDAL, {ours!r:.80} by us"
+        if case.suffix:
+            ours = content(path) if path.exists() else "nothing"
+        else:
+            ours = result["untrusted"].get("report", result["untrusted"].get("text"))
+        theirs = self.said[case.name]
+        return "" if ours == theirs else f"GDAL says {theirs!r:.200}, we say {ours!r:.200}"
 
 
 def lay(oracle: Oracle, workspace: Path) -> None:
@@ -174,21 +146,12 @@ def lay(oracle: Oracle, workspace: Path) -> None:
 
 def answers(oracle: Oracle, workspace: Path) -> Answers:
     """Each case once, by a plain GDAL."""
-    made = oracle.folder("expected")
-
-    def run(case: Case, number: int) -> str:
-        out = made / f"{number}{case.suffix or '.tif'}"
-        words = case.oracle.format(**{"in": workspace, "out": out}).split()
-        return oracle.must(*words)
-
-    texts = [run(case, number) for number, case in enumerate(GOOD)]
-    printed = {case.name: _parsed(text) for case, text in zip(GOOD, texts, strict=True)}
-    contents = {
-        case.name: content(made / f"{number}{case.suffix or '.tif'}")
-        for number, case in enumerate(GOOD)
-        if case not in READS
-    }
-    return Answers(printed, contents, tuple(contents[case.name] for case in REPLACES))
+    made, said = oracle.folder("expected"), {}
+    for number, case in enumerate(GOOD):
+        out = made / f"{number}{case.suffix}"
+        text = oracle.must(*case.oracle.format(**{"in": workspace, "out": out}).split())
+        said[case.name] = content(out) if case.suffix else _parsed(text)
+    return Answers(said)
 
 
 def _parsed(text: str) -> Any:

@@ -7,6 +7,7 @@ that containers are promised. Each client makes several calls at once; every ans
 import os
 import random
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -22,8 +23,8 @@ from sandbox.engines.images import DockerImages
 from tests.mcp.talk import ERAS, Person, Place, Talk, talking
 from tests.oracle.container import Oracle, oracle_over
 from tests.soak import traces
-from tests.soak.cases import DEADLINE, DECK, READS, WRITES, Answers, Case, answers, lay
-from tests.soak.lanes import Lane, Ledger
+from tests.soak.cases import DEADLINE, DECK, READS, WRITES, Case, answers, lay
+from tests.soak.lanes import Lane, Noted
 from tests.soak.traces import COUNTED, Held, Servers
 from tests.waiting import until
 
@@ -38,14 +39,13 @@ KEPT_CONNECTIONS = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """How long, by how many, and with which random numbers."""
+    """How long, and by how many."""
 
     seconds: float = 600.0
     warm_up: float = (
         60.0  # seconds before what is held is read for the first time; 0 is a call or two by each
     )
     clients: int = 4
-    seed: int = 1
     timeout: float = 20.0  # seconds, of a call; only those that would take minutes reach it
 
     def options(self) -> tuple[str, ...]:
@@ -66,66 +66,56 @@ class Found:
     """What came of a soak. `faults` is empty when all is well."""
 
     plan: Plan
-    ledger: Ledger
+    calls: list[Noted]
     servers: Servers
     start: Held
     end: Held
-    undo: int = 0
     faults: list[str] = field(default_factory=list)
+
+    @property
+    def outcomes(self) -> Counter[str]:
+        return Counter(call.outcome for call in self.calls)
 
     def report(self) -> str:
         """The numbers, as text."""
-        outcomes = ", ".join(f"{name} {count}" for name, count in self.ledger.outcomes.most_common())
-        served = [call for call in self.ledger.calls if call.pool]
-        hits = sum(call.pool == "warm" for call in served)
-        seconds = sorted(call.seconds for call in served)
         held = ", ".join(
             f"{name} {getattr(self.start, name):g} -> {getattr(self.end, name):g}"
             for name in ("memory", *COUNTED)
         )
         step = max(1, len(self.servers.curve) // 12)
-        rows = (
-            ("calls", f"{len(self.ledger.calls)} by {self.plan.clients} clients, seed {self.plan.seed}"),
-            ("outcomes", outcomes),
-            ("wrong answers", str(len(self.ledger.wrong))),
-            ("in a warm slot", f"{hits} of {len(served)} ({hits / max(1, len(served)):.0%})"),
-            ("p50 / p95", f"{_at(seconds, 50):.2f} s / {_at(seconds, 95):.2f} s"),
-            ("all servers hold", held),
-            ("memory over time", " ".join(f"{size:.0f}" for size in self.servers.curve[::step]) + " MB"),
-            ("undo entries", f"{self.undo} of at most {UNDO_CALLS}"),
-            ("faults", "none" if not self.faults else ""),
+        lines = (
+            f"{len(self.calls)} calls by {self.plan.clients} clients: {dict(self.outcomes.most_common())}",
+            f"all servers hold: {held}",
+            f"memory over time: {' '.join(f'{size:.0f}' for size in self.servers.curve[::step])} MB",
+            f"faults: {len(self.faults)}",
         )
-        lines = [f"{name + ':':18} {value}".rstrip() for name, value in rows]
         return "\n".join([*lines, *(f"  {fault}" for fault in self.faults[:20])])
-
-
-def _at(ordered: Sequence[float], percent: int) -> float:
-    """The nearest rank."""
-    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)] if ordered else 0.0
 
 
 def soak(oracle: Oracle, client: docker.DockerClient, folder: Path, plan: Plan) -> Found:
     """Everything, from empty folders to what is left when every server has ended."""
     place = Place.made(folder)
     lay(oracle, place.workspace)
-    expected, ledger, servers = answers(oracle, place.workspace), Ledger(), Servers(place, client)
-    deal = random.Random(plan.seed)
+    expected, servers, calls = answers(oracle, place.workspace), Servers(place, client), list[Noted]()
+    deal = random.Random(1)
     with _clients(place, folder, plan) as talks:
-        lanes = _lanes(talks, place, expected, ledger, plan)
+        lanes = [
+            Lane(f"lane{number}-{lane}", talk, place, expected, calls)
+            for number, talk in enumerate(talks)
+            for lane in range(LANES)
+        ]
         _together(lanes, _dealt(deal) if plan.warm_up else [READS[0], WRITES[0]] * len(lanes), plan.warm_up)
         owners = place.owners
         start = _at_rest(servers, plan)
         with servers.watched():
             _together(lanes, _dealt(deal), plan.seconds)
-        found = Found(plan, ledger, servers, start, servers.settled(_allowed(start, plan), SETTLE_SECONDS))
-    found.undo = traces.undo_entries(place)
+        end = servers.settled(_allowed(start, plan), SETTLE_SECONDS)
+    found = Found(plan, calls, servers, start, end)
     found.faults = [
-        *ledger.wrong,
+        *(f"{call.case}: {call.wrong}" for call in calls if call.wrong),
         *_held_more(found),
         *traces.left_behind(place, client, owners),
         *traces.records(place),
-        *traces.registry(place),
-        *traces.contents(place, ledger, expected),
     ]
     return found
 
@@ -143,11 +133,6 @@ def _clients(place: Place, folder: Path, plan: Plan) -> Iterator[list[Talk]]:
             )
             for number in range(plan.clients)
         ]
-
-
-def _lanes(talks: Sequence[Talk], place: Place, expected: Answers, ledger: Ledger, plan: Plan) -> list[Lane]:
-    numbered = [(f"lane{number}-{lane}", talk) for number, talk in enumerate(talks) for lane in range(LANES)]
-    return [Lane(name, talk, place, expected, ledger, f"{plan.seed} {name}") for name, talk in numbered]
 
 
 def _dealt(deal: random.Random) -> Sequence[Case]:
@@ -183,8 +168,6 @@ def _held_more(found: Found) -> Iterator[str]:
             yield f"{name}: {before} after the first calls, {after} at the end"
     if (growth := traces.steady_growth(found.servers.curve)) > GROWTH:
         yield f"the servers' memory grew steadily, by {growth:.1f} MB in the second half"
-    if found.undo > UNDO_CALLS:
-        yield f"{found.undo} undo entries, at most {UNDO_CALLS} were to be kept"
 
 
 def run(folder: Path, plan: Plan) -> Found:

@@ -1,13 +1,11 @@
 """What servers hold while they run, and what they leave behind: asked of the kernel, the engine and the files, not of them."""
 
-import hashlib
 import os
-import sqlite3
 import statistics
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,8 +15,6 @@ import docker.errors
 from gdal_mcp.ledger.audit import verify
 from sandbox.labels import OWNER
 from tests.mcp.talk import Place
-from tests.soak.cases import SHARED, Answers, content
-from tests.soak.lanes import Ledger
 
 SAMPLE_SECONDS = 1.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -136,61 +132,11 @@ def records(place: Place) -> Iterator[str]:
     found = verify(place.state / "audit.jsonl")
     if not (found.ok and found.head_matches):
         yield f"the hash chain: {found.reason or 'the head is not the end'}"
-    begun: set[str] = set()
-    ended: dict[str, str] = {}
-    for event in place.audited:
-        if event["type"] == "call.started":
-            begun.add(event["call"])
-        elif event["type"] == "call.finished":
-            if event["call"] in ended:
-                yield f"call {event['call']} ended twice: {ended[event['call']]}, {event['outcome']}"
-            ended[event["call"]] = event["outcome"]
-    yield from (f"call {call} began and never ended" for call in begun - ended.keys())
-
-
-def registry(place: Place) -> Iterator[str]:
-    """Where the registry and the disk do not agree."""
-    with closing(sqlite3.connect(place.state / "registry.sqlite")) as db:
-        open_calls = db.execute("SELECT id FROM calls WHERE finished IS NULL").fetchall()
-        listed = db.execute("SELECT path, size, sha256 FROM artifacts WHERE state = 'listed'").fetchall()
-        ended = dict(db.execute("SELECT id, outcome FROM calls"))
-    yield from (f"call {call} is open in the registry" for (call,) in open_calls)
-    for path, size, digest in listed:
-        data = Path(path).read_bytes() if Path(path).exists() else b""
-        if (len(data), hashlib.sha256(data).hexdigest()) != (size, digest):
-            yield f"{path} is not what the registry lists"
-    listed_names = {Path(path).name for path, _, _ in listed}
-    yield from (
-        f"{path.name} is in the workspace, but not listed"
-        for path in _made(place)
-        if path.name not in listed_names
-    )
-    for event in place.audited:
-        if (
-            event["type"] == "call.finished"
-            and event["call"] in ended
-            and ended[event["call"]] != event["outcome"]
-        ):
-            yield f"call {event['call']}: {event['outcome']} in the log, {ended[event['call']]} in the registry"
-
-
-def _made(place: Place) -> list[Path]:
-    """What calls have made: names that no data of ours has."""
-    return [path for path in place.workspace.iterdir() if path.name == SHARED or path.name.startswith("lane")]
-
-
-def contents(place: Place, ledger: Ledger, answers: Answers) -> Iterator[str]:
-    """What lies in the workspace and is not right, whatever the client heard of it."""
-    for path in _made(place):
-        if path.name == SHARED:
-            if content(path) not in answers.shared:
-                yield f"{SHARED} is neither of what was written"
-        elif path.name not in ledger.written:
-            yield f"{path.name} was never asked for"
-        elif content(path) != answers.contents.get(ledger.written[path.name].name):
-            yield f"{path.name} is not what GDAL makes of it"
-
-
-def undo_entries(place: Place) -> int:
-    folder = place.workspace / ".gdal-mcp" / "undo"
-    return len(list(folder.iterdir())) if folder.is_dir() else 0
+    calls = {
+        kind: [one["call"] for one in place.audited if one["type"] == f"call.{kind}"]
+        for kind in ("started", "finished")
+    }
+    if open_calls := set(calls["started"]) - set(calls["finished"]):
+        yield f"calls that began and never ended: {sorted(open_calls)}"
+    if len(calls["finished"]) > len(set(calls["finished"])):
+        yield "a call ended twice"

@@ -3,6 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from hypothesis import strategies as st
+
+from gdal_mcp.gdal.catalogue.model import PATH_ROLES, Algorithm, Argument, Role
+from gdal_mcp.gdal.catalogue.schema import offered
+
 # Values that pass, by the check of the argument; a check that is missing here fails the test of the table.
 FITTING: Mapping[str, list[Any]] = {
     "array-option": ["SHOW_ALL=YES", {"SHOW_ALL": True}], "band": ["1", 2, "mask", "mask:2"],
@@ -50,3 +55,125 @@ PLACES = {
     "band": ["in.tif,band=2", "in.tif"],
     "document": ["schema.json", '{"layers":[]}'],
 }
+
+
+def kind_of(algorithm: Algorithm, name: str) -> str | None:
+    argument = algorithm.long_names.get(name)
+    if argument is not None and argument.dataset_kinds:
+        return argument.dataset_kinds[0]
+    return {"mdim": "multidim_raster"}.get(algorithm.path.split(" ")[0], algorithm.kind)
+
+
+def fitting(algorithm: Algorithm, argument: Argument) -> st.SearchStrategy[Any]:
+    """JSON values of one argument that pass; nothing for what needs more than the argument to be right."""
+    if argument.role in PATH_ROLES:
+        one = st.sampled_from(places(algorithm, argument))
+    elif argument.element_type == "boolean":
+        return st.booleans()
+    elif argument.element_type in ("integer", "real"):
+        one = numbers(argument)
+    elif argument.rule.check in ("choice", "output-format") and argument.choices:
+        one = st.sampled_from(argument.choices)
+    else:
+        one = st.sampled_from(texts(algorithm, argument))
+    if not argument.is_list or argument.max_count == 1:
+        return one
+    least = max(1, argument.min_count)
+    most = min(argument.max_count or least + 2, least + 2)
+    plain = one.filter(lambda value: not isinstance(value, dict))
+    lists = st.lists(plain, min_size=least, max_size=most)
+    return lists | one.filter(lambda value: isinstance(value, dict))
+
+
+def texts(algorithm: Algorithm, argument: Argument) -> list[Any]:
+    check = argument.rule.check
+    source, target = (DRIVERS.get(kind_of(algorithm, name) or "", "GTiff") for name in ("input", "output"))
+    if check in BY_DRIVER:
+        return BY_DRIVER[check][source if check == "open-option" else target]
+    if check in ("input-format", "output-format"):
+        return [source if check == "input-format" else target.lower()]
+    return FITTING[check]
+
+
+def places(algorithm: Algorithm, argument: Argument) -> list[str]:
+    endings = {"vector": ".gpkg", "multidim_raster": ".nc"}
+    kinds = argument.dataset_kinds
+    plain = [f"{argument.name}{endings.get(kinds[0] if kinds else '', '.tif')}", "folder/with blank.tif"]
+    return PLACES.get(argument.rule.form, plain)
+
+
+def numbers(argument: Argument) -> st.SearchStrategy[Any]:
+    low, high = argument.minimum, argument.maximum
+    if argument.choices:
+        return st.sampled_from([int(one) for one in argument.choices])
+    if argument.element_type == "integer":
+        least = -1000 if low is None else int(low) + (not argument.min_included)
+        most = max(least, 1000 if high is None else int(high) - (not argument.max_included))
+        return st.integers(least, most) | st.integers(least, most).map(float)
+    return st.floats(
+        -1e6 if low is None else low,
+        max(1e6, low or 0) if high is None else high,
+        exclude_min=low is not None and not argument.min_included,
+        exclude_max=high is not None and not argument.max_included,
+    )
+
+
+@st.composite
+def calls(draw: st.DrawFn, algorithm: Algorithm) -> dict[str, Any]:
+    """Arguments that go together: those that are required, and some of the others."""
+    possible = usable(algorithm)
+    needed = [one for one in possible if one.required]
+    needed += [algorithm.long_names[draw(st.sampled_from(group))] for group in algorithm.one_of]
+    others = [one for one in possible if one not in needed]
+    picked = (
+        draw(st.lists(st.sampled_from(others), max_size=6, unique_by=lambda one: one.name)) if others else []
+    )
+    chosen: dict[str, Argument] = {}
+    for argument in (*needed, *picked):
+        with_others = {
+            argument.name,
+            *argument.depends_on,
+            *algorithm.companions(argument, "dependency_group"),
+        }
+        rivals = {
+            rival
+            for name in with_others
+            for rival in algorithm.companions(algorithm.long_names[name], "exclusion_group")
+        }
+        if not rivals & set(chosen):
+            chosen |= {name: algorithm.long_names[name] for name in with_others}
+    if any(one.rule.check in BY_DRIVER for one in chosen.values()):
+        formats = [algorithm.long_names.get(name) for name in ("input-format", "output-format")]
+        chosen |= {one.name: one for one in formats if one is not None and not one.hidden and not one.choices}
+    call = {name: draw(fitting(algorithm, argument)) for name, argument in chosen.items()}
+    if call.get("dialect") == "builtin":
+        call["calc"] = ["mean"]
+    if any(one.role in (Role.OUTPUT, Role.UPDATE) for one in chosen.values()):
+        return call
+    return {name: value for name, value in call.items() if chosen[name].rule.mode != "update"}
+
+
+def usable(algorithm: Algorithm) -> list[Argument]:
+    """Without options for an output that nothing names."""
+    named = "output-format" in algorithm.long_names or any(
+        one.role in (Role.OUTPUT, Role.UPDATE) for one in algorithm.arguments
+    )
+    about_output = set(BY_DRIVER) - {"open-option"}
+    return [one for one in offered(algorithm) if named or one.rule.check not in about_output]
+
+
+def sample(argument: Argument) -> Any:
+    if argument.element_type in ("integer", "real"):
+        low = 1 if argument.minimum is None else int(argument.minimum) + 1
+        return [low] * max(1, argument.min_count) if argument.is_list else low
+    if argument.choices:
+        return argument.choices[0]
+    return (FITTING.get(argument.rule.check) or ["x"])[0]
+
+
+def minimal(algorithm: Algorithm) -> dict[str, Any]:
+    needed = {one.name: sample(one) for one in algorithm.arguments if one.required}
+    for group in algorithm.one_of:
+        if not set(group) & set(needed):
+            needed[group[0]] = sample(algorithm.long_names[group[0]])
+    return needed

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdal_mcp.approval.model import Grant, Question
-from gdal_mcp.approval.question import MAX_LISTED, Where, parts, question_text
+from gdal_mcp.approval.question import MAX_LISTED, RunEnvironment, parts, question_text
 from gdal_mcp.approval.terminal import Terminal
 from gdal_mcp.plan import Draft
 from sandbox.outputs.store import Transfer
@@ -23,7 +23,7 @@ QUESTION = Question("id", "digest", "Run it?")
 
 
 def text(given_draft: Draft) -> str:
-    return question_text(parts(plan(given_draft), "it writes", Where()))
+    return question_text(parts(plan(given_draft), "it writes", RunEnvironment()))
 
 
 @pytest.mark.claim("approval.question-true")

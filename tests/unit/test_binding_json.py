@@ -162,3 +162,10 @@ def test_sql_of_a_call_is_one_statement_and_never_changes_the_input() -> None:
     ):
         with pytest.raises(ArgumentRefused):
             bind_json(SQL, {**call, **spoiled}, Context(packaged(), allow_sql=True))
+
+
+def test_features_come_before_their_limit_whatever_the_order_of_the_keys() -> None:
+    """GDAL takes `--limit` before `--features` for both."""
+    given = {"limit": 2, "input": ["a.gpkg"], "features": True}
+    bound = bind_json(packaged().algorithms["vector info"], given, Context(packaged()))
+    assert [one.name for one in bound.arguments] == ["input", "features", "limit"]

@@ -103,50 +103,6 @@ def test_a_manifest_with_a_slip_is_refused(tmp_path):
             pytest.fail(what)
 
 
-def marked_in(tmp_path, source):
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_a.py").write_text(source, encoding="utf-8")
-    return claims.marks(tmp_path)
-
-
-def test_marks_are_found_on_tests_classes_parameters_and_modules(tmp_path):
-    found = marked_in(
-        tmp_path,
-        "import pytest\n"
-        'pytestmark = [pytest.mark.engine, pytest.mark.claim("paths.a")]\n'
-        '@pytest.mark.claim("paths.b", "paths.c")\n'
-        "async def test_one(): ...\n"
-        'ROWS = [pytest.param(1, marks=pytest.mark.claim("paths.elsewhere"))]\n'
-        '@pytest.mark.parametrize("x", [pytest.param(1, marks=pytest.mark.claim("paths.d"))])\n'
-        "def test_two(x): ...\n"
-        '@pytest.mark.claim("paths.e")\n'
-        "class TestThree:\n    def test_four(self): ...\n"
-        '@pytest.mark.claim("paths.helper")\n'
-        "def helper(): ...\n"
-        'NAMED = pytest.mark.claim("paths.f")\n'
-        "@NAMED\n"
-        "def test_five(): ...\n",
-    )
-    name = "tests/test_a.py::"
-    assert found.tests == {
-        "paths.a": (f"{name}test_one", f"{name}test_two", f"{name}TestThree::test_four", f"{name}test_five"),
-        "paths.b": (f"{name}test_one",),
-        "paths.c": (f"{name}test_one",),
-        "paths.d": (f"{name}test_two",),
-        "paths.e": (f"{name}TestThree::test_four",),
-        "paths.f": (f"{name}test_five",),
-    }
-
-
-def test_a_test_without_a_mark_is_told(tmp_path):
-    assert marked_in(tmp_path, "def test_one(): ...\n").unmarked == ("tests/test_a.py::test_one",)
-
-
-def test_an_id_that_is_not_plain_text_is_refused(tmp_path):
-    with pytest.raises(Drift):
-        marked_in(tmp_path, "import pytest\nX = 'paths.a'\n@pytest.mark.claim(X)\ndef test_one(): ...\n")
-
-
 PAGE = """
 ## What holds
 

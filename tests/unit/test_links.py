@@ -14,15 +14,6 @@ NOW = 1_700_000_000.0
 SUBJECT = Subject("0123456789abcdef", "dem.tif", "ab" * 32, "token:ann", "1.0")
 
 
-def test_a_link_is_good_until_it_ends():
-    now = [NOW]
-    signer = Signer(lambda: now[0])
-    expires, signature = signer.sign(SUBJECT, 60)
-    assert signer.good(SUBJECT, str(expires), signature)
-    now[0] += 60
-    assert not signer.good(SUBJECT, str(expires), signature)
-
-
 @pytest.mark.claim("http.links")
 def test_the_boundary_between_two_parts_cannot_be_moved():
     signer = Signer(lambda: NOW)

@@ -142,6 +142,7 @@ def test_everything_is_on_disk_before_the_step_that_relies_on_it(workspace, even
     assert entry in events[done:]
 
 
+@pytest.mark.claim("outputs.nfs")
 def test_a_file_system_without_exchange_publishes_new_files_and_refuses_to_replace_any(
     workspace, monkeypatch, subtests
 ):

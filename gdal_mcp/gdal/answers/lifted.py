@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from gdal_mcp.gdal.answers import read
 from gdal_mcp.gdal.answers.checks import checks
 from gdal_mcp.gdal.discovery.sql import sql_advice
-from gdal_mcp.toolbox import Described, Heard, Told
+from gdal_mcp.toolbox import Described, LibraryMessage, MessageSummary
 
 MOST_TEXTS: Final = 20
 _NUMBER: Final = r"-?[0-9]{1,19}(?:\.[0-9]{1,19})?(?:e[+-]?[0-9]{1,3})?"
@@ -51,14 +51,16 @@ _ERRORS: Final = tuple(
 )
 
 
-def lifted(heard: Sequence[Heard], outputs: Sequence[Described] = (), odd: object = None) -> Told:
+def lifted(
+    messages: Sequence[LibraryMessage], outputs: Sequence[Described] = (), odd: object = None
+) -> MessageSummary:
     """The warnings that a job ended well with, and what the container found `odd` about the call itself.
 
     `outputs` are what it wrote, which GDAL's text may contradict.
     """
     counts: Counter[str] = Counter()
     rows: dict[str, dict[str, Any]] = {}
-    for one in heard:
+    for one in messages:
         found = _rule(one.text)
         if found is None or found[0].code in _contradicted(outputs):
             continue
@@ -70,21 +72,21 @@ def lifted(heard: Sequence[Heard], outputs: Sequence[Described] = (), odd: objec
         )
         if rule.repeats:
             rows[rule.code]["count"] = counts[rule.code]
-    return Told((*checks(odd), *rows.values()), tuple(folded(heard)))
+    return MessageSummary((*checks(odd), *rows.values()), tuple(folded(messages)))
 
 
-def suggested(errors: Sequence[Heard]) -> str:
+def suggested(errors: Sequence[LibraryMessage]) -> str:
     """What to do about the errors that a job failed with; "" where nothing certain is known."""
     known = (suggestion for one in errors for pattern, suggestion in _ERRORS if pattern.fullmatch(one.text))
     return next(known, "") or sql_advice(one.text for one in errors)
 
 
-def folded(heard: Iterable[Heard]) -> list[str]:
+def folded(messages: Iterable[LibraryMessage]) -> list[str]:
     """Each text once, the first of those that differ in their numbers only, with how many there were."""
     first: dict[str, str] = {}
     counts: Counter[str] = Counter()
     same: dict[str, bool] = {}
-    for one in heard:
+    for one in messages:
         key = _ANY_NUMBER.sub("#", one.text)
         same[key] = same.get(key, True) and first.get(key, one.text) == one.text
         first.setdefault(key, one.text)

@@ -29,7 +29,7 @@ MAX_FIGURES, MAX_FIGURE = 4, 1 << 20
 MAX_MESSAGE = 200
 MAX_TEXT = 20_000  # characters of a traceback or a value; what a host keeps of one text
 WARM = b"W"  # begin to import; anything else is the first byte of a job's length
-LAST_PRINTED = 4000  # characters that are told with a traceback
+LAST_PRINTED = 4000  # characters that are printed with a traceback
 
 
 class Child:
@@ -85,15 +85,15 @@ def run(job, report):
         answer = gdal.run({**job, "program": PROGRAM}, report)
     finally:
         end_all()
-    told = Told.last
+    child = ChildOutput.last
     return answer | {
         "tool_version": platform.python_version(),
-        "timed_out": told.timed_out,
-        "memory_exhausted": told.memory or answer.get("memory_exhausted", False),
+        "timed_out": child.timed_out,
+        "memory_exhausted": child.memory or answer.get("memory_exhausted", False),
     }
 
 
-class Told:
+class ChildOutput:
     """What the child said, none of it believed: it is the code's own word."""
 
     last = None
@@ -105,7 +105,7 @@ class Told:
         self.values, self.figures = {}, []
         self.error = None
         self.over = self.timed_out = self.memory = False
-        Told.last = self
+        ChildOutput.last = self
 
     def print(self, data):
         room = max(0, self._job["printed_bytes"] - len(self.printed))
@@ -169,7 +169,7 @@ def finite(word):
 
 def run_code(job, report):
     """Prints an object with what the code printed, its last value and its result. False when the code failed."""
-    told = Told(job, report)
+    child = ChildOutput(job, report)
     data = json.dumps(
         {key: job[key] for key in ("code", "arguments", "named", "written", "result_bytes")}
     ).encode()
@@ -177,24 +177,24 @@ def run_code(job, report):
         os.write(Child.order, struct.pack(">I", len(data)))
         write_all(Child.order, data)
         os.close(Child.order)
-    status = listen(told, time.monotonic() + job["seconds"])
+    status = listen(child, time.monotonic() + job["seconds"])
     end_all()
-    drain(told)
-    problem = problem_of(told, status, job)
+    drain(child)
+    problem = problem_of(child, status, job)
     if problem:
-        tail = "\n".join(told.lines)[-LAST_PRINTED:]
-        trace = told.error[1] if told.error else ""
+        tail = "\n".join(child.lines)[-LAST_PRINTED:]
+        trace = child.error[1] if child.error else ""
         sys.stderr.write("\n".join(filter(None, (tail and f"Printed:\n{tail}", trace))) + "\n")
         raise RuntimeError(problem)
     for output in job["outputs"]:
         if output["kind"] == "dataset" and not gdal_knows(output["path"]):
             output["kind"] = "file"
-    for number, data in enumerate(told.figures):
+    for number, data in enumerate(child.figures):
         report.attach(f"figure-{number}.png", data)
-    printed = {"printed": told.lines} if told.printed else {}
-    if told.dropped:
-        printed["printed_bytes_dropped"] = told.dropped
-    sys.stdout.write(json.dumps({**told.values, **printed}, ensure_ascii=False))
+    printed = {"printed": child.lines} if child.printed else {}
+    if child.dropped:
+        printed["printed_bytes_dropped"] = child.dropped
+    sys.stdout.write(json.dumps({**child.values, **printed}, ensure_ascii=False))
     sys.stdout.flush()
     return True
 
@@ -205,22 +205,22 @@ def write_all(descriptor, data):
         data = data[os.write(descriptor, data) :]
 
 
-def listen(told, deadline):
+def listen(child, deadline):
     """Until the code has ended, its time is up, or its process is gone: the status of that, if it is known."""
     open_pipes = [Child.printed, Child.said]
-    while not told.over:
+    while not child.over:
         left = deadline - time.monotonic()
         if left <= 0:
-            told.timed_out = True
+            child.timed_out = True
             return None
         for end in select.select(open_pipes, [], [], min(left, LOOK_SECONDS))[0]:
             data = os.read(end, CHUNK)
             if not data:
                 open_pipes.remove(end)
             elif end == Child.printed:
-                told.print(data)
+                child.print(data)
             else:
-                told.hear(data)
+                child.hear(data)
         with contextlib.suppress(ChildProcessError):
             gone, status = os.waitpid(Child.pid, os.WNOHANG)
             if gone:
@@ -228,9 +228,9 @@ def listen(told, deadline):
     return None
 
 
-def drain(told):
+def drain(child):
     """What is still in the pipes, whose writers are all gone."""
-    for end, take in ((Child.printed, told.print), (Child.said, told.hear)):
+    for end, take in ((Child.printed, child.print), (Child.said, child.hear)):
         while data := os.read(end, CHUNK):
             take(data)
 
@@ -244,17 +244,17 @@ def end_all():
             os.waitpid(-1, 0)
 
 
-def problem_of(told, status, job):
+def problem_of(child, status, job):
     """Why the code failed, in a line; None when it did not."""
-    if told.timed_out:
+    if child.timed_out:
         return f"the code ran longer than {job['seconds']:g} s"
-    if told.error:
-        return told.error[0]
-    if told.over:
+    if child.error:
+        return child.error[0]
+    if child.over:
         return None
     if status is not None and os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        told.memory = (
+        child.memory = (
             number == signal.SIGKILL
         )  # nobody else in here may end it, but the kernel for want of memory
         return f"the code's process was ended by {signal.Signals(number).name}"

@@ -1,0 +1,216 @@
+"""Prompts against the pipelines that people mean by them, and what the parser promises of any text."""
+
+import json
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from gdal_mcp.augment.lexicon import LEXICON
+from gdal_mcp.augment.prompts import Step, complexity, estimated_seconds, parse
+from gdal_mcp.augment.transforms import TRANSFORMS
+
+HERE = Path(__file__).parent
+HELD_OUT_FLOOR = 36  # the first score on prompts never tuned for
+
+
+def cases(name: str) -> list[dict]:
+    return tomllib.loads((HERE / name).read_text(encoding="utf-8"))["case"]
+
+
+def holds(step: Step, asked: str) -> bool:
+    name, _, rest = asked.partition(" ")
+    return step.name == name and all(_compare(step, one) for one in rest.split("; ") if one)
+
+
+def _compare(step: Step, asked: str) -> bool:
+    argument, sign, text = re.fullmatch(r"(\w+)([=<>])(.*)", asked).groups()
+    found = step.probability if argument == "p" else step.parameters.get(argument)
+    wanted = json.loads(text)
+    if sign == "=" or found is None:
+        return found == wanted
+    ends = found if isinstance(found, list) else [found]
+    return all(end > wanted if sign == ">" else end < wanted for end in ends)
+
+
+def fault(case: dict) -> str | None:
+    """What is wrong with the answer to a prompt."""
+    parsed = parse(case["prompt"])
+    told = {"ambiguity": parsed.ambiguities, "problem": parsed.errors, "suggestion": parsed.suggestions}
+    names = [step.name for step in parsed.steps]
+    if "preset" in case and parsed.preset != case["preset"]:
+        return f"preset {parsed.preset}"
+    if "steps" in case and len(case["steps"]) != len(names):
+        return f"steps {names}"
+    if not all(holds(step, asked) for step, asked in zip(parsed.steps, case.get("steps", ()), strict=False)):
+        return f"steps {[(step.name, dict(step.parameters), step.probability) for step in parsed.steps]}"
+    if set(case.get("without", ())) & set(names):
+        return f"steps {names}"
+    return None if "told" not in case or told[case["told"]] else "nothing was told"
+
+
+def test_prompts_give_the_pipelines_that_are_meant():
+    listed = cases("prompts.toml")
+    assert len({case["prompt"] for case in listed}) >= 120
+    assert {case["prompt"]: found for case in listed if (found := fault(case)) is not None} == {}
+
+
+def test_prompts_never_tuned_for_keep_their_first_score():
+    listed = cases("prompts_held_out.toml")
+    failed = {case["prompt"]: found for case in listed if (found := fault(case)) is not None}
+    assert len(listed) == 40
+    assert len(listed) - len(failed) >= HELD_OUT_FLOOR, failed
+
+
+WORDS = sorted(LEXICON.words) + [
+    "15",
+    "-10",
+    "0.5",
+    "%",
+    "°",
+    "x",
+    ",",
+    "(",
+    ")",
+    "and",
+    "then",
+    "GaussianBlur(",
+    "p=",
+    "zzz",
+]
+PROMPTS = st.one_of(
+    st.text(min_size=1, max_size=500), st.lists(st.sampled_from(WORDS), min_size=1, max_size=60).map(" ".join)
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(PROMPTS)
+@example("Rotate(limit=1e999)")
+@example("Resize(height=" + "(" * 300)
+@example("rotate " + "9" * 490)
+@example("crop 1, 2 to")
+@example("before blurring")
+@example("'")
+def test_any_text_gives_steps_within_the_catalogue_and_the_same_each_time(prompt: str):
+    parsed = parse(prompt)
+    assert parsed == parse(prompt)
+    assert parsed.steps or parsed.errors
+    for step in parsed.steps:
+        assert TRANSFORMS[step.name].faults(step.parameters) == []
+        assert 0 <= step.probability <= 1
+        assert 0 < step.confidence <= 1
+    json.dumps([dict(step.parameters) for step in parsed.steps], allow_nan=False)
+    assert 1 <= complexity(parsed.steps) <= 10
+
+
+def calls_made(prompt: str) -> int:
+    made = 0
+
+    def count(_frame: object, _event: str, _argument: object) -> None:
+        nonlocal made
+        made += 1
+
+    sys.setprofile(count)
+    try:
+        parse(prompt)
+    finally:
+        sys.setprofile(None)
+    return made
+
+
+def test_the_work_grows_no_faster_than_the_text():
+    for part in (
+        "a",
+        "9",
+        "- ",
+        "d4(",
+        "zorble ",
+        "not blur or ",
+        "1 x ",
+        "between 1 and ",
+        "blur ",
+        "then before ",
+        "10, ",
+        "vertically ",
+    ):
+        half, whole = (calls_made((part * 500)[:length]) for length in (500, 1000))
+        assert whole < 2.6 * half, (part, half, whole)
+
+
+def test_every_transform_is_reached_by_each_of_its_names():
+    sizes = {"CenterCrop", "RandomCrop", "RandomResizedCrop", "Resize", "PadIfNeeded"}
+    numbers = {"CropAndPad", "Pad", "LongestMaxSize", "SmallestMaxSize"}
+    for name, transform in TRANSFORMS.items():
+        snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+        more = (
+            " 64x64"
+            if name in sizes
+            else " by 4"
+            if name in numbers
+            else " 1, 2 to 30, 40"
+            if name == "Crop"
+            else ""
+        )
+        for words in (name, snake, name.lower(), *transform.aliases):
+            assert [step.name for step in parse(words + more).steps] == [name], words
+        for prompt in transform.examples:
+            assert name in [step.name for step in parse(prompt).steps], prompt
+
+
+def test_what_is_not_understood_is_told_word_for_word():
+    for word in ("frobnicate", "quux", "zorble"):
+        assert any(word in problem.message for problem in parse(f"rotate 5 degrees {word} and blur").errors)
+    for prompt in (
+        "flip twice horizontally",
+        "blur by 20 %",
+        "rotate by 5 pixels",
+        "shot noise with sigma 3",
+        "remove the blur",
+    ):
+        assert any(problem.severity == "error" for problem in parse(prompt).errors), prompt
+
+
+def test_a_typo_is_taken_with_less_confidence():
+    typo, plain = parse("gausian blur with sigma 2"), parse("gaussian blur with sigma 2")
+    assert [step.parameters for step in typo.steps] == [step.parameters for step in plain.steps]
+    assert typo.steps[0].confidence < plain.steps[0].confidence
+    assert typo.suggestions
+    assert not plain.suggestions
+
+
+def test_what_may_mean_several_things_is_told_with_each_of_them():
+    for prompt in (
+        "rotate the image",
+        "crop to 300x200",
+        "make it pop",
+        "flip",
+        "blur or sharpen it",
+        "contrast",
+        "rotate slightly",
+    ):
+        told = parse(prompt).ambiguities
+        assert told, prompt
+        for way in (way for one in told for way in one.interpretations):
+            again = parse(way)
+            assert again.steps, way
+            assert again.ambiguities == (), way
+    assert parse("rotate 15 degrees and flip horizontally").ambiguities == ()
+
+
+def test_a_quarter_turn_by_chance_is_drawn_as_one():
+    first, second = parse("sometimes rotate 90 degrees clockwise, then blur").steps[:2]
+    assert first.group == second.group is not None
+    assert first.probability == second.probability == 0.5
+
+
+def test_more_and_slower_steps_cost_more():
+    few, many = (
+        parse("flip horizontally").steps,
+        parse("flip horizontally, elastic deformation, median blur and glass blur").steps,
+    )
+    assert complexity(few) < complexity(many)
+    assert estimated_seconds(few) < estimated_seconds(many)
+    assert estimated_seconds(many, 4_000_000) > 3 * estimated_seconds(many)
