@@ -76,10 +76,11 @@ class Pipeline:
                 reply = await self._recorded(context)
             if reply is None:  # cancelled elsewhere, as on the console
                 reply = self._cancelled(context, running.ended_by)
-            work = partial(
-                presented, reply.result, reply.call_id, self.settings, self.results, request.principal
-            )
-            return replace(reply, result=await anyio.to_thread.run_sync(work))
+            uncut = context.admitted.tool.uncut if context.admitted else ()
+            whole = {key: value for key, value in reply.result.items() if key in uncut}
+            rest = {key: value for key, value in reply.result.items() if key not in uncut}
+            work = partial(presented, rest, reply.call_id, self.settings, self.results, request.principal)
+            return replace(reply, result=whole | await anyio.to_thread.run_sync(work))
 
     async def _recorded(self, context: CallContext) -> Reply:
         """Runs the call and writes its last record, however it ends."""

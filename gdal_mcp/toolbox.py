@@ -42,6 +42,7 @@ class Answer:
     parsed: Any  # the printed JSON; None when it is none
     uri: str | None  # of the first output
     output: str | None  # its path
+    attached: Mapping[str, bytes] = field(default_factory=dict)  # files that the worker sent besides, by name
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,7 @@ class Tool:
     runs: bool = True  # False when the server answers by itself, without a container
     reaches_out: bool = False  # the server itself makes requests for it
     pictures: bool = False  # answers with pictures, which can show words: none in lockdown
+    uncut: tuple[str, ...] = ()  # own keys that no result is too long for, as the caller sent as much itself
 
     @cached_property
     def input_schema(self) -> Mapping[str, Any]:
@@ -104,7 +106,7 @@ class Tool:
     def output_schema(self) -> Mapping[str, Any]:
         """The keys of a result. Kept short, as every client reads it; docs/analyst.md describes the parts."""
         if not self.runs:
-            return {"type": "object"}
+            return {"type": "object", **({"properties": dict(self.own_keys)} if self.own_keys else {})}
         keys: dict[str, Any] = dict(self.own_keys)
         if self.writes:
             keys["outputs"] = {"type": "array"}
@@ -329,6 +331,8 @@ class Toolbox:
     failure: Code = Code.TOOL_ERROR  # of a job that ends with an error
     # a better account of such a job, by the worker's last message; None where the library's own messages say it
     explain: Callable[[Draft, Mapping[str, Any]], ToolError | None] = lambda _draft, _final: None
+    # what an error says besides, where its callers know other codes
+    error_details: Callable[[ToolError], Mapping[str, Any]] = lambda _error: {}
     # What to call next: by a draft, the call's arguments and the rows of its result's `outputs`.
     next_calls: NextCalls = lambda _draft, _arguments, _outputs, _surface: []
     mend: Mend = lambda _draft, _check, _output: None

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from gdal_mcp.augment.toolbox import augment
 from gdal_mcp.python.toolbox import python
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.surface import Toolboxes
@@ -10,7 +11,11 @@ from gdal_mcp.toolbox import Toolbox
 from gdal_mcp.tools.toolbox import gdal
 
 # GDAL's first: it is the default, and settings that name an image mean its
-KNOWN: Final[Mapping[str, Callable[[Settings], Toolbox]]] = {"gdal": gdal, "python": python}
+KNOWN: Final[Mapping[str, Callable[[Settings], Toolbox]]] = {
+    "gdal": gdal,
+    "python": python,
+    "augment": augment,
+}
 
 
 def toolboxes(settings: Settings) -> Toolboxes:

@@ -15,8 +15,10 @@ compile --group dev --extra remote --output-file requirements/dev.txt "$@" pypro
 compile --constraints requirements/dev.txt --output-file requirements/server.txt pyproject.toml
 compile --constraints requirements/dev.txt --output-file requirements/package.txt requirements/package.in
 compile --constraints requirements/dev.txt --output-file requirements/site.txt --group site
-# of the image of the toolbox `python`: for the Pythons of GDAL images, and in the package, as set-up builds the image
-.venv/bin/uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --only-binary :all: \
-    --no-config --no-emit-index-url --custom-compile-command 'make lock' \
-    --output-file gdal_mcp/python/data/requirements.txt "$@" requirements/python.in
+# of the images of other toolboxes: for the Pythons of GDAL images, and in the package, as set-up builds the images
+for toolbox in python augment; do
+    .venv/bin/uv pip compile --quiet --universal --python-version 3.12 --generate-hashes --only-binary :all: \
+        --no-config --no-emit-index-url --custom-compile-command 'make lock' \
+        --output-file gdal_mcp/$toolbox/data/requirements.txt "$@" requirements/$toolbox.in
+done
 echo "the files of requirements/ are written; run 'make setup' to install them"

@@ -86,6 +86,7 @@ class Done:
     published: Published | None = None
     preview: bytes | None = None
     figures: tuple[bytes, ...] = ()  # that code of the call drew, as PNG
+    attached: Mapping[str, bytes] = field(default_factory=dict)  # all that came beside the answer, by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,12 @@ class CallContext:
     remote: tuple[SourceRead, ...] = ()  # what was read over the network, however the call ended
     usage: Usage | None = None  # of its container, however the call ended
     running: Running | None = None  # as the console shows it
+
+    @property
+    def admitted(self) -> Admitted | None:
+        return (
+            self.planned.admitted if self.planned else self.step if isinstance(self.step, Admitted) else None
+        )
 
     @property
     def planned(self) -> Planned | None:
@@ -154,4 +161,5 @@ class Reply:
 
     @classmethod
     def failed(cls, context: CallContext, error: ToolError) -> "Reply":
-        return cls(context.call_id, error.as_dict(context.call_id), context.done, error)
+        further = context.admitted.toolbox.error_details(error) if context.admitted else {}
+        return cls(context.call_id, {**error.as_dict(context.call_id), **further}, context.done, error)

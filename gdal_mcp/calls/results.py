@@ -71,9 +71,8 @@ def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
     planned, done = ran.planned, ran.done
     admitted, draft = planned.admitted, planned.plan.draft
     target = draft.output.target if draft.output else None
-    answer = Answer(
-        done.printed, done.parsed, target.uri if target else None, str(target) if target else None
-    )
+    uri, path = (target.uri, str(target)) if target else (None, None)
+    answer = Answer(done.printed, done.parsed, uri, path, done.attached)
     present = draft.present or admitted.tool.present
     result: dict[str, Any] = dict(present(answer))
     texts = result.pop(UNTRUSTED, None)

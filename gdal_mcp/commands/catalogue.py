@@ -10,8 +10,8 @@ from gdal_mcp.gdal.catalogue.capture import captured
 from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
 from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.host.image import Image, ensure, resolve
-from gdal_mcp.python import image as python_image
 from gdal_mcp.settings import Settings
+from gdal_mcp.wheels import WheelImage
 from sandbox.engines.opening import open_engine, open_or_install
 
 
@@ -40,8 +40,8 @@ def build(settings: Settings, output: Path | None) -> Exit:
 def setup(settings: Settings, toolbox: str = "gdal") -> Exit:
     """Brings a toolbox's image onto this host, and what GDAL's says of its GDAL into the state folder. Raises SandboxError."""
     with closing(open_or_install(settings.engine, say)) as engine:
-        if toolbox == "python":
-            made = python_image.build(engine, settings.image, say)
+        if toolbox != "gdal":
+            made = WheelImage(toolbox).build(engine, settings.image, say)
             out(f"{made.reference} {made.digest} Python {made.version}")
             return Exit.DONE
         image = ensure(engine.images, GDAL_IMAGE, settings.image, say)

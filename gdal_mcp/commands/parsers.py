@@ -113,7 +113,7 @@ def _add_host(commands: Any) -> None:
     text = "bring the image of a toolbox onto this host"
     setup = add_command(commands, "setup", _imported("catalogue.setup", "toolbox"), text)
     text = "whose image (default: gdal)"
-    setup.add_argument("--toolbox", choices=["gdal", "python"], default="gdal", help=text)
+    setup.add_argument("--toolbox", choices=["gdal", "python", "augment"], default="gdal", help=text)
     add_command(commands, "settings", _settings, "explain every setting")
 
     catalogue = add_group(commands, "catalogue", "build what is known of a GDAL")

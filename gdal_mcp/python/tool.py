@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
-from gdal_mcp.python.image import SHOWN, locked
+from gdal_mcp.python.image import PYTHON_IMAGE, SHOWN
 from gdal_mcp.toolbox import Answer, Arguments, DraftScope, Tool, schema_of, typed
 from gdal_mcp.untrusted import UNTRUSTED
 from sandbox.workspace import Located
@@ -67,7 +67,7 @@ def run_python_tool() -> Tool:
 
 
 def _description() -> str:
-    versions, python = locked(), ", ".join
+    versions, python = PYTHON_IMAGE.locked, ", ".join
     packages = python(f"{name} {versions[name]}" for name in SHOWN)
     return f"""Runs Python beside the data, for what no other tool does. A person approves each call after reading the code, so keep it short and plain.
 Packages: GDAL (osgeo, with exceptions), {packages}.

@@ -13,7 +13,7 @@ from gdal_mcp.gdal.datasets.sidecars import belongs
 from gdal_mcp.gdal.environment import environment as gdal_environment
 from gdal_mcp.gdal.worker_source import part_words
 from gdal_mcp.plan import Draft
-from gdal_mcp.python.image import SHOWN, lock_digest, locked, python_image
+from gdal_mcp.python.image import PYTHON_IMAGE, SHOWN
 from gdal_mcp.python.tool import NAME, run_python_tool
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
@@ -29,12 +29,12 @@ INSTRUCTIONS: Final = "What no other tool does is written as Python and run by r
 
 def python(settings: Settings) -> Toolbox:
     """The toolbox as these settings bound what a call may send back."""
-    versions = locked()
+    versions = PYTHON_IMAGE.locked
     return Toolbox(
         name="python",
         title="Python",
-        version=f"{', '.join(f'{name} {versions[name]}' for name in SHOWN)}; sha256:{lock_digest()}",
-        image=python_image(),
+        version=f"{', '.join(f'{name} {versions[name]}' for name in SHOWN)}; sha256:{PYTHON_IMAGE.digest}",
+        image=PYTHON_IMAGE.spec,
         environment=environment,
         program=python_command,
         toolsets={"python": lambda: (run_python_tool(),)},

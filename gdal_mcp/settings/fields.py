@@ -40,7 +40,7 @@ class Settings(WebSettings):
     )
     engine: str | None = Field(
         None,
-        description="Container engine, such as unix:///run/docker.sock, or oci for crun alone; found when not set.",
+        description="Container engine, such as unix:///run/docker.sock, oci for crun alone, or k8s:// for a cluster; found when not set.",
     )
     mount_scope: Literal["workspaces", "inputs"] = Field(
         "workspaces",
@@ -48,7 +48,8 @@ class Settings(WebSettings):
     )
     path_map: Names = Field(
         (),
-        description="Pairs INSIDE:HOST for a server in a container: its folders as it and as the engine's host sees them.",
+        description="Pairs INSIDE:HOST for a server in a container: its folders as it and as the engine's host sees them; for a "
+        "cluster INSIDE:CLAIM/FOLDER.",
     )
     run_as: Literal["self", "owner"] = Field(
         "self",
@@ -153,7 +154,11 @@ class Settings(WebSettings):
     )
     toolboxes: Names = Field(
         ("gdal",),
-        description="Libraries with an image of their own: gdal, and python, which runs code that a model writes.",
+        description="Libraries with an image of their own: gdal; python, which runs code that a model writes; augment, for training data.",
+    )
+    classifiers: Place | None = Field(
+        None,
+        description="Folder of a workspace with mobilenet.onnx or cnn_explainer.onnx, for the check of augment_image; classes in a .txt beside it.",
     )
     tools: Names = Field((), description="Single tools that are listed too, such as raster_hillshade.")
     exclude_tools: Names = Field(

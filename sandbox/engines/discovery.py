@@ -43,7 +43,8 @@ _NAMED = (
 )
 _NONE = (
     "Start Docker or Podman, or set DOCKER_HOST to where one listens. A server in a container needs its socket: docker run -v "
-    "/var/run/docker.sock:/var/run/docker.sock. In a clone, `make setup` installs an engine on Debian and Ubuntu."
+    "/var/run/docker.sock:/var/run/docker.sock. A server that is root needs none on Debian and Ubuntu: `gdal-mcp setup` as root "
+    "installs what makes containers without one."
 )
 
 

@@ -13,7 +13,7 @@ from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.errors import Code
 from gdal_mcp.ledger.audit import verify
 from gdal_mcp.mcp import render
-from gdal_mcp.python.image import SHOWN, locked, python_image
+from gdal_mcp.python.image import PYTHON_IMAGE, SHOWN
 from gdal_mcp.python.tool import run_python_tool
 from tests.python import ANN, called, said, serving
 from tests.waiting import until
@@ -47,7 +47,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 @pytest.fixture(scope="module")
 def equipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     """The same in the image with the packages."""
-    with serving(tmp_path_factory.mktemp("equipped"), python_image()) as made:
+    with serving(tmp_path_factory.mktemp("equipped"), PYTHON_IMAGE.spec) as made:
         yield made
 
 
@@ -94,7 +94,7 @@ def test_every_library_works_beside_the_others_and_outputs_are_opened_again(equi
 def test_the_packages_are_those_that_the_description_names(equipped: App):
     code = "from importlib.metadata import version\nfrom gdal_mcp_job import *\nresult({n: version(n) for n in arguments['names']})"
     found = said(equipped, code, arguments={"names": list(SHOWN)})["result"]
-    assert found == {name: locked()[name] for name in SHOWN}
+    assert found == {name: PYTHON_IMAGE.locked[name] for name in SHOWN}
     assert all(f"{name} {version}" in run_python_tool().description for name, version in found.items())
 
 
@@ -195,7 +195,7 @@ def test_the_record_has_code_digest_and_packages_and_the_call_can_be_made_again(
     call = app.registry.call(reply.call_id)
     assert call.arguments["code"] == code
     assert call.argv[1].startswith("sha256:")
-    assert f"numpy {locked()['numpy']}" in call.catalogue
+    assert f"numpy {PYTHON_IMAGE.locked['numpy']}" in call.catalogue
     assert replay_call(app, reply.call_id, as_json=True) == 0
     assert "same_bytes" in capsys.readouterr().out
     assert verify(app.settings.state.audit).ok

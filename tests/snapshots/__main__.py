@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from gdal_mcp.augment.toolbox import augment
 from gdal_mcp.mcp import render
 from gdal_mcp.python.toolbox import python
 from gdal_mcp.settings import Settings
@@ -17,7 +18,7 @@ from gdal_mcp.tools.toolbox import TOOLSETS
 from tests.boxes import surface
 
 FOLDER = Path(__file__).parent
-SETS = (*(name for name in TOOLSETS if name != "all"), "python")
+SETS = (*(name for name in TOOLSETS if name != "all"), "python", "augment")
 
 
 def tools_of(toolset: str) -> Iterator[dict[str, Any]]:
@@ -25,7 +26,7 @@ def tools_of(toolset: str) -> Iterator[dict[str, Any]]:
     chosen = Settings.model_construct(
         toolsets=(toolset,), tools=(), exclude_tools=(), read_only=False, stdout_size=0
     )
-    further = python(chosen).toolsets
+    further = {**python(chosen).toolsets, **augment(chosen).toolsets}
     for tool in further[toolset]() if toolset in further else surface(chosen).listed:
         yield render.tool(tool).model_dump(mode="json", by_alias=True, exclude_none=True)
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from gdal_mcp.access.policy import Allow, Policy, RequireApproval, case, decide
 from gdal_mcp.errors import ToolError
 from gdal_mcp.plan import Draft, effect_of
-from gdal_mcp.python.image import SHOWN, locked
+from gdal_mcp.python.image import PYTHON_IMAGE, SHOWN
 from gdal_mcp.settings import SettingsError, load_settings
 from gdal_mcp.toolbox import DraftScope
 from gdal_mcp.toolboxes import toolboxes
@@ -107,4 +107,4 @@ def test_code_is_asked_for_whatever_the_mode_and_has_its_class_beside_its_effect
 def test_the_description_names_every_package_with_its_version():
     settings = load_settings(toolboxes=BOTH)
     text = toolboxes(settings).items[1].tools["run_python"].description
-    assert all(f"{name} {locked()[name]}" in text for name in SHOWN)
+    assert all(f"{name} {PYTHON_IMAGE.locked[name]}" in text for name in SHOWN)

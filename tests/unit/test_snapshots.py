@@ -3,6 +3,7 @@
 import difflib
 import json
 
+from gdal_mcp.augment.tool import tools
 from tests.boxes import known_tools
 from tests.snapshots.__main__ import FOLDER, texts
 
@@ -35,4 +36,4 @@ def test_there_is_a_file_for_every_toolset_and_no_other():
 
 def test_every_tool_is_in_them():
     found = [tool["name"] for text in NOW.values() for tool in json.loads(text)]
-    assert set(found) == {*known_tools(), "run_python"}
+    assert set(found) == {*known_tools(), "run_python", *(tool.name for tool in tools())}

@@ -15,12 +15,12 @@ PROGRAM, DESCRIBED = 0.9, 0.95  # of a job's progress: its program is done, its 
 
 
 class Parts:
-    """Imports the modules that came as words: each a name and its code, or a name, a line end and its source."""
+    """Imports the modules of a package that came as words: each a name and its code, or a name, a line end and its source."""
 
-    def __init__(self, words):
+    def __init__(self, words, package=PARTS):
         named = (word.split("\n", 1) if isinstance(word, str) else word for word in words)
-        packages = list(itertools.accumulate(PARTS.split("."), "{}.{}".format))
-        self._sources = dict.fromkeys(packages, "") | {f"{PARTS}.{name}": code for name, code in named}
+        packages = list(itertools.accumulate(package.split("."), "{}.{}".format))
+        self._sources = dict.fromkeys(packages, "") | {f"{package}.{name}": code for name, code in named}
 
     def find_spec(self, name, _path=None, _target=None):
         if name not in self._sources:

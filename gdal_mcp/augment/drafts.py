@@ -1,0 +1,214 @@
+"""What the calls of the toolbox `augment` run: the prompt's steps, and the files and bytes they are for."""
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from gdal_mcp.augment.answers import chips_made, dataset_made, image_made
+from gdal_mcp.augment.arguments import (
+    AugmentDatasetArguments,
+    AugmentImageArguments,
+    MakeChipsArguments,
+    Options,
+)
+from gdal_mcp.augment.failures import refusal
+from gdal_mcp.augment.prompts import Parsed, parse
+from gdal_mcp.augment.transforms import TRANSFORMS
+from gdal_mcp.gdal.datasets.paths import Paths
+from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.remote.address import is_address
+from gdal_mcp.toolbox import Answer, DraftScope
+from sandbox.errors import PathRefused
+from sandbox.workspace import Located
+
+LONGEST_IMAGE: Final = 10 << 20  # characters of base64, as the specification has it
+LONGEST_PROMPT: Final = 500
+PICTURE_SHARE: Final = (
+    0.35  # of a result's longest length, for a picture that a path was given for: as base64 a half of it
+)
+_SIGNATURES: Final = (
+    "iVBOR",
+    "/9j/",
+    "UklGR",
+    "SUkq",
+    "TU0A",
+    "SUkr",
+)  # of PNG, JPEG, WEBP and TIFF, as base64
+
+
+def augment_image(arguments: AugmentImageArguments, scope: DraftScope) -> Draft:
+    parsed, options, paths = understood(arguments.prompt), arguments.options, _paths(scope)
+    sent = _sent(arguments.image)
+    image = None if sent is not None else paths.input(arguments.image)
+    given = {"path": image, **_classifier(options, scope, paths)}
+    output = paths.new_output("augment", "", "folder")
+    asked = {
+        "tool": "augment_image",
+        "prompt": arguments.prompt,
+        "image": sent,
+        "whole": False,
+        "seed": None,
+        "options": options.model_dump(),
+        # what the caller sent itself may come back as long as it is; a path was given so that it need not
+        "most_bytes": 4 * LONGEST_IMAGE if sent is not None else _picture(scope),
+    }
+    present = partial(image_made, parsed, options, output.target.name)
+    return _draft(parsed, given, output, asked, present)
+
+
+def augment_dataset(arguments: AugmentDatasetArguments, scope: DraftScope) -> Draft:
+    parsed, paths = understood(arguments.prompt), _paths(scope)
+    given = _given(arguments, paths)
+    options = Options(enable_classification_check=False)
+    asked = {
+        "tool": "augment_dataset",
+        "prompt": arguments.prompt,
+        "image": None,
+        "whole": True,
+        "seed": arguments.seed,
+        "options": options.model_dump(),
+        "most_bytes": _picture(scope),
+    }
+    return _draft(parsed, given, _folder(arguments, given, paths), asked, partial(dataset_made, parsed))
+
+
+def make_chips(arguments: MakeChipsArguments, scope: DraftScope) -> Draft:
+    parsed = understood(arguments.prompt) if arguments.prompt is not None else Parsed()
+    if arguments.overlap >= arguments.size:
+        raise refusal("PARSE_ERROR", "the overlap is as large as a chip.", "Give a smaller `overlap`.")
+    paths = _paths(scope)
+    given = _given(arguments, paths)
+    asked = {
+        **arguments.model_dump(exclude={"input", "output", "labels", "mask", "overwrite"}),
+        "tool": "make_chips",
+        "prompt": arguments.prompt or "",
+        "arguments": arguments.model_dump(exclude={"only", "output", "overwrite"}),
+    }
+    return _draft(parsed, given, _folder(arguments, given, paths), asked, chips_made)
+
+
+def parsed_of(prompt: str) -> Parsed:
+    """Raises ToolError for a prompt that the specification does not allow."""
+    if not 1 <= len(prompt) <= LONGEST_PROMPT:
+        raise refusal(
+            "PARSE_ERROR", f"a prompt has 1 to {LONGEST_PROMPT} characters.", "Say it in other words."
+        )
+    return parse(prompt)
+
+
+def understood(prompt: str) -> Parsed:
+    """What a prompt asks for. Raises ToolError where a part of it is wrong, or nothing is asked for."""
+    parsed = parsed_of(prompt)
+    wrong = [one for one in parsed.errors if one.severity == "error"]
+    if wrong or not parsed.steps:
+        message = " ".join(one.message for one in wrong) or "the prompt names no transform."
+        advice = " ".join(one.suggestion for one in wrong) or "list_available_transforms has their names."
+        raise refusal("PARSE_ERROR", message, advice)
+    return parsed
+
+
+def _picture(scope: DraftScope) -> int:
+    """Bytes of a picture that, as base64, takes about half of the longest result."""
+    return int(scope.settings.result_size * PICTURE_SHARE)
+
+
+def _draft(
+    parsed: Parsed,
+    given: Mapping[str, Located | None],
+    output: Output,
+    asked: Mapping[str, Any],
+    present: Callable[[Answer], Mapping[str, Any]],
+) -> Draft:
+    tool = str(asked["tool"])
+    steps = [
+        {
+            "name": one.name,
+            "parameters": dict(one.parameters),
+            "probability": one.probability,
+            "group": one.group,
+            "georeference": TRANSFORMS[one.name].georeference,
+            "bands": TRANSFORMS[one.name].bands,
+            "category": TRANSFORMS[one.name].category,
+        }
+        for one in parsed.steps
+    ]
+    inputs = tuple(dict.fromkeys(one for one in given.values() if one is not None))
+    places = {key: None if one is None else str(one) for key, one in given.items()}
+    labels = str(places.get("labels")).lower()
+    extra = {
+        "mask": None,
+        "labels": None,
+        "classifier": None,
+        "classes": None,
+        "labels_format": "geojson" if labels.endswith("json") else "gpkg",
+        "steps": steps,
+        **places,
+        **asked,
+    }
+    command = Command(
+        "chips" if tool == "make_chips" else "augment",
+        (tool, *(one.name for one in parsed.steps)),
+        tuple(map(str, inputs)),
+        layout="inputs-output",
+        extra=extra,
+    )
+    return Draft(command, inputs, (output,), wants_json=True, algorithm=tool, present=present)
+
+
+def _paths(scope: DraftScope) -> Paths:
+    return Paths(
+        scope.workspaces,
+        scope.settings.outputs_folder,
+        scope.call_id,
+        as_new=scope.as_new,
+        remote=scope.remote if scope.door is not None else None,
+    )
+
+
+def _given(
+    arguments: AugmentDatasetArguments | MakeChipsArguments, paths: Paths
+) -> dict[str, Located | None]:
+    named = {"path": arguments.input, "mask": arguments.mask, "labels": arguments.labels}
+    return {key: None if text is None else paths.input(text) for key, text in named.items()}
+
+
+def _folder(
+    arguments: AugmentDatasetArguments | MakeChipsArguments, given: Mapping[str, Located | None], paths: Paths
+) -> Output:
+    inputs = tuple(one for one in given.values() if one is not None)
+    return paths.output(arguments.output, inputs=inputs, overwrite=arguments.overwrite, kind="folder")
+
+
+def _sent(text: str) -> str | None:
+    """The base64 of an image, without what may stand before it; None for a path or an address. Raises ToolError."""
+    if len(text) > LONGEST_IMAGE:
+        raise refusal(
+            "INVALID_IMAGE",
+            "the image has more than 10 MiB of base64.",
+            "Give the path of a file, or a smaller image.",
+        )
+    head, comma, data = text.partition(",")
+    data = data if comma and head.startswith("data:") else text
+    if is_address(text) or not (head.startswith("data:") or text.startswith(_SIGNATURES)):
+        return None
+    try:
+        base64.b64decode(data, validate=True)
+    except binascii.Error as error:
+        raise refusal(
+            "INVALID_IMAGE", "the image is no base64.", "Send the bytes of the file as base64."
+        ) from error
+    return data
+
+
+def _classifier(options: Options, scope: DraftScope, paths: Paths) -> dict[str, Located | None]:
+    """The model that the operator named for what is asked for, and its list of classes; None for what is not there."""
+    found: dict[str, Located | None] = {"classifier": None, "classes": None}
+    folder = scope.settings.classifiers
+    if folder is not None and options.enable_classification_check:
+        for key, ending in (("classifier", "onnx"), ("classes", "txt")):
+            with suppress(PathRefused):
+                found[key] = paths.workspaces.input(f"{folder}/{options.classifier_model}.{ending}")
+    return found

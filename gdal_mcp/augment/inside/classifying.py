@@ -1,0 +1,64 @@
+"""Whether a classifier that the operator named says the same of an image before and after. OpenCV runs the model."""
+
+import time
+
+import cv2
+import numpy as np
+
+from gdal_mcp.augment.inside import rasters
+
+SIDE = 224  # pixels, of the models that the field calls MobileNet
+MEAN, SPREAD = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])  # of ImageNet, in RGB
+TOP = 5
+RISKS = ((0.8, "low"), (0.5, "medium"), (0.0, "high"))  # by the least consistency
+
+
+def compared(path, classes, before, after):
+    """Numbers of classes, and confidences. Raises nothing: a model that cannot be run is told in `failed`."""
+    begun = time.perf_counter()
+    try:
+        model = cv2.dnn.readNetFromONNX(path)
+        shares = [predicted(model, raster) for raster in (before, after)]
+    except cv2.error as error:
+        return {"failed": str(error)[:300]}
+    labels = names(classes)
+    old, new = (ranked(one, labels) for one in shares)
+    alike = float(np.minimum(*shares).sum())  # what the two distributions have in common
+    return {
+        "label_changed": old[0]["index"] != new[0]["index"],
+        "confidence_delta": new[0]["confidence"] - old[0]["confidence"],
+        "original_prediction": old,
+        "augmented_prediction": new,
+        "consistency_score": min(1.0, max(0.0, alike)),
+        "risk_level": next(word for least, word in RISKS if alike >= least),
+        "processing_time": time.perf_counter() - begun,
+    }
+
+
+def predicted(model, raster):
+    pixels = cv2.resize(rasters.shown(raster), (SIDE, SIDE), interpolation=cv2.INTER_LINEAR)
+    pixels = np.repeat(pixels[:, :, None], 3, 2) if pixels.ndim == 2 else pixels
+    model.setInput(((pixels.astype(np.float32) / 255 - MEAN) / SPREAD).transpose(2, 0, 1)[None].copy())
+    values = model.forward().astype(np.float64).ravel()
+    if values.min() < 0 or abs(values.sum() - 1) > 1e-3:  # no shares yet
+        values = np.exp(values - values.max())
+    return values / values.sum()
+
+
+def ranked(shares, labels):
+    best = np.argsort(-shares, kind="stable")[:TOP]
+    return [
+        {
+            "index": int(one),
+            "class": labels[one] if one < len(labels) else str(one),
+            "confidence": float(shares[one]),
+        }
+        for one in best
+    ]
+
+
+def names(path):
+    if path is None:
+        return []
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read().splitlines()

@@ -1,0 +1,230 @@
+"""One step after the other: a transform draws once, and what it drew is applied to pixels, masks, nodata and labels alike.
+
+A transform that moves pixels works on their own type; one that changes values works on 8 bits, or on 32-bit floats from 0 to 1
+that the raster's range is scaled to. What a step draws depends on its seed alone: step `n` of a call has the call's seed and `n`.
+"""
+
+import hashlib
+import random
+import time
+from dataclasses import dataclass, field
+
+import albumentations as A
+import numpy as np
+
+from gdal_mcp.augment.inside import rasters
+
+SEEDS = 1 << 32
+BY_OPENCV = {
+    "i4": np.float64,
+    "u4": np.float64,
+}  # types that it cannot move, and those that hold the same values
+WINDOWED = ("crop_coords", "crop_params")  # of what a transform drew: it cut a window out
+WHOLE = 1e-3  # of a pixel that may come from outside
+MAX_DRAWN = 16  # numbers of one drawn value that are told; of more there is a digest
+
+
+class Skipped(Exception):
+    """A step that cannot be applied to this image; the text says why."""
+
+
+@dataclass
+class Scene:
+    """A raster and all that moves with it. `matrix` maps corners of pixels as they were to where they are."""
+
+    raster: rasters.Raster
+    masks: list = field(default_factory=list)  # of rows and columns
+    points: np.ndarray = field(
+        default_factory=lambda: np.zeros((0, 2))
+    )  # x and y, from the upper left corner
+    matrix: np.ndarray = field(default_factory=lambda: np.eye(3))
+    exact: bool = True  # whether the matrix says where everything is
+
+
+def transform(step):
+    """Made once for many images, as that takes longer than to apply it."""
+    alone = step["group"] is None
+    return getattr(A, step["name"])(**step["parameters"], p=step["probability"] if alone else 1.0)
+
+
+def run(steps, transforms, scene, seed, watch=None):
+    """Applies all steps. Returns a row for each that was applied, and one for each that was not, with the reason."""
+    applied, skipped, groups = [], [], {}
+    for number, (step, made) in enumerate(zip(steps, transforms, strict=True)):
+        begun, own = time.perf_counter(), (seed + number) % SEEDS
+        if (group := step["group"]) is not None:
+            hit = groups.setdefault(group, random.Random(own).random() < step["probability"])
+        before = scene.raster
+        try:
+            done = apply(step, made, scene, own) if group is None or hit else False
+        except Skipped as reason:
+            skipped.append(
+                {"step": number, "code": "unfit", "bands": before.pixels.shape[2], "reason": str(reason)}
+            )
+        except (
+            Exception
+        ) as error:  # the library has no errors of its own; the other steps are still worth having
+            skipped.append(
+                {
+                    "step": number,
+                    "code": "failed",
+                    "bands": before.pixels.shape[2],
+                    "reason": str(error)[:300],
+                }
+            )
+        else:
+            if done:
+                row = {"step": number, "drawn": told(made.params), "seconds": time.perf_counter() - begun}
+                applied.append(row)
+                if watch is not None:
+                    watch(row, before, scene.raster, made)
+            else:
+                skipped.append({"step": number, "code": "chance", "bands": 0, "reason": ""})
+    return applied, skipped
+
+
+def apply(step, made, scene, seed):
+    """False when chance left the step out. The scene is as it was when this raises."""
+    made.set_random_seed(seed)
+    old = scene.raster
+    if step["bands"] == "rgb" and old.pixels.shape[2] != 3:
+        raise Skipped("it is for images of three bands")
+    new = rasters.Raster(**vars(old))
+    moves = step["georeference"] != "kept"
+    plain = moves or old.pixels.dtype == np.uint8
+    sent = movable(old.pixels) if moves else old.pixels if plain else scaled(old)
+    done = made(image=sent)["image"]
+    if not made.params and made.p < 1:
+        return False
+    new.pixels = layered(done).astype(old.pixels.dtype, copy=False) if plain else unscaled(done, old)
+    masks = [layer(made, one) for one in scene.masks]
+    if not moves:
+        scene.raster, scene.masks = new, masks
+        return True
+    new.alpha = None if old.alpha is None else layer(made, old.alpha)
+    new.invalid = None if old.invalid is None else layered(layer(made, old.invalid))
+    if step["georeference"] == "exact":
+        matrix = matrix_of(made, old.size, new.size)
+        points = moved(scene.points, matrix)
+        scene.matrix = matrix @ scene.matrix
+        if new.place is not None:
+            new.place = placed(new.place, matrix)
+    else:
+        points = warped(made, scene.points)
+        scene.exact, new.place, new.crs = False, None, ""
+    gaps(made, new, old)
+    scene.raster, scene.masks, scene.points = new, masks, points
+    return True
+
+
+def gaps(made, new, old):
+    """What lies around the old image, or is mixed with that, is no data, where the raster has a mark for it."""
+    if old.nodata is None and old.invalid is None:
+        return
+    ones = made.apply(np.ones((*old.pixels.shape[:2], 1), np.float32), **made.params)
+    outside = np.abs(layered(ones) - 1) > WHOLE
+    if outside.any():
+        outside = np.repeat(outside, new.pixels.shape[2], 2).astype(np.uint8)
+        new.invalid = outside if new.invalid is None else new.invalid | outside
+
+
+def layer(made, values):
+    """A mask, as the transform's last draw moves it; where it moves none, as it was."""
+    if "mask" not in made.targets:
+        return values
+    return made.apply_to_mask(movable(values), **made.params).astype(values.dtype, copy=False)
+
+
+def movable(pixels):
+    return pixels.astype(BY_OPENCV.get(pixels.dtype.str[1:], pixels.dtype), copy=False)
+
+
+def layered(pixels):
+    """With an axis of bands, which the library leaves out where there is one."""
+    return pixels if pixels.ndim == 3 else pixels[:, :, None]
+
+
+def scaled(raster):
+    low, high = raster.range
+    return ((raster.pixels.astype(np.float64) - low) / (high - low)).clip(0, 1).astype(np.float32)
+
+
+def unscaled(pixels, raster):
+    low, high = raster.range
+    values = layered(pixels).astype(np.float64) * (high - low) + low
+    kind = raster.pixels.dtype
+    if kind.kind == "f":
+        return values.astype(kind)
+    limits = np.iinfo(kind)
+    return values.round().clip(limits.min, limits.max).astype(kind)
+
+
+def matrix_of(made, old, new):
+    """Where a transform that is a flip, a turn, a window, a margin or a new size takes the corners of pixels.
+
+    The library counts from the middle of pixels where it flips, and from their corners where it scales.
+    """
+    drawn, (width, height) = made.params, old
+    if "pad_left" in drawn:
+        return np.array([[1, 0, drawn["pad_left"]], [0, 1, drawn["pad_top"]], [0, 0, 1]], float)
+    probes = np.zeros((3, 5))
+    probes[1, 0], probes[2, 1] = width, height
+    found = np.asarray(made.apply_to_keypoints(probes, **drawn), float)[:, :2]
+    if len(found) != 3:
+        raise Skipped("it repeats the image beyond its edges, which has no one place")
+    linear = np.column_stack([(found[1] - found[0]) / width, (found[2] - found[0]) / height])
+    linear[np.abs(linear) < 1e-4] = 0
+    if any(one in drawn for one in WINDOWED):
+        return np.array([[*linear[0], found[0, 0]], [*linear[1], found[0, 1]], [0, 0, 1]])
+    ratio = np.array(new, float)[:, None] / np.array(old, float)[None, :]  # of the whole image
+    linear = np.sign(linear) * ratio
+    offset = [new[row] if linear[row].sum() < 0 else 0.0 for row in (0, 1)]
+    return np.array([[*linear[0], offset[0]], [*linear[1], offset[1]], [0, 0, 1]])
+
+
+def placed(place, matrix):
+    """The geotransform of an image whose pixels were moved so."""
+    a, b, c, d, e, f = place
+    found = np.array([[b, c, a], [e, f, d], [0, 0, 1]]) @ np.linalg.inv(matrix)
+    return tuple(
+        float(one) for one in (found[0, 2], found[0, 0], found[0, 1], found[1, 2], found[1, 0], found[1, 1])
+    )
+
+
+def moved(points, matrix):
+    return points @ matrix[:2, :2].T + matrix[:2, 2]
+
+
+def warped(made, points):
+    """The same for a transform of any kind, by the library's own account of single points, in the middle of pixels."""
+    if not len(points):
+        return points
+    rows = np.zeros((len(points), 5))
+    rows[:, :2] = points - 0.5
+    return np.asarray(made.apply_to_keypoints(rows, **made.params), float)[:, :2] + 0.5
+
+
+def told(drawn):
+    """What a transform drew, as JSON; of long arrays, such as the noise of each pixel, their shape and digest."""
+    return {
+        name: found
+        for name, value in drawn.items()
+        if name not in ("shape", "interpolation", "fill", "fill_mask") and (found := plain(value)) is not None
+    }
+
+
+def plain(value):
+    if isinstance(value, np.ndarray):
+        if value.size > MAX_DRAWN:
+            digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+            return {"shape": list(value.shape), "sha256": digest}
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, dict):
+        return {str(key): plain(one) for key, one in list(value.items())[:MAX_DRAWN]}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value[:MAX_DRAWN]]
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    return value if isinstance(value, bool | int | str) else None

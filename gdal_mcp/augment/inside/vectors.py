@@ -1,0 +1,182 @@
+"""Labels: features whose vertices move as the pixels do, cut off at the edges of the image."""
+
+import json
+
+import numpy as np
+from osgeo import gdal, ogr
+
+from gdal_mcp.augment.inside import moving, rasters
+
+DRIVERS = {"gpkg": "GPKG", "geojson": "GeoJSON"}
+LAYER = "labels"
+RESERVED = ("fid", "geom")  # columns that GeoPackage has of its own
+
+
+class Labels:
+    """Features in the corners of pixels. `points` are all their vertices, in the order of `json`'s coordinates."""
+
+    def __init__(self, features, definition):
+        self.fields, self.shapes, self.written = definition, [], 0
+        found = []
+        for geometry, values in features:
+            shape = json.loads(geometry.ExportToJson(["COORDINATE_PRECISION=17"]))
+            start = len(found)
+            collect(shape, found)
+            self.shapes.append((shape, start, values))
+        self.points = np.array(found, float).reshape(-1, 2)
+
+    def at(self, points):
+        """The features as geometries with other vertices, and their values."""
+        for shape, start, values in self.shapes:
+            geometry = ogr.CreateGeometryFromJson(json.dumps(replaced(shape, iter(points[start:].tolist()))))
+            yield geometry, values
+
+    def cut(self, scene):
+        """The features in pixels as they are now, cut off at the image's edges."""
+        frame = rectangle(0, 0, *scene.raster.size)
+        return [
+            (one, values) for geometry, values in self.at(scene.points) if (one := clipped(geometry, frame))
+        ]
+
+    def write(self, path, scene):
+        """In the image's CRS, or in pixels from its upper left corner where it has lost its place."""
+        features = self.cut(scene)
+        place = scene.raster.place
+        if place is not None:
+            features = [(mapped(geometry, place), values) for geometry, values in features]
+        self.written = len(features)
+        save(path, features, self.fields, scene.raster.crs if place is not None else "")
+
+
+class Layer:
+    """A dataset of labels, of which the features in a part of a raster are asked for."""
+
+    def __init__(self, path, crs):
+        self._dataset = gdal.OpenEx(path, gdal.OF_VECTOR)
+        if self._dataset is None or not self._dataset.GetLayerCount():
+            raise rasters.Unreadable("the labels are no vector dataset that GDAL can open")
+        self._layer = self._dataset.GetLayer(0)
+        definition = self._layer.GetLayerDefn()
+        fields = [definition.GetFieldDefn(number) for number in range(definition.GetFieldCount())]
+        self.fields = [(one.GetName(), one.GetType(), one.GetSubType()) for one in fields]
+        own, wanted = self._layer.GetSpatialRef(), rasters.reference(crs) if crs else None
+        self._to = self._back = None
+        if own is not None and wanted is not None and not own.IsSame(wanted):
+            from osgeo import osr
+
+            own.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
+            self._to, self._back = (
+                osr.CoordinateTransformation(*pair) for pair in ((own, wanted), (wanted, own))
+            )
+
+    def within(self, raster):
+        """The features that touch the raster, in its pixels."""
+        width, height = raster.size
+        place = raster.place or (0, 1, 0, 0, 0, 1)
+        frame = rectangle(0, 0, width, height)
+        there = mapped(frame, place)
+        if self._back is not None:
+            there.Segmentize(max(there.GetEnvelope()[1] - there.GetEnvelope()[0], 1e-9) / 16)
+            there.Transform(self._back)
+        self._layer.SetSpatialFilter(there)
+        backward = np.linalg.inv(
+            np.array([[place[1], place[2], place[0]], [place[4], place[5], place[3]], [0, 0, 1]])
+        )
+        found = []
+        for feature in self._layer:
+            geometry = feature.GetGeometryRef()
+            if geometry is None:
+                continue
+            geometry = geometry.GetLinearGeometry()
+            geometry.FlattenTo2D()
+            if self._to is not None:
+                geometry.Transform(self._to)
+            inside = mapped(geometry, (backward[0, 2], *backward[0, :2], backward[1, 2], *backward[1, :2]))
+            if inside.Intersects(frame):
+                found.append((inside, [feature.GetField(number) for number in range(len(self.fields))]))
+        return Labels(found, self.fields)
+
+
+def opened(path, raster):
+    return Layer(path, raster.crs).within(raster)
+
+
+def collect(shape, found):
+    for one in shape.get("geometries", ()):
+        collect(one, found)
+    flatten(shape.get("coordinates", ()), found)
+
+
+def flatten(value, found):
+    if value and isinstance(value[0], int | float):
+        found.append(value[:2])
+    else:
+        for one in value:
+            flatten(one, found)
+
+
+def replaced(shape, points):
+    if "geometries" in shape:
+        return {**shape, "geometries": [replaced(one, points) for one in shape["geometries"]]}
+    return {**shape, "coordinates": rebuilt(shape["coordinates"], points)}
+
+
+def rebuilt(value, points):
+    if value and isinstance(value[0], int | float):
+        return next(points)
+    return [rebuilt(one, points) for one in value]
+
+
+def mapped(geometry, place):
+    """The geometry with its vertices where a geotransform puts them."""
+    found = []
+    shape = json.loads(geometry.ExportToJson(["COORDINATE_PRECISION=17"]))
+    collect(shape, found)
+    a, b, c, d, e, f = place
+    points = np.array(found, float).reshape(-1, 2)
+    there = moving.moved(points, np.array([[b, c, a], [e, f, d]]))
+    return ogr.CreateGeometryFromJson(json.dumps(replaced(shape, iter(there.tolist()))))
+
+
+def clipped(geometry, frame):
+    """What of it is inside; None for nothing, or for an edge or a point of what was an area."""
+    if frame.Contains(geometry):
+        return geometry
+    with_errors = geometry if geometry.IsValid() else geometry.MakeValid()
+    inside = with_errors.Intersection(frame) if with_errors is not None else None
+    if inside is None or inside.IsEmpty() or inside.GetDimension() < geometry.GetDimension():
+        return None
+    return inside
+
+
+def rectangle(left, top, right, bottom):
+    made = ogr.Geometry(ogr.wkbLinearRing)
+    for x, y in ((left, top), (right, top), (right, bottom), (left, bottom), (left, top)):
+        made.AddPoint_2D(float(x), float(y))
+    polygon = ogr.Geometry(ogr.wkbPolygon)
+    polygon.AddGeometry(made)
+    return polygon
+
+
+def save(path, features, fields, crs, layer=LAYER):
+    """Writes features of any kind of geometry; the format by the ending."""
+    kind = DRIVERS[path.rpartition(".")[2]]
+    made = gdal.GetDriverByName(kind).Create(path, 0, 0, 0, gdal.GDT_Unknown)
+    reference = rasters.reference(crs) if crs else None
+    options = ["COORDINATE_PRECISION=9"] if kind == "GeoJSON" else []
+    table = made.CreateLayer(layer, reference, ogr.wkbUnknown, options)
+    kept = [number for number, one in enumerate(fields) if one[0].lower() not in RESERVED]
+    for number in kept:
+        name, type_, subtype = fields[number]
+        field = ogr.FieldDefn(name, type_)
+        field.SetSubType(subtype)
+        table.CreateField(field)
+    for geometry, values in features:
+        row = ogr.Feature(table.GetLayerDefn())
+        row.SetGeometry(geometry)
+        for number in kept:
+            if values[number] is not None:
+                row.SetField(fields[number][0], values[number])
+        table.CreateFeature(row)
+    if made.Close() != gdal.CE_None:
+        raise RuntimeError("the labels could not be written")

@@ -1,0 +1,47 @@
+"""What was measured, in words: the host tells it in its answer, and a container writes it to a file. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+NUMBERS = {
+    "angle": "turned by {:+.1f} degrees",
+    "brightness": "brightness {:+.1%} of the range",
+    "contrast": "contrast {:+.1%}",
+    "sharpness": "edges {:+.2f} (natural logarithm of their variance)",
+    "noise": "noise {:+.2%} of the range",
+    "histogram": "histogram moved by {:.2%}",
+    "changed": "values changed by {:.2%} on average",
+    "ssim": "structural similarity {:.3f}",
+}
+SMALL = {"brightness": 0.005, "contrast": 0.01, "sharpness": 0.05, "noise": 0.001, "histogram": 0.002}
+AGREES = {
+    True: "as it should",
+    False: "not what it is for, or too little to see",
+    None: "not told by measuring",
+}
+
+
+def line(name: str, row: Mapping[str, Any]) -> str:
+    """One step: what was found, and whether that is what the step is for."""
+    parts = [f"found again as {row['found']}"] if row.get("found") else []
+    parts += [
+        text.format(row[key])
+        for key, text in NUMBERS.items()
+        if row.get(key) is not None and abs(row[key]) >= SMALL.get(key, 0)
+    ]
+    return f"{name}: {'; '.join(parts) or 'no change that can be measured'} ({AGREES[row['agrees']]})"
+
+
+def score(rows: Sequence[Mapping[str, Any]]) -> float:
+    """1 to 5: 5 where each step did what it is for, 1 where none did; what cannot be told counts half."""
+    shares = [{True: 1.0, False: 0.0, None: 0.5}[row["agrees"]] for row in rows]
+    return round(1 + 4 * sum(shares) / len(shares), 2) if shares else 1.0
+
+
+def summary(rows: Sequence[Mapping[str, Any]]) -> str:
+    """One sentence on all steps."""
+    if not rows:
+        return "No step was applied, so nothing changed."
+    counts = {word: sum(row["agrees"] is key for row in rows) for key, word in AGREES.items()}
+    told = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+    return f"Of {len(rows)} steps: {told}. Measured on the pixels before and after each; no model looked at them."

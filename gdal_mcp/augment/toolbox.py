@@ -1,0 +1,93 @@
+"""The toolbox `augment`, in one value. GDAL's worker runs in its containers, with programs of ours beside its own."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+from gdal_mcp.augment.failures import details
+from gdal_mcp.augment.tool import tools
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.gdal.answers.described import described, shortened
+from gdal_mcp.gdal.datasets.paths import companions
+from gdal_mcp.gdal.datasets.scope import places
+from gdal_mcp.gdal.environment import environment as gdal_environment
+from gdal_mcp.gdal.worker_source import part_words
+from gdal_mcp.plan import Draft
+from gdal_mcp.settings import Settings
+from gdal_mcp.toolbox import Toolbox
+from gdal_mcp.wheels import WheelImage
+from sandbox.program import source, worker_command
+from sandbox.template import Limits
+
+IMAGE: Final = WheelImage("augment")
+INSTRUCTIONS: Final = (
+    "augment_image changes one picture as a prompt says; augment_dataset does so with a georeferenced raster, its mask and its "
+    "labels, and make_chips with many windows of a large one. validate_prompt tells what a prompt would do."
+)
+_INSIDE: Final = "gdal_mcp.augment.inside"
+_HANDLER: Final = "augment_worker.py"
+_REFUSED: Final[Mapping[str, str]] = {
+    "INVALID_IMAGE": "the image cannot be used; the library's own words are under `untrusted`.",
+    "TRANSFORM_FAILED": "the arguments of a transform do not fit together; the library's own words are under `untrusted`.",
+}
+
+
+def augment(_settings: Settings) -> Toolbox:
+    return Toolbox(
+        name="augment",
+        title="Augmentation",
+        version=f"albumentations {IMAGE.locked['albumentations']}; sha256:{IMAGE.digest}",
+        image=IMAGE.spec,
+        environment=environment,
+        program=augment_command,
+        toolsets={"augment": tools},
+        operations=frozenset({"augment_image", "augment_dataset", "make_chips"}),
+        instructions=INSTRUCTIONS,
+        companions=companions,
+        mounts=places,
+        only_inputs=True,
+        request=_request,
+        describe=described,
+        shorten=shortened,
+        explain=_explained,
+        error_details=details,
+    )
+
+
+def environment(limits: Limits) -> Mapping[str, str]:
+    """GDAL's; and the library asks the network for a newer one unless it is told not to."""
+    return {**gdal_environment(limits), "NO_ALBUMENTATIONS_UPDATE": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+@cache
+def augment_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
+    names = sorted(one.name for one in resources.files(_INSIDE).iterdir() if one.name.endswith(".py"))
+    own = [name for name in names if name not in ("__init__.py", _HANDLER)]
+    words = [f"{name.removesuffix('.py')}\n{source(_INSIDE, name)}" for name in own]
+    besides = {"gdal_worker": "gdal_mcp.gdal.inside", "telling": "gdal_mcp.augment"}
+    words += [f"{name}\n{source(package, f'{name}.py')}" for name, package in besides.items()]
+    return worker_command(source(_INSIDE, _HANDLER), *words, *part_words(), idle_seconds=idle_seconds)
+
+
+def _request(draft: Draft, preview_pixels: int) -> Mapping[str, Any]:
+    return {
+        **draft.command.extra,
+        "program": draft.command.program,
+        "inputs": (),  # of GDAL's worker, which would look at them first
+        "outputs": [{"path": one.inside, "kind": one.kind, "replaces": None} for one in draft.outputs],
+        "preview_pixels": 0,  # likewise: a folder has none
+        "picture_pixels": preview_pixels,
+        "remote": bool(draft.addresses),
+    }
+
+
+def _explained(_draft: Draft, final: Mapping[str, Any]) -> ToolError | None:
+    refused = final.get("refused")
+    code = str(refused.get("code")) if isinstance(refused, dict) else ""
+    if code not in _REFUSED:
+        return None
+    advice = (
+        "Correct the prompt, or give another image." if code == "TRANSFORM_FAILED" else "Give another image."
+    )
+    return ToolError(Code.TOOL_ERROR, Stage.RUN, _REFUSED[code], advice, check={"code": code})

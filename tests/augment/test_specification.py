@@ -1,0 +1,169 @@
+"""The tools of the specification, without an engine: word for word as `specification.json`, an extract of it, has them."""
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import ValidationError
+
+from gdal_mcp.access.policy import Allow
+from gdal_mcp.augment.arguments import AugmentImageArguments, ListArguments, ValidateArguments
+from gdal_mcp.augment.failures import details
+from gdal_mcp.augment.toolbox import augment
+from gdal_mcp.augment.transforms import TRANSFORMS
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.mcp import render
+from gdal_mcp.plan import Draft, Effect, effect_of
+from gdal_mcp.remote.places import Numbered
+from gdal_mcp.settings import load_settings
+from gdal_mcp.toolbox import DraftScope, ImmediateResult
+from gdal_mcp.toolboxes import toolboxes
+from sandbox.workspace import Workspace, Workspaces
+from tests.augmenting import Step, parsed_as
+
+SPEC = json.loads((Path(__file__).parent / "specification.json").read_text(encoding="utf-8"))
+MODELS = {
+    "augment_image": AugmentImageArguments,
+    "list_available_transforms": ListArguments,
+    "validate_prompt": ValidateArguments,
+}
+BOTH = ("gdal", "augment")
+PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(40)).decode()
+FLIP = Step("HorizontalFlip", {})
+
+
+@pytest.fixture
+def drafted(tmp_path):
+    root = tmp_path / "ws"
+    root.mkdir()
+    for name in ("a.tif", "labels.geojson"):
+        (root / name).write_bytes(b"x")
+    settings = load_settings(workspaces=[str(root)], state_dir=str(tmp_path / "state"), toolboxes=BOTH)
+    surface = toolboxes(settings).surface(settings)
+    workspaces = Workspaces((Workspace.at(root, writable=True),))
+
+    def one(tool: str, **arguments: Any) -> Draft | ImmediateResult:
+        scope = DraftScope(
+            "c" * 16, workspaces, settings, settings.limits(), surface, lambda *_: Allow(""), None, Numbered(str)
+        )  # fmt: skip
+        return surface.callable[tool].draft(arguments, scope)
+
+    return one
+
+
+@pytest.mark.claim("augment.off-by-default")
+def test_the_tools_are_there_where_the_operator_named_the_toolbox_and_may_be_written_and_shown():
+    for asked, there in (({}, False), ({"toolboxes": BOTH}, True), ({"toolboxes": BOTH, "read_only": True}, False),
+                         ({"toolboxes": BOTH, "lockdown": True}, False)):  # fmt: skip
+        settings = load_settings(**asked)
+        listed = {tool.name for tool in toolboxes(settings).surface(settings).listed}
+        assert ("augment_image" in listed) is there, asked
+        assert ("validate_prompt" in listed) is ("toolboxes" in asked), asked
+
+
+def test_names_descriptions_and_schemas_are_the_specifications_own():
+    settings = load_settings(toolboxes=BOTH)
+    surface = toolboxes(settings).surface(settings)
+    assert len(SPEC) == 3
+    for name, said in SPEC.items():
+        shown = render.tool(surface.callable[name])
+        assert shown.description == said["description"]
+        assert shown.input_schema == said["inputSchema"]
+        kept = {key: shown.output_schema["properties"][key] for key in said["outputSchema"]["properties"]}
+        assert kept == said["outputSchema"]["properties"]
+        assert set(surface.callable[name].required_keys) == set(said["outputSchema"].get("required", []))
+
+
+def test_what_the_schemas_take_is_taken_and_what_they_refuse_is_refused():
+    given = {"image": "x", "prompt": "y"}
+    tried = {
+        "augment_image": [given, {**given, "auth_context": {"user_id": "u", "permissions": ["admin"], "rate_limit": {}}},
+                          {**given, "options": {"quality": 1, "output_format": "WEBP"}}, {"image": "x"}, {**given, "seed": 1},
+                          {**given, "options": {"quality": 101}}, {**given, "options": {"more": 1}},
+                          {**given, "options": {"vision_model": "other"}}],
+        "list_available_transforms": [{}, {"category": "blur"}, {"category": "colour"}, {"include_examples": False}],
+        "validate_prompt": [{"prompt": "x"}, {"prompt": "x", "strict_mode": True}, {}],
+    }  # fmt: skip
+    for name, calls in tried.items():
+        schema = Draft202012Validator(SPEC[name]["inputSchema"])
+        for call in calls:
+            try:
+                MODELS[name].model_validate(call)
+                taken = True
+            except ValidationError:
+                taken = False
+            assert taken == schema.is_valid(call), (name, call)
+    options = SPEC["augment_image"]["inputSchema"]["properties"]["options"]["properties"]
+    assert {key: one["default"] for key, one in options.items()} == AugmentImageArguments(
+        **given
+    ).options.model_dump()
+
+
+def test_lists_and_validations_have_the_specified_form(drafted):
+    for arguments in ({}, {"category": "geometric"}, {"include_examples": False}):
+        found = drafted("list_available_transforms", **arguments).result
+        Draft202012Validator(SPEC["list_available_transforms"]["outputSchema"]).validate(found)
+        assert found["total_count"] == len(found["transforms"]) > 0
+        assert all(
+            ("examples" in one) is arguments.get("include_examples", True) for one in found["transforms"]
+        )
+    assert drafted("list_available_transforms").result["total_count"] == len(TRANSFORMS)
+    found = drafted("validate_prompt", prompt="flip horizontally").result
+    Draft202012Validator(SPEC["validate_prompt"]["outputSchema"]).validate(found)
+
+
+@pytest.mark.claim("augment.identity-not-believed")
+def test_what_a_caller_says_of_itself_changes_nothing(drafted):
+    with parsed_as(FLIP):
+        plain = drafted("augment_image", image=PIXEL, prompt="x")
+        claimed = {"user_id": "root", "session_id": "../../etc", "permissions": ["admin"]}
+        assert drafted("augment_image", image=PIXEL, prompt="x", auth_context=claimed) == plain
+    assert effect_of(plain) is Effect.CREATE
+    assert augment(load_settings()).only_inputs is True
+    assert plain.output.target.relative.parts[0] == "outputs"
+
+
+def test_an_image_is_base64_a_path_or_nothing(drafted):
+    with parsed_as(FLIP):
+        assert drafted("augment_image", image=PIXEL, prompt="x").inputs == ()
+        named = drafted("augment_image", image=f"data:image/png;base64,{PIXEL}", prompt="x").command.extra
+        assert named["image"] == PIXEL
+        assert [one.name for one in drafted("augment_image", image="a.tif", prompt="x").inputs] == ["a.tif"]
+        for image, code in ((PIXEL[:-3] + "*", "INVALID_IMAGE"), ("iVBOR" + "A" * (10 << 20), "INVALID_IMAGE"),
+                            ("none.png", "INVALID_IMAGE"), ("../x.png", "PERMISSION_DENIED")):  # fmt: skip
+            with pytest.raises(ToolError) as refused:
+                drafted("augment_image", image=image, prompt="x")
+            assert details(refused.value)["error_details"]["error_code"] == code, image[:20]
+    for prompt in ("", "x" * 501):
+        with pytest.raises(ToolError) as refused:
+            drafted("augment_image", image=PIXEL, prompt=prompt)
+        assert details(refused.value)["error_details"]["error_code"] == "PARSE_ERROR"
+
+
+def test_every_failure_has_a_code_of_the_specification():
+    known = {"PARSE_ERROR", "INVALID_IMAGE", "TRANSFORM_FAILED", "MODEL_UNAVAILABLE", "PERMISSION_DENIED", "RATE_LIMITED", "TIMEOUT"}  # fmt: skip
+    for code in Code:
+        told = details(ToolError(code, Stage.RUN, "what", "do this"))["error_details"]
+        assert told["error_code"] in known
+        assert told["severity"] in ("warning", "error", "critical")
+        assert told["suggestions"] == ["do this"]
+        assert isinstance(told["recoverable"], bool)
+
+
+def test_chips_that_cannot_be_are_refused_before_anything_runs(drafted):
+    with pytest.raises(ToolError):
+        drafted("make_chips", input="a.tif", output="o", overlap=256)
+    for wrong in (
+        {"size": 5000},
+        {"split": {}},
+        {"split": {"../up": 1.0}},
+        {"split": {"a": 0.0}},
+        {"copies": 0},
+    ):
+        with pytest.raises(ValidationError):
+            drafted("make_chips", input="a.tif", output="o", **wrong)
+    made = drafted("make_chips", input="a.tif", output="o", labels="labels.geojson")
+    assert [one.name for one in made.inputs] == ["a.tif", "labels.geojson"]
