@@ -284,13 +284,10 @@ class Building:
         spin = self.clause.value("spin") or sides.get(str(self.clause.value("side")))
         way = -1 if spin == "clockwise" else 1
         turn = self.concept.set.get("turn")
-        angles = (
-            [Quantity(turn, turn)]
-            if turn
-            else [one for one in self.numbers if one.unit in ("", "deg") and one.form not in ("size", "box")]
-        )
+        angles = [one for one in self.numbers if one.unit in ("", "deg") and one.form not in ("size", "box")]
+        angles = [Quantity(turn, turn)] if turn else angles[-1:]
         for one in self.numbers:
-            if one not in angles[-1:] and not turn:
+            if one not in angles:
                 self._wrong(f"{_said(one)} is not the one angle that is taken", "rotate 15 degrees")
         if not angles:
             return self._no_angle()
@@ -437,14 +434,6 @@ class Building:
         if self.name == "Affine":
             return [("Affine", {"scale": [low, high]})]
         return [("RandomScale", {"scale_limit": [low - 1, high - 1]})]
-
-    def _resized(self) -> list[Made]:
-        size = self._dimensions()
-        if size is None:
-            return self._wrong("the size to scale to is missing")
-        shares = [ends_of(one, {"type": "number", "minimum": 8}) for one in self.numbers if one.unit == "%"]
-        scale = {"scale": [max(end / 100, 0.08) for end in shares[-1]]} if shares else {}
-        return [(self.name, {"size": list(size), **scale})]
 
     # moves
 

@@ -279,6 +279,7 @@ def _is(found: Sequence[Item], place: int | None, kind: str) -> bool:
 
 
 _THINGS: Final = ("concept", "call", "preset", "absent")  # "denoise with a median blur" is one thing
+_NOUNS: Final = ("blur", "noise", "weather", "dropout")  # categories whose words are things rather than deeds
 _FORWARD: Final = ("level", "sign", "random", "not", "chance", "axis")
 
 
@@ -328,28 +329,18 @@ def _whole(made: Sequence[Clause]) -> list[Clause]:
     return _negations([one for one in result if one.items])
 
 
-def _negations(made: Sequence[Clause]) -> list[Clause]:
-    before: Clause | None = None
+def _negations(made: list[Clause]) -> list[Clause]:
+    """Those that say "no" or "not", and what is listed after it: "without blur or noise"."""
+    before = Clause("then")
     for clause in made:
-        said = clause.value("not")
-        bare = all(item.kind in ("concept", "link", "typo") for item in clause.items)
-        listed = clause.join == "or" or (clause.join == "and" and _noun(clause))
-        goes_on = before is not None and before.negated and bare and listed
-        clause.negated = said is not None or goes_on
-        if goes_on:
-            clause.join = "and"
+        bare = clause.concept is not None and all(
+            one.kind in ("concept", "link", "typo") for one in clause.items
+        )
+        category = TRANSFORMS[clause.concept.transform].category if clause.concept else ""
+        listed = clause.join == "or" or (clause.join == "and" and category in _NOUNS)
+        clause.negated = clause.value("not") is not None or (before.negated and bare and listed)
         before = clause
-    return list(made)
-
-
-def _noun(clause: Clause) -> bool:
-    concept = clause.concept
-    return concept is not None and TRANSFORMS[concept.transform].category in (
-        "blur",
-        "noise",
-        "weather",
-        "dropout",
-    )
+    return made
 
 
 def _ordered(made: list[Clause]) -> list[Clause]:
