@@ -180,7 +180,9 @@ class Hosting:
         runner.unremoved = self._unremoved
         self._reap(engine)
         runtime = self._settings.runtime
-        if runtime and runtime not in info.runtimes:
+        if (
+            runtime and not info.pods and runtime not in info.runtimes
+        ):  # a cluster itself refuses what it does not have
             raise AttestationFailed(
                 f"runtime {runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, or leave the "
                 "setting out."

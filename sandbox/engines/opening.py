@@ -15,6 +15,8 @@ import docker
 from sandbox.engine import Engine
 from sandbox.engines.discovery import EngineRefused, connect, discover, endpoints
 from sandbox.engines.docker import DockerEngine
+from sandbox.engines.k8s.cluster import SCHEME
+from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.engines.memory import MemoryEngine
 from sandbox.engines.oci.confinement import security_options
 from sandbox.engines.oci.engine import OciEngine
@@ -36,7 +38,7 @@ def open_engine(address: str | None = None, timeout: float = 60) -> Engine:
     An address is where an engine listens (`unix:///run/docker.sock`, a path, `tcp://host:port`), with `docker:` or `podman:`
     in front of it where it must be of that kind, or that word alone; `oci`, or `oci://` and a folder, for containers without a
     daemon; or `memory:`, an engine without containers. Where none is named and none listens, root gets `oci` if a runtime for
-    it is installed. `timeout` is in seconds, for each request. Raises EngineUnavailable when no engine answers, EngineRefused
+    it is installed. `k8s://CONTEXT/NAMESPACE` is a cluster, `k8s://` the one that this runs in. `timeout` is in seconds, for each request. Raises EngineUnavailable when no engine answers, EngineRefused
     when one that was named or found cannot be used.
     """
     kind, _, place = (address or "").partition(":")
@@ -44,6 +46,8 @@ def open_engine(address: str | None = None, timeout: float = 60) -> Engine:
         return MemoryEngine()
     if kind == OCI:
         return OciEngine(Path(place.removeprefix("//")) if place else OCI_FOLDER).prepared()
+    if address and address.startswith(SCHEME):
+        return KubernetesEngine.at(address)
     if not address:
         return _found(timeout)[1]
     if kind not in _KINDS:
