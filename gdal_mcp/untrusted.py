@@ -21,6 +21,7 @@ MAX_DEPTH = 60
 # on one letter: the most that any script needs, in Tibetan; four in Hebrew, two in Vietnamese and Thai
 MAX_MARKS = 6
 MAX_RUN = 30  # marks in a row that are put in order; the bound of Unicode's own stream-safe format (UAX #15)
+_NO_ASCII = re.compile(f"[^\\x00-\\x7f]{{{MAX_RUN + 1},}}")
 CUT = " [cut]"
 
 _KEPT_CONTROLS = "\n\t"
@@ -49,7 +50,7 @@ def clean_text(text: str, limit: int = MAX_TEXT) -> str:
     else:
         some = text[: limit * 2]
         seen = some.translate(dict.fromkeys(ord(letter) for letter in set(some) if not _visible(letter)))
-        kept = unicodedata.normalize("NFC", _short_runs(seen))
+        kept = seen if seen.isascii() else unicodedata.normalize("NFC", _short_runs(seen))
         kept = kept if kept.isascii() else _piled(kept).sub(r"\1", kept)
     return kept if len(kept) <= limit and len(text) <= limit * 2 else kept[:limit] + CUT
 
@@ -80,13 +81,17 @@ def _locked(value: Any) -> Any:
 
 def _short_runs(text: str) -> str:
     """The text without the marks beyond MAX_RUN in a row, since normalising takes quadratic time in their number."""
-    kept: list[str] = []
-    run = 0
-    for letter in text:
-        run = run + 1 if unicodedata.combining(letter) else 0
-        if run <= MAX_RUN:
-            kept.append(letter)
-    return "".join(kept)
+
+    def shortened(found: re.Match[str]) -> str:
+        kept: list[str] = []
+        run = 0
+        for letter in found[0]:
+            run = run + 1 if unicodedata.combining(letter) else 0
+            if run <= MAX_RUN:
+                kept.append(letter)
+        return "".join(kept)
+
+    return _NO_ASCII.sub(shortened, text)  # no mark is ASCII
 
 
 def _piled(text: str) -> re.Pattern[str]:

@@ -67,7 +67,8 @@ def tokens(text: str, spelling: Mapping[str, str]) -> Iterator[Token]:
             continue
         for part in _CAMEL.split(raw):
             word = part.lower().replace("'", "").replace("’", "")  # noqa: RUF001
-            yield Token(spelling.get(word, _MARKS.get(word, word)), start, start + len(part))
+            if word:
+                yield Token(spelling.get(word, _MARKS.get(word, word)), start, start + len(part))
             start += len(part)
 
 

@@ -1,14 +1,14 @@
 """What a prompt asks for, as a pipeline of transforms: rules and a lexicon, the same answer each time. Pure.
 
-Invariants: nothing is left out without a word (what is not understood is an error or a warning); a number means what it says, and a
-value is drawn at random only where a range or chance is asked for; every step's arguments lie within the catalogue's schema; no
+Invariants: nothing is left out without a word (what is not understood is an error or a warning); a number that is said is taken
+exactly, and is drawn from a range only where one is asked for; every step's arguments lie within the catalogue's schema; no
 prompt raises, and the time grows with its length alone.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
-from gdal_mcp.augment.building import Notes, build, by_chance, unread
+from gdal_mcp.augment.building import Building
 from gdal_mcp.augment.lexicon import LEXICON, Concept
 from gdal_mcp.augment.reading import Clause, clauses, items
 from gdal_mcp.augment.steps import Ambiguity, Parsed, Problem, Step, complexity, conflicts, estimated_seconds
@@ -31,108 +31,80 @@ class _Pipeline:
         self.groups = 0
 
     def add(self, clause: Clause) -> None:
-        for kind, value in ((item.kind, item.value) for item in clause.items):
-            if kind == "typo":
-                self.suggestions.append(f"{value[0]!r} was read as {value[1]!r}")
-        for word in unread(clause):
-            self.errors.append(
-                Problem(f"{word!r} was not understood", "warning", "say it in other words, or leave it out")
-            )
+        for typo, word in clause.values("typo"):
+            self.suggestions.append(f"{typo!r} was read as {word!r}")
+        for word in clause.values("unknown"):
+            self._tell(f"{word!r} was not understood", "say it in other words, or leave it out", "warning")
         concept = clause.concept
         text = clause.text(self.prompt)
         if clause.negated:
-            self._without(clause, text)
+            self._without(concept, text)
         elif clause.join == "or" and concept is not None and self.steps:
             self.ambiguities.append(Ambiguity(text, (self.steps[-1].text, text)))
         elif concept is not None:
             self._build(clause, concept, text)
         else:
-            self._other(clause, text)
+            self._other(clause)
+
+    def _tell(self, message: str, suggestion: str, severity: Literal["warning", "error"] = "error") -> None:
+        self.errors.append(Problem(message, severity, suggestion))
 
     def _build(self, clause: Clause, concept: Concept, text: str) -> None:
-        notes = Notes(text, confidence=0.7 if clause.values("typo") else 1.0)
-        made = build(clause, concept, notes)
-        self.errors += notes.errors
-        self.suggestions += notes.suggestions
-        self.ambiguities += notes.ambiguities
-        chance = by_chance(clause, made)
-        together = len(made) > 1 and concept.build == "rotate"
+        built = Building(clause, concept, text)
+        self.errors += built.problems
+        self.suggestions += built.suggestions
+        self.ambiguities += built.ambiguities
+        together = len(built.made) > 1 and concept.build == "rotate"
         self.groups += together
-        for name, parameters in made:
-            step = Step(
-                name, parameters, chance, round(notes.confidence, 2), text, self.groups if together else None
-            )
-            self._take(step)
+        for name, parameters in built.made:
+            group = self.groups if together else None
+            self._take(Step(name, parameters, built.chance, round(built.confidence, 2), text, group))
 
     def _take(self, step: Step) -> None:
-        faults = TRANSFORMS[step.name].faults(step.parameters)
-        if not faults:
-            self.steps.append(step)
-            return
-        example = TRANSFORMS[step.name].examples[0]
-        self.errors += [
-            Problem(f"{step.text!r}: {fault}", "error", f"for example: {example}") for fault in faults[:3]
-        ]
+        transform = TRANSFORMS[step.name]
+        faults = transform.faults(step.parameters)
+        for fault in faults[:3]:
+            self._tell(f"{step.text!r}: {fault}", f"for example: {transform.examples[0]}")
+        self.steps += [] if faults else [step]
 
-    def _other(self, clause: Clause, text: str) -> None:
+    def _other(self, clause: Clause) -> None:
         """A call, a preset, what the library cannot do, or what may mean several things."""
         for item in clause.items:
+            text = self.prompt[item.start : item.end]
             if item.kind == "call":
                 name, given = item.value
-                self._call(name, given, self.prompt[item.start : item.end])
+                self._call(name, given, text)
             elif item.kind == "preset":
-                self.preset = item.value
-                chance = clause.probability
-                self.steps += [
-                    Step(
-                        one["name"],
-                        one["parameters"],
-                        one["probability"] if chance is None else chance,
-                        1.0,
-                        text,
-                    )
-                    for one in LEXICON.presets[item.value]
-                ]
+                self._preset(item.value, clause.probability, text)
             elif item.kind == "absent":
-                self.errors.append(
-                    Problem(
-                        f"{self.prompt[item.start : item.end]!r} is not among the transforms",
-                        "error",
-                        item.value,
-                    )
-                )
+                self._tell(f"{text!r} is not among the transforms", item.value)
             elif item.kind == "vague":
-                self.ambiguities.append(Ambiguity(self.prompt[item.start : item.end], item.value))
+                self.ambiguities.append(Ambiguity(text, item.value))
 
     def _call(self, name: str, given: Mapping[str, Any] | None, text: str) -> None:
         if given is None:
-            self.errors.append(
-                Problem(f"{text!r}: not name=value with plain values", "error", f"{name}(argument=value)")
-            )
+            self._tell(f"{text!r}: not name=value with plain values", f"{name}(argument=value)")
             return
-        arguments = {key: value for key, value in given.items() if key not in ("p", "always_apply")}
+        arguments = {key: value for key, value in given.items() if key != "p"}
         chance = given.get("p", 1.0)
         if isinstance(chance, bool) or not isinstance(chance, int | float) or not 0 <= chance <= 1:
-            self.errors.append(Problem(f"{text!r}: p is a number from 0 to 1", "error", f"{name}(p=0.5)"))
+            self._tell(f"{text!r}: p is a number from 0 to 1", f"{name}(p=0.5)")
             return
         self._take(Step(name, arguments, float(chance), 1.0, text))
 
-    def _without(self, clause: Clause, text: str) -> None:
-        concept = clause.concept
+    def _preset(self, name: str, chance: float | None, text: str) -> None:
+        self.preset = name
+        for one in LEXICON.presets[name]:
+            probability = one["probability"] if chance is None else chance
+            self._take(Step(one["name"], one["parameters"], probability, 1.0, text))
+
+    def _without(self, concept: Concept | None, text: str) -> None:
         if concept is None:
-            self.errors.append(
-                Problem(
-                    f"{text!r}: what is not to be done was not understood",
-                    "warning",
-                    '"no blur", "without noise"',
-                )
-            )
+            self._tell(f"{text!r}: what is not to be done was not understood", 'say "no blur"', "warning")
             return
-        category = TRANSFORMS[concept.transform].category if concept.family else ""
-        unwanted = (
-            {name for name, one in TRANSFORMS.items() if one.category == category} if category else set()
-        )
-        unwanted |= {concept.transform, *concept.negates}
+        unwanted = {concept.transform, *concept.negates}
+        if concept.family:
+            unwanted |= {name for name, one in TRANSFORMS.items() if one.category == concept.family}
         self.steps = [step for step in self.steps if step.name not in unwanted]
 
     def finished(self) -> Parsed:
@@ -140,9 +112,7 @@ class _Pipeline:
         if not self.steps and not any(one.severity == "error" for one in self.errors):
             unclear = "; ".join(dict.fromkeys(way for one in self.ambiguities for way in one.interpretations))
             hint = f"say one of: {unclear}" if unclear else _EXAMPLE
-            self.errors.append(
-                Problem("no transform is asked for in words that are understood", "error", hint)
-            )
+            self._tell("no transform is asked for in words that are understood", hint)
         return Parsed(
             tuple(self.steps),
             tuple(dict.fromkeys(self.errors)),

@@ -9,7 +9,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isfinite
+from math import inf
 from typing import Any, Final, Literal
 
 from gdal_mcp.augment.lexicon import LEXICON, Concept, Meaning, Token, tokens
@@ -39,7 +39,6 @@ class Item:
     value: Any
     start: int
     end: int
-    typo: bool = False
 
 
 @dataclass
@@ -126,9 +125,7 @@ def _json(value: Any) -> Any:
         return [_json(one) for one in value]
     if isinstance(value, dict):
         return {str(key): _json(one) for key, one in value.items()}
-    if not isinstance(value, bool | int | float | str | None) or (
-        isinstance(value, float) and not isfinite(value)
-    ):
+    if not isinstance(value, bool | int | str | float | None) or value in (inf, -inf) or value != value:  # noqa: PLR0124
         raise ValueError(f"{value!r} is no JSON")
     return value
 
@@ -139,23 +136,18 @@ def items(prompt: str) -> list[Item]:
     found: list[Item] = []
     place = 0
     while place < len(words):
-        token = words[place]
-        phrase = LEXICON.match(words, place)
-        number = (
-            None
-            if phrase and phrase[1] > 1 and phrase[0].kind not in ("argument", "link")
-            else _quantity(words, place)
-        )
+        start = words[place].start
+        meaning, length = LEXICON.match(words, place) or (Meaning("unknown", words[place].text), 1)
+        number = None
+        if length == 1 or meaning.kind in ("argument", "link"):  # "half of the time" is no half
+            number = _quantity(words, place)
         if number is not None:
             quantity, place = number
-            found.append(Item("quantity", quantity, token.start, words[place - 1].end))
+            found.append(Item("quantity", quantity, start, words[place - 1].end))
             continue
-        meaning, length = phrase or (Meaning("unknown", token.text), 1)
         used = words[place : place + length]
         place += length
-        found.append(
-            Item(meaning.kind, meaning.value, used[0].start, used[-1].end, any(one.typo for one in used))
-        )
+        found.append(Item(meaning.kind, meaning.value, start, used[-1].end))
         found += [Item("typo", (one.typo, one.text), one.start, one.end) for one in used if one.typo]
     return sorted([*_named(found), *called], key=lambda item: item.start)
 
@@ -210,64 +202,46 @@ def _unit(words: Sequence[Token], place: int) -> tuple[str, int]:
 
 def _quantity(words: Sequence[Token], place: int) -> tuple[Quantity, int] | None:
     bound = LEXICON.beside("bound", words, place)
-    form: Form | Literal["between"] = bound[0] if bound else "exact"  # type: ignore[assignment]
-    first = _number(words, place + (bound[1] if bound else 0))
-    if first is None:
-        return None
+    form: Any = bound[0] if bound else "exact"
+    place += bound[1] if bound else 0
+    first = _number(words, place)
+    if first is None or (box := _box(words, place)) is not None:
+        return box if first else None
     low, unit, after = first
     if unit == "":
         unit, after = _unit(words, after)
-    second = _second(words, after, between=form == "between")
-    if second is not None:
-        joined, high, other, end = second
-        if joined == "box":
-            return _box(words, place + (bound[1] if bound else 0))
-        if joined == "size":
-            return Quantity(low, high, "size", other), end
-        low, high = sorted((low, high))
-        return Quantity(low, high, "range", other or unit), end
-    if form == "between":
-        return None
-    return Quantity(low, low, form, unit), after
+    joined, second = _second(words, after, between=form == "between")
+    if second is None:
+        return None if form == "between" else (Quantity(low, low, form, unit), after)
+    high, own, after = second
+    other, after = (own, after) if own else _unit(words, after)
+    if joined == "size":
+        return Quantity(low, high, "size", other), after
+    return Quantity(min(low, high), max(low, high), "range", other or unit), after
 
 
-def _second(words: Sequence[Token], place: int, *, between: bool) -> tuple[str, float, str, int] | None:
-    """After a number: "to 10 degrees", "- 10", "x 512"; with its kind, value, unit, and the place after it."""
-    if place + 1 >= len(words):
-        return None
-    mark = words[place].text
-    if (
-        mark == ","
-        and words[place + 1].number is not None
-        and place + 5 < len(words)
-        and words[place + 2].text in ("to", "-")
-    ):
-        return "box", 0, "", 0
-    kind = (
-        "size"
-        if mark in ("x", "by")
-        else "range"
-        if mark in ("to", "-", "..") or (between and mark in ("and", ","))
-        else ""
-    )
-    if mark == "x" and words[place + 1].number is None:
-        return None
-    place += 2 if mark == "." and words[place + 1].text == "." else 1
-    found = _number(words, place) if kind else None
-    if found is None or (kind == "size" and found[1]):
-        return None
-    unit, after = _unit(words, found[2])
-    if kind == "size" and mark == "by" and unit not in ("", "px"):
-        return None
-    return kind, found[0], found[1] or unit, after
+def _second(
+    words: Sequence[Token], place: int, *, between: bool
+) -> tuple[str, tuple[float, str, int] | None]:
+    """What follows a number: size for "x 512" and "by 512", range for "to 10" and "- 10"; with the number there."""
+    marks = [one.text for one in words[place : place + 2]]
+    joined = "size" if marks[:1] in (["x"], ["by"]) else ""
+    if marks[:1] in (["to"], ["-"]) or marks == [".", "."] or (between and marks[:1] in (["and"], [","])):
+        joined = "range"
+    found = _number(words, place + (2 if marks == [".", "."] else 1)) if joined else None
+    if found is None or (joined == "size" and (found[1] or _unit(words, found[2])[0] not in ("", "px"))):
+        return "", None
+    return joined, found
 
 
 def _box(words: Sequence[Token], place: int) -> tuple[Quantity, int] | None:
     """As "10, 20 to 200, 220": a left upper and a right lower corner."""
-    numbers = [one.number for one in words[place : place + 7 : 2]]
-    if len(numbers) < 4 or None in numbers:
+    given = words[place : place + 7]
+    marks = [one.text for one in given[1::2]]
+    numbers = [one.number for one in given[::2] if one.number is not None]
+    if len(numbers) != 4 or marks not in ([",", "to", ","], [",", "-", ","]):
         return None
-    left, top, right, bottom = (one or 0.0 for one in numbers)
+    left, top, right, bottom = numbers
     return Quantity(left, top, "box", rest=(right, bottom)), place + 7
 
 
@@ -305,6 +279,7 @@ def _is(found: Sequence[Item], place: int | None, kind: str) -> bool:
 
 
 _THINGS: Final = ("concept", "call", "preset", "absent")  # "denoise with a median blur" is one thing
+_NOUNS: Final = ("blur", "noise", "weather", "dropout")  # categories whose words are things rather than deeds
 _FORWARD: Final = ("level", "sign", "random", "not", "chance", "axis")
 
 
@@ -354,28 +329,18 @@ def _whole(made: Sequence[Clause]) -> list[Clause]:
     return _negations([one for one in result if one.items])
 
 
-def _negations(made: Sequence[Clause]) -> list[Clause]:
-    before: Clause | None = None
+def _negations(made: list[Clause]) -> list[Clause]:
+    """Those that say "no" or "not", and what is listed after it: "without blur or noise"."""
+    before = Clause("then")
     for clause in made:
-        said = clause.value("not")
-        bare = all(item.kind in ("concept", "link", "typo") for item in clause.items)
-        listed = clause.join == "or" or (clause.join == "and" and _noun(clause))
-        goes_on = before is not None and before.negated and bare and listed
-        clause.negated = said is not None or goes_on
-        if goes_on:
-            clause.join = "and"
+        bare = clause.concept is not None and all(
+            one.kind in ("concept", "link", "typo") for one in clause.items
+        )
+        category = TRANSFORMS[clause.concept.transform].category if clause.concept else ""
+        listed = clause.join == "or" or (clause.join == "and" and category in _NOUNS)
+        clause.negated = clause.value("not") is not None or (before.negated and bare and listed)
         before = clause
-    return list(made)
-
-
-def _noun(clause: Clause) -> bool:
-    concept = clause.concept
-    return concept is not None and TRANSFORMS[concept.transform].category in (
-        "blur",
-        "noise",
-        "weather",
-        "dropout",
-    )
+    return made
 
 
 def _ordered(made: list[Clause]) -> list[Clause]:

@@ -97,7 +97,7 @@ def _allowed(schema: Mapping[str, Any]) -> str:
         return f"one of {', '.join(map(str, one['enum']))}"
     limits = f" from {one['minimum']} to {one['maximum']}" if "minimum" in one else ""
     odd = ", odd" if "not" in one or "anyOf" in one else ""
-    return ("two of " if schema.get("ordered") else "") + f"{one.get('type', 'value')}{limits}{odd}"
+    return ("a pair, each " if schema.get("ordered") else "") + f"{one.get('type', 'value')}{limits}{odd}"
 
 
 def number_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:

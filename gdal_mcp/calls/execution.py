@@ -10,7 +10,7 @@ from typing import Any
 
 from gdal_mcp.calls.context import Done, Planned, Ran
 from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, unsaid
-from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.address import Address
@@ -21,7 +21,7 @@ from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
 from gdal_mcp.untrusted import clean_text, clean_value
 from sandbox.errors import EngineUnavailable, ImageMissing, SandboxError, StagingFailed
-from sandbox.outcome import Cancelled, Exited, SandboxResult, Unanswered, Usage
+from sandbox.outcome import Cancelled, SandboxResult, Usage
 from sandbox.outputs.store import OutputFolder
 from sandbox.pool.lease import Lease
 from sandbox.runner import Job
@@ -58,12 +58,8 @@ class Execution:
                 context.record_duration("run", time.monotonic() - result.usage.run_seconds)
                 if declined:
                     raise declined[0]
-                if (
-                    reading is not None
-                    and reading.failure
-                    and isinstance(result.outcome, Exited | Unanswered)
-                ):
-                    raise _unread(reading.failure)
+                if reading is not None:
+                    reading.require_read(result.outcome)
                 if failure := judge(result, planned.admitted.toolbox, writes=lease.staging is not None):
                     raise self._with_places(_explained(failure, result, planned), planned)
                 done = self._done(planned, result)
@@ -85,17 +81,15 @@ class Execution:
 
     @contextmanager
     def _reading(self, planned: Planned) -> Iterator[Reading | None]:
-        """What reads the remote data of a call, found before a container is claimed; None for a call that names none."""
+        """What reads the remote data of a call, and finds it while a container is claimed; None for a call that names none."""
         plan, context = planned.plan, planned.context
         if not plan.draft.addresses:
             yield None
             return
-        begun = time.monotonic()
-        deadline = begun + plan.limits.wall_seconds + READY_SECONDS
+        deadline = time.monotonic() + plan.limits.wall_seconds + READY_SECONDS
         reading = self.door.open(
             plan.draft.addresses, principal=plan.principal, call_id=plan.call_id, deadline=deadline
         )
-        context.record_duration("open", begun)
         try:
             yield reading
         finally:
@@ -214,15 +208,6 @@ def _named(value: Any, addresses: Sequence[Address]) -> Any:
     if isinstance(value, list):
         return [_named(inner, addresses) for inner in value]
     return named_by(value, addresses) if isinstance(value, str) else value
-
-
-def _unread(why: str) -> ToolError:
-    return ToolError(
-        Code.REMOTE_ERROR,
-        Stage.RUN,
-        f"remote data could not be read, so the call failed: {why}.",
-        "Nothing was published. Call again if the server that holds the data was at fault.",
-    )
 
 
 def _make_outputs_folder(target: Located) -> None:

@@ -166,6 +166,7 @@ def _remote_change(app: App, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]
         address = app.door.address(row["path"], who)
         opened = app.door.open([address], principal=who, call_id="replay", deadline=deadline)
         with closing(opened) as reading:
+            reading.require_found()
             now = {key: getattr(one, key) for one in reading.record() for key in _REMOTE_STATE}
     except ToolError:
         now = {}

@@ -18,20 +18,19 @@ import ipaddress
 import re
 import socket
 import ssl
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from email.utils import parsedate_to_datetime
-from typing import Any, Final, Protocol
+from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 import httpcore2
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address, parse
+from gdal_mcp.remote.limits import Meter, Missing, ReadFailed
+from gdal_mcp.remote.network import PACE, CheckedNetwork, Pace
+from gdal_mcp.remote.record import Version
 from gdal_mcp.remote.signing import Target, place, signed
 from gdal_mcp.settings import SettingsError
 from gdal_mcp.settings.remote import PORTS, RemoteSettings, Source, source_at
@@ -41,7 +40,6 @@ _RETRIES: Final = 2
 _BUSY: Final = (429, 502, 503, 504)
 _PATIENCE: Final = 5.0  # seconds that a server may ask us to wait before a request is repeated
 _AT_ONCE: Final = 32  # requests of the whole server
-_SLICE: Final = 0.25  # seconds after which a silent read looks whether its call has ended
 _USER_AGENT: Final = "gdal-sandbox-mcp"
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", re.ASCII)
 # not refused by `is_global` of every Python that we run on, though they are for protocols and documents (RFC 6890, 9637),
@@ -56,48 +54,6 @@ _GLOBAL_V6: Final = ipaddress.ip_network("2000::/3")
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-class ReadFailed(Exception):
-    """A source did not give what it was asked for; the message says which and why."""
-
-
-class Missing(ReadFailed):
-    """There is nothing at the address."""
-
-
-class Quota(Protocol):
-    """What a principal has read today, in bytes and requests."""
-
-    def remote_used(self, principal: str) -> tuple[int, int]: ...
-
-    def remote_spent(self, principal: str, read: int, requests: int) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """What tells one state of a file from another."""
-
-    length: int  # bytes
-    etag: str = ""
-    modified: str = ""  # Last-Modified, as it was said
-
-    def same(self, other: "Version") -> bool:
-        """Whether both can be the same state: by the ETag where one has it, else by the time."""
-        mine, theirs = (self.etag, other.etag) if self.etag or other.etag else (self.modified, other.modified)
-        return (self.length, mine) == (other.length, theirs)
-
-    @property
-    def strong(self) -> bool:
-        return bool(self.etag) and not self.etag.startswith("W/")
-
-    @property
-    def seconds(self) -> int:
-        """The modification, since 1970; 0 where it is not said."""
-        try:
-            return max(int(parsedate_to_datetime(self.modified).timestamp()), 0)
-        except (ValueError, OverflowError, OSError):
-            return 0
-
-
 @dataclass(frozen=True, slots=True)
 class Got:
     """A checked answer. `version` and `data` are those of the file; an unchanged one comes without data."""
@@ -108,67 +64,6 @@ class Got:
     unchanged: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class Allowance:
-    """What one call may still read. Ends the requests of the call when it is stopped. For several threads."""
-
-    principal: str
-    deadline: float  # by time.monotonic()
-    bytes_left: int
-    requests_left: int
-    spent: Callable[[int, int], None] = lambda _read, _requests: (
-        None
-    )  # tells the day's account; raises ReadFailed
-    read: int = 0
-    requests: int = 0
-    ended: threading.Event = field(default_factory=threading.Event)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    @contextmanager
-    def request(self, size: int) -> Iterator[list[int]]:
-        """One request for at most so many bytes; what came is put into the list. Raises ReadFailed over a limit."""
-        with self._lock:
-            if self.requests_left < 1:
-                raise ReadFailed("this call has made as many requests as it may (`requests_a_call`)")
-            if self.bytes_left < size:
-                raise ReadFailed("this call would read more bytes than it may (`bytes_a_call`)")
-            self.spent(size, 1)
-            self.requests_left, self.bytes_left = self.requests_left - 1, self.bytes_left - size
-        came = [0]
-        try:
-            yield came
-        finally:
-            with self._lock:
-                self.bytes_left += size - came[0]
-                self.read, self.requests = self.read + came[0], self.requests + 1
-                self.spent(came[0] - size, 0)
-
-    def left(self) -> float:
-        """Seconds. Raises ReadFailed when there are none."""
-        seconds = self.deadline - time.monotonic()
-        if self.ended.is_set() or seconds <= 0:
-            raise ReadFailed("the call ended")
-        return seconds
-
-
-@dataclass(slots=True, eq=False)
-class Meter:
-    """What one source takes of the allowance of its call."""
-
-    call: Allowance
-    read: int = 0
-    requests: int = 0
-
-    @contextmanager
-    def request(self, size: int) -> Iterator[list[int]]:
-        came = [0]
-        try:
-            with self.call.request(size) as came:
-                yield came
-        finally:
-            self.read, self.requests = self.read + came[0], self.requests + 1
-
-
 class Checks:
     """The way of one server to everything that its settings list. For several threads."""
 
@@ -176,7 +71,6 @@ class Checks:
         """`hosts_of` narrows the settings for a principal; None leaves them as they are. Raises SettingsError."""
         self.settings = settings
         self._hosts_of = hosts_of
-        self._at_once = threading.BoundedSemaphore(_AT_ONCE)
         context = ssl.create_default_context() if settings.sources else None  # which takes a while
         try:
             if settings.ca is not None and context is not None:
@@ -185,10 +79,9 @@ class Checks:
             raise SettingsError(f"remote.ca: {settings.ca} cannot be read as certificates in PEM.") from error
         self._pool = httpcore2.ConnectionPool(
             ssl_context=context,
-            max_connections=2 * _AT_ONCE,
-            max_keepalive_connections=_AT_ONCE,
+            max_connections=_AT_ONCE,
             keepalive_expiry=30.0,
-            network_backend=_CheckedNetwork(settings),
+            network_backend=CheckedNetwork(lambda host, port: resolved(host, port, settings.sources)),
         )
 
     def close(self) -> None:
@@ -206,20 +99,20 @@ class Checks:
         line = address.origin.removeprefix("https://")
         if source is None:
             raise _blocked(
-                f"the server does not read from {line}, or not from that folder of it.",
-                f'Who runs the server can allow it: `--remote {line}`, or `hosts = ["{line}"]` under [remote] of the settings file.',
+                f"the server does not read from {line}, or not from that folder of it",
+                f'`--remote {line}`, or `hosts = ["{line}"]` under [remote] of the settings file',
             )
         given = self._hosts_of(principal)
         if given is not None and not any(source_at(text).holds(*where) for text in given):
             raise _blocked(
-                f"the server's policy does not let you read from {line}.",
-                f'Who runs the server can allow it: `remote = ["{line}"]` in your [[principal]] entry of the policy file.',
+                f"the server's policy does not let you read from {line}",
+                f'`remote = ["{line}"]` in your [[principal]] entry of the policy file',
             )
         unknown = [key for key, _ in address.query if key not in source.query]
         if unknown and not followed:
             raise _blocked(
-                f"addresses of {line} may not have the parameter {unknown[0][:40]!r}.",
-                f'Who runs the server can allow it: `query = ["{unknown[0][:40]}"]` in its [[remote.source]].',
+                f"addresses of {line} may not have the parameter {unknown[0][:40]!r}",
+                f'`query = ["{unknown[0][:40]}"]` in its [[remote.source]]',
             )
         return source
 
@@ -311,9 +204,9 @@ class Checks:
             content=ask.body,
             extensions={"timeout": timeout},
         )
-        kept = _PACE.set(_Pace(meter.call, time.monotonic() + longest))
+        kept = PACE.set(Pace(meter.call, time.monotonic() + longest))
         try:
-            with self._place(longest), meter.request(ask.most) as came, sent as response:
+            with meter.request(ask.most) as came, sent as response:
                 answer = _Answer(target.host, response.status, response.headers)
                 if answer.status in (301, 302, 303, 307, 308):
                     return answer.one("location")
@@ -331,72 +224,25 @@ class Checks:
         except (httpcore2.ProtocolError, ValueError) as error:
             raise ReadFailed(f"{target.host} does not speak HTTP as it should") from error
         finally:
-            _PACE.reset(kept)
-
-    @contextmanager
-    def _place(self, seconds: float) -> Iterator[None]:
-        if not self._at_once.acquire(timeout=seconds):
-            raise ReadFailed("the server makes as many requests as it may at once")
-        try:
-            yield
-        finally:
-            self._at_once.release()
+            PACE.reset(kept)
 
 
 # 2. where a connection goes
 
 
-@dataclass(frozen=True, slots=True)
-class _Pace:
-    """Until when the request of this thread may last."""
-
-    call: Allowance
-    until: float
-
-
-_PACE: ContextVar[_Pace] = ContextVar("pace")
-
-
-class _CheckedNetwork(httpcore2.NetworkBackend):
-    """Looks a host up once, checks every address found, and connects to one that was checked."""
-
-    def __init__(self, settings: RemoteSettings) -> None:
-        self._settings = settings
-        self._plain = httpcore2.SyncBackend()
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore2.NetworkStream:
-        try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            raise ReadFailed(f"{host} is not known to the name server") from error
-        addresses = [str(row[4][0]) for row in found]
-        networks = [
-            one
-            for source in self._settings.sources
-            if _stands_for(source, host, port)
-            for one in source.networks
-        ]
-        for text in addresses:
-            if not is_allowed(text, networks):
-                raise ReadFailed(
-                    f"{host} has an address that is not public; who runs the server can list it: `networks` in its [[remote.source]]"
-                )
-        for number, text in enumerate(addresses):
-            try:
-                return _PacedStream(
-                    self._plain.connect_tcp(text, port, timeout, local_address, socket_options)
-                )
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
-                if number + 1 == len(addresses):
-                    raise
-        raise ReadFailed(f"{host} has no address")
+def resolved(host: str, port: int, sources: Iterable[Source]) -> list[str]:
+    """The addresses of a host, looked up once; all of them may be connected to. Raises ReadFailed."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise ReadFailed(f"{host} is not known to the name server") from error
+    addresses = [str(row[4][0]) for row in found]
+    networks = [one for source in sources if _stands_for(source, host, port) for one in source.networks]
+    if not addresses or not all(is_allowed(text, networks) for text in addresses):
+        raise ReadFailed(
+            f"{host} has an address that is not public; who runs the server can list it: `networks` in its [[remote.source]]"
+        )
+    return addresses
 
 
 def is_allowed(text: str, networks: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
@@ -417,39 +263,6 @@ def _stands_for(source: Source, host: str, port: int) -> bool:
         found = urlsplit(source.endpoint)
         return bool(source.endpoint) and (found.hostname, found.port or PORTS[found.scheme]) == (host, port)
     return own_port == port and (host == own.strip("[]") or (own.startswith("*.") and host.endswith(own[1:])))
-
-
-class _PacedStream(httpcore2.NetworkStream):
-    """A connection whose reads end with the time of the answer, however often a byte comes, and with their call."""
-
-    def __init__(self, inner: httpcore2.NetworkStream) -> None:
-        self._inner = inner
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        pace = _PACE.get()
-        silent = time.monotonic() + (timeout or _SLICE)
-        while True:
-            left = min(pace.until, silent) - time.monotonic()
-            if left <= 0 or pace.call.ended.is_set():
-                raise httpcore2.ReadTimeout
-            try:
-                return self._inner.read(max_bytes, min(left, _SLICE))
-            except httpcore2.ReadTimeout:
-                continue
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._inner.write(buffer, timeout)
-
-    def close(self) -> None:
-        self._inner.close()
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore2.NetworkStream:
-        return _PacedStream(self._inner.start_tls(ssl_context, server_hostname, timeout))
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._inner.get_extra_info(info)
 
 
 # 4. where a redirect leads
@@ -569,5 +382,6 @@ def _port(target: Target) -> int | None:
     return None if target.port == PORTS[target.scheme] else target.port
 
 
-def _blocked(message: str, suggestion: str) -> ToolError:
-    return ToolError(Code.NETWORK_BLOCKED, Stage.VALIDATE, message, suggestion)
+def _blocked(why: str, line: str) -> ToolError:
+    advice = f"Who runs the server can allow it: {line}."
+    return ToolError(Code.NETWORK_BLOCKED, Stage.VALIDATE, f"{why}.", advice)

@@ -17,7 +17,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from gdal_mcp.remote.checks import ReadFailed, Version
+from gdal_mcp.remote.limits import ReadFailed
+from gdal_mcp.remote.record import Version
 
 BLOCK: Final = 64 << 10  # bytes: reads are rounded out to it, so that a range tells its server little
 Key = tuple[str, str]  # principal, address without secrets

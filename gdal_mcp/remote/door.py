@@ -1,26 +1,22 @@
-"""The way of addresses into a call: parsed and allowed before anything is asked, then opened for that call.
-
-What a principal reads in a day (UTC) is on disk when its calls end; until then this server counts it in memory.
-"""
+"""The way of addresses into a call: parsed and allowed before anything is asked, then opened for that call."""
 
 import json
-import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urljoin
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address, NotAnAddress, parse
-from gdal_mcp.remote.checks import Allowance, Checks, Meter, Missing, Quota, ReadFailed
+from gdal_mcp.remote.checks import Checks
 from gdal_mcp.remote.copies import Copies
 from gdal_mcp.remote.files import Means
-from gdal_mcp.remote.reading import AT_ONCE, Reading, opened
+from gdal_mcp.remote.limits import Allowance, Days, Meter, Quota, ReadFailed
+from gdal_mcp.remote.reading import AT_ONCE, Reading, Source, explained, opened
 from gdal_mcp.settings.remote import RemoteSettings
 
 PREFIX: Final = "/vsihost/"
@@ -42,7 +38,7 @@ class Door:
         self.settings = settings
         self.checks = Checks(settings, hosts_of)
         self._copies = Copies(folder, settings.cache)
-        self._day = _Day(settings, quota)
+        self._days = Days(settings, quota)
 
     def address(self, text: str, principal: str) -> Address:
         """The address that a text is, if this principal may read it. Asks nothing of the network. Raises ToolError."""
@@ -59,55 +55,41 @@ class Door:
         return address
 
     def open(self, addresses: Sequence[Address], *, principal: str, call_id: str, deadline: float) -> Reading:
-        """Finds the addresses, and is ready to read them for one call, until `deadline` by time.monotonic(). Blocking.
+        """Begins to find the addresses, to read them for one call until `deadline` by time.monotonic(). Returns at once.
 
-        Raises ToolError: NOT_FOUND, NETWORK_BLOCKED, REMOTE_ERROR.
+        Raises ToolError for too many of them; `Reading.failure` and `require_found` tell of those that are not found.
         """
-        if len(addresses) > _MAX_ADDRESSES:
-            raise _failed(
-                f"a call reads at most {_MAX_ADDRESSES} addresses, and this one names {len(addresses)}"
-            )
-        call = self._allowance(principal, deadline)
-        work = ThreadPoolExecutor(AT_ONCE, f"remote-{call_id}")
+        with explained():
+            if len(addresses) > _MAX_ADDRESSES:
+                raise ReadFailed(
+                    f"a call reads at most {_MAX_ADDRESSES} addresses, and this one names {len(addresses)}"
+                )
+        call = self._days.begin(principal, deadline)
+        work, finding = (ThreadPoolExecutor(AT_ONCE, f"remote-{what}-{call_id}") for what in ("read", "find"))
         means = Means(self.checks, self._copies, work)
+        sources = {
+            str(number): finding.submit(self._source, one, call, means)
+            for number, one in enumerate(addresses, 1)
+        }
         names = tuple(f"{PREFIX}{number}/{one.name}" for number, one in enumerate(addresses, 1))
-        sources: dict[str, Any] = {}
-        reading = Reading(names, sources, call, work, partial(self._day.ended, call))
-        try:
-            with ThreadPoolExecutor(AT_ONCE, f"remote-open-{call_id}") as opening, _explained():
-                made = [opening.submit(self._source, one, call, means) for one in addresses]
-                # those that were found are known to the reading, and closed with it, before a failure of others is raised
-                sources |= {
-                    str(number): one.result() for number, one in enumerate(made, 1) if not one.exception()
-                }
-                for one in made:
-                    one.result()
-        except BaseException:
-            reading.close()
-            raise
-        return reading
+        return Reading(names, sources, call, (work, finding), partial(self._days.end, call))
 
     @contextmanager
     def asking(self, principal: str, deadline: float) -> Iterator[Meter]:
         """For requests of a tool itself, such as lists. What fails in it is a ToolError."""
-        call = self._allowance(principal, deadline)
+        call = self._days.begin(principal, deadline)
         try:
-            with _explained():
+            with explained():
                 yield Meter(call)
         finally:
-            self._day.ended(call)
+            self._days.end(call)
 
     def close(self) -> None:
         """Once no reading is open."""
         self.checks.close()
         self._copies.close()
 
-    def _allowance(self, principal: str, deadline: float) -> Allowance:
-        settings = self.settings
-        begun = self._day.begun(principal)
-        return Allowance(principal, deadline, settings.bytes_a_call, settings.requests_a_call, begun)
-
-    def _source(self, asked: Address, call: Allowance, means: Means) -> Any:
+    def _source(self, asked: Address, call: Allowance, means: Means) -> Source:
         address = self._asset(asked, call) if asked.item_asset else asked
         return opened(address, asked, call, means)
 
@@ -126,71 +108,3 @@ class Door:
         found = replace(found, query=(), secret=(*found.query, *found.secret))
         self.checks.listed(found, call.principal)
         return found
-
-
-class _Day:
-    """What principals read today, with what their running calls have read so far. For several threads."""
-
-    def __init__(self, settings: RemoteSettings, quota: Quota) -> None:
-        self._settings, self._quota = settings, quota
-        self._lock = threading.Lock()
-        self._kept: dict[str, tuple[int, int]] = {}  # on disk, when the last call began or ended
-        self._read: Counter[str] = Counter()  # by calls that run
-        self._requests: Counter[str] = Counter()
-
-    def begun(self, principal: str) -> Callable[[int, int], None]:
-        """The account of a call, to which it tells bytes and requests before it makes them; it raises ReadFailed."""
-        kept = self._quota.remote_used(principal)
-        with self._lock:
-            self._kept[principal] = kept
-
-        def spend(read: int, requests: int) -> None:
-            with self._lock:
-                kept_bytes, kept_requests = self._kept[principal]
-                over = kept_bytes + self._read[principal] + read > self._settings.bytes_a_day
-                over = (
-                    over
-                    or kept_requests + self._requests[principal] + requests > self._settings.requests_a_day
-                )
-                if over and requests:  # what is given back is always taken
-                    raise ReadFailed(
-                        "you have read as much today as you may (`bytes_a_day`, `requests_a_day`)"
-                    )
-                self._read[principal] += read
-                self._requests[principal] += requests
-
-        return spend
-
-    def ended(self, call: Allowance) -> None:
-        principal = call.principal
-        self._quota.remote_spent(principal, call.read, call.requests)
-        kept = self._quota.remote_used(principal)
-        with self._lock:
-            self._kept[principal] = kept
-            self._read[principal] -= call.read
-            self._requests[principal] -= call.requests
-
-
-@contextmanager
-def _explained() -> Iterator[None]:
-    """A failed read before the call ran, as its error."""
-    try:
-        yield
-    except Missing as error:
-        raise ToolError(
-            Code.NOT_FOUND,
-            Stage.RESOLVE,
-            f"{error}.",
-            "Check the address; remote_list shows what a bucket holds.",
-        ) from error
-    except ReadFailed as error:
-        raise _failed(str(error)) from error
-
-
-def _failed(why: str) -> ToolError:
-    return ToolError(
-        Code.REMOTE_ERROR,
-        Stage.RESOLVE,
-        f"{why}.",
-        "Nothing ran. Check the address, or try again later if the server that holds the data was at fault.",
-    )

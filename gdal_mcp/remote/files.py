@@ -1,4 +1,4 @@
-"""One remote file as one call reads it: in blocks, near ones together, each once, and the next ones ahead of their need."""
+"""One remote file as one call reads it: in blocks, near ones together, each once. What is read ahead, the container asks for."""
 
 import threading
 from collections.abc import Iterable, Sequence
@@ -8,18 +8,13 @@ from hashlib import sha256
 from typing import Final
 
 from gdal_mcp.remote.address import Address
-from gdal_mcp.remote.checks import Checks, Got, Meter, Missing, ReadFailed, Version
+from gdal_mcp.remote.checks import Checks
 from gdal_mcp.remote.copies import BLOCK, Copies, Copy
-from gdal_mcp.remote.record import SourceRead, Validator
+from gdal_mcp.remote.limits import Meter, Missing, ReadFailed
+from gdal_mcp.remote.record import SourceRead, Version
 
 _PART: Final = (4 << 20) // BLOCK  # blocks of one request: at 30 ms and 1 Gbit/s, more make it no faster
 _GAP: Final = 1  # blocks between two that are read rather than asked around
-_STREAM: Final = 4 << 20  # bytes read in a row, after which the next are asked for ahead
-_AHEAD: Final = 16 << 20  # bytes; a swath of tiles is up to 10 MB of them
-_NEAR: Final = 1 << 20  # bytes that a reader skips without leaving the row
-# A question costs a round trip. A file of which as many megabytes would come instead is read whole.
-_SCATTERED: Final = 16
-_WORTH: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +43,6 @@ class RemoteFile:
         self._pending: dict[int, Future[tuple[int, bytes]]] = {}
         self._touched: set[int] = set()
         self._before: frozenset[int] = frozenset()
-        self._reach = self._row = self._questions = 0
 
     def look(self) -> Version:
         """What the file is now, asked once. Raises Missing, ReadFailed."""
@@ -66,7 +60,6 @@ class RemoteFile:
         wanted = sorted({block for offset, length in ranges for block in _blocks(offset, length)})
         found: dict[int, memoryview] = {}
         waiting = self._asked(copy, wanted, found)
-        self._ask_ahead(copy, ranges, missed=bool(waiting))
         for future in dict.fromkeys(waiting.values()):
             first, data = self._result(future)
             view = memoryview(data)
@@ -95,7 +88,7 @@ class RemoteFile:
             length=version.length,
             etag=version.etag[:200],
             last_modified=version.modified[:80],
-            validator=_validator(version),
+            validator=version.validator,
             ranges=ranges,
             sha256=total.hexdigest() if ranges else "",
             requests=self._meter.requests,
@@ -141,7 +134,7 @@ class RemoteFile:
         return copy
 
     def _asked(
-        self, copy: Copy, wanted: Iterable[int], found: dict[int, memoryview] | None
+        self, copy: Copy, wanted: Iterable[int], found: dict[int, memoryview]
     ) -> dict[int, "Future[tuple[int, bytes]]"]:
         """The blocks that are under way, those that nobody asked for until now among them; those that are here are put into `found`."""
         missing = []
@@ -149,8 +142,7 @@ class RemoteFile:
         with self._lock:
             for block in wanted:
                 if block in copy.held:
-                    if found is not None:
-                        found[block] = memoryview(copy.get(block))
+                    found[block] = memoryview(copy.get(block))
                 elif block in self._pending:
                     waiting[block] = self._pending[block]
                 else:
@@ -167,7 +159,7 @@ class RemoteFile:
         try:
             start = first * BLOCK
             size = min((last + 1) * BLOCK, copy.version.length) - start
-            got: Got = self._means.checks.range(self.address, self._meter, start, size, copy.version)
+            got = self._means.checks.range(self.address, self._meter, start, size, copy.version)
             view = memoryview(got.data)
             for block in range(first, last + 1):
                 self._means.copies.put(copy, block, view[(block - first) * BLOCK :][:BLOCK])
@@ -182,29 +174,6 @@ class RemoteFile:
             return future.result()
         except CancelledError as error:
             raise ReadFailed("the call ended") from error
-
-    def _ask_ahead(self, copy: Copy, ranges: Sequence[tuple[int, int]], *, missed: bool) -> None:
-        """The next bytes of what is read in a row, while GDAL decodes; all of what is read here and there for long."""
-        start, end = min(offset for offset, _ in ranges), max(offset + length for offset, length in ranges)
-        with self._lock:
-            follows = -BLOCK <= start - self._reach <= _NEAR
-            read = sum(
-                length for _, length in ranges
-            )  # not what lies between them, as between two rows of tiles
-            self._row = self._row + read if follows else read
-            self._reach = end
-            self._questions += missed and self._row < _STREAM
-            scattered = self._questions >= _SCATTERED and copy.version.length <= self._questions * _WORTH
-        room = min(self._meter.call.bytes_left // 2, self._means.copies.bound // 2)
-        if scattered and copy.version.length <= room:
-            self._begin(copy, 0, copy.version.length)
-        elif self._row >= _STREAM and room > _AHEAD:
-            self._begin(copy, end, min(_AHEAD, self._row, copy.version.length - end))
-
-    def _begin(self, copy: Copy, offset: int, length: int) -> None:
-        """Nobody waits for these: a failure tells itself when they are read."""
-        if length > 0:
-            self._asked(copy, _blocks(offset, length), None)
 
 
 def _blocks(offset: int, length: int) -> range:
@@ -238,9 +207,3 @@ def _ranges(blocks: Sequence[int], copy: Copy) -> tuple[tuple[int, int], ...]:
         else:
             merged.append((start, size))
     return tuple(merged)
-
-
-def _validator(version: Version) -> Validator:
-    if version.etag:
-        return "etag" if version.strong else "weak etag"
-    return "last-modified" if version.modified else "none"

@@ -15,8 +15,8 @@ from urllib.parse import urlencode
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address, parse
-from gdal_mcp.remote.checks import Meter, ReadFailed
 from gdal_mcp.remote.door import Door
+from gdal_mcp.remote.limits import Meter, ReadFailed
 from gdal_mcp.remote.listing import Listed, listed
 
 _PAGE: Final = 8 << 20  # bytes: a page of items with all their properties

@@ -1,46 +1,34 @@
 """What one call reads: the answers to its container's questions, the first failure, and the record of what was read."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
+from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address, plain_name
-from gdal_mcp.remote.checks import Allowance, Meter, Missing, ReadFailed
 from gdal_mcp.remote.copies import BLOCK
 from gdal_mcp.remote.files import Means, RemoteFile
+from gdal_mcp.remote.limits import Allowance, Meter, Missing, ReadFailed
 from gdal_mcp.remote.listing import listed
 from gdal_mcp.remote.record import SourceRead
 from gdal_mcp.remote.trees import Keys, of_list, of_zarr
+from sandbox.outcome import Exited, Outcome, Unanswered
 from sandbox.questions import MAX_READ_BYTES, Answer, Kind, Op, Question, Status, looked
 
 _log = structlog.get_logger()
 
 AT_ONCE: Final = 8  # requests of one call
+_MOMENT: Final = 0.5  # seconds: longer than a silent read takes to notice that its call has ended
 _MAX_KEYS: Final = 200_000  # of a tree that its bucket lists
 _MAX_METADATA: Final = 32 << 20  # bytes
 _WHOLE_CHUNK: Final = 16 * BLOCK  # what is read of a file of a tree to begin with: most chunks are smaller
 _METADATA: Final = (".zmetadata", "zarr.json")
-
-
-class _Source(Protocol):
-    """One address of a call, as the container sees it: names are below its own folder."""
-
-    expected: int  # bytes, as far as they are known
-
-    def look(self, name: str) -> bytes | None: ...
-
-    def read(self, name: str, ranges: Sequence[tuple[int, int]]) -> bytes: ...
-
-    def below(self, name: str) -> Sequence[str] | None: ...
-
-    def record(self) -> SourceRead | None: ...
-
-    def close(self) -> None: ...
 
 
 class _OneFile:
@@ -55,7 +43,7 @@ class _OneFile:
         beside = {plain_name(name): address.beside(name) for name in address.sidecars}
         self._files = {name: RemoteFile(one, meter, means) for name, one in beside.items()}
         self._files[self._main] = RemoteFile(address, meter, means)
-        self.expected = self._files[self._main].look().length
+        self._files[self._main].look()
 
     def look(self, name: str) -> bytes | None:
         if not name:
@@ -93,8 +81,11 @@ class _Tree:
         self._meter = Meter(call)
         self._files: dict[str, RemoteFile] = {}
         self._lock = threading.Lock()
-        self.expected = 0
-        self._keys = self._found()
+        try:
+            self._keys = self._found()
+        except ReadFailed:
+            self.close()
+            raise
 
     def look(self, name: str) -> bytes | None:
         key = self._key(name)
@@ -149,8 +140,7 @@ class _Tree:
             raise ReadFailed(
                 f"{self._address.host}: the tree has no consolidated metadata, so its files are not known; a bucket's would be"
             )
-        rows = tuple(listed(self._address, self._means.checks, self._meter, deep=True, most=_MAX_KEYS))
-        self.expected = sum(row.size for row in rows)
+        rows = listed(self._address, self._means.checks, self._meter, deep=True, most=_MAX_KEYS)
         return of_list(row.name for row in rows)
 
     def _file(self, name: str) -> RemoteFile:
@@ -162,59 +152,84 @@ class _Tree:
             return self._files[name]
 
 
+Source = _OneFile | _Tree
+
+
 @dataclass(slots=True, eq=False)
 class Reading:
     """Answers the questions of one container. `close` ends what is under way; it is to be called, always."""
 
     names: tuple[str, ...]  # as the container sees the addresses, in their order: /vsihost/1/x.tif
-    sources: Mapping[str, _Source]  # by the number in their names
+    sources: Mapping[str, "Future[Source]"]  # by the number in their names
     call: Allowance
-    work: ThreadPoolExecutor
-    closing: Callable[[], None]
-    failure: str | None = None  # the first read that failed; the call has failed with it, whatever GDAL says
-    _closed: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def expected_bytes(self) -> int:
-        """Of all files together, as far as their sizes are known."""
-        return sum(one.expected for one in self.sources.values())
+    work: tuple[ThreadPoolExecutor, ...]
+    closing: Callable[[], None]  # called when nothing of it runs any more
+    failure: ToolError | None = None  # of the first read that failed; the call has failed with it
+    _closed: bool = False
 
     def answer(self, question: Question) -> Answer:
         """From any thread, several at once; never raises. A name that is not of this call is answered without a request."""
         try:
-            if self.failure is not None:
-                return Answer(Status.EIO)
-            body = self._body(question)
-            return Answer(Status.ENOENT) if body is None else Answer(Status.OK, body)
-        except ReadFailed as error:
-            reason = str(error)
+            if self.failure is None:
+                with explained():
+                    body = self._body(question)
+                return Answer(Status.ENOENT) if body is None else Answer(Status.OK, body)
+        except ToolError as error:
+            self._fail(error)
         except Exception:  # noqa: BLE001 - the outermost handler of a thread of the session: a fault of ours fails the read
             _log.exception("read_failed")
-            reason = "the server could not read it"
-        if not self._closed.is_set():
-            self.failure = self.failure or reason
+            self._fail(_unread("the server met a fault of its own; its log says more"))
         return Answer(Status.EIO)
+
+    def require_read(self, outcome: Outcome) -> None:
+        """Raises ToolError where a read failed, however the job took it; of one that was done, also for what it never asked for."""
+        if self.failure is not None and isinstance(outcome, Exited | Unanswered):
+            raise self.failure
+        if outcome == Exited(0):
+            self.require_found()
+
+    def require_found(self) -> None:
+        """Waits until every address was found, or is known not to be there. Raises ToolError: NOT_FOUND, NETWORK_BLOCKED, REMOTE_ERROR."""
+        for one in self.sources.values():
+            with explained():
+                one.result()
 
     def record(self) -> tuple[SourceRead, ...]:
         """What was read of each address, without secrets."""
-        rows = (self.sources[key].record() for key in self.sources)
+        rows = (one.record() for one in self._found())
         return tuple(row for row in rows if row is not None)
 
     def close(self) -> None:
-        if self._closed.is_set():
-            return
-        self._closed.set()
-        self.call.ended.set()
-        self.work.shutdown(cancel_futures=True)
-        for one in self.sources.values():
-            one.close()
+        """Waits a moment for what is under way; a name server or a connection may take longer to give up."""
+        if not self._closed:
+            self._closed = True
+            self.call.ended.set()
+            ending = threading.Thread(target=self._end, name="remote-end")
+            ending.start()
+            ending.join(_MOMENT)
+
+    def _end(self) -> None:
+        for one in self.work:
+            one.shutdown(cancel_futures=True)
+        for source in self._found():
+            source.close()
         self.closing()
+
+    def _found(self) -> Iterator[Source]:
+        for one in self.sources.values():
+            if one.done() and not one.cancelled() and one.exception() is None:
+                yield one.result()
+
+    def _fail(self, error: ToolError) -> None:
+        if not self._closed:
+            self.failure = self.failure or error
 
     def _body(self, question: Question) -> bytes | None:
         number, _, name = question.name.partition("/")
-        source = self.sources.get(number)
-        if source is None or ".." in name.split("/"):
+        finding = self.sources.get(number)
+        if finding is None or ".." in name.split("/"):
             return None
+        source = finding.result()
         match question.op:
             case Op.LOOK:
                 return source.look(name)
@@ -227,9 +242,30 @@ class Reading:
                 return None if names is None else "\n".join(names).encode()
 
 
-def opened(address: Address, asked: Address, call: Allowance, means: Means) -> _Source:
+def opened(address: Address, asked: Address, call: Allowance, means: Means) -> Source:
     """What an address stands for, once it is known to be there. Raises ReadFailed."""
     return (_Tree if address.is_tree else _OneFile)(address, asked, call, means)
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """A failed read as the error of its call."""
+    try:
+        yield
+    except Missing as error:
+        advice = "Check the address; remote_list shows what a bucket holds."
+        raise ToolError(Code.NOT_FOUND, Stage.RESOLVE, f"{error}.", advice) from error
+    except (ReadFailed, CancelledError) as error:
+        raise _unread(str(error) or "the call ended") from error
+
+
+def _unread(why: str) -> ToolError:
+    return ToolError(
+        Code.REMOTE_ERROR,
+        Stage.RUN,
+        f"remote data could not be read: {why}.",
+        "Nothing was published. Check the address, or try again later if the server that holds the data was at fault.",
+    )
 
 
 def _look_at(file: RemoteFile, *, optional: bool) -> bytes | None:

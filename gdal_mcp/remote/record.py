@@ -2,9 +2,42 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any, Literal
 
 Validator = Literal["etag", "weak etag", "last-modified", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """What tells one state of a file from another."""
+
+    length: int  # bytes
+    etag: str = ""
+    modified: str = ""  # Last-Modified, as it was said
+
+    def same(self, other: "Version") -> bool:
+        """Whether both can be the same state: by the ETag where one has it, else by the time."""
+        mine, theirs = (self.etag, other.etag) if self.etag or other.etag else (self.modified, other.modified)
+        return (self.length, mine) == (other.length, theirs)
+
+    @property
+    def strong(self) -> bool:
+        return self.validator == "etag"
+
+    @property
+    def validator(self) -> Validator:
+        if self.etag:
+            return "weak etag" if self.etag.startswith("W/") else "etag"
+        return "last-modified" if self.modified else "none"
+
+    @property
+    def seconds(self) -> int:
+        """The modification, since 1970; 0 where it is not said."""
+        try:
+            return max(int(parsedate_to_datetime(self.modified).timestamp()), 0)
+        except (ValueError, OverflowError, OSError):
+            return 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,6 +93,7 @@ PROMPTS = st.one_of(
 @example("rotate " + "9" * 490)
 @example("crop 1, 2 to")
 @example("before blurring")
+@example("'")
 def test_any_text_gives_steps_within_the_catalogue_and_the_same_each_time(prompt: str):
     parsed = parse(prompt)
     assert parsed == parse(prompt)
@@ -159,16 +160,12 @@ def test_every_transform_is_reached_by_each_of_its_names():
             assert name in [step.name for step in parse(prompt).steps], prompt
 
 
-def test_what_is_not_understood_is_told_word_for_word():
+def test_what_is_not_understood_is_told_word_for_word_and_number_for_number():
     for word in ("frobnicate", "quux", "zorble"):
         assert any(word in problem.message for problem in parse(f"rotate 5 degrees {word} and blur").errors)
-    for prompt in (
-        "flip twice horizontally",
-        "blur by 20 %",
-        "rotate by 5 pixels",
-        "shot noise with sigma 3",
-        "remove the blur",
-    ):
+    for prompt in """flip twice horizontally;blur by 20 %;rotate by 5 pixels;rotate 10 degrees by 20 %;shot noise with sigma 3;
+        shear by 10 pixels;shift 10 px right and 5% up;resize to 512x512 by 10 degrees;crop the center 64x64 and 10%;remove the blur;
+        rotate 5000 degrees;GaussianBlur(blur_limit=4);Rotate(angle=5);Rotate(30)""".split(";"):
         assert any(problem.severity == "error" for problem in parse(prompt).errors), prompt
 
 
@@ -180,12 +177,23 @@ def test_a_typo_is_taken_with_less_confidence():
     assert not plain.suggestions
 
 
-def test_a_strict_reading_refuses_what_is_not_clear():
-    for prompt in ("rotate the image", "crop to 300x200", "make it pop", "flip"):
-        assert parse(prompt).refusals(strict=True), prompt
-    assert not parse("rotate the image").refusals()
-    assert not parse("rotate 15 degrees and flip horizontally").refusals(strict=True)
-    assert parse("make it pop").refusals()
+def test_what_may_mean_several_things_is_told_with_each_of_them():
+    for prompt in (
+        "rotate the image",
+        "crop to 300x200",
+        "make it pop",
+        "flip",
+        "blur or sharpen it",
+        "contrast",
+        "rotate slightly",
+    ):
+        told = parse(prompt).ambiguities
+        assert told, prompt
+        for way in (way for one in told for way in one.interpretations):
+            again = parse(way)
+            assert again.steps, way
+            assert again.ambiguities == (), way
+    assert parse("rotate 15 degrees and flip horizontally").ambiguities == ()
 
 
 def test_a_quarter_turn_by_chance_is_drawn_as_one():

@@ -92,6 +92,32 @@ def test_one_version_one_description_and_one_name_stand_in_every_file():
     assert f'org.opencontainers.image.source="{PROJECT["urls"]["Repository"]}"' in texts["Dockerfile"]
 
 
+def test_every_address_of_the_project_is_that_of_pyproject():
+    owned, home = f"{distribution.OWNER}/{distribution.NAME}", distribution.HOME
+    named = (
+        "README.md",
+        "llms-install.md",
+        "mkdocs.yml",
+        "Dockerfile",
+        "docs/platforms.md",
+        "gdal_mcp/__main__.py",
+    )
+    for name in named:
+        found = re.findall(
+            r"(?:ghcr\.io|github\.com|githubusercontent\.com|add)[/ ]([\w.-]+/gdal-mcp)",
+            (ROOT / name).read_text(),
+        )
+        assert found, name
+        assert {*found} == {owned}, name
+    # the package's page shows the README, where a relative link leads nowhere
+    for link in re.findall(r"\]\(([^)\s]+)\)", (ROOT / "README.md").read_text()):
+        assert link.startswith("https://"), link
+        base, _, path = link.partition("/HEAD/")
+        if path:
+            assert base in (f"{home}/blob", f"https://raw.githubusercontent.com/{owned}"), link
+            assert (ROOT / path.partition("#")[0]).exists(), link
+
+
 def started() -> list[list[str]]:
     """The words after `uvx` of every file and button that starts the published package."""
     values = [read(ROOT / name) for name in FORMATS]

@@ -128,6 +128,7 @@ def opened() -> Iterator[Opened]:
             addresses = [door.address(text, who) for text in texts]
             reading = door.open(addresses, principal=who, call_id="c1", deadline=time.monotonic() + seconds)
             stack.callback(reading.close)
+            reading.require_found()
             return Call(reading)
 
         yield made

@@ -41,9 +41,9 @@ def failed(make: Make, opened: Opened, url: str, *sources: Any, **settings: Any)
         return error.message
     answer = call.read((1_000_000, 100_000))
     assert answer.status is Status.EIO
-    assert call.reading.failure == answer.body.decode()
+    assert call.reading.failure is not None
     assert call.look().status is Status.EIO  # whatever is asked after the first failure fails
-    return call.reading.failure
+    return call.reading.failure.message
 
 
 @pytest.mark.claim("remote.off-by-default")
@@ -246,7 +246,7 @@ def test_a_file_that_changes_between_reads_fails_the_call(make: Make, opened: Op
     server.etags["x.tif"] = '"v2"'
     answer = call.read((1_000_000, 10))
     assert answer.status is Status.EIO
-    assert "changed" in (call.reading.failure or "")
+    assert "changed" in str(call.reading.failure)
     assert server.asked[-1].headers["if-match"] == '"v1"'
 
 

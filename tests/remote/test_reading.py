@@ -17,7 +17,6 @@ BLOCK = 64 << 10
 def test_ranges_come_in_their_order_and_near_ones_in_one_request(server: Origin, make: Make, opened: Opened):
     call = opened(make(), server.url("/ok/x.tif"))
     assert call.reading.names == ("/vsihost/1/x.tif",)
-    assert call.reading.expected_bytes == len(DATA)
     looked = call.look()
     assert looked.status is Status.OK
     assert looked.body[:17] == b"\x01" + len(DATA).to_bytes(8, "big") + bytes(8)
@@ -105,37 +104,6 @@ def test_copies_stay_within_their_bound(server: Origin, make: Make, opened: Open
     assert server.sent == before  # the newest is held, the oldest is not
     assert opened(door, server.url("/ok/0")).read((0, len(DATA))).body == DATA
     assert server.sent > before
-
-
-def test_a_file_that_is_read_in_a_row_is_asked_for_ahead(server: Origin, make: Make, opened: Opened):
-    server.files["big"] = big = DATA * 12
-    call = opened(make(), server.url("/ok/big"))
-    step = 4 << 20
-    assert call.read((0, step)).body == big[:step]
-    until(lambda: any(int(one.headers["range"].rpartition("-")[2]) >= step for one in server.asked), 20)
-    for start in range(step, len(big), step):
-        part = min(step, len(big) - start)
-        assert call.read((start, part)).body == big[start : start + part]
-    assert call.reading.record()[0].bytes == len(big)  # nothing twice
-
-
-def test_ranges_far_apart_are_no_row_and_bring_nothing_ahead(server: Origin, make: Make, opened: Opened):
-    """A window of a raster: some tiles of two rows."""
-    server.files["big"] = big = DATA * 12
-    call = opened(make(), server.url("/ok/big"))
-    for start in (1 << 20, 2 << 20):
-        assert call.read((start, 300_000), (start + (8 << 20), 300_000)).status is Status.OK
-    call.reading.close()
-    assert server.sent < 2_000_000 < len(big)
-
-
-def test_a_file_that_is_read_here_and_there_is_fetched_whole(server: Origin, make: Make, opened: Opened):
-    call = opened(make(), server.url("/ok/x.tif"))
-    places = [(number * 7 % 45) * BLOCK for number in range(1, 45)]
-    for place in places:
-        assert call.read((place, 10)).body == DATA[place : place + 10]
-    assert len(server.asked) < 25
-    assert call.reading.record()[0].bytes <= len(DATA) + 20 * BLOCK
 
 
 @pytest.mark.claim("remote.known-names-only")

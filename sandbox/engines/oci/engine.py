@@ -47,7 +47,7 @@ from sandbox.waiting import readable
 SCHEME: Final = "oci://"
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _REMOVAL_SECONDS: Final = 20.0
-_PAUSE: Final = 0.002
+_PAUSE: Final = 0.01
 _UNKNOWN: Final = -1  # the code of a process that was somebody else's child
 _SEPARATORS: Final = (":", ",", "\\")  # of the options of an overlay
 _PSEUDO: Final = (PurePosixPath("/proc"), PurePosixPath("/dev"), PurePosixPath("/sys"))
@@ -285,14 +285,14 @@ class OciEngine:
         if first is not None:
             first.kill()
         while True:
-            at_work = first is None and _kill_runtimes(container)
+            at_work = not readable([first], _PAUSE) if first is not None else _kill_runtimes(container)
             if group.cleared() and not at_work:
                 break
             if time.monotonic() > end:
                 raise EngineUnavailable(f"container {container[:12]} holds processes that do not end.")
-            time.sleep(_PAUSE)
+            if first is None:
+                time.sleep(_PAUSE)
         if first is not None:
-            readable([first], _REMOVAL_SECONDS)  # it left its control group just before it ended
             first.exit_code()
 
     def leftovers(self) -> tuple[Leftover, ...]:

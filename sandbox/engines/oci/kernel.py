@@ -9,7 +9,7 @@ import os
 import platform
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -129,22 +129,15 @@ class ControlGroup:
             if folder.is_dir():
                 yield folder
 
-    def _first(self, *names: str) -> str | None:
-        folders = [*self._folders()]
-        for name in names:
-            for folder in folders:
-                with contextlib.suppress(OSError):
-                    return _text(folder / name)
-        return None
-
     def limits(self) -> dict[str, str | None]:
         """The limits in force, by the names of the worker's facts."""
-        found = {name: self._first(*files) for name, files in _LIMITS.items()}
+        folders = [*self._folders()]
+        found = {name: _first(folders, *files) for name, files in _LIMITS.items()}
         return {name: text.strip() if text is not None else None for name, text in found.items()}
 
     def wanted_memory(self) -> bool:
         """Whether the kernel has killed something of it for want of memory."""
-        text = self._first("memory.events", "memory.oom_control") or ""
+        text = _first([*self._folders()], "memory.events", "memory.oom_control") or ""
         return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in text.splitlines())
 
     def cleared(self) -> bool:
@@ -156,14 +149,24 @@ class ControlGroup:
         return not any(self._folders())
 
 
+def _first(folders: Iterable[Path], *names: str) -> str | None:
+    for name in names:
+        for folder in folders:
+            with contextlib.suppress(OSError):
+                return _text(folder / name)
+    return None
+
+
 def _kill(folder: Path) -> None:
+    pids: list[str] = []
     with contextlib.suppress(OSError):  # gone meanwhile
-        for pid in _text(folder / "cgroup.procs").split():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
+        pids = _text(folder / "cgroup.procs").split()
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)
     # version 2: also what has just been made. Version 1: a runtime that is killed while it cleans up leaves its group frozen,
     # in which nothing dies
-    for name, text in (("cgroup.kill", "1"), ("freezer.state", "THAWED")):
+    for name, text in (("cgroup.kill", "1"), ("freezer.state", "THAWED")) if pids else ():
         with contextlib.suppress(OSError):
             (folder / name).write_text(text, encoding="ascii")
 
@@ -191,9 +194,14 @@ def is_possible() -> bool:
     return may_mount and any(not os.statvfs(one).f_flag & os.ST_RDONLY for one in hierarchies())
 
 
-def delegated_controllers() -> frozenset[str]:
-    """What this process may bound by control groups of its own: nothing with version 1, where that cannot be done safely."""
-    own = Path("/sys/fs/cgroup") / _text(Path("/proc/self/cgroup")).rpartition("0::/")[2].strip()
+def delegated_controllers(
+    mounted: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")
+) -> frozenset[str]:
+    """What this process may bound by control groups of its own: nothing with version 1, where that cannot be done safely.
+
+    `mounted` is where version 2 is, `groups` a file that names a process's own, cgroups(7).
+    """
+    own = mounted / _text(groups).rpartition("0::/")[2].strip()
     if not os.access(own, os.W_OK):
         return frozenset()
     try:

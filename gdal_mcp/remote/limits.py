@@ -1,0 +1,129 @@
+"""What calls may read, counted before it is asked for: of one call, of one source in it, and of a principal's day (UTC).
+
+A day is on disk when its calls end; until then this server counts it in memory.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gdal_mcp.settings.remote import RemoteSettings
+
+
+class ReadFailed(Exception):
+    """A source did not give what it was asked for; the message says which and why."""
+
+
+class Missing(ReadFailed):
+    """There is nothing at the address."""
+
+
+class Quota(Protocol):
+    """What a principal has read today, in bytes and requests."""
+
+    def remote_used(self, principal: str) -> tuple[int, int]: ...
+
+    def remote_spent(self, principal: str, read: int, requests: int) -> None: ...
+
+
+@dataclass(slots=True, eq=False)
+class Allowance:
+    """What one call may still read. Ends the requests of the call when it is stopped. For several threads."""
+
+    principal: str
+    deadline: float  # by time.monotonic()
+    bytes_left: int
+    requests_left: int
+    days: "Days"
+    read: int = 0
+    requests: int = 0
+    ended: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def request(self, size: int) -> Iterator[list[int]]:
+        """One request for at most so many bytes; what came is put into the list. Raises ReadFailed over a limit."""
+        with self._lock:
+            if self.requests_left < 1:
+                raise ReadFailed("this call has made as many requests as it may (`requests_a_call`)")
+            if self.bytes_left < size:
+                raise ReadFailed("this call would read more bytes than it may (`bytes_a_call`)")
+            self.days.spend(self.principal, size, 1)
+            self.requests_left, self.bytes_left = self.requests_left - 1, self.bytes_left - size
+        came = [0]
+        try:
+            yield came
+        finally:
+            with self._lock:
+                self.bytes_left += size - came[0]
+                self.read, self.requests = self.read + came[0], self.requests + 1
+                self.days.spend(self.principal, came[0] - size, 0)
+
+    def left(self) -> float:
+        """Seconds. Raises ReadFailed when there are none."""
+        seconds = self.deadline - time.monotonic()
+        if self.ended.is_set() or seconds <= 0:
+            raise ReadFailed("the call ended")
+        return seconds
+
+
+@dataclass(slots=True, eq=False)
+class Meter:
+    """What one source takes of the allowance of its call."""
+
+    call: Allowance
+    read: int = 0
+    requests: int = 0
+
+    @contextmanager
+    def request(self, size: int) -> Iterator[list[int]]:
+        came = [0]
+        try:
+            with self.call.request(size) as came:
+                yield came
+        finally:
+            self.read, self.requests = self.read + came[0], self.requests + 1
+
+
+class Days:
+    """What principals read today, with what their running calls have read so far. For several threads."""
+
+    def __init__(self, settings: RemoteSettings, quota: Quota) -> None:
+        self._settings, self._quota = settings, quota
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[int, int]] = {}  # on disk, when the last call began or ended
+        self._read: Counter[str] = Counter()  # by calls that run
+        self._requests: Counter[str] = Counter()
+
+    def begin(self, principal: str, deadline: float) -> Allowance:
+        """What a call may read; to be given to `end`."""
+        kept, settings = self._quota.remote_used(principal), self._settings
+        with self._lock:
+            self._kept[principal] = kept
+        return Allowance(principal, deadline, settings.bytes_a_call, settings.requests_a_call, self)
+
+    def spend(self, principal: str, read: int, requests: int) -> None:
+        """Raises ReadFailed over a limit; what is given back is always taken."""
+        with self._lock:
+            kept_bytes, kept_requests = self._kept[principal]
+            bytes_today = kept_bytes + self._read[principal] + read
+            requests_today = kept_requests + self._requests[principal] + requests
+            over = bytes_today > self._settings.bytes_a_day or requests_today > self._settings.requests_a_day
+            if over and requests:
+                raise ReadFailed("you have read as much today as you may (`bytes_a_day`, `requests_a_day`)")
+            self._read[principal] += read
+            self._requests[principal] += requests
+
+    def end(self, call: Allowance) -> None:
+        """Once no request of the call is under way."""
+        principal = call.principal
+        self._quota.remote_spent(principal, call.read, call.requests)
+        kept = self._quota.remote_used(principal)
+        with self._lock:
+            self._kept[principal] = kept
+            self._read[principal] -= call.read
+            self._requests[principal] -= call.requests

@@ -1,0 +1,84 @@
+"""Connections that go where they are told and end when they should. Which addresses they may go to, `checks` says."""
+
+import ssl
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpcore2
+
+from gdal_mcp.remote.limits import Allowance
+
+_SLICE: Final = 0.25  # seconds after which a silent read looks whether its call has ended
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Until when, by time.monotonic(), the request of this thread may last."""
+
+    call: Allowance
+    until: float
+
+
+PACE: ContextVar[Pace] = ContextVar("pace")
+
+
+class CheckedNetwork(httpcore2.NetworkBackend):
+    """Connects to the addresses that `checked` gives for a host and port, and to nothing else."""
+
+    def __init__(self, checked: Callable[[str, int], Sequence[str]]) -> None:
+        self._checked = checked
+        self._plain = httpcore2.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.NetworkStream:
+        *others, last = self._checked(host, port)
+        for address in others:
+            try:
+                return PacedStream(
+                    self._plain.connect_tcp(address, port, timeout, local_address, socket_options)
+                )
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                PACE.get().call.left()
+        return PacedStream(self._plain.connect_tcp(last, port, timeout, local_address, socket_options))
+
+
+class PacedStream(httpcore2.NetworkStream):
+    """A connection whose reads end with the time of the answer, however often a byte comes, and with their call."""
+
+    def __init__(self, inner: httpcore2.NetworkStream) -> None:
+        self._inner = inner
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        pace = PACE.get()
+        silent = time.monotonic() + (timeout or _SLICE)
+        while True:
+            left = min(pace.until, silent) - time.monotonic()
+            if left <= 0 or pace.call.ended.is_set():
+                raise httpcore2.ReadTimeout
+            try:
+                return self._inner.read(max_bytes, min(left, _SLICE))
+            except httpcore2.ReadTimeout:
+                continue
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._inner.write(buffer, timeout)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.NetworkStream:
+        return PacedStream(self._inner.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
