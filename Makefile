@@ -16,7 +16,7 @@ workers ?= 3
 spread := -n $(workers) --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help setup venv engine engines image browser lock lint format types unit test python-image test-all oci fuzz conformance demo bench faults soak docs pictures site bundle snapshots clean
+.PHONY: help setup venv engine engines image browser lock lint format types unit test python-image test-all oci kubernetes fuzz conformance demo bench faults soak docs pictures site bundle snapshots clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -26,7 +26,7 @@ setup: image ## virtual environment, container engine and GDAL image; quick when
 venv:
 	@scripts/venv.sh
 
-test test-all oci fuzz conformance faults soak bench: engine_kind := docker
+test test-all oci kubernetes fuzz conformance faults soak bench: engine_kind := docker
 engine: venv
 	@scripts/engine.sh $(engine_kind)
 
@@ -69,6 +69,10 @@ test-all: setup browser engines python-image lint types ## everything, in about 
 oci: setup ## as root: the suite of engines, escapes, attacks and faults without a daemon; about twenty minutes
 	GDAL_MCP_ENGINE=oci:///var/tmp/gdal-mcp-tests/oci $(python) -m pytest -n $(workers) --dist loadgroup $(pytest_options) \
 	    tests/engines/test_oci.py tests/escape tests/attacks tests/faults --ignore tests/faults/test_engine.py --ignore tests/faults/test_silence.py
+
+kubernetes: setup ## on the cluster of KUBECONFIG, whose nodes see this machine's /var/tmp: the suite of engines, kills, faults, 200 calls at once; CLUSTER=SCRIPT has `SCRIPT up` make one, and `SCRIPT down` end it
+	@if [ -n "$(CLUSTER)" ]; then trap '"$(CLUSTER)" down' EXIT; "$(CLUSTER)" up; fi; \
+	KUBERNETES=1 $(python) -m pytest $(pytest_options) tests/kubernetes
 
 fuzz: setup ## the property tests at length, about ten minutes, with other values each time; FUZZ=100 tries a hundred times as much
 	FUZZ=$(or $(FUZZ),20) $(python) -m pytest -n $(workers) --dist loadfile --timeout 3600 $(pytest_options) tests/fuzz

@@ -16,7 +16,7 @@ from typing import Any, Final
 from sandbox.engine import EngineInfo
 from sandbox.errors import AttestationFailed
 from sandbox.isolation.cis import benchmark
-from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
+from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE, PROCESSES
 from sandbox.isolation.rows import Evidence, Folder, Row, Rule, judged, told
 from sandbox.isolation.syscalls import NUMBERS
 from sandbox.isolation.tried import ATTEMPTS, CALLS, CONFINED, FILES, SIGHT, WRITABLE
@@ -36,6 +36,7 @@ _CODE: Final = {
     "sandbox.isolation": ("look.py", "measured.py", "policy.py", "seccomp.json", "seccomp.py", "tried.py"),
     "sandbox.engines": ("docker_spec.py", "libpod.py"),
     "sandbox.engines.oci": ("apparmor.profile", "config.py", "kernel.py"),
+    "sandbox.engines.k8s": ("gate.py", "pod.py"),
 }
 
 
@@ -50,8 +51,11 @@ def attest(
     """
     probing = replace(template, cgroup_visible=True)
     # only this container shows control groups: on version 1 some engines put them into a tmpfs that anybody may write to
-    asked = {"attempts": {"folders": [*WRITABLE, "/sys/fs/cgroup"], "groups": _QUICK}}
-    rules = (*FACTS, *LIMITS_IN_FORCE, *FILES, CONFINED, *(ATTEMPTS[name] for name in _QUICK))
+    asked = {
+        "attempts": {"folders": [*WRITABLE, "/sys/fs/cgroup"], "groups": _QUICK},
+        **({"processes": {"most": template.limits.pids}} if runner.engine.info().pods else {}),
+    }
+    rules = (*FACTS, *LIMITS_IN_FORCE, PROCESSES, *FILES, CONFINED, *(ATTEMPTS[name] for name in _QUICK))
     writable = {STAGING_TARGET: staging} if staging is not None else {}
     rows = judged(rules, _evidence(runner, probing, writable, asked, cancel))
     if failing := told(rows):
@@ -92,6 +96,7 @@ def try_to_escape(
         _seen(result),
         security_options=info.security_options,
         namespaces={one.name: str(one.readlink()) for one in Path("/proc/self/ns").glob("*")},
+        pods=info.pods,
         gone=runner.engine.state(slot.container) is None,
     )
     return escape_rows(evidence, attested)
@@ -150,7 +155,7 @@ def _evidence(
     result = runner.run(job, cancel)
     info = runner.engine.info()
     known = (nonces, folders, shares, comparable_boot(info), info.security_options)
-    return Evidence(template, result.facts, _seen(result), *known)
+    return Evidence(template, result.facts, _seen(result), *known, pods=info.pods)
 
 
 def comparable_boot(info: EngineInfo) -> str:

@@ -30,6 +30,8 @@ class EngineInfo:
     boot: str = ""  # of that machine's kernel; another one is attested anew. "" when it cannot be told
     # whether containers share this process's kernel, so that device and inode numbers mean the same in both
     same_kernel: bool = False
+    # whether each container is a Pod of a cluster: what its node decides for all of them is judged by effect, from inside
+    pods: bool = False
     # the resource limits of a process that it sets; what is missing the container's program sets for itself before
     # anything else, as a Pod has none. Measured by every container either way
     rlimits: frozenset[str] = RLIMITS
@@ -42,6 +44,9 @@ class ContainerState:
     running: bool
     exit_code: int
     out_of_memory: bool
+    reason: str = (
+        ""  # why the engine ended it of its own accord, as a cluster does; "" for one that ended by itself
+    )
 
 
 @dataclass(frozen=True, slots=True)

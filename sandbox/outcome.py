@@ -99,6 +99,13 @@ class Killed:
 
 
 @dataclass(frozen=True, slots=True)
+class Evicted:
+    """A cluster took the container away: its node is drained or lost, or ran out of memory or disk."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ProtocolViolated:
     """What came out of the container is not what a worker writes."""
 
@@ -117,6 +124,7 @@ Outcome = (
     | DiskLow
     | FileSizeExceeded
     | Killed
+    | Evicted
     | ProtocolViolated
 )
 
@@ -163,6 +171,8 @@ class SandboxResult:
 
 def judge(final: Mapping[str, Any] | None, state: ContainerState, limits: Limits) -> Outcome:
     """The outcome of a container that ended by itself, from its final answer and from how it ended."""
+    if state.reason and (state.running or state.exit_code != 0):
+        return Evicted(state.reason)
     if state.running:
         return ProtocolViolated("it closed its streams and went on")
     if state.out_of_memory:

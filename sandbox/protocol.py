@@ -17,6 +17,7 @@ from sandbox.questions import MAX_RANGES, MAX_READ_BYTES, Answer, Op, Question
 
 HEADER = struct.Struct(">cI")
 LENGTH = struct.Struct(">I")
+ESCAPE = b"\x10"  # followed by n it is a line end, by p itself
 # the longest payload of each kind, in bytes; parsed JSON takes up to 25 times the memory of its text
 LONGEST = MappingProxyType(
     {b"R": 1 << 20, b"O": 1 << 20, b"P": 4 << 10, b"I": 1 << 20, b"B": 32 << 20, b"F": 8 << 20, b"Q": 4 << 10}
@@ -90,6 +91,7 @@ class FrameReader:
     def __init__(self) -> None:
         self.answers = False
         self._buffer = bytearray()
+        self._held = b""
         self._ready = False
         self._interim = False
         self._final = False
@@ -98,7 +100,7 @@ class FrameReader:
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames that `data` completes. Raises ProtocolBreach."""
-        self._buffer += data
+        self._buffer += self._unescaped(data)
         while len(self._buffer) >= HEADER.size:
             kind, length = HEADER.unpack_from(self._buffer)
             if length > LONGEST.get(kind, -1):
@@ -109,6 +111,13 @@ class FrameReader:
             payload = bytes(self._buffer[HEADER.size : end])
             del self._buffer[:end]
             yield self._frame(kind, payload)
+
+    def _unescaped(self, data: bytes) -> bytes:
+        """What a worker wrote without line ends, as it was; the last byte waits when the next one decides what it is."""
+        data = self._held + data
+        self._held = data[-1:] if data.endswith(ESCAPE) else b""
+        whole = data[: len(data) - len(self._held)]
+        return whole.replace(ESCAPE + b"n", b"\n").replace(ESCAPE + b"p", ESCAPE)
 
     def _frame(self, kind: bytes, payload: bytes) -> Frame:
         if self._final:

@@ -152,7 +152,7 @@ def _started(engine: Engine, template: SandboxTemplate, container: str, cancel: 
         frames, stderr = FrameReader(), bytearray()
         facts = _await_ready(wire, frames, stderr, template.limits.stderr_bytes, cancel)
         refuse_replaced(template, facts, same_kernel=engine.info().same_kernel)
-        _refuse_weaker(template, facts)
+        _refuse_weaker(template, facts, pods=engine.info().pods)
         ending = ending_of(container, engine.process(container))
     except BaseException:
         wire.close()
@@ -160,8 +160,8 @@ def _started(engine: Engine, template: SandboxTemplate, container: str, cancel: 
     return Slot(engine, template, container, wire, frames, facts, Usage("cold"), stderr, ending)
 
 
-def _refuse_weaker(template: SandboxTemplate, facts: Mapping[str, Any]) -> None:
-    if missing := shortfalls(template, facts):
+def _refuse_weaker(template: SandboxTemplate, facts: Mapping[str, Any], *, pods: bool) -> None:
+    if missing := shortfalls(template, facts, pods=pods):
         raise AttestationFailed(f"the container is weaker than asked, so no job was sent: {told(missing)}")
 
 

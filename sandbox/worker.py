@@ -5,8 +5,8 @@ a module, as text or compiled, that offers `prepare()`, called before the worker
 may offer `warm()`, a generator, whose steps are run one by one while no job has come; a step may yield the seconds until the
 next one. All of them run in the main thread.
 
-The real stdout carries frames only: one kind byte, four bytes of length, the payload. What the job prints on stdout is
-captured and framed; stderr is left alone, so that it survives even a kill. The worker ends by itself when stdin closes
+The real stdout carries frames only: one kind byte, four bytes of length, the payload; written without line ends, as a node of a
+cluster keeps stdout in a log that grows by forty bytes for each. What the job prints on stdout is captured and framed; stderr is left alone, so that it survives even a kill. The worker ends by itself when stdin closes
 (its host is gone), when no job has come for its idle seconds, and at the job's deadline.
 
 A job may ask its host to read for it, where the host offers that: `report.ask`. The answers come on stdin.
@@ -14,6 +14,7 @@ A job may ask its host to read for it, where the host offers that: `report.ask`.
 
 import contextlib
 import ctypes
+import errno
 import gc
 import io
 import json
@@ -52,7 +53,8 @@ class Wire:
         self._lock = threading.Lock()
 
     def send(self, kind, payload):
-        data = memoryview(HEADER.pack(kind, len(payload)) + payload)  # no copy between two parts of a frame
+        whole = HEADER.pack(kind, len(payload)) + payload  # no copy between two parts of a frame
+        data = memoryview(whole.replace(b"\x10", b"\x10p").replace(b"\n", b"\x10n"))
         with self._lock:
             while data:
                 data = data[os.write(self._descriptor, data) :]
@@ -190,6 +192,8 @@ def measure():
         "status": {name: value.split() for name, value in status if name in STATUS_FIELDS},
         "mounts": _mounts(),
         "interfaces": [line.split(":")[0].strip() for line in _lines("/proc/net/dev")[2:]],
+        "sockets": [family for family in SOCKET_FAMILIES if _opens_socket(family)],
+        "programs": _runs_programs("/tmp"),
         "rlimits": {
             name: resource.getrlimit(getattr(resource, "RLIMIT_" + name))
             for name in ("NOFILE", "FSIZE", "CORE", "DATA", "CPU")
@@ -217,6 +221,28 @@ CGROUP_FILES = {
 }
 
 
+SOCKET_FAMILIES = (2, 10, 16, 17, 40)  # INET, INET6, NETLINK, PACKET, VSOCK of linux/socket.h
+
+
+def _opens_socket(family):
+    made = ctypes.CDLL(None).socket(family, 2 if family != 17 else 3, 0)
+    if made >= 0:
+        os.close(made)
+    return made >= 0
+
+
+def _runs_programs(folder):
+    """Whether the kernel would run a program from there. One without content is looked at, but never begins."""
+    path = os.path.join(folder, f".program-{os.getpid()}")
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o700))
+    try:
+        os.execv(path, [path])
+    except OSError as error:
+        return error.errno != errno.EACCES
+    finally:
+        os.unlink(path)
+
+
 def _lines(path):
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -225,18 +251,32 @@ def _lines(path):
         return []
 
 
+POD_FILES = ("/dev/termination-log", "/etc/hosts")  # which a node mounts for writing, unasked
+
+
+def _is_closed(path):
+    try:
+        os.close(os.open(path, os.O_WRONLY))
+    except OSError:
+        return True
+    return False
+
+
 def _mounts():
-    """Rows of /proc/self/mountinfo: which lies on which, where, its own options, propagation, type; and what is there."""
+    """Rows of /proc/self/mountinfo: which lies on which, where, its own options, propagation, type; and what is there.
+
+    `closed` is a file that cannot be opened for writing, whatever its mount says; `bytes` the size of the whole file system.
+    """
     rows = []
     for line in _lines("/proc/self/mountinfo"):
         left, _, right = line.partition(" - ")
         number, parent, _, _, target, options, *shared = left.split(" ")
         for code, letter in (("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")):
             target = target.replace(code, letter)
-        identity = None  # where it cannot be looked at
+        identity = size = None  # where it cannot be looked at
         with contextlib.suppress(OSError, ValueError):
-            status = os.stat(target)
-            identity = [status.st_dev, status.st_ino]
+            status, system = os.stat(target), os.statvfs(target)
+            identity, size = [status.st_dev, status.st_ino], system.f_blocks * system.f_frsize
         rows.append(
             {
                 "id": number,
@@ -246,6 +286,8 @@ def _mounts():
                 "shared": shared,
                 "type": right.split(" ")[0],
                 "identity": identity,
+                "bytes": size,
+                "closed": target in POD_FILES and _is_closed(target),
             }
         )
     return rows

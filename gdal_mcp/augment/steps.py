@@ -47,16 +47,6 @@ class Parsed:
     ambiguities: tuple[Ambiguity, ...] = ()
     preset: str | None = None
 
-    def refusals(self, *, strict: bool = False) -> tuple[Problem, ...]:
-        """What keeps the prompt from being run: nothing to do, and, if strict, every error and every ambiguity."""
-        if not strict:
-            return () if self.steps else tuple(one for one in self.errors if one.severity == "error")
-        unclear = (
-            Problem(f"{one.text!r} is not clear", "error", f"say one of: {'; '.join(one.interpretations)}")
-            for one in self.ambiguities
-        )
-        return (*(one for one in self.errors if one.severity == "error"), *unclear)
-
 
 def estimated_seconds(steps: Sequence[Step], pixels: int = 1_000_000) -> float:
     """Expected seconds of work on one image of three bands, by the measured time of each transform; without a container's start."""

@@ -16,13 +16,11 @@ from gdal_mcp.augment.arguments import (
     ValidateArguments,
 )
 from gdal_mcp.augment.drafts import augment_dataset, augment_image, make_chips, parsed_of
+from gdal_mcp.augment.prompts import complexity, estimated_seconds
 from gdal_mcp.augment.transforms import TRANSFORMS, categories
 from gdal_mcp.toolbox import DraftScope, ImmediateResult, Tool, schema_of, typed
 
-START_SECONDS, STEP_SECONDS = (
-    4.0,
-    0.05,
-)  # of a container with its imports, and of a usual step on a photograph
+START_SECONDS: Final = 4.0  # of a container with its imports
 _WRITTEN: Final[Mapping[str, Any]] = {"writes": True, "replaces": True}
 
 
@@ -136,8 +134,8 @@ def _validated(arguments: ValidateArguments, _scope: DraftScope) -> ImmediateRes
             "validation_errors": problems,
             "suggestions": list(parsed.suggestions),
             "ambiguities": [asdict(one) for one in parsed.ambiguities],
-            "estimated_execution_time": round(START_SECONDS + STEP_SECONDS * len(parsed.steps), 2),
-            "complexity_score": min(10, max(1, len(parsed.steps))),
+            "estimated_execution_time": START_SECONDS + estimated_seconds(parsed.steps),
+            "complexity_score": complexity(parsed.steps),
             **(
                 chained("augment_image", prompt=arguments.prompt)
                 if usable

@@ -24,6 +24,7 @@ from sandbox.outcome import (
     Cancelled,
     Declined,
     DiskLow,
+    Evicted,
     Exited,
     FileSizeExceeded,
     Killed,
@@ -118,6 +119,12 @@ def _explained(outcome: Outcome, toolbox: Toolbox) -> tuple[Code, str, str]:
         case Killed():
             message = f"{toolbox.title} crashed (exit code {outcome.exit_code})."
             return toolbox.failure, message, "The file may be damaged or hostile."
+        case Evicted(reason=reason):
+            return (
+                Code.ENGINE_UNAVAILABLE,
+                f"the cluster took the call's container away: {clean_text(reason, 300)}",
+                "Nothing was published. Call again; if that never helps, ask for less, or give the cluster's nodes more.",
+            )
         case DiskLow():
             message = (
                 "the disk of the workspace was nearly full, so the call was ended before it took the rest."

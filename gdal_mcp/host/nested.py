@@ -22,7 +22,7 @@ from sandbox.mounted import MountPoint, mount_points
 from sandbox.outputs.store import OutputStore
 from sandbox.portable import mount_table
 from sandbox.runner import Runner
-from sandbox.template import HostPath, SandboxTemplate
+from sandbox.template import MountSource, SandboxTemplate
 from sandbox.waiting import Cancellation
 
 _ID: Final = re.compile(r"[0-9a-f]{64}")
@@ -90,7 +90,7 @@ class HostPaths:
             own = own_container(engine)
             self.map = PathMap.of(own.mounts) if own is not None else self._given
 
-    def __call__(self, path: Path) -> HostPath:
+    def __call__(self, path: Path) -> MountSource:
         """Raises AttestationFailed for a place that the map does not hold."""
         return self.map.source(path)
 

@@ -18,11 +18,13 @@ from gdal_mcp.gdal.image import OFFICIAL, version_warning
 from gdal_mcp.host.hosting import Host, Hosting
 from gdal_mcp.host.nested import is_lasting, program
 from gdal_mcp.ledger.audit import verify
+from gdal_mcp.operations.cluster import findings, is_cluster
 from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
 from sandbox.engines.oci.runtime import ADVISED, numbers
 from sandbox.errors import ImageMissing, SandboxError
+from sandbox.outputs.store import OutputStore
 from sandbox.workspace import Workspaces
 
 State = Literal["ok", "warning", "failed"]
@@ -68,8 +70,10 @@ def examine(settings: Settings) -> Report:
             host_rows, facts = _host(app.hosting, complete)
             rows = [
                 *host_rows,
+                *_cluster(complete),
                 *_further(app.hosting, app.toolboxes.items[1:]),
                 *(missing or _workspaces(app.workspaces, app.hosting, complete)),
+                *(_storage(area) for area in app.areas.values()),
                 *_records(settings),
                 *_policy(settings, app.policy),
                 *_http(settings),
@@ -118,6 +122,17 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
         for inside, outside in hosting.paths.map.pairs
     ]
     return [*_engine(host, settings), *paths, *_image(host), *_catalogue(host, settings)], facts
+
+
+def _cluster(settings: Settings) -> Iterator[Row]:
+    """Also where no call could run: what is wrong with the cluster is why."""
+    if not is_cluster(settings):
+        return
+    try:
+        for finding in findings(settings):
+            yield Row("cluster", *finding)
+    except SandboxError as error:
+        yield Row("cluster", "API", "failed", str(error), _fix(error))
 
 
 def _fix(error: SandboxError) -> str:
@@ -228,6 +243,17 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) ->
             yield Row("workspace", str(root), "failed", found, fix)
         else:
             yield Row("workspace", str(root), "ok", f"{mode}, containers run as {uid}:{gid}")
+
+
+def _storage(area: OutputStore) -> Row:
+    """What the file system of a writable workspace can do, by trying."""
+    try:
+        replaces = area.replaces()
+    except SandboxError as error:
+        return Row("workspace", "storage", "failed", str(error), _fix(error))
+    found = f"{area.workspace.root} {'can' if replaces else 'cannot'} swap two names at once"
+    fix = "Calls that would replace a file are refused: write to new names, or keep it on ext4, xfs, btrfs, tmpfs or overlayfs."
+    return _warning_if(not replaces, "workspace", "storage", found, fix)
 
 
 def _records(settings: Settings) -> Iterator[Row]:

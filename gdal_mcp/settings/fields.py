@@ -40,7 +40,7 @@ class Settings(WebSettings):
     )
     engine: str | None = Field(
         None,
-        description="Container engine, such as unix:///run/docker.sock, or oci for crun alone; found when not set.",
+        description="Container engine, such as unix:///run/docker.sock, oci for crun alone, or k8s:// for a cluster; found when not set.",
     )
     mount_scope: Literal["workspaces", "inputs"] = Field(
         "workspaces",
@@ -48,7 +48,8 @@ class Settings(WebSettings):
     )
     path_map: Names = Field(
         (),
-        description="Pairs INSIDE:HOST for a server in a container: its folders as it and as the engine's host sees them.",
+        description="Pairs INSIDE:HOST for a server in a container: its folders as it and as the engine's host sees them; for a "
+        "cluster INSIDE:CLAIM/FOLDER.",
     )
     run_as: Literal["self", "owner"] = Field(
         "self",

@@ -1,7 +1,8 @@
 """Where the server's folders lie for its engine, when the server itself runs in a container. Pure.
 
 The engine mounts folders of its own host. A server in a container knows them by the places where its own container shows
-them. A path map says the one for the other; where both are the same, none is needed.
+them. A path map says the one for the other; where both are the same, none is needed. On a cluster each container may have
+another host: there the map names the claim, and the folder in it, that holds the same.
 """
 
 import re
@@ -11,17 +12,18 @@ from pathlib import Path, PurePosixPath
 from typing import Final, Self
 
 from sandbox.errors import AttestationFailed
-from sandbox.template import HostPath
+from sandbox.template import HostPath, MountSource, VolumePath
 
 _BETWEEN: Final = ":/"  # both sides are absolute, so that other colons may be part of a name
 # a folder of Windows, which Docker Desktop's machine has below this
 _DRIVE: Final = re.compile(r"(^|:)([A-Za-z]):[\\/]([^:]*)$")
 _DRIVES: Final = "/run/desktop/mnt/host"
+_IN_CLAIM: Final = re.compile(r"(/[^:]*):([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(/[^:]*)?")
 
 
 @dataclass(frozen=True, slots=True)
 class PathMap:
-    """Pairs of a folder as the server sees it and the same folder on the engine's host."""
+    """Pairs of a folder as the server sees it and the same folder on the engine's host, or in a claim: CLAIM/FOLDER."""
 
     pairs: tuple[tuple[PurePosixPath, PurePosixPath], ...] = ()
 
@@ -40,9 +42,12 @@ class PathMap:
         named = {inside: _without_drive(outside) for inside, outside in mounts.items()}
         return cls(tuple((PurePosixPath(one), PurePosixPath(other)) for one, other in named.items()))
 
-    def source(self, path: Path) -> HostPath:
+    def source(self, path: Path) -> MountSource:
         """What the engine mounts for what this server sees at a path. Raises as `host`."""
-        return HostPath(str(path), self.host(str(path)) if self.pairs else "")
+        outside = PurePosixPath(self.host(str(path)))
+        if not outside.is_absolute():
+            return VolumePath(str(path), outside.parts[0], PurePosixPath(*outside.parts[1:]))
+        return HostPath(str(path), str(outside) if self.pairs else "")
 
     def host(self, inside: str) -> str:
         """The same place on the engine's host, by the longest pair that holds it; unchanged when there are no pairs.
@@ -64,9 +69,14 @@ class PathMap:
 
 
 def _pair(text: str) -> tuple[PurePosixPath, PurePosixPath]:
+    if found := _IN_CLAIM.fullmatch(text):
+        return _folder(found[1]), PurePosixPath(found[2], *_folder(found[3] or "/").parts[1:])
     inside, between, outside = _without_drive(text).partition(_BETWEEN)
     if not between or _BETWEEN in outside:
-        raise ValueError(f"{text!r} is no pair INSIDE:HOST of two absolute paths, such as /data:/srv/geodata")
+        raise ValueError(
+            f"{text!r} is no pair INSIDE:HOST of two absolute paths, such as /data:/srv/geodata, nor INSIDE:CLAIM of a cluster, "
+            "such as /data:workspace/ann"
+        )
     return _folder(inside), _folder(f"/{outside}")
 
 

@@ -97,7 +97,7 @@ def of_data(text: str) -> Toolbox:
         belongs=belongs,
         companions=companions,
         mounts=places,
-        version_request={"program": "version", "outputs": [], "preview_pixels": 0},
+        version_request={"program": "version", "inputs": [], "outputs": [], "preview_pixels": 0},
         unfit=catalogue.unfit,
         next_calls=partial(_next_calls, catalogue),
         mend=partial(mend_of_output, catalogue),

@@ -21,7 +21,7 @@ from sandbox.isolation.tried import ATTEMPTS, CALLS, SIGHT
 from sandbox.labels import OWNER, labels
 from sandbox.program import delivered, with_rlimits
 from sandbox.protocol import Final, FrameReader, ProtocolBreach, Ready, encode_job
-from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
+from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, SourceOf, host_source
 from sandbox.waiting import readable
 
 MIB = 1 << 20
@@ -85,6 +85,7 @@ class Bench:
     limits: Limits = LIMITS
     user: tuple[int, int] = field(default_factory=lambda: (os.geteuid() or NOBODY, os.getegid() or NOBODY))
     owner: str = field(default_factory=lambda: secrets.token_hex(8))
+    source: SourceOf = host_source  # where the engine finds what lies in `folder`
 
     def __post_init__(self) -> None:
         self.workspace, self.staging = self.folder / "workspace", self.folder / "staging"
@@ -106,8 +107,8 @@ class Bench:
             user=self.user,
             limits=self.limits,
             mounts=(
-                Mount(host_source(self.workspace), place),
-                Mount(host_source(self.staging), STAGING_TARGET, read_only=False),
+                Mount(self.source(self.workspace), place),
+                Mount(self.source(self.staging), STAGING_TARGET, read_only=False),
             ),
             masks=(place / "covered",),
             environment=ENVIRONMENT,
@@ -187,7 +188,7 @@ class Bench:
             raise NotConforming(f"its worker spoke otherwise than asked: {breach}") from breach
         match [frame for frame in frames if isinstance(frame, Ready | Final)]:
             case [Ready(facts), Final(value)]:
-                return Evidence(template, facts, value.get("look") or {})
+                return Evidence(template, facts, value.get("look") or {}, pods=self.engine.info().pods)
         raise NotConforming(f"the look program did not finish: {ran.state}, {ran.stderr[-300:]!r}")
 
     @cached_property

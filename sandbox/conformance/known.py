@@ -79,4 +79,9 @@ MEMORY: Final = Known(
         *_exempt("a crash of a thread would be the whole process's", "end.crash"),
     ),
 )
-KNOWN: Final = (DOCKER, OCI, PODMAN, GVISOR, MEMORY)
+KUBERNETES: Final = Known(
+    "Kubernetes",
+    "1.20 with containerd 1.6 and runc 1.1, control groups of version 1; the limit of processes is the node's own",
+    "calls run",
+)
+KNOWN: Final = (DOCKER, OCI, PODMAN, KUBERNETES, GVISOR, MEMORY)

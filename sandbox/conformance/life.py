@@ -9,7 +9,7 @@ from sandbox.conformance.programs import CRASH, LEAVE_A_MARK, PRINT_MUCH, REPEAT
 from sandbox.engine import RLIMITS, STDERR, STDOUT
 from sandbox.errors import ImageMissing, SandboxError
 from sandbox.labels import OWNER, labels
-from sandbox.template import Mount, host_source
+from sandbox.template import Mount
 from sandbox.waiting import readable
 
 ABSENT_IMAGE = "sha256:" + "0" * 64
@@ -55,7 +55,7 @@ def create_refuses_an_image_that_is_not_there(bench: Bench) -> None:
 def create_refuses_a_mount_without_a_source(bench: Bench) -> None:
     absent = bench.folder / "absent"
     template = bench.template(
-        SPEAK, "0", mounts=(Mount(host_source(absent), PurePosixPath("/data")),), masks=()
+        SPEAK, "0", mounts=(Mount(bench.source(absent), PurePosixPath("/data")),), masks=()
     )
     try:
         with bench.created(template) as container:

@@ -1,7 +1,7 @@
 """The engine behind an address, with the class that speaks to it.
 
 `python -m sandbox.engines.opening` prints the address of the engine in use and ends with 0; with 1 when there is none, with 2 when
-there is one that cannot be used, so that installing another would not help.
+there is one that cannot be used, so that installing another would not help. `--daemon` after it wants one that listens.
 """
 
 import os
@@ -15,6 +15,8 @@ import docker
 from sandbox.engine import Engine
 from sandbox.engines.discovery import EngineRefused, connect, discover, endpoints
 from sandbox.engines.docker import DockerEngine
+from sandbox.engines.k8s.cluster import SCHEME
+from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.engines.memory import MemoryEngine
 from sandbox.engines.oci.confinement import security_options
 from sandbox.engines.oci.engine import OciEngine
@@ -36,7 +38,7 @@ def open_engine(address: str | None = None, timeout: float = 60) -> Engine:
     An address is where an engine listens (`unix:///run/docker.sock`, a path, `tcp://host:port`), with `docker:` or `podman:`
     in front of it where it must be of that kind, or that word alone; `oci`, or `oci://` and a folder, for containers without a
     daemon; or `memory:`, an engine without containers. Where none is named and none listens, root gets `oci` if a runtime for
-    it is installed. `timeout` is in seconds, for each request. Raises EngineUnavailable when no engine answers, EngineRefused
+    it is installed. `k8s://CONTEXT/NAMESPACE` is a cluster, `k8s://` the one that this runs in. `timeout` is in seconds, for each request. Raises EngineUnavailable when no engine answers, EngineRefused
     when one that was named or found cannot be used.
     """
     kind, _, place = (address or "").partition(":")
@@ -44,6 +46,8 @@ def open_engine(address: str | None = None, timeout: float = 60) -> Engine:
         return MemoryEngine()
     if kind == OCI:
         return OciEngine(Path(place.removeprefix("//")) if place else OCI_FOLDER).prepared()
+    if address and address.startswith(SCHEME):
+        return KubernetesEngine.at(address)
     if not address:
         return _found(timeout)[1]
     if kind not in _KINDS:
@@ -64,14 +68,14 @@ def sockets(address: str | None = None) -> tuple[Path, ...]:
     return tuple(one.socket for one in endpoints(named or None, os.environ, kind) if one.socket)
 
 
-def _found(timeout: float) -> tuple[str, Engine]:
+def _found(timeout: float, *, daemon: bool = False) -> tuple[str, Engine]:
     """The engine in use where nobody named one, and its address."""
     try:
         place, client = discover(timeout=timeout)
     except EngineRefused:
         raise
     except EngineUnavailable:
-        if is_possible() and installed():
+        if not daemon and is_possible() and installed():
             return OCI, OciEngine(OCI_FOLDER).prepared()
         raise
     return place.address, engine_of(client)
@@ -113,7 +117,7 @@ def unanswered(kind: type[DockerEngine] = DockerEngine) -> DockerEngine:
 
 def main() -> int:
     try:
-        address, engine = _found(timeout=60)
+        address, engine = _found(timeout=60, daemon="--daemon" in sys.argv)
     except EngineUnavailable as error:
         sys.stderr.write(f"{error}\n")
         return 2 if isinstance(error, EngineRefused) else 1

@@ -233,8 +233,10 @@ def set_user_id():
                 with subprocess.Popen([path], stdin=-1, stdout=-1, stderr=-1) as process:
                     # it is that program by now
                     rows = dict(line.split(":", 1) for line in lines(f"/proc/{process.pid}/status"))
+                    # where other processes may not be looked into: of whoever became another one this is root's
+                    owner = str(os.stat(f"/proc/{process.pid}").st_uid)
                     process.stdin.close()
-                return sorted(set(rows["Uid"].split()))
+                return sorted({owner, *rows.get("Uid", "").split()})
     return None
 
 
@@ -467,7 +469,7 @@ def execute(top):
         child = os.fork()
         if child == 0:
             with contextlib.suppress(OSError):
-                os.execv(path, [path])  # noqa: S606 - whether it runs is the question
+                os.execv(path, [path])  # whether it runs is the question
             os._exit(errno.EACCES)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     finally:
@@ -616,4 +618,26 @@ def fill(paths, most):
     return [total, ""]
 
 
-SECTIONS = {one.__name__: one for one in (files, sight, calls, attempts, workspace, bounds)}
+# --- processes: how many there may be, where no control group that is shown says it ---
+
+
+def processes(most):
+    """How many could be started beside this one, up to `most`, and the errno that ended them."""
+    children, reason = [], ""
+    try:
+        for _ in range(most):
+            child = os.fork()
+            if child == 0:
+                signal.pause()
+                os._exit(0)
+            children.append(child)
+    except OSError as error:
+        reason = name_of(error.errno)
+    finally:
+        for one in children:
+            os.kill(one, signal.SIGKILL)
+            os.waitpid(one, 0)
+    return [len(children), reason]
+
+
+SECTIONS = {one.__name__: one for one in (files, sight, calls, attempts, workspace, bounds, processes)}

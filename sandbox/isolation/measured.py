@@ -1,5 +1,9 @@
 """The rules over what every worker measures of its own container before it gets a job. Pure.
 
+Of a Pod the node decides some things for all of its containers: which interfaces there are, how many processes, that its shared
+memory and some files are mounted. There the effect counts, tried by the container itself: no socket can be opened, nothing can
+be run from scratch, those files cannot be written, the shared memory is one page that is read-only.
+
 The values of control groups lie under /sys, which jobs do not see: one extra container per server (`cgroup_visible`) shows
 them, so that a limit that an engine ignores is noticed.
 """
@@ -25,10 +29,10 @@ _CPU_TOLERANCE: Final = 0.05
 _PAGE: Final = 4096
 
 
-def shortfalls(template: SandboxTemplate, facts: Mapping[str, Any]) -> tuple[Row, ...]:
+def shortfalls(template: SandboxTemplate, facts: Mapping[str, Any], *, pods: bool = False) -> tuple[Row, ...]:
     """The rows in which a container is weaker than asked; empty when all is well."""
     rules = (*FACTS, *LIMITS_IN_FORCE) if template.cgroup_visible else FACTS
-    evidence = Evidence(template, facts)
+    evidence = Evidence(template, facts, pods=pods)
     return tuple(rule.row(one) for rule in rules for one in rule.found(evidence) if one.verdict == "failed")
 
 
@@ -85,14 +89,23 @@ def _mounts(evidence: Evidence) -> Iterator[Found]:
         yield same("tmpfs ro", f"{row['type']} {_mode(row)}" if row else "absent", f"mask {mask}")
     yield same("ro", _mode(seen.get("/")), "mount /", "5.13")
     scratch = seen.get(str(SCRATCH_TARGET))
-    flags = {"noexec", "nosuid", "nodev"} & set(scratch["options"] if scratch else ())
-    yield same("nodev noexec nosuid", " ".join(sorted(flags)) or "none", f"scratch {SCRATCH_TARGET}")
-    yield same("absent", "mounted" if _SHARED_MEMORY in seen else "absent", "shared memory", "5.17")
+    if evidence.pods:  # no privilege can be gained and no node be made anywhere, which the filter and no-new-privileges see to
+        runs = "runs programs" if evidence.facts["programs"] else "runs nothing"
+        yield same("runs nothing", runs if scratch else "absent", f"scratch {SCRATCH_TARGET}")
+    else:
+        flags = {"noexec", "nosuid", "nodev"} & set(scratch["options"] if scratch else ())
+        yield same("nodev noexec nosuid", " ".join(sorted(flags)) or "none", f"scratch {SCRATCH_TARGET}")
+    memory = seen.get(_SHARED_MEMORY)
+    if memory is not None and evidence.pods and _is_one_page(memory):
+        yield same("one page, read-only", "one page, read-only", "shared memory", "5.17")
+    else:
+        yield same("absent", "absent" if memory is None else "mounted", "shared memory", "5.17")
     shared = [
         target for target, row in seen.items() if any(word.startswith("shared:") for word in row["shared"])
     ]
     yield none(shared, "shared propagation", "5.20")
-    others = [target for target in seen if target not in asked]
+    closed = {target for target, row in seen.items() if evidence.pods and row["closed"]}
+    others = [target for target in seen if target not in {*asked, *closed}]
     engines = {"/", *_OWN_FILES, *(one for one in others if seen[one]["type"] in OWN_TYPES)}
     yield none((one for one in others if one not in engines), "foreign mounts", "5.6, 5.32")
     shown = "/sys/fs/cgroup" if template.cgroup_visible else None  # a tmpfs of root's on version 1
@@ -100,6 +113,10 @@ def _mounts(evidence: Evidence) -> Iterator[Found]:
     masks = {one for one in rw if one in MASKED and seen[one]["type"] in OWN_TYPES}  # /dev/null over a path
     own = {one for one in rw for place in _WRITABLE if one == place or one.startswith(f"{place}/")}
     yield none((one for one in rw if one not in masks | own), "writable mounts", "5.6, 5.13")
+
+
+def _is_one_page(row: _Mount) -> bool:
+    return row["type"] == "tmpfs" and _mode(row) == "ro" and row["bytes"] == _PAGE
 
 
 def _mode(row: _Mount | None) -> str:
@@ -140,7 +157,16 @@ def _cgroup(evidence: Evidence) -> Iterator[Found]:
     together = values["cpu_period"] is not None  # a file that only version 1 has
     no_swap = swap in ("0", "absent") or (together and swap.isdigit() and int(swap) <= limits.memory_bytes)
     yield Found("0", swap, verdict(no_swap), "cgroup swap", "5.11")
-    yield same(limits.pids, pids, "cgroup pids", "5.25, 5.29")
+    if not evidence.pods:  # there it is the node's, one level above what a container is shown
+        yield same(limits.pids, pids, "cgroup pids", "5.25, 5.29")
+
+
+def _processes(evidence: Evidence) -> Iterator[Found]:
+    """Of a Pod, by trying."""
+    if evidence.pods:
+        (started, why), most = evidence.look["processes"], evidence.template.limits.pids
+        found = f"{started + 1}, then {why or 'no end'}"
+        yield Found(f"at most {most}", found, verdict(started < most and why == "EAGAIN"))
 
 
 def _cgroup_cpus(evidence: Evidence) -> Iterator[Found]:
@@ -151,6 +177,14 @@ def _cgroup_cpus(evidence: Evidence) -> Iterator[Found]:
         return
     cpus = int(quota) / int(period[0] if period else values["cpu_period"] or CPU_PERIOD)
     yield Found(f"{asked:g}", f"{cpus:g}", verdict(abs(cpus - asked) <= _CPU_TOLERANCE))
+
+
+def _network(evidence: Evidence) -> Iterator[Found]:
+    found = [name for name in evidence.facts["interfaces"] if name != "lo"]
+    if evidence.pods and found and evidence.facts["sockets"] == []:
+        yield Found("none", f"{', '.join(map(str, found))}, for which no socket can be opened", "held")
+    else:
+        yield none(found)
 
 
 _GROUP: Final = "container"
@@ -170,7 +204,7 @@ FACTS: Final = (
     Rule(
         _GROUP,
         "network interfaces",
-        nothing(lambda one: [name for name in one.facts["interfaces"] if name != "lo"]),
+        _network,
         "5.8, 5.9, 5.10, 5.14, 5.30",
     ),
     Rule(_GROUP, "process", _fact("pid", 1), "5.16"),
@@ -184,3 +218,4 @@ LIMITS_IN_FORCE: Final = (
     Rule("limits", "cgroup", _cgroup),
     Rule("limits", "cgroup cpus", _cgroup_cpus, "5.12, 5.25"),
 )
+PROCESSES: Final = Rule("limits", "processes", _processes, "5.25, 5.29")

@@ -13,6 +13,7 @@ WRITABLE: Final = (str(SCRATCH_TARGET), str(STAGING_TARGET))  # what a job may w
 _WORKED: Final = frozenset({"SUCCEEDED", "SIGALRM", "ENDED"})  # did it, did not come back, or ended untold
 _HARMLESS: Final = {f"/dev/{name}" for name in ("full", "null", "random", "tty", "urandom", "zero")}
 _SEPARATE: Final = ("ipc", "mnt", "net", "pid", "uts")
+_LOADING: Final = "load code from /tmp"
 _FOREIGN: Final = "other architectures"
 _NO_NAMES: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"  # SHA-256 of nothing
 
@@ -57,7 +58,9 @@ def _refused(group: str) -> Judge:
     def judge(evidence: Evidence) -> Iterator[Found]:
         attempts = evidence.look["attempts"]
         found: Mapping[str, str] = attempts.get(group) or {}
-        worked = sorted(name for name, said in found.items() if said in _WORKED)
+        # nobody can mount a Pod's scratch without it; what is loaded runs under the same filter and fence as what loads it
+        apart = _LOADING if evidence.pods else ""
+        worked = sorted(name for name, said in found.items() if said in _WORKED and name != apart)
         if worked:
             yield Found("refused", f"{len(worked)} of {len(found)} worked: {few(worked)}", "failed")
         elif found:

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 
 from sandbox.capacity import MemoryReservation, machine_memory
-from sandbox.errors import PathReplaced, SandboxError
+from sandbox.errors import CapacityExhausted, PathReplaced, SandboxError
 from sandbox.mounted import mount_fingerprint
 from sandbox.outcome import Usage
 from sandbox.pool.inventory import FIRST_PAUSE, REFILLS, REST_SECONDS, Inventory
@@ -88,8 +88,14 @@ class WarmPool:
         return self._lease(one)
 
     def start(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
-        reservation = self._reserve(kind.template.limits.memory_bytes, cancel)
-        return self._lease(self._launch(kind, call, call, cancel, reservation))
+        end = time.monotonic() + MEMORY_SECONDS
+        while True:
+            reservation = self._reserve(kind.template.limits.memory_bytes, cancel)
+            try:
+                return self._lease(self._launch(kind, call, call, cancel, reservation))
+            except CapacityExhausted:  # a cluster's own quota or nodes, of which slots that wait hold a part
+                if not self._make_room(cancel) and time.monotonic() > end:
+                    raise
 
     def figures(self) -> PoolFigures:
         with self._lock:
@@ -124,18 +130,20 @@ class WarmPool:
 
     def _reserve(self, size: int, cancel: Cancellation) -> MemoryReservation | None:
         """Memory for a container that a call waits for. Raises CapacityExhausted and LaunchCancelled."""
-
-        def make_room() -> bool:
-            if cancel.is_set:
-                raise LaunchCancelled("cancelled before there was memory for a container")
-            with self._lock:
-                newest = self._inventory.idle.pop() if self._inventory.idle else None
-            if newest is not None:
-                self._remove(newest.discard)
-            return newest is not None
-
         capacity = self.runner.capacity
-        return capacity.wait(size, MEMORY_SECONDS, make_room) if capacity is not None else None
+        if capacity is None:
+            return None
+        return capacity.wait(size, MEMORY_SECONDS, lambda: self._make_room(cancel))
+
+    def _make_room(self, cancel: Cancellation) -> bool:
+        """Gives up a slot that waits; whether there was one. Raises LaunchCancelled."""
+        if cancel.is_set:
+            raise LaunchCancelled("cancelled before there was memory for a container")
+        with self._lock:
+            newest = self._inventory.idle.pop() if self._inventory.idle else None
+        if newest is not None:
+            self._remove(newest.discard)
+        return newest is not None
 
     def _launch(
         self,

@@ -181,12 +181,23 @@ def test_a_typo_is_taken_with_less_confidence():
     assert not plain.suggestions
 
 
-def test_a_strict_reading_refuses_what_is_not_clear():
-    for prompt in ("rotate the image", "crop to 300x200", "make it pop", "flip"):
-        assert parse(prompt).refusals(strict=True), prompt
-    assert not parse("rotate the image").refusals()
-    assert not parse("rotate 15 degrees and flip horizontally").refusals(strict=True)
-    assert parse("make it pop").refusals()
+def test_what_may_mean_several_things_is_told_with_each_of_them():
+    for prompt in (
+        "rotate the image",
+        "crop to 300x200",
+        "make it pop",
+        "flip",
+        "blur or sharpen it",
+        "contrast",
+        "rotate slightly",
+    ):
+        told = parse(prompt).ambiguities
+        assert told, prompt
+        for way in (way for one in told for way in one.interpretations):
+            again = parse(way)
+            assert again.steps, way
+            assert again.ambiguities == (), way
+    assert parse("rotate 15 degrees and flip horizontally").ambiguities == ()
 
 
 def test_a_quarter_turn_by_chance_is_drawn_as_one():

@@ -83,7 +83,7 @@ def weaken(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callabl
 
         monkeypatch.setattr(docker_module, "create_body", body)
         monkeypatch.setattr(docker_module, "differences", lambda _asked, _found: ())
-        monkeypatch.setattr(slot_module, "_refuse_weaker", lambda _template, _facts: None)
+        monkeypatch.setattr(slot_module, "_refuse_weaker", lambda _template, _facts, **_: None)
 
     return one
 

@@ -31,7 +31,8 @@ MARK = b"<end>"
 
 
 def frame(kind: bytes, payload: bytes) -> bytes:
-    return HEADER.pack(kind, len(payload)) + payload
+    whole = HEADER.pack(kind, len(payload)) + payload
+    return whole.replace(b"\x10", b"\x10p").replace(b"\n", b"\x10n")
 
 
 def said(value: Any) -> bytes:

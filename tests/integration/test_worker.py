@@ -399,7 +399,7 @@ def test_a_mounts_place_is_read_as_the_kernel_writes_it(tmp_path, monkeypatch, n
     assert (root["target"], root["shared"]) == ("/", ["shared:1"])
     assert inner == {
         "id": "3", "parent": "1", "target": f"/data/{name}", "options": ["ro", "nosuid"], "shared": [],
-        "type": "ext4", "identity": None,
+        "type": "ext4", "identity": None, "bytes": None, "closed": False,
     }  # fmt: skip
     json.dumps(inner)
 

@@ -31,7 +31,7 @@ Making = Callable[..., WarmPool]
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measures nothing, and has memory enough."""
-    monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts: ())
+    monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts, **_: ())
     monkeypatch.setattr(pool_module, "machine_memory", dict)
 
 

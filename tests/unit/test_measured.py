@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.isolation.measured import CAPABILITIES, LIMITS_IN_FORCE, shortfalls
+from sandbox.isolation.measured import CAPABILITIES, LIMITS_IN_FORCE, PROCESSES, shortfalls
 from sandbox.isolation.measured import FACTS as RULES
 from sandbox.isolation.rows import Evidence, judged
 from sandbox.template import Limits, Mount, SandboxTemplate
@@ -322,3 +322,45 @@ def test_a_missing_fact_is_a_shortfall():
         found = shortfalls(TEMPLATE if name != "cgroup" else SHOWN, without(FACTS, name))
         assert found, name
         json.dumps([row.found for row in found])
+
+
+POD = {**FACTS, "sockets": [], "programs": False, "interfaces": ["lo", "eth0"]}
+POD["mounts"] = [{"bytes": 0, "closed": False, **row} for row in POD["mounts"]]
+
+
+def test_of_a_pod_the_effect_counts_and_of_no_other_container():
+    """What a node mounts unasked is closed, its interfaces lead nowhere, scratch runs nothing, shared memory is one page."""
+    scratch = mount("/tmp", "rw,relatime", "tmpfs")
+    shared = mount("/dev/shm", "ro,relatime", "tmpfs")
+    log = mount("/dev/termination-log", "rw,relatime")
+
+    def facts(shared_bytes=4096, closed=True, **changes):
+        rows = [row for row in FACTS["mounts"] if row["target"] != "/tmp"]
+        made = [*rows, scratch, {**shared, "bytes": shared_bytes}, {**log, "closed": closed}]
+        return {**POD, "mounts": tree([{"bytes": 0, "closed": False, **row} for row in made]), **changes}
+
+    def found(value, *, pods=True):
+        return {row.name for row in shortfalls(TEMPLATE, value, pods=pods)}
+
+    assert found(facts()) == set()
+    assert found(facts(sockets=[2])) == {"network interfaces"}
+    assert found(facts(programs=True)) == {"scratch /tmp"}
+    assert found(facts(shared_bytes=1 << 20)) == {"shared memory"}
+    assert found(facts(closed=False)) == {"foreign mounts"}
+    assert found(facts(), pods=False) == {
+        "network interfaces",
+        "scratch /tmp",
+        "shared memory",
+        "foreign mounts",
+    }
+
+
+def test_how_many_processes_a_pod_may_have_is_tried():
+    def found(*processes):
+        evidence = Evidence(SHOWN, with_cgroup(pids="max"), {"processes": list(processes)}, pods=True)
+        return {row.name for row in judged((*LIMITS_IN_FORCE, PROCESSES), evidence) if not row.ok}
+
+    assert found(31, "EAGAIN") == set()
+    for weak in ((32, ""), (32, "EAGAIN"), (3, "ENOMEM")):
+        assert found(*weak) == {"processes"}
+    assert found() != set()

@@ -1,10 +1,13 @@
 """What a folder is called on the engine's host: by whole parts of a path, the longest pair first, and never by guess."""
 
+from pathlib import Path, PurePosixPath
+
 import pytest
 
 from gdal_mcp.settings import SettingsError, load_settings
 from gdal_mcp.settings.pathmap import PathMap
 from sandbox.errors import AttestationFailed
+from sandbox.template import VolumePath
 
 
 @pytest.mark.parametrize(
@@ -30,13 +33,25 @@ def test_what_no_pair_holds_is_never_sent_to_the_engine(inside):
         PathMap.parse(["/data:/srv/geodata"]).host(inside)
 
 
+def test_a_folder_may_lie_in_a_claim_of_a_cluster():
+    made = PathMap.parse(["/data:workspace", "/data/ann:people/of/ann"])
+    assert made.source(Path("/data/dem.tif")) == VolumePath(
+        "/data/dem.tif", "workspace", PurePosixPath("dem.tif")
+    )
+    assert made.source(Path("/data/ann/x")) == VolumePath("/data/ann/x", "people", PurePosixPath("of/ann/x"))
+    assert made.source(Path("/data")) == VolumePath("/data", "workspace", PurePosixPath("."))
+    for text in ("/data:workspace/../etc", "/data:-x", "/data:a:b"):
+        with pytest.raises(ValueError):
+            PathMap.parse([text])
+
+
 def test_without_pairs_every_folder_has_its_own_name():
     assert PathMap.parse([]).host("/anywhere/at all") == "/anywhere/at all"
 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "/data", "/data:", ":/data", "data:/srv", "/data:srv", "/a/..:/srv", "/a:/srv/../etc", "/a:/b:/c"]
+    ["", "/data", "/data:", ":/data", "data:/srv", "/data:Srv", "/a/..:/srv", "/a:/srv/../etc", "/a:/b:/c"]
     + ["//a:/b", "/a://b", "/a:/b\0c", "/a /b"],
 )
 def test_what_is_no_pair_of_absolute_folders_is_refused(text):

@@ -21,7 +21,7 @@ from tests.unit.pool_kit import LIMITS, kind, worker
 
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts: ())
+    monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts, **_: ())
     monkeypatch.setattr(runner_module, "EXIT_SECONDS", 0.1)
     monkeypatch.setattr(runner_module, "STOP_SECONDS", 0.1)
 

@@ -1,12 +1,14 @@
 """The reader of what comes out of a container: right whatever the pieces, and never more than a breach."""
 
 import json
+import re
 import sys
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sandbox.program import source
 from sandbox.protocol import (
     ANSWER,
     ATTACHED_BYTES,
@@ -30,10 +32,17 @@ from sandbox.protocol import (
 )
 from sandbox.questions import MAX_RANGES, MAX_READ_BYTES, Answer, Op, Question, Status
 
+WORKER = source("sandbox", "worker.py")
+
 
 def frame(kind, payload=b""):
     data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-    return HEADER.pack(kind, len(data)) + data
+    return as_written(HEADER.pack(kind, len(data)) + data)
+
+
+def as_written(data):
+    """By a worker's own code, which runs nowhere else than in containers."""
+    return eval(re.search(r"memoryview\((whole.*)\)", WORKER)[1], {"whole": data})
 
 
 READY, FINAL = frame(b"R", {}), frame(b"F", {"code": 0})
@@ -51,6 +60,15 @@ def read(data, sizes=None):
 def breaches(data):
     with pytest.raises(ProtocolBreach):
         read(data)
+
+
+@given(st.binary(max_size=60).map(lambda data: data.replace(b"x", b"\n").replace(b"y", b"\x10")), st.data())
+def test_line_ends_arrive_though_none_is_written(payload, draw):
+    sent = frame(b"O", payload)
+    assert b"\n" not in sent
+    assert len(sent) <= 2 * (HEADER.size + len(payload))  # what a node keeps of it grows no further
+    sizes = draw.draw(st.lists(st.integers(1, 9), max_size=20))
+    assert read(READY + sent, [len(READY), *sizes])[1:] == [Printed(payload)]
 
 
 def test_a_whole_conversation():

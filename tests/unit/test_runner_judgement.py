@@ -93,7 +93,7 @@ class ScriptEngine:
         self.wire, self.end, self.calls = ScriptWire(script), state, []
 
     def info(self):
-        return SimpleNamespace(rlimits=RLIMITS, same_kernel=True)
+        return SimpleNamespace(rlimits=RLIMITS, same_kernel=True, pods=False)
 
     def create(self, *_):
         self.calls.append("create")
@@ -126,7 +126,7 @@ class Quota:
 
 @pytest.fixture(autouse=True)
 def no_attestation(monkeypatch):
-    monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts: ())
+    monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts, **_: ())
 
 
 @pytest.fixture

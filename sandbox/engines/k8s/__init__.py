@@ -1,0 +1,1 @@
+"""Kubernetes as an engine: each container is a Pod of its own."""

@@ -1,0 +1,131 @@
+"""The few requests that calls need of a cluster's API, and what its refusals mean."""
+
+import json
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import urllib3
+
+from sandbox.engines.k8s.cluster import Cluster
+from sandbox.errors import CapacityExhausted, EngineUnavailable, IsolationRefused, SandboxError
+
+_SECONDS: Final = 20.0  # for each request
+_GONE: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
+
+Object = Mapping[str, Any]  # of the API, as JSON has it
+
+
+class Api:
+    """Requests about the Pods of one namespace. Safe to use from several threads."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._pool = urllib3.PoolManager(
+            ssl_context=cluster.tls, retries=False, timeout=urllib3.Timeout(_SECONDS), maxsize=16
+        )
+
+    def version(self) -> Object:
+        return self._asked("GET", "/version")
+
+    def create(self, pod: Object) -> Object:
+        """As the API made it. Raises CapacityExhausted, IsolationRefused, EngineUnavailable."""
+        return self._asked("POST", self._pods(), pod)
+
+    def post(self, path: str, body: Object) -> Object:
+        """What the API answers to any other object. Raises as `create`."""
+        return self._asked("POST", path, body)
+
+    def pod(self, name: str) -> Object | None:
+        """None for one that there is not."""
+        status, found = self._answer("GET", self._pods(name))
+        if status in _GONE:
+            return None
+        return _checked(status, found)
+
+    def pods(self, selector: str) -> tuple[Object, float]:
+        """The list of those with these labels, and when that was by the API's clock, in seconds since the epoch."""
+        path = f"{self._pods()}?{urlencode({'labelSelector': selector})}"
+        response = self._request("GET", path)
+        now = parsedate_to_datetime(response.headers["Date"]).timestamp()
+        return _checked(response.status, _object(response)), now
+
+    def delete(self, name: str, grace: int) -> None:
+        """`grace` is in seconds; with 0 the entry goes at once, whatever still runs. One that is not there is no failure."""
+        status, found = self._answer("DELETE", self._pods(name), {"gracePeriodSeconds": grace})
+        if status not in (*_GONE, HTTPStatus.CONFLICT):
+            _checked(status, found)
+
+    def watch_path(self, selector: str, version: str) -> str:
+        """What a websocket tells the changes of; it is closed after some minutes."""
+        asked = {"watch": "1", "labelSelector": selector, "resourceVersion": version, "timeoutSeconds": "300"}
+        return f"{self._pods()}?{urlencode(asked)}"
+
+    def close(self) -> None:
+        self._pool.clear()
+
+    def _pods(self, name: str = "") -> str:
+        return f"/api/v1/namespaces/{self.cluster.namespace}/pods" + (
+            f"/{quote(name, safe='')}" if name else ""
+        )
+
+    def _asked(self, method: str, path: str, body: Object | None = None) -> Object:
+        return _checked(*self._answer(method, path, body))
+
+    def _answer(self, method: str, path: str, body: Object | None = None) -> tuple[int, Object]:
+        response = self._request(method, path, body)
+        return response.status, _object(response)
+
+    def _request(self, method: str, path: str, body: Object | None = None) -> urllib3.BaseHTTPResponse:
+        try:
+            token = self.cluster.token()
+            return self._pool.request(
+                method,
+                self.cluster.server + path,
+                body=None if body is None else json.dumps(body).encode(),
+                headers={
+                    "Content-Type": "application/json",
+                    **({"Authorization": f"Bearer {token}"} if token else {}),
+                },
+                redirect=False,
+            )
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            raise EngineUnavailable(
+                f"the cluster's API at {self.cluster.server} does not answer: {error}. Check that this server reaches it."
+            ) from error
+
+
+def _object(response: urllib3.BaseHTTPResponse) -> Object:
+    try:
+        found = json.loads(response.data)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"message": response.data.decode("utf-8", "replace")}
+
+
+def _checked(status: int, found: Object) -> Object:
+    if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+        return found
+    raise refusal(status, str(found.get("message", ""))[:600])
+
+
+def refusal(status: int, said: str) -> SandboxError:
+    """What an answer that is no success means for a call. 403 is never read as: it is gone."""
+    if status == HTTPStatus.FORBIDDEN and "exceeded quota" in said:
+        return CapacityExhausted(
+            f"the namespace's quota is used up: {said}. Try again later, or raise the quota."
+        )
+    if status == HTTPStatus.UNAUTHORIZED:
+        return EngineUnavailable(f"the cluster does not know this server's account: {said}. Renew its token.")
+    if status == HTTPStatus.FORBIDDEN and "cannot " in said and " resource " in said:
+        return EngineUnavailable(
+            f"this server's account may not do that: {said}. Give it the role of docs/kubernetes.md."
+        )
+    if status in (HTTPStatus.FORBIDDEN, HTTPStatus.UNPROCESSABLE_ENTITY):
+        return IsolationRefused(
+            f"the cluster does not accept the Pod of a call, so nothing was run: {said}. Correct the namespace's "
+            "admission, or the setting that it names."
+        )
+    return EngineUnavailable(f"the cluster's API answered {status}: {said}")

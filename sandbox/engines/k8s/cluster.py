@@ -1,0 +1,107 @@
+"""Where a cluster's API is, and who this server is there: from the account of its own Pod, or from a kubeconfig."""
+
+import base64
+import os
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any, Final, Self
+
+from sandbox.errors import EngineUnavailable
+
+SCHEME: Final = "k8s://"
+NAMESPACE: Final = "gdal-calls"  # of the Pods of calls, where none is named; never that of the server
+_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """One API server. `token` is asked for before each request: in a Pod it is exchanged every hour."""
+
+    server: str  # https://host:port, without a slash at the end
+    namespace: str
+    tls: ssl.SSLContext
+    token: Callable[[], str] = lambda: ""
+
+    @classmethod
+    def named(cls, address: str) -> Self:
+        """For `k8s://[CONTEXT][/NAMESPACE]`. Without a context that of the Pod this runs in, else the kubeconfig's current one.
+
+        Raises EngineUnavailable.
+        """
+        context, _, namespace = address.removeprefix(SCHEME).partition("/")
+        if not context and (_ACCOUNT / "token").exists():
+            return cls.of_this_pod(namespace)
+        path = Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube/config")
+        try:
+            return cls.of_kubeconfig(path, context, namespace)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise EngineUnavailable(
+                f"{path} does not say how to reach the cluster: {type(error).__name__}: {error}. Correct it, or name "
+                "another with KUBECONFIG."
+            ) from error
+
+    @classmethod
+    def of_this_pod(cls, namespace: str = "", account: Path = _ACCOUNT) -> Self:
+        host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
+        address = f"[{host}]" if ":" in host else host
+        return cls(
+            f"https://{address}:{port}",
+            namespace or NAMESPACE,
+            ssl.create_default_context(cafile=str(account / "ca.crt")),
+            lambda: (account / "token").read_text(encoding="ascii").strip(),
+        )
+
+    @classmethod
+    def of_kubeconfig(cls, path: Path, context: str = "", namespace: str = "") -> Self:
+        """Raises OSError, ValueError, KeyError or TypeError for a file that is missing or not as it must be."""
+        import yaml  # noqa: PLC0415 - a server in the cluster has no such file
+
+        loaded = yaml.safe_load(path.read_text(encoding="utf-8"))
+        chosen = _entry(loaded, "context", context or loaded["current-context"])
+        cluster, user = _entry(loaded, "cluster", chosen["cluster"]), _entry(loaded, "user", chosen["user"])
+        server = str(cluster["server"]).rstrip("/")
+        if not server.startswith("https://") or cluster.get("insecure-skip-tls-verify"):
+            raise ValueError("the API is not reached by verified TLS")
+        if unknown := {"exec", "auth-provider", "username"} & set(user):
+            raise ValueError(
+                f"{', '.join(unknown)} is not supported; use a token of a service account, or a certificate"
+            )
+        authority = _material(cluster, "certificate-authority", path.parent)
+        tls = ssl.create_default_context(cadata=authority.decode() if authority else None)
+        _present(tls, user, path.parent)
+        return cls(
+            server, namespace or chosen.get("namespace") or NAMESPACE, tls, _token_of(user, path.parent)
+        )
+
+
+def _entry(loaded: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]:
+    found: dict[str, Mapping[str, Any]] = {one["name"]: one[kind] for one in loaded[f"{kind}s"]}
+    return found[name]
+
+
+def _material(entry: Mapping[str, Any], name: str, folder: Path) -> bytes:
+    """What stands in the file itself, or in one that it names."""
+    if text := entry.get(f"{name}-data"):
+        return base64.b64decode(text)
+    return (folder / entry[name]).read_bytes() if entry.get(name) else b""
+
+
+def _present(tls: ssl.SSLContext, user: Mapping[str, Any], folder: Path) -> None:
+    """The user's certificate, if there is one. OpenSSL takes it from a file only, which is gone when this returns."""
+    certificate, key = (_material(user, name, folder) for name in ("client-certificate", "client-key"))
+    if certificate:
+        with NamedTemporaryFile() as file:  # nobody else may read it
+            file.write(certificate + b"\n" + key)
+            file.flush()
+            tls.load_cert_chain(file.name)
+
+
+def _token_of(user: Mapping[str, Any], folder: Path) -> Callable[[], str]:
+    if "tokenFile" in user:
+        place = folder / user["tokenFile"]
+        return lambda: place.read_text(encoding="ascii").strip()
+    token = str(user.get("token") or "")
+    return lambda: token

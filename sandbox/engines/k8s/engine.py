@@ -1,0 +1,308 @@
+"""An engine whose containers are Pods: one for each, with one container, behind the gate, on whichever node has room.
+
+Invariants:
+* a container is asked to start through its own stream, so that a Pod without its server never starts, and ends;
+* what came back of a Pod is compared with what was asked before its start;
+* its entry is deleted by force only once the node has told that the container has ended, or that it never had one;
+* deadlines of what others made are told by the API's clock, so that no server takes another for dead for its own clock's sake.
+"""
+
+import contextlib
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+from sandbox.engine import ContainerState, EngineInfo, ImageInfo, Leftover, Wire
+from sandbox.engines.k8s.api import Api, Object
+from sandbox.engines.k8s.cluster import Cluster
+from sandbox.engines.k8s.pod import CONTAINER, GRACE_SECONDS, SELECTOR, differences, pod
+from sandbox.engines.k8s.status import age, has_ended, image_of, is_leaving, refusal, state, unplaced
+from sandbox.engines.k8s.watch import PodWatch
+from sandbox.engines.k8s.websocket import PodWire, Refused, attached
+from sandbox.errors import CapacityExhausted, EngineUnavailable, ImageMissing, IsolationRefused, PullFailed
+from sandbox.isolation.policy import differing
+from sandbox.labels import DEADLINE, STARTED, UPTIME_DEADLINE, labels
+from sandbox.template import Limits, SandboxTemplate
+
+_START_SECONDS: Final = 60.0  # for a node to make a container, with an image that it may have to fetch
+_ROOM_SECONDS: Final = (
+    5.0  # for room on a node, or in the quota; whoever has slots that wait gives them up then
+)
+_OWN_END_SECONDS: Final = 1.5  # a node looks once a second
+_REMOVAL_SECONDS: Final = 40.0
+_SEND_SECONDS: Final = 10.0
+_PAUSE: Final = 0.03  # seconds between two tries of what the API does not tell the moment of
+_LOOK: Final = 2.0  # seconds after which a watch is not waited for any longer, and the API itself is asked
+_REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
+_GATE: Final = (75, 76)  # exit codes of gate.py
+_START: Final = b"\n"
+_NOBODY: Final = (65534, 65534)
+_NO_LIMIT: Final = 1 << 50  # bytes; the scheduler and the namespace's quota decide
+
+
+class PodImages:
+    """The images of the nodes, of which an account without rights over nodes sees only what its Pods are made from."""
+
+    def __init__(self, answer: Callable[[], object], try_out: Callable[[str], str]) -> None:
+        self._answer, self._try_out = answer, try_out
+        self._known: dict[str, str] = {}  # what it was asked for -> content id
+        self._names: dict[str, str] = {}  # content id -> what nodes know it by
+
+    def find(self, reference: str) -> ImageInfo | None:
+        """By a Pod that is made from it and never starts. A name with a digest is fetched by a node that has it not."""
+        self._answer()
+        if reference not in self._known:
+            try:
+                made_from = self._try_out(reference)
+            except ImageMissing:
+                return None
+            named = reference if "@" in reference or reference.startswith("sha256:") else made_from
+            id_ = f"sha256:{named.rpartition('sha256:')[2]}"
+            self._known[reference], self._names[id_] = id_, named
+        id_ = self._known[reference]
+        return ImageInfo(reference, id_, id_, {})
+
+    def name_of(self, image: str) -> str:
+        return self._names.get(image, image)
+
+    def names(self, *_repositories: str) -> tuple[str, ...]:
+        """Nodes are not asked what they have."""
+        self._answer()
+        return ()
+
+    def check(self, image: str) -> None:
+        """A node compares what it fetches with the digest."""
+
+    def pull(self, reference: str, _report: Callable[[str], None]) -> None:
+        raise PullFailed(
+            f"the nodes of a cluster fetch their images themselves. Name {reference} by its digest "
+            "(NAME@sha256:...), or load it onto each node."
+        )
+
+
+class KubernetesEngine:
+    """The Pods of calls in one namespace of a cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self._api = Api(cluster)
+        self._watch = PodWatch(self._api, SELECTOR, self._heard)
+        self._wires: dict[str, PodWire] = {}  # of the containers that this object made and did not remove
+        self._given: set[str] = set()  # those of them whose wire was taken
+        self._lock = threading.Lock()
+        self.images = PodImages(self._api.version, self._image_of_a_pod)
+
+    @classmethod
+    def at(cls, address: str) -> Self:
+        """For `k8s://[CONTEXT][/NAMESPACE]`. Raises EngineUnavailable."""
+        return cls(Cluster.named(address))
+
+    def close(self) -> None:
+        self._watch.close()
+        self._api.close()
+
+    def info(self) -> EngineInfo:
+        return self._info
+
+    @cached_property
+    def _info(self) -> EngineInfo:
+        cluster, version = self.cluster, self._api.version()
+        digits = ("".join(filter(str.isdigit, str(version[part]))) for part in ("major", "minor"))
+        major, minor = (int(one or 0) for one in digits)
+        return EngineInfo(
+            name="Kubernetes",
+            version=str(version["gitVersion"]),
+            api_version=(major, minor),
+            architecture=os.uname().machine,  # the nodes that are asked for are like this one
+            cgroup_version="",
+            security_options=("name=seccomp",),
+            rootless=False,
+            runtimes=(
+                "Kubernetes",
+            ),  # which of them its nodes have is not told; a Pod with another one is refused
+            address=f"{cluster.server}/{cluster.namespace}",
+            identity=f"{cluster.server}/{cluster.namespace}",
+            memory_bytes=_NO_LIMIT,
+            host=str(urlsplit(cluster.server).hostname),
+            pods=True,
+        )
+
+    # --- a container's life ---
+
+    def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
+        for mount in template.mounts:  # a node would make a missing folder, as root
+            if not Path(mount.source.path).exists():
+                raise EngineUnavailable(f"there is no {mount.source.path} to mount.")
+        return self._create(template, self.images.name_of(template.image), labels)
+
+    def _create(self, template: SandboxTemplate, image: str, labels: Mapping[str, str]) -> str:
+        name = f"call-{secrets.token_hex(8)}"
+        body = pod(template, image, name, labels, self._info.architecture)
+        made = self._room_awaited(lambda: self._api.create(body))
+        with self._removed_on_failure(name):
+            if found := differences(body["spec"], made["spec"]):
+                raise IsolationRefused(
+                    f"the cluster made another Pod than was asked for, so nothing was run: {differing(found)}"
+                )
+            wire = self._attached(name)
+            with self._lock:
+                self._wires[name] = wire
+        return name
+
+    @staticmethod
+    def _room_awaited(ask: Callable[[], Object]) -> Object:
+        end = time.monotonic() + _ROOM_SECONDS
+        while True:
+            try:
+                return ask()
+            except CapacityExhausted:
+                if time.monotonic() > end:
+                    raise
+            time.sleep(_ROOM_SECONDS / 40)
+
+    @contextlib.contextmanager
+    def _removed_on_failure(self, name: str) -> Iterator[None]:
+        """The first failure is the one that is raised."""
+        try:
+            yield
+        except BaseException:
+            with contextlib.suppress(EngineUnavailable):
+                self.remove(name)
+            raise
+
+    def _attached(self, name: str) -> PodWire:
+        """The streams as soon as there are some: the API tells that a container runs a third of a second after it does."""
+        begun = time.monotonic()
+        while True:
+            known, waited = self._watch.known(name), time.monotonic() - begun
+            if known is not None and (reason := self._hopeless(known, waited)) is not None:
+                raise reason
+            if waited > _START_SECONDS:
+                raise EngineUnavailable(f"no container was made within {_START_SECONDS:.0f} s.")
+            if known is not None and known.get("status", {}).get("containerStatuses"):
+                try:
+                    return attached(self.cluster, name, CONTAINER)
+                except Refused as refused:
+                    if refused.status in _REFUSED:
+                        raise
+            self._watch.change(_PAUSE)
+
+    @staticmethod
+    def _hopeless(known: Object, waited: float) -> Exception | None:
+        if (reason := refusal(known)) is not None:
+            return reason
+        if waited > _ROOM_SECONDS and (reason := unplaced(known)) is not None:
+            return reason
+        if not has_ended(known) or not known["spec"].get("nodeName"):
+            return None
+        ended = state(known)
+        if ended.exit_code in _GATE:
+            return IsolationRefused(
+                f"the gate could not close the container ({ended.exit_code}), so nothing was run. The node's kernel is too old, "
+                "or its runtime refuses prctl or Landlock."
+            )
+        return EngineUnavailable(f"the container ended before its start, with {ended.exit_code}.")
+
+    def attach(self, container: str) -> Wire:
+        with self._lock:
+            wire = self._wires.get(container)
+            if wire is None or container in self._given:
+                raise EngineUnavailable(f"{container} has no streams that this server could take.")
+            self._given.add(container)
+            return wire
+
+    def start(self, container: str) -> None:
+        wire = self._wires.get(container)
+        if wire is None:
+            raise EngineUnavailable(f"{container} is not one that this server made.")
+        try:
+            wire.send(_START, _SEND_SECONDS)
+        except OSError as error:
+            raise EngineUnavailable(f"{container} cannot be started: {error}") from error
+
+    def state(self, container: str) -> ContainerState | None:
+        found = self._api.pod(container)
+        return None if found is None else state(found)
+
+    def process(self, container: str) -> None:
+        """It counts on another machine, and is told nowhere."""
+        self._api.pod(container)
+
+    def describe(self, _container: str) -> None:
+        """A Pod is told nothing of what it mounts but by its own specification."""
+
+    def wait(self, container: str, seconds: float) -> ContainerState | None:
+        end = time.monotonic() + seconds
+        while True:
+            found, left = self.state(container), end - time.monotonic()
+            if found is None or not found.running or left <= 0:
+                return found
+            self._watch.until(container, has_ended, min(left, _LOOK))
+            time.sleep(min(_PAUSE, max(0.0, left)))
+
+    def remove(self, container: str) -> None:
+        with self._lock:
+            wire = self._wires.pop(container, None)
+            self._given.discard(container)
+        if wire is not None:
+            wire.close()
+        # most programs end with their stdin, and are told as ended sooner than one that its node has to end
+        self._watch.until(container, has_ended, _OWN_END_SECONDS)
+        end, asked = time.monotonic() + _REMOVAL_SECONDS, False
+        while (found := self._api.pod(container)) is not None:
+            if has_ended(found):
+                self._api.delete(container, 0)
+            elif not asked:
+                self._api.delete(container, GRACE_SECONDS)
+                asked = True
+            elif time.monotonic() > end:
+                raise EngineUnavailable(
+                    f"{container} was deleted, but its node does not tell that it has ended. The node may be lost; its Pod's own "
+                    "deadline ends it."
+                )
+            else:
+                self._watch.until(container, has_ended, _LOOK)
+            time.sleep(_PAUSE)
+
+    def leftovers(self) -> tuple[Leftover, ...]:
+        found, now = self._api.pods(SELECTOR)
+        return tuple(leftover(one, now) for one in found["items"])
+
+    def _heard(self, changed: Object) -> None:
+        """A Pod that is drained, evicted, or on a lost node says nothing more: whoever listens to it is told."""
+        if is_leaving(changed):
+            with self._lock:
+                wire = self._wires.get(changed["metadata"]["name"])
+            if wire is not None:
+                wire.end()
+
+    def _image_of_a_pod(self, reference: str) -> str:
+        """What the nodes call an image: of a Pod that is made from it, and never started. Raises ImageMissing."""
+        template = SandboxTemplate("sha256:", ("true",), _NOBODY, Limits())
+        name = self._create(template, reference, labels(secrets.token_hex(8), "image", _START_SECONDS))
+        try:
+            self._watch.until(name, lambda one: one is not None and bool(image_of(one)), _START_SECONDS)
+            if known := image_of(self._api.pod(name) or {}):
+                return known
+            raise EngineUnavailable(
+                f"no node tells what image {reference} is. Name it by its digest: NAME@sha256:..."
+            )
+        finally:
+            self.remove(name)
+
+
+def leftover(found: Object, now: float) -> Leftover:
+    """With the deadline that follows from how long it is there by the API's clock, `now`, and how long it was to be."""
+    marks = dict(found["metadata"].get("annotations") or {})
+    with contextlib.suppress(KeyError, ValueError):
+        lasting = float(marks[DEADLINE]) - float(marks[STARTED])
+        marks[DEADLINE] = f"{time.time() + lasting - age(found, now):.3f}"
+        marks.pop(UPTIME_DEADLINE, None)
+    return Leftover(str(found["metadata"]["name"]), marks)

@@ -1,0 +1,247 @@
+"""The policy in the words of a Pod, and the comparison with what the cluster made of it. Pure.
+
+What a Pod cannot say, the gate does before the command (`gate.py`): the whole filter of system calls, the fence over files, the
+resource limits, the environment, and to wait for the start. What its node decides alone (the number of processes, the network
+interfaces) is judged by effect, from inside.
+"""
+
+import base64
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from importlib import resources
+from typing import Any, Final
+
+from sandbox.errors import IsolationRefused
+from sandbox.isolation.policy import HOSTNAME, MASKED, Difference, rlimits
+from sandbox.labels import OWNER
+from sandbox.program import source
+from sandbox.session import WIRE_SLACK
+from sandbox.template import SCRATCH_TARGET, Limits, SandboxTemplate, VolumePath
+
+CONTAINER: Final = "worker"
+APP, OWNER_LABEL = "gdal-call", "gdal-mcp-owner"
+SELECTOR: Final = f"app={APP}"
+# what the node calls an architecture -> what the kernel does
+ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
+GRACE_SECONDS: Final = (
+    1  # of a deletion that waits for the end; 0 in a spec would make every one a forced one
+)
+ORPHAN_SECONDS: Final = 300  # beyond the call's own time; then the node ends it, whoever else is gone
+_LOST_NODE_SECONDS: Final = 5
+# a Pod waits for most of its life, and two calls share a processor as they do under other engines
+_CPU_REQUEST: Final = 8
+_LOG_SHARE: Final = (
+    1.25  # of what may be said, since the node keeps that in a log with some bytes for each piece
+)
+_LOG_SLACK: Final = 64 << 20
+_COVERED: Final = ("/dev/shm", "/dev/mqueue")  # noqa: S108 - places in the container, covered with nothing
+# of what every Pod has besides: files of its own, which a job needs neither for reading nor for writing
+_CLOSED: Final = (
+    *MASKED,
+    "/etc/shadow",
+    "/etc/resolv.conf",
+    "/etc/hosts",
+    "/dev/termination-log",
+    "/dev/kmsg",
+)
+# what the API fills in, and what an admission may say without making a container weaker
+_FILLED_IN: Final = {
+    "spec": {
+        *("nodeName", "serviceAccount", "serviceAccountName", "schedulerName", "priority"),
+        *("priorityClassName", "preemptionPolicy", "overhead", "runtimeClassName"),
+    },
+    "containers": {"terminationMessagePath", "terminationMessagePolicy"},
+}
+_QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)(m|k|[KMGTP]i?)?")
+_POWERS: Final = {"": 1.0, "m": 0.001, "k": 1e3} | {
+    f"{letter}{two}": float((1024 if two else 1000) ** power)
+    for power, letter in enumerate("KMGTP", 1)
+    for two in ("", "i")
+}
+
+
+def pod(
+    template: SandboxTemplate, image: str, name: str, labels: Mapping[str, str], architecture: str
+) -> dict[str, Any]:
+    """The body of a request for a Pod of this template. `image` is as the nodes know it; `architecture` as the kernel says it.
+
+    Raises IsolationRefused for a mount that is on no claim, and for an architecture without a filter.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "labels": {"app": APP, OWNER_LABEL: labels[OWNER]},
+            "annotations": dict(labels),
+        },
+        "spec": _spec(template, image, architecture),
+    }
+
+
+def _spec(template: SandboxTemplate, image: str, architecture: str) -> dict[str, Any]:
+    uid, gid = template.user
+    volumes, mounts = _storage(template)
+    return {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "restartPolicy": "Never",
+        "hostname": HOSTNAME,
+        "hostNetwork": False,
+        "hostPID": False,
+        "hostIPC": False,
+        "dnsPolicy": "None",
+        "dnsConfig": {"nameservers": ["127.0.0.1"]},
+        "activeDeadlineSeconds": math.ceil(template.limits.wall_seconds) + ORPHAN_SECONDS,
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
+        "nodeSelector": {
+            "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": ARCHITECTURES[architecture],
+        },
+        **({"runtimeClassName": template.runtime} if template.runtime else {}),
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": uid,
+            "runAsGroup": gid,
+            "seccompProfile": {"type": "RuntimeDefault"},  # the gate loads ours, which takes away more
+        },
+        "tolerations": [
+            {
+                "key": f"node.kubernetes.io/{state}",
+                "operator": "Exists",
+                "effect": "NoExecute",
+                "tolerationSeconds": _LOST_NODE_SECONDS,
+            }
+            for state in ("not-ready", "unreachable")
+        ],
+        "containers": [
+            {
+                "name": CONTAINER,
+                "image": image,
+                # by digest, so that a node that fetches it gets what was attested; an id alone names no registry
+                "imagePullPolicy": "IfNotPresent" if "@" in image else "Never",
+                "command": [one.replace("$", "$$") for one in gated(template, architecture)],
+                "workingDir": str(SCRATCH_TARGET),
+                "stdin": True,
+                "stdinOnce": True,
+                "securityContext": {
+                    "privileged": False,
+                    "allowPrivilegeEscalation": False,
+                    "readOnlyRootFilesystem": True,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+                "resources": _resources(template.limits),
+                "volumeMounts": mounts,
+            }
+        ],
+        "volumes": volumes,
+    }
+
+
+def _resources(limits: Limits) -> dict[str, dict[str, str]]:
+    milli = round(limits.cpus * 1000)
+    log = int((limits.stdout_bytes + WIRE_SLACK) * _LOG_SHARE) + limits.stderr_bytes + _LOG_SLACK
+    # of memory all is asked for that may be used, as a node that runs out of it ends others
+    same = {"memory": str(limits.memory_bytes), "ephemeral-storage": str(log)}
+    return {
+        "limits": {"cpu": f"{milli}m", **same},
+        "requests": {"cpu": f"{max(1, milli // _CPU_REQUEST)}m", **same},
+    }
+
+
+def _storage(template: SandboxTemplate) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The volumes and what of them is mounted where."""
+    scratch = {"medium": "Memory", "sizeLimit": str(template.limits.scratch_bytes)}
+    volumes: list[dict[str, Any]] = [
+        {"name": "scratch", "emptyDir": scratch},
+        {"name": "nothing", "emptyDir": {"medium": "Memory", "sizeLimit": "4096"}},
+    ]
+    mounts: list[dict[str, Any]] = [{"name": "scratch", "mountPath": str(SCRATCH_TARGET)}]
+    claims: dict[str, str] = {}
+    for mount in template.mounts:
+        place = mount.source
+        if not isinstance(place, VolumePath):
+            raise IsolationRefused(
+                f"{place.path} is on no claim that Pods can mount. Add a pair FOLDER:CLAIM or FOLDER:CLAIM/SUBPATH to path_map."
+            )
+        volume = claims.setdefault(place.volume, f"claim-{len(claims)}")
+        below = {} if place.subpath.as_posix() == "." else {"subPath": place.subpath.as_posix()}
+        mounts.append({"name": volume, "mountPath": str(mount.target), "readOnly": mount.read_only, **below})
+    volumes += [
+        {"name": volume, "persistentVolumeClaim": {"claimName": claim}} for claim, volume in claims.items()
+    ]
+    shown = () if template.cgroup_visible else ("/sys",)
+    covered = (*_COVERED, *shown, *map(str, template.masks))
+    return volumes, [
+        *mounts,
+        *({"name": "nothing", "mountPath": one, "readOnly": True} for one in covered),
+    ]
+
+
+def gated(template: SandboxTemplate, architecture: str) -> Iterator[str]:
+    """The command, behind the gate."""
+    writable = [str(one.target) for one in template.mounts if not one.read_only]
+    told = {
+        "rlimits": rlimits(template.limits),
+        "environment": dict(template.environment),
+        "filter": base64.b64encode(bpf(architecture)).decode(),
+        "writable": [str(SCRATCH_TARGET), *writable],
+        "readable": [str(one.target) for one in template.mounts if one.read_only],
+        "closed": list(_CLOSED),
+    }
+    yield from ("python3", "-I", "-c", source(__package__, "gate.py"), json.dumps(told))
+    yield from template.command
+
+
+def bpf(architecture: str) -> bytes:
+    """`seccomp.json` as a process can load it by itself; made by `scripts/seccomp_bpf.py`. Raises IsolationRefused."""
+    if architecture not in ARCHITECTURES:
+        raise IsolationRefused(f"there is no filter of system calls for {architecture!r}.")
+    return resources.files(__package__).joinpath(f"seccomp-{architecture}.bpf").read_bytes()
+
+
+# --- what came back ---
+
+
+def differences(asked: Mapping[str, Any], made: Mapping[str, Any]) -> tuple[Difference, ...]:
+    """Every field in which the spec of a Pod is not what was asked, or says more; empty when it all is."""
+    return tuple(_differing(asked, made, "spec"))
+
+
+def _differing(asked: Any, made: Any, name: str) -> Iterator[Difference]:
+    kind = name.rpartition(".")[2].partition("[")[0]
+    if kind in (
+        "tolerations",
+        "nodeSelector",
+    ):  # an admission may add some: they decide on which nodes it runs
+        theirs = made or ()
+        if any(one not in theirs or (kind == "nodeSelector" and theirs[one] != asked[one]) for one in asked):
+            yield Difference(name, asked, made)
+    elif isinstance(asked, Mapping) and isinstance(made, Mapping):
+        free = _FILLED_IN.get(kind, set())
+        for key in sorted({*asked, *made}):
+            if key in asked or key not in free:
+                yield from _differing(asked.get(key), made.get(key), f"{name}.{key}")
+    elif isinstance(asked, list) and isinstance(made, list) and len(asked) == len(made):
+        for number, (one, other) in enumerate(zip(asked, made, strict=True)):
+            yield from _differing(one, other, f"{name}[{number}]")
+    elif not _same(asked, made):
+        yield Difference(name, asked, made)
+
+
+def _same(asked: Any, made: Any) -> bool:
+    """Equal, where what is false, empty or nothing may be left out, and an amount be written another way."""
+    if not asked and not made:
+        return True
+    if isinstance(asked, str) and isinstance(made, str) and asked != made:
+        amounts = amount(asked), amount(made)
+        return None not in amounts and amounts[0] == amounts[1]
+    return bool(asked == made)
+
+
+def amount(text: str) -> float | None:
+    """A quantity of the API, such as 250m or 2Gi; None for another text."""
+    found = _QUANTITY.fullmatch(text)
+    return float(found[1]) * _POWERS[found[2] or ""] if found else None

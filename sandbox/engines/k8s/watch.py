@@ -1,0 +1,116 @@
+"""One watch over all of a server's Pods, so that nobody who waits for one of them has to ask again and again."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import structlog
+
+from sandbox.engines.k8s.api import Api, Object
+from sandbox.engines.k8s.websocket import Websocket, upgrade
+from sandbox.errors import SandboxError
+from sandbox.waiting import Cancellation, HasDescriptor, readable
+
+_PAUSE: Final = 0.5  # seconds after a failure
+_SILENCE: Final = 330.0  # seconds; the API closes a watch before
+
+_log = structlog.get_logger()
+
+
+class PodWatch:
+    """The Pods with some labels as the API last told them. Begins when somebody first asks, in a thread of its own.
+
+    What is known here may be late, and is never taken for how a container ended: who must know asks the API itself.
+    """
+
+    def __init__(self, api: Api, selector: str, on_change: Callable[[Object], None]) -> None:
+        """`on_change` is called with each Pod that changed, in the thread of the watch, so it must be quick."""
+        self._api, self._selector, self._on_change = api, selector, on_change
+        self._changed = threading.Condition()
+        self._pods: dict[str, Object] = {}
+        self._thread: threading.Thread | None = None
+        self._stop = Cancellation()
+
+    def until(self, name: str, holds: Callable[[Object | None], bool], seconds: float) -> None:
+        """Returns when what is known of a Pod fulfils `holds`, or after `seconds`. None is a Pod that is not known."""
+        self._begin()
+        with self._changed:
+            self._changed.wait_for(lambda: holds(self._pods.get(name)), max(0.0, seconds))
+
+    def known(self, name: str) -> Object | None:
+        with self._changed:
+            return self._pods.get(name)
+
+    def change(self, seconds: float) -> None:
+        """Returns at the next change of any Pod, or after `seconds`."""
+        self._begin()
+        with self._changed:
+            self._changed.wait(seconds)
+
+    def close(self) -> None:
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._stop.close()
+
+    def _begin(self) -> None:
+        with self._changed:
+            if self._thread is None and not self._stop.is_set:
+                self._thread = threading.Thread(target=self._follow_until_closed, name="pods", daemon=True)
+                self._thread.start()
+
+    def _follow_until_closed(self) -> None:
+        while not self._stop.is_set:
+            try:
+                self._follow()
+            except (SandboxError, OSError, ValueError, KeyError) as error:
+                _log.info("watch_ended", reason=str(error)[:300])
+                readable([self._stop], _PAUSE)
+
+    def _follow(self) -> None:
+        """From a fresh list on, until the watch ends, as it does after some minutes or with an error such as 410."""
+        found, _ = self._api.pods(self._selector)
+        with self._changed:
+            self._pods = {one["metadata"]["name"]: one for one in found["items"]}
+            self._changed.notify_all()
+        path = self._api.watch_path(self._selector, found["metadata"]["resourceVersion"])
+        websocket = Websocket(upgrade(self._api.cluster, path))
+        try:
+            self._listen(websocket)
+        finally:
+            websocket.close()
+
+    def _listen(self, websocket: Websocket) -> None:
+        message = bytearray()
+        end = time.monotonic() + _SILENCE
+        while (pieces := websocket.receive()) is not None and time.monotonic() < end:
+            for begins, data in pieces:
+                if begins:
+                    message.clear()
+                message += data
+                if not self._took(message):
+                    return
+            awaited: list[HasDescriptor] = [websocket, self._stop]
+            readable(awaited, end - time.monotonic())
+            if self._stop.is_set:
+                return
+
+    def _took(self, message: bytearray) -> bool:
+        """Whether the watch goes on; a message that is not whole yet is left."""
+        try:
+            event: dict[str, Any] = json.loads(message)
+        except ValueError:
+            return True
+        if event["type"] == "ERROR":
+            return False
+        pod = event["object"]
+        with self._changed:
+            if event["type"] == "DELETED":
+                self._pods.pop(pod["metadata"]["name"], None)
+            else:
+                self._pods[pod["metadata"]["name"]] = pod
+            self._changed.notify_all()
+        self._on_change(pod)
+        return True

@@ -1,0 +1,270 @@
+"""A websocket's client as the API speaks it (RFC 6455), and a container's streams over one (`v4.channel.k8s.io`).
+
+Invariants: nothing waits without a time limit; a frame is never cut by another one; what has arrived is given out as it is, whole
+frame or not, so that memory stays bounded; after `receive`, nothing that was decrypted is left where a poll cannot see it.
+"""
+
+import base64
+import contextlib
+import http.client
+import os
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+from sandbox.engine import STDERR, STDOUT
+from sandbox.engines.k8s.cluster import Cluster
+from sandbox.errors import EngineUnavailable
+from sandbox.waiting import writable
+
+CONNECT_SECONDS: Final = 20.0
+_STDIN: Final = b"\0"  # the channel of it
+_CHANNELS: Final = "v4.channel.k8s.io"
+_CHUNK: Final = 1 << 16
+_AT_ONCE: Final = 1 << 20  # bytes that one `receive` reads, and what is left of a record
+_TEXT, _BINARY, _CLOSE, _PING, _PONG = 1, 2, 8, 9, 10
+_LONG, _LONGEST = 126, 127  # lengths that say that the length follows, in two bytes or in eight
+
+
+class Refused(EngineUnavailable):
+    """The API answered, but not with a websocket: `status` says why, as HTTP has it."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(f"the cluster refused a stream ({status}): {text[:400]}")
+        self.status = status
+
+
+def upgrade(cluster: Cluster, path: str, protocol: str = "") -> ssl.SSLSocket:
+    """A connection that speaks websocket; the caller's from now on. Raises Refused, and EngineUnavailable."""
+    place = urlsplit(cluster.server)
+    made: socket.socket | None = None
+    try:
+        made = socket.create_connection((place.hostname or "", place.port or 443), CONNECT_SECONDS)
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        made = stream = cluster.tls.wrap_socket(made, server_hostname=place.hostname)
+        stream.sendall(_request(cluster, path, protocol))
+        answer = http.client.HTTPResponse(_Unbuffered(stream))  # type: ignore[arg-type]
+        with answer:  # which closes the response, not the connection
+            answer.begin()
+            if answer.status == http.client.SWITCHING_PROTOCOLS:
+                made = None
+                return stream
+            raise Refused(answer.status, answer.read().decode("utf-8", "replace"))
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise EngineUnavailable(f"the cluster's API at {cluster.server} does not answer: {error}") from error
+    finally:
+        if made is not None:
+            made.close()
+
+
+def _request(cluster: Cluster, path: str, protocol: str) -> bytes:
+    token = cluster.token()
+    lines = [
+        f"GET {path} HTTP/1.1",
+        f"Host: {urlsplit(cluster.server).netloc}",
+        f"Origin: {cluster.server}",  # without one a watch is refused
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Version: 13",
+        f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}",
+        *([f"Sec-WebSocket-Protocol: {protocol}"] if protocol else []),
+        *([f"Authorization: Bearer {token}"] if token else []),
+    ]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+class _Unbuffered:
+    """All that a response asks of a connection; of what follows it not a byte is read."""
+
+    def __init__(self, stream: ssl.SSLSocket) -> None:
+        self._stream = stream
+
+    def makefile(self, _mode: str) -> object:
+        return self._stream.makefile("rb", buffering=0)
+
+
+class Websocket:
+    """Messages in pieces. Safe for one thread that receives beside one that sends."""
+
+    def __init__(self, made: ssl.SSLSocket) -> None:
+        made.settimeout(0)
+        self._socket = made
+        self._tls = threading.Lock()  # OpenSSL lets one thread at a time use a connection
+        self._sending = threading.Lock()  # over one frame
+        self._buffer = bytearray()
+        self._left = 0  # bytes of the current frame that are still to come
+        self._begins = True  # whether its next byte is the first one of a message
+        self._pongs: list[bytes] = []
+        self.ended = False
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def receive(self) -> list[tuple[bool, bytes]] | None:
+        """What has arrived, as (whether a message begins here, bytes); possibly nothing; None at the end."""
+        got = 0
+        try:
+            while True:
+                with self._tls:
+                    if got >= _AT_ONCE and not self._socket.pending():
+                        break
+                    data = self._socket.recv(_AT_ONCE)
+                self.ended |= not data
+                if not data:
+                    break
+                self._buffer += data
+                got += len(data)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            pass
+        except (OSError, ValueError):
+            self.ended = True
+        pieces = list(self._pieces())
+        self._answer()
+        return None if self.ended and not pieces else pieces
+
+    def _pieces(self) -> Iterator[tuple[bool, bytes]]:
+        while True:
+            if self._left:
+                if not self._buffer:
+                    return
+                piece = bytes(self._buffer[: self._left])
+                del self._buffer[: len(piece)]
+                self._left -= len(piece)
+                begins, self._begins = self._begins, False
+                yield begins, piece
+            elif not self._next_frame():
+                return
+
+    def _next_frame(self) -> bool:
+        """Whether the head of one was there, and for a control frame the rest of it."""
+        head = _head(self._buffer)
+        if head is None:
+            return False
+        kind, start, length = head
+        if kind < _CLOSE:
+            del self._buffer[:start]
+            self._left, self._begins = length, self._begins or kind in (_TEXT, _BINARY)
+            return True
+        if len(self._buffer) < start + length:
+            return False
+        body = bytes(self._buffer[start : start + length])
+        del self._buffer[: start + length]
+        if kind == _PING:
+            self._pongs.append(body)
+        self.ended |= kind == _CLOSE
+        return kind != _CLOSE
+
+    def _answer(self) -> None:
+        """Pings, unless a frame is on its way: who sends it answers them."""
+        if self._pongs and self._sending.acquire(blocking=False):
+            try:
+                self._flush_pongs()
+            finally:
+                self._sending.release()
+
+    def _flush_pongs(self) -> None:
+        while self._pongs:
+            with contextlib.suppress(OSError, ValueError):
+                self._write(_frame(_PONG, self._pongs.pop()), time.monotonic() + 1)
+
+    def send(self, data: bytes, end: float, kind: int = _BINARY) -> None:
+        """One message. Raises TimeoutError at `end` by the monotonic clock, OSError when the connection is gone."""
+        with self._sending:
+            self._flush_pongs()
+            self._write(_frame(kind, data), end)
+
+    def _write(self, data: bytes, end: float) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                with self._tls:
+                    view = view[self._socket.send(view) :]
+            except (ssl.SSLWantWriteError, ssl.SSLWantReadError):
+                left = end - time.monotonic()
+                if left <= 0 or not writable(self._socket, left):
+                    # half a frame is out: nothing can follow it
+                    self.close()
+                    raise TimeoutError("the other side does not take what is sent") from None
+
+    def end(self) -> None:
+        """Whoever waits for it finds its end. It is still to be closed."""
+        with contextlib.suppress(OSError, ValueError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        self.end()
+        with self._tls:
+            self._socket.close()
+
+
+def _head(data: bytearray) -> tuple[int, int, int] | None:
+    """Kind, bytes of the head, bytes of the body, once they can be told. What a server sends is never masked."""
+    if len(data) < 2:
+        return None
+    length, start = data[1] & 127, 2
+    if length in (_LONG, _LONGEST):
+        start = 4 if length == _LONG else 10
+        if len(data) < start:
+            return None
+        length = int.from_bytes(data[2:start], "big")
+    return data[0] & 15, start, length
+
+
+def _frame(kind: int, data: bytes) -> bytes:
+    """Whole, and masked as clients must, with zeros: the mask is against proxies that take plain text for requests."""
+    length, head = len(data), 0x80 | kind
+    if length < _LONG:
+        start = struct.pack(">BB", head, 0x80 | length)
+    elif length < 1 << 16:
+        start = struct.pack(">BBH", head, 0x80 | _LONG, length)
+    else:
+        start = struct.pack(">BBQ", head, 0x80 | _LONGEST, length)
+    return start + bytes(4) + data
+
+
+class PodWire:
+    """The attached streams of a container: a `Wire`. Closing it ends the container's stdin."""
+
+    def __init__(self, made: ssl.SSLSocket) -> None:
+        self._websocket = Websocket(made)
+        self._channel = -1
+
+    def fileno(self) -> int:
+        return self._websocket.fileno()
+
+    def receive(self) -> list[tuple[int, bytes]] | None:
+        pieces = self._websocket.receive()
+        return None if pieces is None else [piece for one in pieces for piece in self._stream(*one)]
+
+    def _stream(self, begins: bool, data: bytes) -> Iterator[tuple[int, bytes]]:  # noqa: FBT001 - as it comes
+        if begins:
+            self._channel, data = data[0], data[1:]
+        if data and self._channel in (
+            STDOUT,
+            STDERR,
+        ):  # there is one for the API's own errors: the Pod's status says more
+            yield self._channel, data
+
+    def send(self, data: bytes, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        for start in range(0, len(data), _CHUNK):
+            self._websocket.send(_STDIN + data[start : start + _CHUNK], end)
+
+    def end(self) -> None:
+        """As of a container that ended."""
+        self._websocket.end()
+
+    def close(self) -> None:
+        self._websocket.close()
+
+
+def attached(cluster: Cluster, pod: str, container: str) -> PodWire:
+    """The streams of a Pod's container. Raises Refused until it runs."""
+    asked = f"stdin=true&stdout=true&stderr=true&container={container}"
+    path = f"/api/v1/namespaces/{cluster.namespace}/pods/{pod}/attach?{asked}"
+    return PodWire(upgrade(cluster, path, _CHANNELS))

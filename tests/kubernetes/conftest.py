@@ -1,0 +1,165 @@
+"""A namespace of the tests' own on the cluster that KUBECONFIG names, with one account that has the rights of the documentation.
+
+The nodes must see this machine's /var/tmp, as the one of a cluster on this machine does: a folder there stands in for shared
+storage.
+"""
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pytest
+import yaml
+
+from gdal_mcp.host.image import Image
+from sandbox.conformance.bench import LIMITS, Bench
+from sandbox.engines.k8s.api import Api
+from sandbox.engines.k8s.cluster import Cluster
+from sandbox.engines.k8s.engine import KubernetesEngine
+from sandbox.template import Limits, VolumePath
+from tests.engines.kit import not_tried
+from tests.waiting import until
+
+NODE_PIDS = 128  # at least what the nodes' own podPidsLimit is
+CLAIM = "data"
+RULES = [
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "get", "list", "watch", "delete"]},
+    {"apiGroups": [""], "resources": ["pods/attach"], "verbs": ["get", "create"]},
+]
+
+
+@dataclass(frozen=True)
+class Ground:
+    """Where the calls of a test run, and whose Pods they are."""
+
+    admin: Api  # of whoever set it up; no server of a test has it
+    namespace: str
+    kubeconfig: Path
+    folder: Path  # what the claim holds, as this machine sees it
+    image: str
+
+    @property
+    def address(self) -> str:
+        return f"k8s://calls/{self.namespace}"
+
+    def engine(self) -> KubernetesEngine:
+        return KubernetesEngine(Cluster.of_kubeconfig(self.kubeconfig, "calls", self.namespace))
+
+    def source(self, path: Path) -> VolumePath:
+        return VolumePath(str(path), CLAIM, PurePosixPath(path).relative_to(self.folder))
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """Of a server whose calls run here."""
+        return {
+            "GDAL_MCP_ENGINE": self.address,
+            "GDAL_MCP_IMAGE": self.image,
+            "GDAL_MCP_PATH_MAP": f"{self.folder}:{CLAIM}",
+            "GDAL_MCP_PIDS": str(NODE_PIDS),
+            "GDAL_MCP_MEMORY": "512MiB",
+            "KUBECONFIG": str(self.kubeconfig),
+            **more,
+        }
+
+    def pods(self) -> dict[str, Any]:
+        found, _ = self.admin.pods("app=gdal-call")
+        return {one["metadata"]["name"]: one for one in found["items"]}
+
+    def new_folder(self) -> Path:
+        made = Path(tempfile.mkdtemp(dir=self.folder))
+        made.chmod(0o755)
+        return made
+
+
+def ask(api: Api, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    return api._asked(method, path, body)
+
+
+@pytest.fixture(scope="session")
+def ground(image: Image) -> Iterator[Ground]:
+    config = os.environ.get("KUBECONFIG")
+    if not config:
+        assert "KUBERNETES" not in os.environ, "KUBECONFIG names no cluster"  # as in `make kubernetes`
+        not_tried("Kubernetes", "KUBECONFIG names no cluster whose nodes see this machine's files")
+    namespace = f"gdal-calls-{secrets.token_hex(4)}"
+    admin = Api(Cluster.of_kubeconfig(Path(config), namespace=namespace))
+    folder = Path(tempfile.mkdtemp(prefix="gdal-mcp-k8s-", dir="/var/tmp"))
+    folder.chmod(0o755)
+    here = f"/api/v1/namespaces/{namespace}"
+    roles = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
+    ask(admin, "POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+    try:
+        ask(admin, "POST", f"{here}/serviceaccounts", {"metadata": {"name": "gdal-mcp"}})
+        ask(admin, "POST", f"{roles}/roles", {"metadata": {"name": "calls"}, "rules": RULES})
+        subject = {"kind": "ServiceAccount", "name": "gdal-mcp", "namespace": namespace}
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "calls"}
+        binding = {"metadata": {"name": "calls"}, "roleRef": reference, "subjects": [subject]}
+        ask(admin, "POST", f"{roles}/rolebindings", binding)
+        size = {"storage": "1Gi"}
+        common = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+        volume = {**common, "capacity": size, "hostPath": {"path": str(folder), "type": "Directory"}}
+        ask(admin, "POST", "/api/v1/persistentvolumes", {"metadata": {"name": namespace}, "spec": volume})
+        claim = {**common, "volumeName": namespace, "resources": {"requests": size}}
+        ask(admin, "POST", f"{here}/persistentvolumeclaims", {"metadata": {"name": CLAIM}, "spec": claim})
+        until(
+            lambda: (
+                ask(admin, "GET", f"{here}/persistentvolumeclaims/{CLAIM}")["status"].get("phase") == "Bound"
+            )
+        )
+        token = ask(
+            admin, "POST", f"{here}/serviceaccounts/gdal-mcp/token", {"spec": {"expirationSeconds": 7200}}
+        )
+        kubeconfig = folder.with_suffix(".kubeconfig")
+        kubeconfig.write_text(_account(Path(config), token["status"]["token"]))
+        yield Ground(admin, namespace, kubeconfig, folder, image.id)
+        kubeconfig.unlink()
+    finally:
+        ask(admin, "DELETE", f"/api/v1/namespaces/{namespace}")
+        ask(admin, "DELETE", f"/api/v1/persistentvolumes/{namespace}")
+        shutil.rmtree(folder, ignore_errors=True)
+        admin.close()
+
+
+def _account(config: Path, token: str) -> str:
+    """The same cluster for whoever has a token."""
+    loaded = yaml.safe_load(config.read_text())
+    current = next(one for one in loaded["contexts"] if one["name"] == loaded["current-context"])
+    loaded["contexts"] = [{"name": "calls", "context": {**current["context"], "user": "account"}}]
+    return yaml.safe_dump(
+        {**loaded, "users": [{"name": "account", "user": {"token": token}}], "current-context": "calls"}
+    )
+
+
+def limits() -> Limits:
+    return replace(LIMITS, pids=NODE_PIDS)
+
+
+@pytest.fixture(scope="session")
+def seen_by_oracle(ground: Ground) -> Path:
+    return ground.folder
+
+
+@pytest.fixture(scope="session")
+def engine(ground: Ground) -> Iterator[KubernetesEngine]:
+    made = ground.engine()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def bench(ground: Ground, engine: KubernetesEngine) -> Iterator[Bench]:
+    gone = Cluster("https://127.0.0.1:9", ground.namespace, engine.cluster.tls)
+    made = Bench(
+        engine,
+        ground.image,
+        ground.new_folder(),
+        gone=lambda: KubernetesEngine(gone),
+        limits=limits(),
+        source=ground.source,
+    )
+    yield made
+    assert made.ours() == {}

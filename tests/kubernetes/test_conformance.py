@@ -1,0 +1,20 @@
+"""A cluster's Pods do all that an engine's containers must, seen from inside and by what is left."""
+
+import pytest
+
+from sandbox.conformance.bench import Bench
+from sandbox.conformance.known import KUBERNETES
+from tests.engines.kit import conforms
+
+pytestmark = [pytest.mark.engine, pytest.mark.nightly]
+
+
+@pytest.mark.claim(
+    "engine.kubernetes-does-what-an-engine-must",
+    "files.mounts-only",
+    "resources.limits-hard",
+    "sandbox.not-root",
+    "sandbox.nothing-of-the-host-shown",
+)
+def test_it_conforms(bench: Bench, subtests: pytest.Subtests) -> None:
+    conforms(bench, subtests, KUBERNETES.exemptions)

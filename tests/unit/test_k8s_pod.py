@@ -1,0 +1,349 @@
+"""A Pod is asked for as the policy says, what came back is compared, and every answer of a cluster means one thing to a call."""
+
+import base64
+import copy
+import datetime as dt
+import json
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+import pytest
+import yaml
+
+from sandbox.engine import ContainerState
+from sandbox.engines.k8s.api import refusal as refused
+from sandbox.engines.k8s.cluster import Cluster
+from sandbox.engines.k8s.engine import leftover
+from sandbox.engines.k8s.pod import amount, differences, pod
+from sandbox.engines.k8s.status import has_ended, image_of, is_leaving, refusal, state, unplaced
+from sandbox.errors import CapacityExhausted, EngineUnavailable, ImageMissing, IsolationRefused
+from sandbox.labels import Moment, labels, overdue
+from sandbox.outcome import Evicted, Exited, Killed, OutOfMemory, judge
+from sandbox.template import HostPath, Limits, Mount, SandboxTemplate, VolumePath
+
+LIMITS = Limits(memory_bytes=1 << 30, cpus=1.5, wall_seconds=60)
+TEMPLATE = SandboxTemplate(
+    image="sha256:" + "a" * 64,
+    command=("python3", "-c", "print('$(HOME) $$')"),
+    user=(1000, 1001),
+    limits=LIMITS,
+    mounts=(
+        Mount(VolumePath("/here", "workspace", PurePosixPath("ws/ann")), PurePosixPath("/workspace")),
+        Mount(
+            VolumePath("/out", "workspace", PurePosixPath("out/7")),
+            PurePosixPath("/staging"),
+            read_only=False,
+        ),
+        Mount(VolumePath("/all", "other", PurePosixPath(".")), PurePosixPath("/other")),
+    ),
+    masks=(PurePosixPath("/workspace/.gdal-mcp"),),
+    environment={"PATH": "/usr/bin"},
+)
+NAME = "registry/gdal@sha256:" + "b" * 64
+
+
+def asked(template=TEMPLATE, image=NAME):
+    return pod(template, image, "call-0", labels("abc", "call", 60), "x86_64")
+
+
+@pytest.mark.claim("engine.kubernetes-does-what-an-engine-must")
+def test_a_pod_holds_what_the_policy_says_and_nothing_else():
+    spec = asked()["spec"]
+    (container,) = spec["containers"]
+    assert container["securityContext"] == {
+        "privileged": False,
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert spec["securityContext"]["runAsUser"] == 1000
+    assert not any(
+        spec[name] for name in ("automountServiceAccountToken", "hostNetwork", "hostPID", "hostIPC")
+    )
+    assert (spec["restartPolicy"], container["imagePullPolicy"]) == ("Never", "IfNotPresent")
+    assert "env" not in container
+    assert container["resources"]["limits"] == {**container["resources"]["requests"], "cpu": "1500m"}
+    told = json.loads(container["command"][4].replace("$$", "$"))
+    assert (told["writable"], told["readable"]) == (["/tmp", "/staging"], ["/workspace", "/other"])
+    assert told["environment"] == {"PATH": "/usr/bin"}
+    # a node takes $(NAME) for a variable
+    assert container["command"][-1].replace("$$", "$") == TEMPLATE.command[-1]
+    assert asked(image=TEMPLATE.image)["spec"]["containers"][0]["imagePullPolicy"] == "Never"
+    assert "runtimeClassName" not in spec
+    assert asked(replace(TEMPLATE, runtime="kata"))["spec"]["runtimeClassName"] == "kata"
+
+
+def test_what_is_mounted_are_parts_of_claims_and_nothing_of_a_node():
+    spec = asked()["spec"]
+    mounts = {one["mountPath"]: one for one in spec["containers"][0]["volumeMounts"]}
+    kinds = {one["name"]: one for one in spec["volumes"]}
+    assert all({*one} <= {"name", "emptyDir", "persistentVolumeClaim"} for one in kinds.values())
+    assert mounts["/workspace"] == {
+        "name": "claim-0",
+        "mountPath": "/workspace",
+        "readOnly": True,
+        "subPath": "ws/ann",
+    }
+    assert mounts["/staging"]["readOnly"] is False
+    assert "subPath" not in mounts["/other"]
+    assert kinds["claim-1"]["persistentVolumeClaim"] == {"claimName": "other"}
+    for covered in ("/sys", "/dev/shm", "/dev/mqueue", "/workspace/.gdal-mcp"):
+        assert mounts[covered] == {"name": "nothing", "mountPath": covered, "readOnly": True}
+    shown = asked(replace(TEMPLATE, cgroup_visible=True))["spec"]["containers"][0]["volumeMounts"]
+    assert "/sys" not in [one["mountPath"] for one in shown]
+    with pytest.raises(IsolationRefused):
+        asked(replace(TEMPLATE, mounts=(Mount(HostPath("/etc", "/etc"), PurePosixPath("/data")),)))
+
+
+def made():
+    """As an API gives it back: with its own defaults, false things left out, amounts in its own words."""
+    spec = copy.deepcopy(asked()["spec"])
+    for name in ("hostNetwork", "hostPID", "hostIPC"):
+        del spec[name]
+    container = spec["containers"][0]
+    del container["volumeMounts"][2]["readOnly"]
+    container["terminationMessagePath"] = "/dev/termination-log"
+    container["resources"]["limits"] |= {"cpu": "1.5", "memory": "1Gi"}
+    spec |= {"schedulerName": "default-scheduler", "serviceAccountName": "default", "priority": 0}
+    spec["tolerations"].append({"key": "node.kubernetes.io/memory-pressure", "operator": "Exists"})
+    spec["nodeSelector"]["pool"] = "gdal"
+    return spec
+
+
+def test_what_a_cluster_fills_in_is_no_difference():
+    assert differences(asked()["spec"], made()) == ()
+
+
+WEAKER = {
+    "another container": lambda spec: spec["containers"].append({"name": "proxy", "image": "x"}),
+    "a container before it": lambda spec: spec.update(initContainers=[{"name": "x"}]),
+    "a token": lambda spec: spec.update(automountServiceAccountToken=True),
+    "the node's network": lambda spec: spec.update(hostNetwork=True),
+    "another image": lambda spec: spec["containers"][0].update(image="x"),
+    "another command": lambda spec: spec["containers"][0]["command"].insert(0, "strace"),
+    "an environment": lambda spec: spec["containers"][0].update(env=[{"name": "LD_PRELOAD", "value": "x"}]),
+    "a mount": lambda spec: spec["containers"][0]["volumeMounts"].append(
+        {"name": "claim-0", "mountPath": "/x"}
+    ),
+    "a volume": lambda spec: spec["volumes"].append({"name": "x", "hostPath": {"path": "/"}}),
+    "a mount that may be written": lambda spec: spec["containers"][0]["volumeMounts"][1].pop("readOnly"),
+    "another part of the claim": lambda spec: spec["containers"][0]["volumeMounts"][1].update(
+        subPath="ws/bob"
+    ),
+    "more memory": lambda spec: spec["containers"][0]["resources"]["limits"].update(memory="2Gi"),
+    "privileges": lambda spec: spec["containers"][0]["securityContext"].update(privileged=True),
+    "a hook": lambda spec: spec["containers"][0].update(lifecycle={"postStart": {}}, tty=True),
+    "root's group": lambda spec: spec["securityContext"].update(supplementalGroups=[0]),
+    "a lesser filter": lambda spec: spec["securityContext"].update(seccompProfile={"type": "Unconfined"}),
+    "another architecture": lambda spec: spec["nodeSelector"].update({"kubernetes.io/arch": "arm64"}),
+    "no spec at all": dict.clear,
+}
+
+
+@pytest.mark.claim("engine.kubernetes-is-read-back")
+@pytest.mark.parametrize("change", WEAKER.values(), ids=WEAKER)
+def test_whatever_else_was_made_is_told(change):
+    spec = made()
+    change(spec)
+    assert differences(asked()["spec"], spec) != ()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("250m", 0.25),
+        ("2Gi", 2 << 30),
+        ("2k", 2000),
+        ("1.5", 1.5),
+        ("64Mi", 64 << 20),
+        ("x", None),
+        ("1e3x", None),
+    ],
+)
+def test_an_amount_is_read_in_every_way_to_write_it(text, value):
+    assert amount(text) == value
+
+
+# --- what a cluster tells ---
+
+
+def told(status=None, *, node="node-1", **meta):
+    spec = {"containers": [{"image": NAME}], **({"nodeName": node} if node else {})}
+    return {"metadata": {"name": "call-0", **meta}, "spec": spec, "status": status or {}}
+
+
+def standing(**state):
+    return told({"phase": "Running", "containerStatuses": [{"state": state, "imageID": f"docker://{NAME}"}]})
+
+
+def ended(code, reason="Completed"):
+    return standing(terminated={"exitCode": code, "reason": reason})
+
+
+EVICTED = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory"}
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (standing(waiting={"reason": "ErrImageNeverPull"}), ImageMissing),
+        (standing(waiting={"reason": "ImagePullBackOff"}), ImageMissing),
+        (
+            standing(waiting={"reason": "CreateContainerConfigError", "message": "seccomp profile"}),
+            IsolationRefused,
+        ),
+        (standing(waiting={"reason": "CreateContainerError", "message": "no subPath"}), EngineUnavailable),
+        (told(EVICTED), EngineUnavailable),
+        (standing(waiting={"reason": "ContainerCreating"}), None),
+        (standing(running={}), None),
+    ],
+)
+def test_what_hinders_a_container_is_told_as_what_it_is(status, error):
+    assert type(refusal(status)) is (type(None) if error is None else error)
+
+
+def test_no_room_on_any_node_is_a_want_of_capacity():
+    condition = {"type": "PodScheduled", "reason": "Unschedulable", "message": "0/3 nodes are available"}
+    assert isinstance(unplaced(told({"conditions": [condition]}, node="")), CapacityExhausted)
+    assert unplaced(told({"conditions": [{"type": "PodScheduled", "status": "True"}]})) is None
+
+
+@pytest.mark.parametrize(
+    ("status", "final", "outcome"),
+    [
+        (ended(0), {"code": 0}, Exited(0)),
+        (ended(139, "Error"), None, Killed(139)),
+        (ended(137, "OOMKilled"), None, OutOfMemory(LIMITS.memory_bytes, killed=True)),
+        (ended(0, "OOMKilled"), {"code": 0}, Exited(0)),  # a child of its own was ended, not it
+        (
+            ended(137, "Error") | {"metadata": {"deletionTimestamp": "now"}},
+            None,
+            Evicted("its deletion was asked for"),
+        ),
+        (told(EVICTED), {"code": 0}, Evicted("Evicted: The node was low on memory")),
+        (told({"phase": "Failed", "reason": "DeadlineExceeded"}), None, Evicted("DeadlineExceeded")),
+    ],
+)
+def test_how_a_pod_ended_is_told_as_what_became_of_the_call(status, final, outcome):
+    assert judge(final, state(status), LIMITS) == outcome
+
+
+@pytest.mark.claim("engine.kubernetes-told-by-the-end")
+def test_only_a_container_that_is_told_as_terminated_has_ended():
+    """A phase is no proof, and neither is a deletion that was asked for."""
+    assert has_ended(ended(0))
+    assert has_ended(told(node=""))
+    for going_on in (
+        told(EVICTED),
+        told({"phase": "Failed"}),
+        standing(running={}),
+        told(deletionTimestamp="now"),
+    ):
+        assert not has_ended(going_on)
+    assert state(standing(running={})) == ContainerState(running=True, exit_code=0, out_of_memory=False)
+
+
+def test_a_pod_that_the_cluster_takes_away_is_noticed():
+    lost = standing(running={})
+    lost["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    assert all(map(is_leaving, (lost, told(EVICTED), told(deletionTimestamp="now"))))
+    assert not is_leaving(standing(running={}))
+
+
+def test_an_image_is_told_by_what_a_pod_was_made_from():
+    assert image_of(standing(running={})) == NAME
+    assert image_of(told()) == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "error"),
+    [
+        (403, 'pods "x" is forbidden: exceeded quota: calls, requested: pods=1', CapacityExhausted),
+        (403, 'User "x" cannot create resource "pods" in API group ""', EngineUnavailable),
+        (403, 'pods "x" is forbidden: violates PodSecurity "restricted:latest"', IsolationRefused),
+        (403, "admission webhook denied the request", IsolationRefused),
+        (403, 'pod rejected: RuntimeClass "kata" not found', IsolationRefused),
+        (401, "Unauthorized", EngineUnavailable),
+        (422, "spec.containers[0].volumeMounts: Invalid value", IsolationRefused),
+        (404, 'namespaces "x" not found', EngineUnavailable),
+        (500, "etcdserver: request timed out", EngineUnavailable),
+    ],
+)
+def test_a_refusal_of_the_api_is_told_as_what_it_means(status, said, error):
+    assert type(refused(status, said)) is error
+
+
+def test_a_deadline_is_told_by_the_api_s_clock():
+    """A Pod of another server, whose clock is a day ahead, is there for ten seconds of its sixty."""
+    marks = labels("abc", "call", 60)
+    ahead = {
+        name: str(float(value) + 86_400) if "started" in name or name.endswith(".deadline") else value
+        for name, value in marks.items()
+    }
+    there = told(creationTimestamp="2026-11-23T08:00:00Z", annotations=ahead)
+    found = leftover(there, dt.datetime(2026, 11, 23, 8, 0, 10, tzinfo=dt.UTC).timestamp())
+    assert overdue(found.labels, Moment.now()) == pytest.approx(-50, abs=2)
+
+
+# --- where a cluster is ---
+
+
+def kubeconfig(tmp_path, cluster=None, user=None):
+    path = tmp_path / "config"
+    cluster = {"server": "https://api:6443/", **(cluster or {})}
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "clusters": [{"name": "c", "cluster": cluster}],
+                "users": [{"name": "u", "user": user or {"token": "secret"}}],
+                "contexts": [
+                    {"name": "one", "context": {"cluster": "c", "user": "u"}},
+                    {"name": "two", "context": {"cluster": "c", "user": "u", "namespace": "maps"}},
+                ],
+                "current-context": "one",
+            }
+        )
+    )
+    return path
+
+
+def test_a_context_and_a_namespace_are_named_or_the_usual_ones(tmp_path, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path)))
+    spaces = {
+        one: Cluster.named(one).namespace
+        for one in ("k8s://", "k8s://two", "k8s://two/calls", "k8s:///calls")
+    }
+    assert spaces == {
+        "k8s://": "gdal-calls",
+        "k8s://two": "maps",
+        "k8s://two/calls": "calls",
+        "k8s:///calls": "calls",
+    }
+    assert Cluster.named("k8s://").server == "https://api:6443"
+    with pytest.raises(EngineUnavailable):
+        Cluster.named("k8s://three")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user"),
+    [
+        ({"insecure-skip-tls-verify": True}, {}),
+        ({"server": "http://api"}, {}),
+        ({}, {"exec": {"command": "steal"}}),
+        ({"certificate-authority-data": base64.b64encode(b"no certificate").decode()}, {}),
+        ({}, {"client-certificate": "absent.pem"}),
+    ],
+)
+def test_what_would_be_believed_unseen_is_refused(tmp_path, monkeypatch, cluster, user):
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, cluster, user)))
+    with pytest.raises(EngineUnavailable):
+        Cluster.named("k8s://")
+
+
+def test_a_token_in_a_file_is_read_anew(tmp_path, monkeypatch):
+    (tmp_path / "token").write_text("first\n")
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, user={"tokenFile": "token"})))
+    token = Cluster.named("k8s://").token
+    assert token() == "first"
+    (tmp_path / "token").write_text("second")
+    assert token() == "second"

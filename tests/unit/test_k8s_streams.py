@@ -1,0 +1,245 @@
+"""The websocket over real TLS: whole, bounded in time, safe for bytes; and nothing waits where a poll cannot see it."""
+
+import datetime as dt
+import hashlib
+import ipaddress
+import os
+import socket
+import ssl
+import struct
+import threading
+import time
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from sandbox.engine import STDERR, STDOUT
+from sandbox.engines.k8s.cluster import Cluster
+from sandbox.engines.k8s.websocket import Refused, attached
+from sandbox.errors import EngineUnavailable
+from sandbox.waiting import readable
+
+SECONDS = 20
+UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+LATER = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 10\r\n\r\nnot there."
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
+    now = dt.datetime.now(dt.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(
+            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
+        )
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    path = tmp_path_factory.mktemp("tls") / "both.pem"
+    path.write_bytes(
+        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        + made.public_bytes(pem)
+    )
+    return path
+
+
+class Server:
+    """Answers one connection as `play` does, which gets it and is done when it returns."""
+
+    def __init__(self, certificate, play):
+        self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._tls.load_cert_chain(certificate)
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._play = play
+        self.error = None
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+        self.cluster = Cluster(
+            f"https://127.0.0.1:{self._listening.getsockname()[1]}",
+            "calls",
+            ssl.create_default_context(cafile=str(certificate)),
+            lambda: "the-token",
+        )
+
+    def _serve(self):
+        plain, _ = self._listening.accept()
+        try:
+            with self._tls.wrap_socket(plain, server_side=True) as connection:
+                connection.settimeout(SECONDS)
+                self._play(connection)
+        except OSError:  # the client went away, as some are to
+            return
+        except AssertionError as error:
+            self.error = error
+        finally:
+            plain.close()
+
+    def done(self):
+        self._thread.join(SECONDS)
+        self._listening.close()
+        assert self.error is None, self.error
+
+
+def request(connection):
+    data = b""
+    while not data.endswith(b"\r\n\r\n"):
+        data += connection.recv(1)
+    return data.decode()
+
+
+def accept(connection):
+    assert "Bearer the-token" in request(connection)
+    connection.sendall(UPGRADED)
+
+
+def exactly(connection, count):
+    data = b""
+    while len(data) < count:
+        piece = connection.recv(count - len(data))
+        if not piece:
+            raise OSError("closed")
+        data += piece
+    return data
+
+
+def message(connection):
+    """One whole frame of a client: kind and body. It must be masked."""
+    head, length = exactly(connection, 2)
+    assert length & 0x80
+    length &= 127
+    if length > 125:
+        length = int.from_bytes(exactly(connection, 2 if length == 126 else 8), "big")
+    mask = exactly(connection, 4)
+    body = exactly(connection, length)
+    return head & 15, bytes(one ^ mask[at % 4] for at, one in enumerate(body)) if any(mask) else body
+
+
+def frame(body, kind=2, last=True):
+    size = len(body)
+    length = (
+        bytes([size])
+        if size < 126
+        else b"\x7e" + struct.pack(">H", size)
+        if size < 1 << 16
+        else b"\x7f" + struct.pack(">Q", size)
+    )
+    return bytes([(0x80 if last else 0) | kind]) + length + body
+
+
+def heard(wire, enough):
+    """What comes on both streams until `enough` bytes are there, or the end."""
+    found, end = {STDOUT: b"", STDERR: b""}, time.monotonic() + SECONDS
+    while sum(map(len, found.values())) < enough and time.monotonic() < end:
+        if not readable([wire], SECONDS):
+            break
+        pieces = wire.receive()
+        if pieces is None:
+            break
+        for stream, data in pieces:
+            found[stream] += data
+    return found
+
+
+def opened(server):
+    return attached(server.cluster, "call-0", "worker")
+
+
+def test_a_refusal_is_told_with_its_status(certificate):
+    def play(connection):
+        assert "v4.channel.k8s.io" in request(connection)
+        connection.sendall(LATER)
+
+    server = Server(certificate, play)
+    with pytest.raises(Refused) as refused:
+        opened(server)
+    assert refused.value.status == 500
+    server.done()
+
+
+def test_streams_are_apart_and_whole_however_they_are_cut(certificate):
+    """Frames of every length of head, one in parts, a ping between them, and the API's own channel, which is nobody's output."""
+    big = os.urandom(3_000_000)
+
+    def play(connection):
+        accept(connection)
+        connection.sendall(frame(b"\x01") + frame(b"\x02") + frame(b"\x01a") + frame(b"\x02" + b"e" * 300))
+        connection.sendall(
+            frame(b"\x01" + big[:70_000], last=False) + frame(b"", kind=9) + frame(big[70_000:], kind=0)
+        )
+        connection.sendall(frame(b"\x03{}") + frame(b"\x01z"))
+        assert message(connection)[0] == 10
+
+    server = Server(certificate, play)
+    wire = opened(server)
+    found = heard(wire, len(big) + 302)
+    assert hashlib.sha256(found[STDOUT]).digest() == hashlib.sha256(b"a" + big + b"z").digest()
+    assert found[STDERR] == b"e" * 300
+    server.done()
+    assert heard(wire, 1) == {STDOUT: b"", STDERR: b""}  # and ends
+    wire.close()
+
+
+def test_what_is_sent_arrives_whole_while_it_speaks(certificate):
+    """Neither side waits for the other: what comes back is read by another thread than the one that sends."""
+    sent, back = os.urandom(5_000_000), []
+
+    def play(connection):
+        accept(connection)
+        left = len(sent)
+        while left:
+            _, body = message(connection)
+            assert body[:1] == b"\0"
+            left -= len(body) - 1
+            connection.sendall(frame(b"\x01" + body[1:]))
+
+    server = Server(certificate, play)
+    wire = opened(server)
+    sender = threading.Thread(target=wire.send, args=(sent, SECONDS))
+    sender.start()
+    back = heard(wire, len(sent))[STDOUT]
+    sender.join()
+    assert back == sent
+    wire.close()
+    server.done()
+
+
+def test_who_does_not_read_is_not_waited_for_and_closing_ends_a_send(certificate):
+    hold = threading.Event()
+
+    def play(connection):
+        accept(connection)
+        hold.wait(SECONDS)
+
+    for end in ("time", "close"):
+        server = Server(certificate, play)
+        wire = opened(server)
+        if end == "close":
+            threading.Timer(0.2, wire.close).start()
+        with pytest.raises(OSError):  # of which TimeoutError is one
+            wire.send(bytes(1 << 26), 0.5 if end == "time" else SECONDS)
+        wire.close()
+        hold.set()
+        server.done()
+        hold.clear()
+
+
+def test_another_server_than_the_one_that_is_trusted_gets_no_token(certificate, tmp_path):
+    def play(_connection):
+        raise AssertionError("it got past the handshake")
+
+    server = Server(certificate, play)
+    stranger = Cluster(server.cluster.server, "calls", ssl.create_default_context(), lambda: "the-token")
+    with pytest.raises(EngineUnavailable):
+        attached(stranger, "call-0", "worker")
+    server.done()
