@@ -150,6 +150,8 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
     info = host.info
     found = f"{info.name} {info.version} at {info.address}, API {_dotted(info.api_version)}"
     yield Row("engine", "engine", "ok", found)
+    if info.pods:  # whose machines are not this one; what can be known of them is told of the cluster
+        return
     if advised := ADVISED.get(info.name):
         power = "no: the server itself is root, and no socket is"
         fix = f"{_dotted(advised)} has every fix that was published; older packages may have them without saying so. Update it."
