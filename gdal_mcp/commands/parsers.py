@@ -179,8 +179,8 @@ def _add_decisions(commands: Any) -> None:
     new.add_argument("folder", type=Path, metavar="FOLDER", help="the workspace")
     span = "such as 30m or 8h, 24h at most (default: 30m)"
     new.add_argument("--for", dest="span", default="30m", metavar="TIME", help=span)
-    reads = "remote data that it may read: a host or bucket, or a folder of one; repeatable"
-    new.add_argument("--reads", action="append", default=[], metavar="HOST[/FOLDER]", help=reads)
+    reads = "remote host, or folder of one, to read; repeatable"
+    new.add_argument("--reads", action="append", default=[], metavar="PLACE", help=reads)
     _add_principal(new, "for whom")
     revoke = add_command(grants, "revoke", _imported("decisions.revoke", "grant_id"), "end a grant at once")
     revoke.add_argument("grant_id", metavar="ID", help="as listed")

@@ -40,7 +40,7 @@ class Settings(WebSettings):
     )
     engine: str | None = Field(
         None,
-        description="Container engine, such as unix:///run/docker.sock, oci for crun alone, or k8s:// for a cluster; found when not set.",
+        description="Container engine: unix:///run/docker.sock, oci (crun alone), k8s:// (a cluster); found when not set.",
     )
     mount_scope: Literal["workspaces", "inputs"] = Field(
         "workspaces",
