@@ -15,6 +15,7 @@ from gdal_mcp.commands.replay import replay_call
 from gdal_mcp.ledger.audit import verify
 from sandbox.labels import OWNER
 from tests.mcp.talk import Person, Place, Talk, inside, settings_for
+from tests.mcp.test_deciding import program
 from tests.remote.origin import Origin
 
 pytestmark = [pytest.mark.engine]
@@ -203,6 +204,30 @@ def test_a_person_and_a_validation_are_told_of_each_host(serve: Serve, origin: O
     assert SECRET not in question
 
 
+@pytest.mark.claim("approval.grants-narrow")
+def test_a_grant_covers_the_folder_of_a_host_that_it_names_and_no_other(
+    serve: Serve, origin: Origin, place: Place
+):
+    person = Person(action="decline")
+    talk = serve(person=person)
+    for wrong in ("*.test", "data.test/a?b=c", "data.test/../", "data.test#x", "ftp://data.test"):
+        assert program(
+            place, "grants", "new", "convert", str(place.workspace), "--reads", wrong
+        ).returncode, wrong
+    made = program(
+        place, "grants", "new", "convert", str(place.workspace), "--reads", f"data.test:{origin.port}/ok"
+    )
+    assert made.returncode == 0, made.stderr
+    talk.done("convert", input=origin.url("/ok/beside.tif"), output="out.tif")
+    assert person.asked == []
+    for address in (origin.url("/okay/beside.tif"), origin.url("/beside.tif"), "https://data.test/ok/a.tif"):
+        assert talk.failed("convert", input=address, output="other.tif")["code"] in (
+            "DENIED",
+            "NETWORK_BLOCKED",
+        )
+    assert len(person.asked) == 2
+
+
 @pytest.mark.claim("remote.no-secret-kept")
 def test_a_secret_of_an_address_is_in_nothing_that_is_kept_or_told(
     serve: Serve, origin: Origin, place: Place
@@ -262,3 +287,17 @@ def test_a_container_that_is_killed_while_it_reads_ends_the_call_and_its_request
     result = call.result(timeout=60)
     assert result.is_error
     assert result.structured_content["error"]["code"] == "ENGINE_UNAVAILABLE"
+
+
+@pytest.mark.nightly
+def test_augmentation_takes_addresses_as_other_tools_do(serve: Serve, origin: Origin, place: Place):
+    talk = serve("--approval", "never", "--toolboxes", "gdal,augment")
+    address = origin.url("/ok/a.tif")
+    for tool, arguments in (
+        ("augment_image", {"image": address, "prompt": "flip horizontally"}),
+        ("make_chips", {"input": address, "output": "chips", "size": 64, "prompt": "flip vertically"}),
+    ):
+        result = talk.done(tool, **arguments)
+        assert result["receipt"]["remote"][0]["read_by"] == "server"
+        assert result.get("success", True) is True
+    assert list((place.workspace / "chips").glob("*/images/*.tif"))
