@@ -35,7 +35,7 @@ def place(ground: Ground) -> Place:
 @contextlib.contextmanager
 def serving(ground: Ground, place: Place, **more: str) -> Iterator[Pipes]:
     log = place.state.with_suffix(f".{next(_NUMBERS)}.log")
-    env = ground.environment(GDAL_MCP_POOL_MAX="0", **more)
+    env = ground.environment(**{"GDAL_MCP_POOL_MAX": "0", **more})
     with piped(place.command("--approval", "never"), log, env=env) as pipes:
         pipes.hello()
         yield pipes
@@ -139,6 +139,7 @@ def test_a_pod_that_is_taken_away_ends_its_call_and_publishes_nothing(
     )
     with serving(ground, place) as pipes:
         assert outcome_of(INFO.call(pipes)) == "OK"
+        until(lambda: ground.pods() == {})
         number = scene.begin(pipes)
         until(lambda: len(waiting(ground)) == 1 and any(place.staged))
         (name,) = waiting(ground)
