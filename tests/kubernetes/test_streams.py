@@ -1,6 +1,7 @@
 """Much that goes in and comes out of a Pod arrives whole, and does not fill the disk of its node."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -44,7 +45,7 @@ def test_sixty_four_mebibytes_go_in_and_come_out_whole(bench: Bench) -> None:
 def test_line_ends_of_a_result_do_not_get_its_pod_evicted(bench: Bench) -> None:
     """Thirty mebibytes of them would be more than a gigabyte of log."""
     sent = delivered(worker_command(ATTACHING))
-    template = bench.template("", command=sent.command, program=sent.program)
+    template = replace(bench.template(""), command=sent.command, program=sent.program)
     cancel = Cancellation()
     try:
         job = Job("lines", template, {"bytes": 30 * MIB})
