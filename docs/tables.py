@@ -5,10 +5,12 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import PurePosixPath
 from typing import Any
 
+from bench import nodes
 from docs import distribution
 from docs.claims import ROOT, Claim, Drift, cited, manifest, sentences
 from gdal_mcp import cli
@@ -337,6 +339,7 @@ PARTS: Parts = {
     "sockets": _sockets,
     "features": _features,
     "engine-exemptions": _exemptions,
+    "nodes": partial(nodes.table, nodes.Load(1000 / 60), nodes.Cluster()),
     "engine-checks": _checks,
     "cis": _cis,
     "threats": _threats,

@@ -12,9 +12,10 @@ from fnmatch import fnmatchcase
 from gdal_mcp.access.policy import Entry, Policy
 from gdal_mcp.access.rates import Bounds
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.preflight import Preflight
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import Surface, Toolboxes
-from gdal_mcp.toolbox import Preflight, Toolbox, spelling
+from gdal_mcp.toolbox import Toolbox, spelling
 from sandbox.template import Limits
 from sandbox.workspace import Workspaces
 

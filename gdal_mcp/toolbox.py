@@ -19,6 +19,7 @@ from gdal_mcp.access.aliases import Aliases
 from gdal_mcp.access.policy import Verdict
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
+from gdal_mcp.preflight import NoPreflight, Preflight
 from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.places import Numbered, local
 from gdal_mcp.settings import Settings
@@ -56,81 +57,6 @@ class Permits(Protocol):
     def callable(self) -> Mapping[str, "Tool"]: ...
 
     def permits(self, operation: str) -> bool: ...
-
-
-class Finding(Protocol):
-    """Something odd about a call, which does not keep it from running."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """With a code, a message and a suggestion."""
-
-
-class Report(Protocol):
-    """What can be told of a draft before it runs."""
-
-    @property
-    def figures(self) -> Mapping[str, float | None] | None:
-        """Expected output bytes and files, memory in bytes, seconds; None where nothing can be said."""
-
-    @property
-    def findings(self) -> Sequence["Finding"]:
-        """What is odd about the draft."""
-
-    @property
-    def facts(self) -> Mapping[str, Any]:
-        """What the call's result says besides."""
-
-    @property
-    def untrusted(self) -> Mapping[str, Any]:
-        """Texts that go with the facts."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoReport:
-    figures: Mapping[str, float | None] | None = None
-    findings: tuple["Finding", ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    untrusted: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Preflight(Protocol):
-    """Judges drafts by what containers said of their inputs, here not at all. For several threads."""
-
-    def within(self, _limits: Limits, /) -> "Preflight":
-        """The same knowledge under other limits."""
-        return self
-
-    def check(self, _draft: Draft, /) -> Report:
-        """By what is known already. Raises ToolError for a call that is certain to break a limit."""
-        return NoReport()
-
-    def heard(self, _draft: Draft, _value: Mapping[str, Any], /) -> Report:
-        """As `check`, by what the worker said of the inputs before it began to work."""
-        return NoReport()
-
-    def description(self, _draft: Draft, /) -> Draft | None:
-        """A call that describes the inputs that are not known yet; None where there is none."""
-        return None
-
-    def learn(self, _located: Located, _facts: Mapping[str, Any], /) -> None:
-        """Keeps what a container said of a file that it wrote."""
-        return
-
-    def size_of(self, _located: Located, /) -> int:
-        """Bytes of remote data; 0 where no container has said so."""
-        return 0
-
-    def kind_of(self, _located: Located, /) -> str:
-        """What a file is, such as `GTiff, 1024 x 768, 3 bands`; "" where no container has said so."""
-        return ""
-
-    def becomes(self, _draft: Draft, /) -> str:
-        """The same of what a call would make; "" where that is not known before it runs."""
-        return ""
-
-
-class NoPreflight(Preflight):
-    """Of a toolbox that judges nothing before it runs."""
 
 
 @dataclass(frozen=True)

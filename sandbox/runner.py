@@ -96,7 +96,7 @@ class Runner:
         self.engine = engine
         self.capacity = capacity
         self.unremoved: set[str] = set()  # containers that the engine did not remove when it was asked
-        self._owner = owner
+        self.owner = owner
 
     def run(self, job: Job, cancel: Cancellation) -> SandboxResult:
         """Blocks until the container is gone. What the job did is the result's outcome.
@@ -126,7 +126,7 @@ class Runner:
         limits = template.limits
         if reservation is None and self.capacity is not None:
             reservation = self.capacity.wait(limits.memory_bytes, MEMORY_SECONDS)
-        marks = labels(self._owner, call, idle_seconds + limits.wall_seconds)
+        marks = labels(self.owner, call, idle_seconds + limits.wall_seconds)
         try:
             slot = launch(self.engine, template, marks, cancel, self.unremoved)
         except BaseException:

@@ -12,7 +12,7 @@ wanted=${1:-any}
 
 find_engine() {
     if [ "$wanted" = docker ]; then
-        .venv/bin/python -m sandbox.engines.discovery
+        .venv/bin/python -m sandbox.engines.opening --daemon
     else
         .venv/bin/python -m sandbox.engines.opening
     fi

@@ -188,10 +188,7 @@ class Building:
             )
         if schema.get("ordered") or schema.get("minItems") == 2:
             return [low, high]
-        if low != high:
-            message = f"{self.text!r}: one number is taken here, not a range"
-            self.problems.append(Problem(message, "warning", f"{high:g} was taken"))
-        return high
+        return high if low == high else self._no_range(high)
 
     def _whole(self, value: float, *, odd: bool) -> int:
         whole = round(value)
@@ -286,9 +283,8 @@ class Building:
         turn = self.concept.set.get("turn")
         angles = [one for one in self.numbers if one.unit in ("", "deg") and one.form not in ("size", "box")]
         angles = [Quantity(turn, turn)] if turn else angles[-1:]
-        for one in self.numbers:
-            if one not in angles:
-                self._wrong(f"{_said(one)} is not the one angle that is taken", "rotate 15 degrees")
+        if not turn:
+            self._stray(angles)
         if not angles:
             return self._no_angle()
         angle = angles[-1]
@@ -319,10 +315,7 @@ class Building:
         return [(self.name, {})]
 
     def _flip(self) -> list[Made]:
-        for one in self.numbers:
-            self._wrong(
-                f"{_said(one)} means nothing for a flip", "flip horizontally with a probability of 0.5"
-            )
+        self._stray([])
         own = self.concept.set.get("axis", "")
         said = self.clause.values("axis") or [side for side in self.clause.values("side") if side in _WAYS]
         axes = [axis for one in said for axis in _WAYS[one][0]]
@@ -340,11 +333,27 @@ class Building:
         for one in self.numbers:
             if one.form == "size":
                 found |= {"width": one.low, "height": one.high}
-            elif one.argument in (("width",), ("height",)):
-                found[one.argument[0]] = one.high
-            elif one.unit in ("", "px") and one.form in ("exact", "most"):
-                found |= {"width": one.high, "height": one.high}
+            elif one.unit in ("", "px") and one.argument in (("width",), ("height",)):
+                found[one.argument[0]] = self._one(one)
+            elif one.unit in ("", "px") and one.form != "box":
+                found |= dict.fromkeys(("width", "height"), self._one(one))
+            else:
+                self._wrong(f"{_said(one)} is no size in pixels")
         return (round(found["height"]), round(found["width"])) if len(found) == 2 else None
+
+    def _one(self, quantity: Quantity) -> float:
+        return quantity.high if quantity.form == "exact" else self._no_range(quantity.high)
+
+    def _no_range(self, taken: float) -> float:
+        """The number that is taken where the library draws from no range."""
+        message = f"{self.text!r}: one number is taken here, not a range"
+        self.problems.append(Problem(message, "warning", f"{taken:g} was taken"))
+        return taken
+
+    def _stray(self, taken: list[Quantity]) -> None:
+        for one in self.numbers:
+            if one not in taken:
+                self._wrong(f"{_said(one)} means nothing here")
 
     def _crop(self) -> list[Made]:
         sides = self.clause.values("side")
@@ -352,14 +361,16 @@ class Building:
         centre = self.concept.key == "CenterCrop" or "center" in sides
         if "edges" in sides:
             return self._borders()
-        for one in self.numbers:
+        for one in self.numbers[:1]:
             if one.form == "box":
+                self._stray([one])
                 corners = map(round, (one.low, one.high, *one.rest))
                 return [("Crop", dict(zip(("x_min", "y_min", "x_max", "y_max"), corners, strict=True)))]
             if one.unit == "%" and one.form == "exact" and not random and one.high < 100:
+                self._stray([one])
                 if not centre:
                     self._unclear(f"crop the center {one.high:g} %", "random crop of 256x256")
-                return [("CropAndPad", {"percent": [(one.high / 100 - 1) / 2] * 4, "keep_size": False})]
+                return self._sides((one.high - 100) / 2, "%")
         size = self._dimensions()
         said = f"{size[1]}x{size[0]}" if size else "256x256"
         ways = [f"crop the center {said}"] * (not random) + [f"random crop of {said}"] * (not centre)
@@ -376,43 +387,46 @@ class Building:
 
     def _borders(self) -> list[Made]:
         """So much off (or onto) every side: exactly by CropAndPad, up to so much by RandomCropFromBorders."""
-        inward = 1 if self.concept.build == "pad" else -1
-        for one in self.numbers:
-            if one.unit == "%" and (one.form == "most" or (self.random and one.form == "exact")):
+        outward = self.concept.build == "pad"
+        for one in self.numbers[:1]:
+            self._stray([one])
+            drawn = one.form == "most" or (self.random and one.form == "exact")
+            if one.unit == "%" and drawn and not outward:
                 sides = ("crop_left", "crop_right", "crop_top", "crop_bottom")
                 return [("RandomCropFromBorders", dict.fromkeys(sides, one.high / 100))]
-            if one.unit == "%" and one.form == "exact":
-                return [("CropAndPad", {"percent": [inward * one.high / 100] * 4, "keep_size": False})]
-            if one.unit in ("", "px") and one.form == "exact":
-                return [("CropAndPad", {"px": [inward * round(one.high)] * 4, "keep_size": False})]
+            if one.unit in ("", "px", "%"):
+                return self._sides(self._one(one) * (1 if outward else -1), one.unit)
         if self.name == "RandomCropFromBorders" and not self.numbers:
             return [(self.name, {})]
         self._unclear("crop 10 pixels from each side", "crop up to 10 % from the borders")
         return self._wrong("how much comes off each side is not said", "crop 10 pixels from each side")
 
+    def _sides(self, value: float, unit: str) -> list[Made]:
+        """The same on each side; the size of the image changes by it."""
+        share = {"percent": [value / 100] * 4} if unit == "%" else {"px": [round(value)] * 4}
+        return [("CropAndPad", {**share, "keep_size": False})]
+
     def _pad(self) -> list[Made]:
+        if any(one.unit == "%" for one in self.numbers):
+            return self._borders()
         size = self._dimensions()
         to = any(one.form == "size" or one.link == "to" or one.argument for one in self.numbers)
         if size and (to or self.name == "PadIfNeeded"):
             return [("PadIfNeeded", {"min_height": size[0], "min_width": size[1]})]
         if size:
             return [("Pad", {"padding": size[0]})]
-        if any(one.unit == "%" for one in self.numbers):
-            return self._borders()
         self._unclear("pad by 16 pixels", "pad to 512x512")
         return self._wrong("padding needs a size", "pad by 16 pixels")
 
     def _resize(self) -> list[Made]:
         """To a size in pixels, or by a factor, whichever is said."""
         shares = [one for one in self.numbers if one.unit in ("%", "x") and one.form != "size"]
-        small = [
-            one
-            for one in self.numbers
-            if one.unit == "" and one.form != "size" and not one.argument and one.high <= 20
-        ]
+        plain = [one for one in self.numbers if one.unit == "" and one.form != "size" and not one.argument]
+        small = [one for one in plain if one.high <= 20]  # a factor, not a size
         if self.concept.build == "scale" and not self.numbers:
             return [(self.name, {} if self.random and not self._sign() else self._degree())]
         if shares or (small and self.concept.build == "scale"):
+            self._stray([(shares or small)[-1]])
             return self._factors((shares or small)[-1])
         size = self._dimensions()
         if size is None:
@@ -438,27 +452,20 @@ class Building:
     # moves
 
     def _shift(self) -> list[Made]:
-        unit = next((one.unit for one in self.numbers), "%")
-        if unit not in ("", "px", "%"):
-            return self._wrong("a shift is in pixels or percent", "shift the image 20 pixels to the right")
+        units = {one.unit or "px" for one in self.numbers} or {"%"}
+        if units not in ({"px"}, {"%"}):
+            return self._wrong(
+                "a shift is in pixels, or in percent", "shift the image 20 pixels to the right"
+            )
         moves = self._moves() if self.numbers else self._unsaid_shift()
-        if unit == "%":
+        if units == {"%"}:
             return [
                 (
                     self.name,
-                    {
-                        "translate_percent": {
-                            axis: [end / 100 for end in ends] for axis, ends in moves.items()
-                        }
-                    },
+                    {"translate_percent": {axis: [end / 100 for end in moves[axis]] for axis in "xy"}},
                 )
             ]
-        return [
-            (
-                self.name,
-                {"translate_px": {axis: [round(end) for end in ends] for axis, ends in moves.items()}},
-            )
-        ]
+        return [(self.name, {"translate_px": {axis: [round(end) for end in moves[axis]] for axis in "xy"}})]
 
     def _moves(self) -> dict[str, list[float]]:
         """Pairs of a number and a side, as they are said."""
@@ -489,11 +496,12 @@ class Building:
 
     def _shear(self) -> list[Made]:
         axis, other = ("y", "x") if self.clause.value("axis") == "vertical" else ("x", "y")
-        angles = [one for one in self.numbers if one.unit in ("", "deg")]
+        angles = [one for one in self.numbers if one.unit in ("", "deg")][-1:]
+        self._stray(angles)
         high: float = (5, 10, 25)[self.level]
         low = -high
         if angles:
-            low, high = ends_of(angles[-1], _ANGLE, both=True)
+            low, high = ends_of(angles[0], _ANGLE, both=True)
         elif not self.random:
             self._unclear("shear by 10 degrees", "shear between -10 and 10 degrees")
         if self.clause.value("side") == "left":

@@ -1,7 +1,7 @@
 """What a prompt asks for, as a pipeline of transforms: rules and a lexicon, the same answer each time. Pure.
 
-Invariants: nothing is left out without a word (what is not understood is an error or a warning); a number means what it says, and a
-value is drawn at random only where a range or chance is asked for; every step's arguments lie within the catalogue's schema; no
+Invariants: nothing is left out without a word (what is not understood is an error or a warning); a number that is said is taken
+exactly, and is drawn from a range only where one is asked for; every step's arguments lie within the catalogue's schema; no
 prompt raises, and the time grows with its length alone.
 """
 

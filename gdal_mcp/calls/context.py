@@ -18,8 +18,9 @@ from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import ToolError
 from gdal_mcp.host.hosting import Host
 from gdal_mcp.plan import Plan
+from gdal_mcp.preflight import NoReport, Report
 from gdal_mcp.remote.record import SourceRead
-from gdal_mcp.toolbox import Described, NoReport, Report, Tool, Toolbox
+from gdal_mcp.toolbox import Described, Tool, Toolbox
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published
 

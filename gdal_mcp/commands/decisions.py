@@ -14,6 +14,7 @@ from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.finding import of_question
 from gdal_mcp.commands.streams import out, out_either, say, seconds_of
 from gdal_mcp.ledger.audit import AuditLog
+from gdal_mcp.remote.address import folder_of
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.untrusted import shown_text
 
@@ -102,20 +103,24 @@ def show_grants(settings: Settings, *, as_json: bool) -> Exit:
     return Exit.DONE
 
 
-def grant(settings: Settings, tool: str, folder: Path, span: str, principal: str | None) -> Exit:
-    """Lets calls of a tool write to a workspace without asking, for a while. Raises SettingsError."""
+def grant(  # noqa: PLR0913, PLR0917 - what sets grants apart
+    settings: Settings, tool: str, folder: Path, span: str, principal: str | None, reads: Sequence[str]
+) -> Exit:
+    """Lets calls of a tool write to a workspace without asking, for a while, and read remote data in `reads`. Raises SettingsError."""
     seconds, root = seconds_of(span, "--for"), folder.resolve()
     roots = {workspace.resolve() for workspace in settings.workspaces}
     if roots and root not in roots:
         raise SettingsError(f"{root} is not a writable workspace of these settings; name one as a whole")
     user = _user()
-    asked = Grant(principal or user, tool, str(root), user, "gdal-mcp grants")
     try:
+        remote = tuple(map(folder_of, reads))
+        asked = Grant(principal or user, tool, str(root), user, "gdal-mcp grants", remote=remote)
         with _service(settings) as service:
             made = service.grant(asked, seconds)
     except ValueError as error:
         raise SettingsError(str(error)) from error
-    out(f"{made.id}: {made.principal} may write to {made.workspace} with {made.tool} for {span}")
+    read = f", reading {', '.join(remote)}," if remote else ""
+    out(f"{made.id}: {made.principal} may write to {made.workspace} with {made.tool}{read} for {span}")
     return Exit.DONE
 
 

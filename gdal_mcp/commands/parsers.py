@@ -173,12 +173,14 @@ def _add_decisions(commands: Any) -> None:
     text = "list, make or revoke approvals given in advance"
     grants = add_group(commands, "grants", text, default=run)
     _add_json(add_command(grants, "list", run, "list grants, the valid ones first"))
-    run = _imported("decisions.grant", "tool", "folder", "span", "principal")
+    run = _imported("decisions.grant", "tool", "folder", "span", "principal", "reads")
     new = add_command(grants, "new", run, "let calls of a tool write to a workspace for some time")
     new.add_argument("tool", metavar="TOOL", help="the tool's name")
     new.add_argument("folder", type=Path, metavar="FOLDER", help="the workspace")
     span = "such as 30m or 8h, 24h at most (default: 30m)"
     new.add_argument("--for", dest="span", default="30m", metavar="TIME", help=span)
+    reads = "remote data that it may read: a host or bucket, or a folder of one; repeatable"
+    new.add_argument("--reads", action="append", default=[], metavar="HOST[/FOLDER]", help=reads)
     _add_principal(new, "for whom")
     revoke = add_command(grants, "revoke", _imported("decisions.revoke", "grant_id"), "end a grant at once")
     revoke.add_argument("grant_id", metavar="ID", help="as listed")

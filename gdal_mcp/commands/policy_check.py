@@ -68,7 +68,8 @@ def _draft(app: App, name: str, arguments: Mapping[str, Any], principal: str) ->
 def _ways(verdict: Verdict, app: App, draft: Draft, tool: str, principal: str) -> dict[str, Any]:
     if isinstance(verdict, Allow | Deny):
         return {}
-    grants = [app.approvals.approvals.granted(principal, tool, str(root)) for root in draft.touched]
+    folders = tuple(one.folder for one in draft.addresses)
+    grants = [app.approvals.approvals.granted(principal, tool, str(root), folders) for root in draft.touched]
     held = [one for one in grants if one is not None]
     granted = bool(grants) and len(held) == len(grants) and verdict.grantable
     return {

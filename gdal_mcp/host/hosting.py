@@ -1,19 +1,15 @@
 """Finds the engine and the image, and lets no call run before this host has been attested."""
 
-import hashlib
-import json
 import os
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from gdal_mcp.host.image import Image, ImageUnsuitable, resolve, suitable
+from gdal_mcp.host.kept import compiled_program, kept_rows
 from gdal_mcp.host.nested import HostPaths, prove
 from gdal_mcp.settings import Settings
-from gdal_mcp.state import put_private
 from gdal_mcp.toolbox import Toolbox
 from sandbox.attestation import attest, fingerprint
 from sandbox.capacity import LockFileCapacity, machine_memory
@@ -29,7 +25,7 @@ from sandbox.pool.lease import SlotKey, SlotProvider
 from sandbox.pool.pool import IDLE_MARGIN, WarmPool
 from sandbox.pool.sizing import Sizes
 from sandbox.portable import mount_table
-from sandbox.program import Delivery, compile_command, compile_request, compiled, delivered
+from sandbox.program import Delivery, delivered
 from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
 from sandbox.template import Limits, Mount, SandboxTemplate
@@ -37,7 +33,6 @@ from sandbox.waiting import Cancellation
 from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
 
 NOBODY = 65534
-ATTESTATION_SECONDS = 24 * 3600  # how long later processes believe an attestation of an unchanged host
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,36 +211,12 @@ class Hosting:
             image = suitable(replace(image, version=self._asked_version(host)), toolbox.image)
         if reason := toolbox.unfit(image.version):
             raise ImageUnsuitable(reason)
-        host = replace(host, image=image, attested=attested, program=self._compiled(host, command))
+        path = self._settings.state_dir / f"program-{toolbox.name}"
+        program = compiled_program(runner, self.template(host, None), command, path, self._cancel)
+        host = replace(host, image=image, attested=attested, program=program)
         if self._warm:
             pool.keep()
         return host
-
-    def _compiled(self, host: Host, command: tuple[str, ...]) -> Delivery:
-        """The program as the image's interpreter compiles it, once for all containers of this image.
-
-        A container that has no mounts compiles it, and it never runs outside a container.
-        """
-        plain = delivered(command)
-        key = hashlib.sha256(f"{host.image.id} {plain.command}".encode()).digest()
-        path = self._settings.state_dir / f"program-{host.toolbox.name}"
-        with suppress(OSError):
-            kept = path.read_bytes()
-            known, digest, program = kept[:32], kept[32:64], kept[64:]
-            # a power cut may have left half of it
-            if known == key and digest == hashlib.sha256(program).digest():
-                return compiled(command, program)
-        sent = delivered(compile_command())
-        template = replace(
-            self.template(host, None), command=sent.command, program=sent.program, mounts=(), masks=()
-        )
-        job = Job(f"compile-{self._owner.id}", template, compile_request(command))
-        made = host.runner.run(job, self._cancel).attachments.get("program")
-        if not made:  # such an image runs the text
-            return plain
-        with suppress(OSError):  # the next process compiles it anew
-            put_private(path, key + hashlib.sha256(made).digest() + made)
-        return compiled(command, made)
 
     def _shared_capacity(self, memory_bytes: int) -> LockFileCapacity:
         """What all containers together may use. One for this process: locks of a file go when any of it is closed."""
@@ -374,20 +345,17 @@ class Hosting:
             fingerprint(),
             [tuple(map(str, pair)) for pair in self.paths.map.pairs],
         ]
-        key = hashlib.sha256(json.dumps(depends_on, sort_keys=True, default=str).encode()).hexdigest()
-        path = self._settings.state_dir / f"attestation-{host.toolbox.name}.json"
-        if not fresh and (rows := _remembered(path, key)):
-            return rows
-        host.engine.images.check(host.image.id)
-        if self.paths.map.pairs and not self._areas:
-            # no container of this server may write, and its own state need not be where the engine can mount it
-            found = attest(host.runner, template, None, self._cancel)
-        else:
+
+        def prove() -> tuple[Row, ...]:
+            host.engine.images.check(host.image.id)
+            if self.paths.map.pairs and not self._areas:
+                # no container of this server may write, and its own state need not be where the engine can mount it
+                return attest(host.runner, template, None, self._cancel)
             with self._staging_areas()[0].open(f"attest-{self._owner.id}", self.user()) as staging:
-                template = self.template(host, staging.mount)
-                found = attest(host.runner, template, staging.path, self._cancel)
-        _remember(path, key, found)
-        return found
+                return attest(host.runner, self.template(host, staging.mount), staging.path, self._cancel)
+
+        path = self._settings.state_dir / f"attestation-{host.toolbox.name}.json"
+        return kept_rows(path, depends_on, prove, fresh=fresh)
 
 
 CALLS_PER_CPU = 2  # more only take turns
@@ -407,19 +375,3 @@ def capacity(cpus: int, memory_bytes: int, limits: Limits, share: float, concurr
             f"which is {share:.0%} of this machine's. Lower --memory, or raise --memory-share."
         )
     return min(fitting, concurrent or CALLS_PER_CPU * max(cpus, 1))
-
-
-def _remembered(path: Path, key: str) -> tuple[Row, ...]:
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["key"] != key or not 0 <= time.time() - kept["time"] < ATTESTATION_SECONDS:
-            return ()
-        return tuple(Row(**row) for row in kept["rows"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ()
-
-
-def _remember(path: Path, key: str, rows: tuple[Row, ...]) -> None:
-    text = json.dumps({"key": key, "time": time.time(), "rows": [asdict(row) for row in rows]})
-    with suppress(OSError):  # the next process attests anew
-        put_private(path, text.encode())

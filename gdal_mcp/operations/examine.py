@@ -18,11 +18,13 @@ from gdal_mcp.gdal.image import OFFICIAL, version_warning
 from gdal_mcp.host.hosting import Host, Hosting
 from gdal_mcp.host.nested import is_lasting, program
 from gdal_mcp.ledger.audit import verify
+from gdal_mcp.operations.cluster import findings, is_cluster
 from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
 from sandbox.engines.oci.runtime import ADVISED, numbers
 from sandbox.errors import ImageMissing, SandboxError
+from sandbox.outputs.store import OutputStore
 from sandbox.workspace import Workspaces
 
 State = Literal["ok", "warning", "failed"]
@@ -68,8 +70,10 @@ def examine(settings: Settings) -> Report:
             host_rows, facts = _host(app.hosting, complete)
             rows = [
                 *host_rows,
+                *_cluster(complete),
                 *_further(app.hosting, app.toolboxes.items[1:]),
                 *(missing or _workspaces(app.workspaces, app.hosting, complete)),
+                *(_storage(area) for area in app.areas.values()),
                 *_records(settings),
                 *_policy(settings, app.policy),
                 *_http(settings),
@@ -120,6 +124,17 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
     return [*_engine(host, settings), *paths, *_image(host), *_catalogue(host, settings)], facts
 
 
+def _cluster(settings: Settings) -> Iterator[Row]:
+    """Also where no call could run: what is wrong with the cluster is why."""
+    if not is_cluster(settings):
+        return
+    try:
+        for finding in findings(settings):
+            yield Row("cluster", *finding)
+    except SandboxError as error:
+        yield Row("cluster", "API", "failed", str(error), _fix(error))
+
+
 def _fix(error: SandboxError) -> str:
     if isinstance(error, ImageMissing):
         return f"Bring the image: {shlex.join((*program(), 'setup'))}"
@@ -135,6 +150,8 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
     info = host.info
     found = f"{info.name} {info.version} at {info.address}, API {_dotted(info.api_version)}"
     yield Row("engine", "engine", "ok", found)
+    if info.pods:  # whose machines are not this one; what can be known of them is told of the cluster
+        return
     if advised := ADVISED.get(info.name):
         power = "no: the server itself is root, and no socket is"
         fix = f"{_dotted(advised)} has every fix that was published; older packages may have them without saying so. Update it."
@@ -228,6 +245,17 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) ->
             yield Row("workspace", str(root), "failed", found, fix)
         else:
             yield Row("workspace", str(root), "ok", f"{mode}, containers run as {uid}:{gid}")
+
+
+def _storage(area: OutputStore) -> Row:
+    """What the file system of a writable workspace can do, by trying."""
+    try:
+        replaces = area.replaces()
+    except SandboxError as error:
+        return Row("workspace", "storage", "failed", str(error), _fix(error))
+    found = f"{area.workspace.root} {'can' if replaces else 'cannot'} swap two names at once"
+    fix = "Calls that would replace a file are refused: write to new names, or keep it on ext4, xfs, btrfs, tmpfs or overlayfs."
+    return _warning_if(not replaces, "workspace", "storage", found, fix)
 
 
 def _records(settings: Settings) -> Iterator[Row]:

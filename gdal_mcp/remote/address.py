@@ -138,6 +138,14 @@ def parse(text: str) -> Address:
     )
 
 
+def folder_of(text: str) -> str:
+    """A host or bucket, or a folder of one, as `Address.folder` has it. Raises NotAnAddress."""
+    whole = text if "://" in text else f"https://{text}"
+    if "?" in text or "#" in text:
+        raise NotAnAddress("a folder has no query and no fragment")
+    return parse(f"{whole.rstrip('/')}/any").folder
+
+
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 

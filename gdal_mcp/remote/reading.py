@@ -28,6 +28,7 @@ _MOMENT: Final = 0.5  # seconds: longer than a silent read takes to notice that 
 _MAX_KEYS: Final = 200_000  # of a tree that its bucket lists
 _MAX_METADATA: Final = 32 << 20  # bytes
 _WHOLE_CHUNK: Final = 16 * BLOCK  # what is read of a file of a tree to begin with: most chunks are smaller
+_LONG_HEAD: Final = 4 * BLOCK  # of a FlatGeobuf: the upper levels of its index, which a search begins with
 _METADATA: Final = (".zmetadata", "zarr.json")
 
 
@@ -42,7 +43,8 @@ class _OneFile:
         self._meter = meter = Meter(call)
         beside = {plain_name(name): address.beside(name) for name in address.sidecars}
         self._files = {name: RemoteFile(one, meter, means) for name, one in beside.items()}
-        self._files[self._main] = RemoteFile(address, meter, means)
+        first = _LONG_HEAD if address.path.lower().endswith(".fgb") else BLOCK
+        self._files[self._main] = RemoteFile(address, meter, means, first)
         self._files[self._main].look()
 
     def look(self, name: str) -> bytes | None:

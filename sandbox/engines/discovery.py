@@ -4,15 +4,11 @@ Invariants:
 * an engine that a person named (an address, DOCKER_HOST, a docker context) is used or is an error; no other
   one takes its place in silence;
 * nothing is started, installed or changed.
-
-`python -m sandbox.engines.discovery` prints the engine's address and ends with 0; with 1 when there is none,
-with 2 when there is one that cannot be used, so that installing another would not help.
 """
 
 import json
 import os
 import socket
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -235,18 +231,3 @@ def _client(endpoint: Endpoint, version: str | None, timeout: float) -> docker.D
                 break
             below = below.__cause__ or below.__context__
         raise OSError(f"does not answer as an engine: {reason}") from error
-
-
-def main() -> int:
-    try:
-        place, client = discover()
-    except EngineUnavailable as error:
-        sys.stderr.write(f"{error}\n")
-        return 2 if isinstance(error, EngineRefused) else 1
-    client.close()
-    sys.stdout.write(f"{place.address}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

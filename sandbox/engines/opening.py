@@ -1,7 +1,7 @@
 """The engine behind an address, with the class that speaks to it.
 
 `python -m sandbox.engines.opening` prints the address of the engine in use and ends with 0; with 1 when there is none, with 2 when
-there is one that cannot be used, so that installing another would not help.
+there is one that cannot be used, so that installing another would not help. `--daemon` after it wants one that listens.
 """
 
 import os
@@ -68,14 +68,14 @@ def sockets(address: str | None = None) -> tuple[Path, ...]:
     return tuple(one.socket for one in endpoints(named or None, os.environ, kind) if one.socket)
 
 
-def _found(timeout: float) -> tuple[str, Engine]:
+def _found(timeout: float, *, daemon: bool = False) -> tuple[str, Engine]:
     """The engine in use where nobody named one, and its address."""
     try:
         place, client = discover(timeout=timeout)
     except EngineRefused:
         raise
     except EngineUnavailable:
-        if is_possible() and installed():
+        if not daemon and is_possible() and installed():
             return OCI, OciEngine(OCI_FOLDER).prepared()
         raise
     return place.address, engine_of(client)
@@ -117,7 +117,7 @@ def unanswered(kind: type[DockerEngine] = DockerEngine) -> DockerEngine:
 
 def main() -> int:
     try:
-        address, engine = _found(timeout=60)
+        address, engine = _found(timeout=60, daemon="--daemon" in sys.argv)
     except EngineUnavailable as error:
         sys.stderr.write(f"{error}\n")
         return 2 if isinstance(error, EngineRefused) else 1

@@ -62,6 +62,14 @@ class StagingArea:
         with self.layout():
             pass
 
+    def replaces(self) -> bool:
+        with staging_errors("trying to swap two names"), self.layout() as layout:
+            try:
+                layout.ops.require_exchange(layout.undo)
+            except OutputRejected:
+                return False
+            return True
+
     def open(self, staging_id: str, user: tuple[int, int]) -> "Staging":
         if not valid_id(staging_id):
             raise StagingFailed(f"{staging_id!r} is not an id: 8 to 64 letters, digits, '-' and '_'.")

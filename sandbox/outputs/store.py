@@ -208,6 +208,9 @@ class OutputStore(Protocol):
     def prepare(self) -> None:
         """Makes the store's own folder in the workspace, so that it can be masked. Raises StagingFailed if it is unsafe."""
 
+    def replaces(self) -> bool:
+        """Whether its file system can swap two names at once, found by trying; where it cannot, nothing is replaced."""
+
     def open(self, staging_id: str, user: tuple[int, int]) -> OutputFolder:
         """A new, empty folder for a container that runs as `user` (uid, gid). Raises StagingFailed."""
 

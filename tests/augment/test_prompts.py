@@ -160,16 +160,12 @@ def test_every_transform_is_reached_by_each_of_its_names():
             assert name in [step.name for step in parse(prompt).steps], prompt
 
 
-def test_what_is_not_understood_is_told_word_for_word():
+def test_what_is_not_understood_is_told_word_for_word_and_number_for_number():
     for word in ("frobnicate", "quux", "zorble"):
         assert any(word in problem.message for problem in parse(f"rotate 5 degrees {word} and blur").errors)
-    for prompt in (
-        "flip twice horizontally",
-        "blur by 20 %",
-        "rotate by 5 pixels",
-        "shot noise with sigma 3",
-        "remove the blur",
-    ):
+    for prompt in """flip twice horizontally;blur by 20 %;rotate by 5 pixels;rotate 10 degrees by 20 %;shot noise with sigma 3;
+        shear by 10 pixels;shift 10 px right and 5% up;resize to 512x512 by 10 degrees;crop the center 64x64 and 10%;remove the blur;
+        rotate 5000 degrees;GaussianBlur(blur_limit=4);Rotate(angle=5);Rotate(30)""".split(";"):
         assert any(problem.severity == "error" for problem in parse(prompt).errors), prompt
 
 

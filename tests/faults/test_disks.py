@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from gdal_mcp.host.hosting import _remember
+from gdal_mcp.host.kept import kept_rows
+from sandbox.isolation.rows import Row
 from tests.faults.disks import MIB, full, read_only, small_disk
 from tests.faults.kit import FINISHED, LEASE, PUBLISH, STARTED, held, made, serves_again, tells, writes
 from tests.faults.nursery import Nursery
@@ -111,10 +112,13 @@ def test_a_state_folder_without_space_lets_nothing_run(disks: Place, servers: Nu
         assert outcome_of(scene.call(call.pipes)) == "OK"
 
 
+LONG = (Row("k" * 9000, "", "", "", "held"),)
+
+
 def test_an_attestation_that_cannot_be_kept_fails_nobody(disks: Place):
     before = {path.name: path.stat().st_mtime_ns for path in disks.state.glob("attestation*")}
     with full(disks.state):
-        _remember(disks.state / "attestation-gdal.json", "k" * 9000, ())
+        kept_rows(disks.state / "attestation-gdal.json", [], lambda: LONG, fresh=True)
     assert {path.name: path.stat().st_mtime_ns for path in disks.state.glob("attestation*")} == before
 
 

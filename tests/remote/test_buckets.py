@@ -77,7 +77,10 @@ def store() -> Iterator[Store]:
         keys = iam.create_access_key(UserName="reader")["AccessKey"]
         requests.post(f"{endpoint}/moto-api/reset-auth", data="0", timeout=10)
         yield Store(endpoint, keys["AccessKeyId"], keys["SecretAccessKey"])
-        requests.post(f"{endpoint}/moto-api/reset-auth", data="inf", timeout=10)  # it is this process's
+        requests.post(
+            f"{endpoint}/moto-api/reset-auth", data="inf", timeout=10
+        )  # what it holds is this process's
+        requests.post(f"{endpoint}/moto-api/reset", timeout=10)
         server.stop()
 
 

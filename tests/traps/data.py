@@ -86,6 +86,12 @@ def scaled(made):
     band.SetScale(0.1); band.SetOffset(-50)
 raster("scaled", (ramp * 3).astype("int16"), utm, then=scaled)
 raster("many_classes", numpy.repeat(numpy.repeat(numpy.arange(600, dtype="uint8").reshape(20, 30) // 32, 30, 0), 20, 1), utm)
+for name in ("bytes_in_place", "bytes_in_place_too"):
+    raster(name, (numpy.arange(1200) % 200).astype("uint8").reshape(30, 40), utm)
+raster("scaled_next", (ramp * 3).astype("int16"), (504000, 5000000, 100), then=scaled)
+raster("int16", ramp.astype("int16"), utm)
+layer("tilted", ["POLYGON ((500000 4997000,500000 4998500,502000 5000000,504000 5000000,504000 4997000,500000 4997000))"], "EPSG:32632")
+layer("whole", ["POLYGON ((499000 4990000,499000 5010000,510000 5010000,510000 4990000,499000 4990000))"], "EPSG:32632")
 raster("mask", (ramp > 600).astype("uint8"), utm)
 raster("classes_in_place", numpy.repeat(numpy.repeat(numpy.arange(600, dtype="uint8").reshape(20, 30) // 32, 30, 0), 20, 1), utm)
 layer("tiny_zones", ["POLYGON ((500010 4999510,500010 4999520,500020 4999520,500020 4999510,500010 4999510))"], "EPSG:32632")

@@ -210,7 +210,51 @@ JOINED = (
         ignored=frozenset({"constant"}),
     ),
 )  # fmt: skip
-FIRST, OTHERS = first_of_each(CRS + VALUES + WRITTEN + JOINED)
+NEIGHBOURS = {"input": "bytes_in_place.tif", "output": "OUT.tif", "method": ["sum"], "kernel": ["equal"]}
+KEPT = (  # pixels that are copied next to others, or computed
+    Trap(
+        "values_clamped",
+        write("raster stack", input=["bytes_in_place_too.tif", "elevation.tif"], output="OUT.tif"),
+        (
+            write("raster stack", input=["bytes_in_place_too.tif", "classes.tif"], output="OUT.tif"),
+            write("raster stack", input=["elevation.tif", "low.tif"], output="OUT.tif"),
+        ),
+    ),
+    Trap(
+        "values_clamped",
+        write("raster update", input="elevation.tif", output="bytes_in_place.tif"),
+        (write("raster update", input="whole_floats.tif", output="bytes_in_place_too.tif"),),
+    ),
+    Trap(
+        "values_clamped",
+        write("raster neighbors", **NEIGHBOURS, output_data_type="UInt8"),
+        (write("raster neighbors", **NEIGHBOURS, output_data_type="UInt16"),),
+    ),
+    Trap(
+        "values_clamped",
+        write("vector rasterize", input="whole.gpkg", output="OUT.tif", burn=[300], resolution=[100, 100], output_data_type="UInt8"),
+        (write("vector rasterize", input="whole.gpkg", output="OUT.tif", burn=[200], resolution=[100, 100], output_data_type="UInt8"),),
+        ignored=frozenset({"constant"}),
+    ),
+    Trap(
+        "scale_ignored",
+        write("raster update", input="scaled.tif", output="int16.tif"),
+        (write("raster mosaic", input=["scaled.tif", "scaled_next.tif"], output="OUT.tif"),),
+    ),
+    Trap(
+        "collar_without_nodata",
+        write("raster clip", input="elevation.tif", output="OUT.tif", like="tilted.gpkg"),
+        (
+            write("raster clip", input="elevation_holes.tif", output="OUT.tif", like="tilted.gpkg"),
+            write("raster clip", input="elevation.tif", output="OUT.tif", like="tilted.gpkg", only_bbox=True),
+            write("raster clip", input="elevation.tif", output="OUT.tif", like="zones_utm.gpkg"),
+        ),
+        mends=True,
+        ignored=frozenset({"identical_to_input"}),
+    ),
+    Trap("classes_mixed", call("convert", input="many_classes.tif", output="OUT.jp2"), (call("convert", input="many_classes.tif", output="OUT.jp2", creation_options=["REVERSIBLE=YES", "QUALITY=100"]),)),
+)  # fmt: skip
+FIRST, OTHERS = first_of_each(CRS + VALUES + WRITTEN + JOINED + KEPT)
 
 
 def test_a_trap_of_each_code_is_told_and_its_twins_are_not(talk: Talk, subtests: pytest.Subtests):

@@ -75,6 +75,16 @@ FORMATS = (  # that cut names, texts, times, numbers or nulls
         convert("heights.geojson", "mif"),
         (convert("heights.geojson", "fgb"), convert("named.geojson", "mif")),
     ),
+    Trap(
+        "coordinates_rounded",
+        convert("towns.geojson", "pmtiles"),
+        (
+            convert("towns.geojson", "pmtiles", creation_option=["MAXZOOM=12"]),
+            convert("world.geojson", "pmtiles"),
+        ),
+        before=True,
+        mends=True,
+    ),
     Trap("m_lost", convert("measured.gpkg", "geojson"), (convert("measured.gpkg", "fgb"),)),
     Trap("crs_changed", convert("rome_named.geojson", "gpx"), (convert("named.geojson", "gpx"),)),
     Trap(
@@ -249,6 +259,13 @@ COLUMNS = (
             call("query", inputs=["commas.csv"], sql="SELECT sum(CAST(replace(v, ',', '.') AS REAL)) AS v FROM commas"),
         ),
         before=True,
+    ),
+    Trap(
+        "number_as_text",
+        write("vector filter", input="counts.csv", output="OUT.csv", where="pop > '50'"),
+        (write("vector filter", input="counts.csv", output="OUT.csv", where="name > 'a'"),),
+        before=True,
+        mends=True,
     ),
     Trap("decimal_comma", call("query", inputs=["commas.csv"], sql="SELECT sum(v) AS v FROM commas")),
     Trap("local_dates", convert("local_dates.csv", "gpkg"), (convert("iso_dates.csv", "gpkg"),), before=True),

@@ -203,7 +203,7 @@ def test_the_client_keeps_the_timeout_that_was_asked_for(home: Path) -> None:
 
 def run_module(home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DOCKER_")}
-    command = [sys.executable, "-m", "sandbox.engines.discovery"]
+    command = [sys.executable, "-m", "sandbox.engines.opening", "--daemon"]
     # what cannot be masked in another process is named, which also is what the set-up script relies on
     return subprocess.run(
         command, env={**kept, "HOME": str(home), **environment}, capture_output=True, text=True, check=False

@@ -46,6 +46,7 @@ gdal_mcp/entitlements
 gdal_mcp/surface
 gdal_mcp/ledger
 gdal_mcp/toolbox
+gdal_mcp/preflight
 gdal_mcp/access
 gdal_mcp/plan
 gdal_mcp/remote

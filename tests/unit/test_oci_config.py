@@ -2,14 +2,14 @@
 
 import json
 from dataclasses import replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
 
 from sandbox.engines.oci.config import Labels, config
 from sandbox.engines.oci.confinement import selinux_labels
-from sandbox.engines.oci.kernel import not_root
+from sandbox.engines.oci.kernel import delegated_controllers, not_root
 from sandbox.engines.oci.runtime import FLOORS, Runtime, usable
 from sandbox.errors import EngineUnavailable, IsolationRefused
 from sandbox.isolation.policy import READ_ONLY, masked
@@ -112,3 +112,19 @@ def test_what_is_missing_without_root_is_named() -> None:
     assert "memory, pids" in not_root(frozenset({"cpu"}))
     assert "Delegate" in not_root(frozenset())
     assert "Delegate" not in not_root(frozenset({"cpu", "memory", "pids"}))
+
+
+def test_what_is_delegated_is_what_the_own_group_of_version_2_holds(tmp_path: Path) -> None:
+    (tmp_path / "user.slice").mkdir()
+    for groups, controllers, found in (
+        ("0::/user.slice\n", "cpu memory pids\n", {"cpu", "memory", "pids"}),
+        ("0::/user.slice\n", "memory pids\n", {"memory", "pids"}),
+        ("0::/elsewhere\n", "cpu memory pids\n", set()),
+        ("4:memory:/user.slice\n1:cpu:/user.slice\n", "cpu memory pids\n", set()),  # version 1 alone
+        ("4:memory:/user.slice\n0::/user.slice\n", None, set()),  # hybrid: no controller is of version 2
+    ):
+        (tmp_path / "groups").write_text(groups)
+        (tmp_path / "user.slice/cgroup.controllers").unlink(missing_ok=True)
+        if controllers is not None:
+            (tmp_path / "user.slice/cgroup.controllers").write_text(controllers)
+        assert delegated_controllers(tmp_path, tmp_path / "groups") == found, (groups, controllers)

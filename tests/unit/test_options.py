@@ -192,7 +192,7 @@ def test_options_that_open_write_or_run_something_never_pass() -> None:
 
 def test_a_plain_option_passes_in_the_declared_spelling() -> None:
     for driver, scope, text, passed in PERMITTED:
-        assert check_option(packaged(), scope, (driver,), text).text == passed
+        assert check_option(packaged(), scope, (driver,), text) == passed
 
 
 @pytest.mark.claim("args.options-allow-listed")
@@ -203,15 +203,15 @@ def test_anything_else_is_refused() -> None:
 
 
 def test_a_creation_option_needs_to_know_the_driver() -> None:
-    assert check_option(packaged(), Scope.CREATION, ("gtiff",), "COMPRESS=LZW").key == "COMPRESS"
-    assert check_option(packaged(), Scope.LAYER, ("GPKG",), "FID=id").text == "FID=id"
+    assert check_option(packaged(), Scope.CREATION, ("gtiff",), "COMPRESS=LZW") == "COMPRESS=LZW"
+    assert check_option(packaged(), Scope.LAYER, ("GPKG",), "FID=id") == "FID=id"
     with pytest.raises(ArgumentRefused):
         check_option(packaged(), Scope.CREATION, (), "COMPRESS=LZW")
 
 
 def test_an_open_option_for_an_unknown_input_passes_only_if_no_driver_refuses_it() -> None:
-    assert check_option(packaged(), Scope.OPEN, (), "NUM_THREADS=2").text == "NUM_THREADS=2"
-    assert check_option(packaged(), Scope.OPEN, (), "AUTODETECT_TYPE=YES").text == "AUTODETECT_TYPE=YES"
+    assert check_option(packaged(), Scope.OPEN, (), "NUM_THREADS=2") == "NUM_THREADS=2"
+    assert check_option(packaged(), Scope.OPEN, (), "AUTODETECT_TYPE=YES") == "AUTODETECT_TYPE=YES"
     for text in ("ROOT_PATH=x", "XSD=x", "OGR_SCHEMA=x", "PRELUDE_STATEMENTS=SELECT 1", "LAYER=x"):
         with pytest.raises(ArgumentRefused):
             check_option(packaged(), Scope.OPEN, (), text)
@@ -223,7 +223,7 @@ def test_plain_warp_options_pass() -> None:
         NUM_THREADS=2 OPTIMIZE_SIZE=TRUE CUTLINE_ALL_TOUCHED=YES UNIFIED_SRC_NODATA=PARTIAL
         EXCLUDED_VALUES=(0,0,0),(1,1,1)
     """.split():
-        assert check_option(packaged(), Scope.WARP, (), text).text == text
+        assert check_option(packaged(), Scope.WARP, (), text) == text
 
 
 def test_other_warp_options_do_not() -> None:
@@ -238,7 +238,7 @@ def test_plain_transform_options_pass() -> None:
         RPC_HEIGHT=120.5 RPC_HEIGHT_SCALE=1 GCPS_OK=YES ONLY_BEST=YES AREA_OF_INTEREST=1,2,3,4
         NUM_THREADS=ALL_CPUS
     """.split():
-        assert check_option(packaged(), Scope.TRANSFORM, (), text).text == text
+        assert check_option(packaged(), Scope.TRANSFORM, (), text) == text
 
 
 @pytest.mark.claim("args.options-allow-listed")
@@ -264,10 +264,10 @@ def test_no_value_that_looks_like_a_path_passes_unless_it_is_one_of_the_choices(
     driver, scope, spec = row
     text = f"{spec.name.replace('*', '0')}={head}{path}{tail}"
     try:
-        passed = check_option(packaged(), scope, (driver,), text)
+        _, _, passed = check_option(packaged(), scope, (driver,), text).partition("=")
     except ArgumentRefused:
         return
-    assert "/" not in passed.value or passed.value in spec.choices
-    assert not passed.value.startswith(("@", "~", "<"))
-    assert not passed.value.startswith("{") or re.match(r"\{[0-9, ]+\}", passed.value)
-    assert "\\" not in passed.value
+    assert "/" not in passed or passed in spec.choices
+    assert not passed.startswith(("@", "~", "<"))
+    assert not passed.startswith("{") or re.match(r"\{[0-9, ]+\}", passed)
+    assert "\\" not in passed

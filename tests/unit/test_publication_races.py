@@ -147,6 +147,7 @@ def test_a_file_system_without_exchange_publishes_new_files_and_refuses_to_repla
     workspace, monkeypatch, subtests
 ):
     area = area_at(workspace, DirOps(native=False))
+    assert (area.replaces(), area_at(workspace).replaces()) == (False, True)
     old = {"a.shp": b"old", "m.tif": b"m", "z.zarr/0": b"old"}
     write(workspace, old)
     for links in (True, False):

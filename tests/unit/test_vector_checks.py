@@ -79,6 +79,18 @@ RULES: dict[Callable[[Call], Finding | None], tuple[list[Call], list[Call]]] = {
             ask("vector convert", DEGREES, driver="GeoJSON", layer_creation_option=("RFC7946=YES", "COORDINATE_PRECISION=12")),
         ],
     ),
+    vector.coarse_tiles: (
+        [
+            ask("vector convert", replace(DEGREES, extent=(9.0, 46.0, 9.1, 46.1)), driver="PMTiles"),
+            ask("vector convert", replace(METRES, extent=(0.0, 0.0, 500.0, 500.0)), driver="MVT"),
+        ],
+        [
+            ask("vector convert", replace(DEGREES, extent=(-170.0, -50.0, 170.0, 80.0)), driver="PMTiles"),
+            ask("vector convert", replace(DEGREES, extent=(9.0, 46.0, 9.1, 46.1)), driver="PMTiles", creation_option="MAXZOOM=9"),
+            ask("vector convert", replace(DEGREES, extent=(9.0, 46.0, 9.1, 46.1)), driver="GPKG"),
+            ask("vector convert", replace(DEGREES, extent=None), driver="PMTiles"),
+        ],
+    ),
     vector.geometry_left_out: (
         [
             ask("vector convert", DEGREES, driver="CSV"),

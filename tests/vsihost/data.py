@@ -43,4 +43,6 @@ for name, relative, source in (
     ("hostile-proc", 0, "/proc/self/environ"),
 ):
     open(out + name + ".vrt", "w").write(vrt % (relative, source))
+    told = {"type": "gdal_streamed_alg", "command_line": f"gdal raster pipeline read {source} ! edit"}
+    open(out + name + ".gdalg.json", "w").write(json.dumps(told))
 """

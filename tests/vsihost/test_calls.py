@@ -15,6 +15,7 @@ from gdal_mcp.commands.replay import replay_call
 from gdal_mcp.ledger.audit import verify
 from sandbox.labels import OWNER
 from tests.mcp.talk import Person, Place, Talk, inside, settings_for
+from tests.mcp.test_deciding import program
 from tests.remote.origin import Origin
 
 pytestmark = [pytest.mark.engine]
@@ -201,6 +202,30 @@ def test_a_person_and_a_validation_are_told_of_each_host(serve: Serve, origin: O
     assert origin.url("").rstrip("/") in lines[at]
     assert "/ok/a.tif" in lines[at + 1]
     assert SECRET not in question
+
+
+@pytest.mark.claim("approval.grants-narrow")
+def test_a_grant_covers_the_folder_of_a_host_that_it_names_and_no_other(
+    serve: Serve, origin: Origin, place: Place
+):
+    person = Person(action="decline")
+    talk = serve(person=person)
+    for wrong in ("*.test", "data.test/a?b=c", "data.test/../", "data.test#x", "ftp://data.test"):
+        assert program(
+            place, "grants", "new", "convert", str(place.workspace), "--reads", wrong
+        ).returncode, wrong
+    made = program(
+        place, "grants", "new", "convert", str(place.workspace), "--reads", f"data.test:{origin.port}/ok"
+    )
+    assert made.returncode == 0, made.stderr
+    talk.done("convert", input=origin.url("/ok/beside.tif"), output="out.tif")
+    assert person.asked == []
+    for address in (origin.url("/okay/beside.tif"), origin.url("/beside.tif"), "https://data.test/ok/a.tif"):
+        assert talk.failed("convert", input=address, output="other.tif")["code"] in (
+            "DENIED",
+            "NETWORK_BLOCKED",
+        )
+    assert len(person.asked) == 2
 
 
 @pytest.mark.claim("remote.no-secret-kept")

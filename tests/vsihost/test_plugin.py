@@ -132,10 +132,11 @@ def test_nothing_is_written_or_taken_away_there(ask, folder: Folder, data: Path)
 
 @pytest.mark.claim("remote.only-what-was-named")
 def test_data_that_names_other_places_reaches_none_of_them(ask, folder: Folder, data: Path, subtests):
-    for name in ("other-alias", "climbing", "curl", "s3", "url", "file", "proc"):
+    names = ("other-alias", "climbing", "curl", "s3", "url", "file", "proc")
+    for name in (f"{one}.{ending}" for one in names for ending in ("vrt", "gdalg.json")):
         with subtests.test(name):
             folder.asked.clear()
-            result = ask("raster", "info", "--checksum", "--format=json", f"/vsihost/1/hostile-{name}.vrt")
+            result = ask("raster", "info", "--checksum", "--format=json", f"/vsihost/1/hostile-{name}")
             assert result.outcome == Exited(1)
             beyond = [
                 one.name for one in folder.asked if not one.name.startswith("1/hostile-") and one.name != "1"

@@ -71,7 +71,7 @@ class Situation:
         return f"--{self.argument.name}"
 
     def option(self, scope: Scope, drivers: tuple[str, ...], text: str) -> str:
-        return check_option(self.context.catalogue, scope, drivers, text).text
+        return check_option(self.context.catalogue, scope, drivers, text)
 
     def written_option(self, scope: Scope, text: str) -> str:
         if not self.output_drivers:

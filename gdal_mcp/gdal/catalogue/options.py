@@ -10,7 +10,7 @@ Invariants:
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Final
@@ -39,18 +39,8 @@ _OPTION_NAMES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedOption:
-    key: str
-    value: str
-
-    @property
-    def text(self) -> str:
-        return f"{self.key}={self.value}"
-
-
-def check_option(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], text: str) -> CheckedOption:
-    """An option that at least one of the drivers takes and none of them is refused. Raises ArgumentRefused.
+def check_option(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], text: str) -> str:
+    """The option as it is passed on, if at least one of the drivers takes it and none of them is refused it. Raises ArgumentRefused.
 
     Warp and transform options belong to no driver. Where no driver is named for an open option, GDAL chooses it by looking at
     the file, so it may be any that reads.
@@ -141,15 +131,13 @@ def options_of(driver: Driver, scope: Scope) -> tuple[OptionSpec, ...]:
     return driver.options.get(scope, ())
 
 
-def _first_fitting(
-    found: list[tuple[str, OptionSpec, OptionRule]], key: str, value: str, what: str
-) -> CheckedOption:
+def _first_fitting(found: list[tuple[str, OptionSpec, OptionRule]], key: str, value: str, what: str) -> str:
     """The option with the value in the form of the first driver that takes it, or that driver's refusal."""
     refusal: ArgumentRefused | None = None
     for _, spec, rule in found:
         assert rule.shape is not None
         try:
-            return CheckedOption(spec.canonical(key) or spec.name, check_shape(rule.shape, value, what))
+            return f"{spec.canonical(key) or spec.name}={check_shape(rule.shape, value, what)}"
         except ArgumentRefused as error:
             refusal = refusal or error
     assert refusal is not None

@@ -61,7 +61,9 @@ def argument_named(algorithm: Algorithm, name: str) -> Argument:
         near = get_close_matches(
             name, [one for one in algorithm.long_names if not algorithm.long_names[one].hidden], 1
         )
-        hint = f"Did you mean --{near[0]}?" if near else "Names are those of GDAL's own command."
+        hint = (
+            f"Did you mean --{near[0]}?" if near else f"gdal_describe `{algorithm.path}` lists its arguments."
+        )
         raise UnknownArgument(f"gdal {algorithm.path} has no argument --{name[:64]}.", hint)
     return argument
 

@@ -123,6 +123,8 @@ def passed_on(call: Call) -> DatasetFacts | None:
         return None
     if call.algorithm in ("vector sql", "vector select"):  # which may leave the geometry out
         facts = replace(facts, geometry="")
+    if call.algorithm == "vector make-point":
+        facts = replace(facts, geometry="Point")
     if not (wanted := call.text("output-crs") or call.text("crs")):
         return replace(facts, features=None, extent=None)
     degrees = facts.places[wanted].degrees if wanted in facts.places else None

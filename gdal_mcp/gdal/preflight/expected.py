@@ -41,25 +41,34 @@ _MAY: Final = {
     "vector create": "nothing",
     "vector swap-xy": "elsewhere",
 }
+_COMPUTES: Final = frozenset(
+    {"raster calc", "raster neighbors", "raster scale", "raster unscale", "vector rasterize"}
+)
+# whose pixels have the values of their inputs' pixels, or lie between them
+_PIXELS: Final = frozenset(
+    f"raster {name}"
+    for name in "read write convert set-type clip reproject resize mosaic stack select update".split()
+)
 _STATES: Final = ("vector sql", "vector info")
 _LABELS: Final = frozenset({"raster edit", "vector edit"})  # whose `crs` says where the same coordinates are
 
 
 def expected(draft: Draft) -> Sequence[str]:
-    """What must be kept (`features`, `fields`, `values`, `coordinates`), as far as nothing in the call changes it, and what may be
+    """What must be kept (`features`, `fields`, `values`, `coordinates`, `pixels`), as far as nothing in the call changes it, and what may be
     made (`gaps`, `nothing`, `elsewhere`, `rounded`).
     """
     may = [_MAY[path] for path in (draft.algorithm, *(path for path, _ in draft.chain)) if path in _MAY]
     steps = draft.chain or ((draft.algorithm, draft.arguments),)
     labelled = any(path in _LABELS and "crs" in given for path, given in steps)
     rounds = ["rounded"] if _transforms(steps) else []
-    return (*_kept(draft), *may, *rounds, *(["elsewhere"] if labelled else []))
+    pixels = ["pixels"] if all(path in _PIXELS for path, _ in steps) else []
+    return (*_kept(draft), *may, *rounds, *pixels, *(["elsewhere"] if labelled else []))
 
 
 def type_range(draft: Draft) -> Sequence[int] | None:
     """The lowest and the highest value of the whole numbers that a formula's results, or an attribute's, are made into."""
     kind = draft.arguments.get("output-data-type", ("",))[0]
-    return TYPE_RANGE.get(kind) if draft.algorithm in ("raster calc", "vector rasterize") else None
+    return TYPE_RANGE.get(kind) if draft.algorithm in _COMPUTES else None
 
 
 def compared(draft: Draft) -> Sequence[int]:

@@ -19,6 +19,7 @@ CLASSES: Final = "classes"
 OVERVIEWS: Final = "overviews"
 SHARES: Final = "shares"
 _PHOTOS: Final = ("JPEG", "WEBP")
+_LOSSLESS: Final = ("LOSSLESS=YES", "WEBP_LOSSLESS=YES", "LOSSLESS=TRUE", "REVERSIBLE=YES")
 PICTURES: Final = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP"})  # formats of eight bits
 _NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
 # steps after which a pixel still has the value that it had
@@ -59,8 +60,9 @@ def _mixes(path: str, arguments: Mapping[str, tuple[str, ...]]) -> bool:
 
 def _is_lossy(driver: str, options: list[str]) -> bool:
     """Whether pixels come back with other values, by a compression that is meant for photographs."""
-    lossless = any(option in ("LOSSLESS=YES", "WEBP_LOSSLESS=YES", "LOSSLESS=TRUE") for option in options)
-    return not lossless and (driver in _PHOTOS or any(f"COMPRESS={one}" in options for one in _PHOTOS))
+    lossless = any(option in _LOSSLESS for option in options)
+    photo = driver in (*_PHOTOS, "JP2OpenJPEG", "AVIF", "HEIF")
+    return not lossless and (photo or any(f"COMPRESS={one}" in options for one in _PHOTOS))
 
 
 def _comes_into(draft: Draft, steps: Steps, catalogue: Catalogue) -> str | None:

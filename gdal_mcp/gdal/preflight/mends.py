@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Catalogue
 from gdal_mcp.gdal.preflight.checks.finding import Finding
@@ -10,6 +10,7 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.remote.places import label
 
 Change = Mapping[str, Sequence[str]]
+_SHAPES: Final = ("bbox", "bbox-crs", "geometry", "geometry-crs", "like")
 
 
 def with_mend(finding: Finding, draft: Draft, path: str, catalogue: Catalogue) -> Finding:
@@ -41,10 +42,35 @@ def mend_of_output(
         asked = {name: draft.arguments[name][0] for name in ("sql", "dialect") if name in draft.arguments}
         declared = {"geometry-type": check["geometry"]}
         return _piped(draft, [{"step": "sql", "arguments": asked}, {"step": "edit", "arguments": declared}])
+    if check["code"] == "collar_without_nodata" and draft.algorithm == "raster clip":
+        return _clipped(draft, catalogue.algorithms[draft.algorithm], output["description"].get("bands"))
     if check["code"] == "collar_without_nodata" and draft.algorithm in ("raster reproject", "raster mosaic"):
         algorithm = catalogue.algorithms[draft.algorithm]
         return _changed(draft, algorithm, _hidden(output["description"].get("bands") or ()))
     return None
+
+
+def _clipped(draft: Draft, algorithm: Algorithm, bands: Any) -> Mapping[str, Any] | None:
+    """The same clip of pixels of which one value counts as none."""
+    nodata = _hidden(bands or ()).get("output-nodata")
+    inputs = [label(located) for name, located in draft.named or () if name == "input"]
+    if draft.chain or nodata is None or len(inputs) != 1 or draft.output is None:
+        return None
+    clip = {
+        one.name: _value(one, draft.arguments[one.name])
+        for one in algorithm.arguments
+        if one.name in _SHAPES and one.name in draft.arguments
+    }
+    made = [
+        ("read", {"input": inputs[0]}),
+        ("edit", {"nodata": nodata[0]}),
+        ("clip", clip),
+        ("write", {"output": str(draft.output.target), "overwrite": True}),
+    ]
+    return {
+        "tool": "pipeline",
+        "arguments": {"steps": [{"step": name, "arguments": given} for name, given in made]},
+    }
 
 
 def _hidden(bands: Sequence[Mapping[str, Any]]) -> Change:

@@ -181,7 +181,7 @@ class Preflight:
         """The same of what the call would make, as far as that is known before it runs."""
         cost = self.look(draft).estimate
         if cost is not None and cost.output is not None:
-            return _numbers(replace(cost.output, values=None))
+            return _numbers(cost.output)
         first = self.known.get(draft.inputs[0]) if draft.inputs else None
         return _numbers(replace(first, driver="")) if first and "features" in expected(draft) else ""
 

@@ -34,6 +34,10 @@ class Api:
         """As the API made it. Raises CapacityExhausted, IsolationRefused, EngineUnavailable."""
         return self._asked("POST", self._pods(), pod)
 
+    def post(self, path: str, body: Object) -> Object:
+        """What the API answers to any other object. Raises as `create`."""
+        return self._asked("POST", path, body)
+
     def pod(self, name: str) -> Object | None:
         """None for one that there is not."""
         status, found = self._answer("GET", self._pods(name))

@@ -100,16 +100,8 @@ def _from_registry(store: ImageStore, reference: str, report: Report) -> None:
             layout = Path(temporary) / "layout"
             source = f"docker://{repository}@{digest}"
             architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
-            _run(
-                "skopeo",
-                "--override-os",
-                "linux",
-                "--override-arch",
-                architecture,
-                "copy",
-                source,
-                f"oci:{layout}:image",
-            )
+            ours = ("--override-os", "linux", "--override-arch", architecture)
+            _run("skopeo", *ours, "copy", source, f"oci:{layout}:image")
             report("unpacking it")
             bundle = Path(temporary) / "bundle"
             _run("umoci", "unpack", "--image", f"{layout}:image", str(bundle))
@@ -161,12 +153,7 @@ def ensure_installed(programs: Sequence[str], packages: Sequence[str], report: R
 def _untar(root: Path, pieces: Iterator[bytes]) -> None:
     """With numeric owners and all that belongs to a file. Raises PullFailed."""
     command = [
-        "tar",
-        "--extract",
-        "--numeric-owner",
-        "--preserve-permissions",
-        "--xattrs",
-        "--directory",
+        *"tar --extract --numeric-owner --preserve-permissions --xattrs --directory".split(),
         str(root),
     ]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:  # noqa: S603 - fixed words

@@ -194,9 +194,14 @@ def is_possible() -> bool:
     return may_mount and any(not os.statvfs(one).f_flag & os.ST_RDONLY for one in hierarchies())
 
 
-def delegated_controllers() -> frozenset[str]:
-    """What this process may bound by control groups of its own: nothing with version 1, where that cannot be done safely."""
-    own = Path("/sys/fs/cgroup") / _text(Path("/proc/self/cgroup")).rpartition("0::/")[2].strip()
+def delegated_controllers(
+    mounted: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")
+) -> frozenset[str]:
+    """What this process may bound by control groups of its own: nothing with version 1, where that cannot be done safely.
+
+    `mounted` is where version 2 is, `groups` a file that names a process's own, cgroups(7).
+    """
+    own = mounted / _text(groups).rpartition("0::/")[2].strip()
     if not os.access(own, os.W_OK):
         return frozenset()
     try:

@@ -5,7 +5,12 @@ import os
 
 from gdal_mcp.gdal.inside.parts.datasets import fields, opened
 from gdal_mcp.gdal.inside.parts.extents import apart, wgs84_box
-from gdal_mcp.gdal.inside.parts.raster_checks import overview_checks, raster_checks, sampled_checks
+from gdal_mcp.gdal.inside.parts.raster_checks import (
+    kept_checks,
+    overview_checks,
+    raster_checks,
+    sampled_checks,
+)
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 from gdal_mcp.gdal.inside.parts.vector_checks import layer_checks
 
@@ -31,6 +36,8 @@ def of_output(path, dataset, facts, rows, origin):
     """Of an open output; `rows` are of its pixels."""
     if dataset.RasterCount:
         yield from raster_checks(dataset, facts, rows, [] if origin.updates else origin.sources)
+        if "pixels" in origin.expected:
+            yield from kept_checks(facts, [one for one in origin.sources if one[0] != path])
         if origin.updates:
             yield from overview_checks(dataset)
     if "layers" in facts:

@@ -19,7 +19,7 @@ from gdal_mcp.gdal.inside.parts.reporting import WARNING, Errors, decoded, print
 from gdal_mcp.gdal.inside.parts.side import SIDE_THREAD
 from gdal_mcp.gdal.inside.parts.survey import Clock
 from gdal_mcp.gdal.inside.parts.tables import columns
-from gdal_mcp.gdal.inside.parts.vector_checks import Origin
+from gdal_mcp.gdal.inside.parts.vector_checks import OWN_LAYERS, Origin
 
 MAX_NAMED = 1000  # files of one request
 MAX_INPUTS = 10  # that are described before the work
@@ -229,12 +229,15 @@ def described_output(path, kind, origin, errors):
         dataset = opened(path, heard)
     if dataset is None and (driver := write_only_driver(path)):
         return {"driver": driver, "bytes": outputs.bytes_of(path)}, {}, ()
-    errors.take(heard)
     if dataset is None:
+        errors.take(heard)
         return {}, {}, ()
     with quiet():  # what fails only while describing is no fault of the command
         facts, names = facts_and_names(path, dataset)
         rows = ranged(dataset, facts)
+        if facts["driver"] in OWN_LAYERS:
+            for one in [*facts["layers"], *names["layers"]]:
+                one["fields"] = []  # the format's own
         found = list(checks.of_output(path, dataset, facts, rows, origin))
         dataset.Close()
     return facts, names, found

@@ -8,13 +8,20 @@ from osgeo import gdal, ogr, osr
 
 from gdal_mcp.gdal.inside.parts.datasets import has_other_georeferencing
 from gdal_mcp.gdal.inside.parts.extents import crs_checks, traditional
+from gdal_mcp.gdal.inside.parts.pixels import value_ranges
 
 SIDE = 21  # points on each side of a raster, at which it is asked whether the inputs reach there
+MAX_SHAPES = 1000  # that cut a raster
 FEW = 3  # of them: what a slanted edge leaves
 MAX_FEATURES = 10_000
 TEXT_OF_NUMBER = re.compile(r"-?(?:nan|[0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)", re.IGNORECASE)
 MAX_PIXELS = 4 << 20  # of a band whose overviews are compared
 STALE = 0.01  # of an overview's pixels
+# lowest and highest value of types of whole numbers
+LIMITS = {f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)} | {
+    f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)
+}
+LIMITS["Byte"] = LIMITS["UInt8"]
 
 
 def raster_checks(dataset, facts, rows, sources):
@@ -30,27 +37,86 @@ def raster_checks(dataset, facts, rows, sources):
     yield from crs_checks(facts, dataset.GetSpatialRef())
     if facts["extent"] is None and not has_other_georeferencing(dataset):
         yield {"code": "has_no_georeferencing"}
-    yield from collar_checks(dataset, facts, [source for _, source in sources])
+    if sources:
+        yield from collar_checks(dataset, facts, sources)
     yield from statistics_checks(dataset, rows)
 
 
+def kept_checks(facts, sources):
+    """Pixels that were copied into a type that does not hold them, or next to others of another scale."""
+    own = {scale_of(band) for band in facts["bands"]}
+    limits = LIMITS.get(facts["bands"][0]["type"])
+    for path, source in sources:
+        bands = source["facts"].get("bands", ()) if source else ()
+        if any(scale_of(band) not in own for band in bands):
+            yield {"code": "scale_ignored"}
+        types = {LIMITS.get(band["type"], (-math.inf, math.inf)) for band in bands}
+        if limits and any(low < limits[0] or high > limits[1] for low, high in types):
+            yield from beyond(path, *limits)
+
+
+def beyond(path, low, high):
+    dataset = gdal.OpenEx(path, gdal.OF_RASTER)
+    rows = [row for row in value_ranges(dataset) if row and "min" in row]
+    least = min((row["min"] for row in rows), default=low)
+    most = max((row["max"] for row in rows), default=high)
+    if least < low or most > high:
+        yield {"code": "values_clamped", "minimum": least, "maximum": most}
+
+
+def scale_of(band):
+    return band.get("scale", 1), band.get("offset", 0)
+
+
 def collar_checks(dataset, facts, sources):
-    """Pixels beyond all inputs count as data where nothing hides them: the corners of a raster that was turned."""
+    """Pixels beyond all inputs, or beyond the shapes that cut it, count as data where nothing hides them: the corners of a raster that was turned."""
     masked = dataset.GetRasterBand(1).GetMaskFlags() != gdal.GMF_ALL_VALID
     crs = dataset.GetSpatialRef()
-    if masked or crs is None or facts["rotated"] or facts["extent"] is None or not sources:
+    if masked or crs is None or facts["rotated"] or facts["extent"] is None:
         return
-    if any(source is None or not source["facts"].get("pixel_size") for source in sources):
+    if any(source is None for _, source in sources):
         return
-    inside = [reaches(source, crs) for source in sources]
-    if None in inside:
+    rasters = [source for _, source in sources if source["facts"].get("pixel_size")]
+    inside = [reaches(source, crs) for source in rasters]
+    shapes = [covers(path, crs) for path, source in sources if source not in rasters]
+    if not rasters or None in inside or None in shapes:
         return
     west, south, east, north = facts["extent"]
     steps = [(i + 0.5) / SIDE for i in range(SIDE)]
-    points = [(west + x * (east - west), south + y * (north - south)) for x in steps for y in steps]
-    beyond = sum(not any(one(x, y) for one in inside) for x, y in points)
-    if FEW <= beyond < len(points):  # else it lies apart from all of them, which is told already
-        yield {"code": "collar_without_nodata", "percent": round(100 * beyond / len(points), 1)}
+    beyond = [
+        (x, y)
+        for x in steps
+        for y in steps
+        for place in [(west + x * (east - west), north - y * (north - south))]
+        if not (any(one(*place) for one in inside) and all(one(*place) for one in shapes))
+    ]
+    zeros = sum(is_zero(dataset, *one) for one in beyond)  # but for pixels that an edge goes through
+    if FEW <= len(beyond) < SIDE * SIDE and zeros > 0.8 * len(beyond):
+        yield {"code": "collar_without_nodata", "percent": round(100 * len(beyond) / SIDE**2, 1)}
+
+
+def is_zero(dataset, x, y):
+    """Whether the pixel at these parts of the width and the height is zero in all bands."""
+    place = int(x * dataset.RasterXSize), int(y * dataset.RasterYSize)
+    data = dataset.ReadRaster(*place, 1, 1, buf_type=gdal.GDT_Float64)
+    return not any(data or b"1")
+
+
+def covers(path, crs):
+    """Whether the only layer of a dataset covers a point of that CRS; None where it has several, or none in a CRS."""
+    dataset = gdal.OpenEx(path, gdal.OF_VECTOR)
+    layer = dataset.GetLayer(0) if dataset is not None and dataset.GetLayerCount() == 1 else None
+    if layer is None or layer.GetSpatialRef() is None or not 0 < layer.GetFeatureCount() <= MAX_SHAPES:
+        return None
+    change = osr.CreateCoordinateTransformation(traditional(crs), traditional(layer.GetSpatialRef()))
+    shapes = [one.GetGeometryRef().Clone() for one in layer if one.GetGeometryRef() is not None]
+
+    def inside(x, y):
+        point = ogr.Geometry(ogr.wkbPoint)
+        point.AddPoint_2D(*change.TransformPoint(x, y)[:2])
+        return any(shape.Contains(point) for shape in shapes)
+
+    return inside if change is not None else None
 
 
 def reaches(source, crs):

@@ -118,7 +118,15 @@ def computed(job):
 
 
 def burned(job):
-    """The range of an attribute, in each layer that has it."""
+    """The values that are burned: those that are given, or an attribute's in each layer that has it."""
+    given = [
+        float(one)
+        for word in job["options"]
+        if word.startswith("--burn=")
+        for one in word.partition("=")[2].split(",")
+    ]
+    if given:
+        return [(min(given), max(given))]
     named = [word.partition("=")[2] for word in job["options"] if word.startswith("--attribute-name=")]
     dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR)
     layers = [dataset.GetLayer(i) for i in range(dataset.GetLayerCount() if named else 0)]

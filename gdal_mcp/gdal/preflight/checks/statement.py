@@ -80,7 +80,10 @@ def compares(statement: str, columns: Collection[str]) -> bool:
         rf"{number}\s*(?:<=|>=|<>|!=|=|<|>)\s*{column}",
         rf"{column}\s+(?:not\s+)?between\b",
     )
-    if any(re.search(pattern, plain, re.IGNORECASE) for pattern in patterns):
+    quoted = rf"{column}\s*(?:<=|>=|<|>)\s*'{number}'"
+    if any(re.search(pattern, plain, re.IGNORECASE) for pattern in patterns) or re.search(
+        quoted, statement, re.IGNORECASE
+    ):
         return True
     item = re.compile(rf"\s*{column}\s*(?:asc|desc)?\s*(?:nulls\s+\w+)?\s*", re.IGNORECASE)
     return any(item.fullmatch(one) for one in _ordered_by(plain))

@@ -35,6 +35,9 @@ _PAIRS_A_SECOND: Final = (
     2_000_000  # measured: one million; refused is what a machine of twice the speed cannot do
 )
 _WGS84: Final = frozenset({"EPSG:4326", "EPSG:4979", "OGC:CRS84", "OGC:CRS84H"})
+_TILES: Final = frozenset({"MVT", "PMTiles", "MBTiles"})
+_COUNTRY: Final = 20.0  # degrees: what is as large is seen at the zoom that tiles have by default
+_FINEST: Final = 14
 _TABLES: Final = frozenset({"CSV", "XLSX", "ODS"})
 # names of columns, in lower case, that hold a position; the pairs in degrees come first
 _DEGREES: Final = (("lon", "lat"), ("longitude", "latitude"), ("lng", "lat"), ("long", "lat"))
@@ -120,10 +123,30 @@ def rounded(call: Call) -> Finding | None:
     )
 
 
+def coarse_tiles(call: Call) -> Finding | None:
+    """Vector tiles of a small area, which only go to a zoom for whole countries unless asked for more."""
+    facts = call.vector
+    if call.driver not in _TILES or facts is None or facts.extent is None or facts.degrees is None:
+        return None
+    west, south, east, north = facts.extent
+    side = max(east - west, north - south) / (1 if facts.degrees else _KILOMETRES * 1000)
+    zoom = min(_FINEST, math.ceil(math.log2(360 / side)) + 2) if side > 0 else _FINEST
+    if call.option("MAXZOOM") or call.option("CONF") or side > _COUNTRY:
+        return None
+    return Finding(
+        "coordinates_rounded",
+        "vector tiles go to zoom 5 unless asked for more, whose coordinates are rounded to 300 metres: small shapes are lost.",
+        f"Add the creation option MAXZOOM={zoom}.",
+        change={"creation-option": (f"MAXZOOM={zoom}",)},
+    )
+
+
 def geometry_left_out(call: Call) -> Finding | None:
     """A table is made of features, without their geometries."""
     facts = call.vector
     if call.driver not in _TABLES or facts is None or facts.geometry in ("", "None") or call.text("sql"):
+        return None
+    if _without_geometry(call):
         return None
     by_points = facts.geometry in ("Point", "3D Point", "")
     if (kept := call.layer_option("GEOMETRY")) == "AS_XY" and facts.geometry == "3D Point":
@@ -149,15 +172,9 @@ def geometry_left_out(call: Call) -> Finding | None:
 def geometry_not_selected(call: Call) -> Finding | None:
     """A selection of fields that does not name the geometry."""
     facts = call.vector
-    if (
-        call.path != "vector select"
-        or call.flag("exclude")
-        or call.written in ("", *_TABLES)
-        or facts is None
-    ):
+    if facts is None or facts.geometry in ("", "None") or call.written in ("", *_TABLES):
         return None
-    named = {one.casefold() for one in call.texts("fields")}
-    if facts.geometry in ("", "None") or named & (_GEOMETRIES | {"_ogr_geometry_", "wkb_geometry"}):
+    if not _without_geometry(call):
         return None
     return Finding(
         "geometry_left_out",
@@ -165,6 +182,12 @@ def geometry_not_selected(call: Call) -> Finding | None:
         "Add _ogr_geometry_ to fields.",
         change={"fields": ("_ogr_geometry_",)},
     )
+
+
+def _without_geometry(call: Call) -> bool:
+    named = {one.casefold() for one in call.texts("fields")}
+    keeps = call.flag("exclude") or named & (_GEOMETRIES | {"_ogr_geometry_", "wkb_geometry"})
+    return call.path == "vector select" and not keeps
 
 
 def position_in_columns(call: Call) -> Finding | None:
@@ -208,7 +231,7 @@ def number_as_text(call: Call) -> Finding | None:
     facts = call.vector
     if facts is None or not facts.number_texts or _detects_types(call):
         return None
-    if not compares(call.text("sql"), facts.number_texts):
+    if not any(compares(call.text(name), facts.number_texts) for name in ("sql", "where")):
         return None
     return Finding(
         "number_as_text",
@@ -309,6 +332,7 @@ CHECKS: Final[tuple[Callable[[Call], Finding | None], ...]] = (
     measure_in_degrees,
     geojson_not_wgs84,
     rounded,
+    coarse_tiles,
     geometry_left_out,
     geometry_not_selected,
     position_in_columns,

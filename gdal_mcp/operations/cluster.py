@@ -1,0 +1,187 @@
+"""What doctor says of a cluster: rights, quota, admission, node, network and image, each judged by what was asked or tried."""
+
+import copy
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any, Final, Literal, NamedTuple
+
+from gdal_mcp.settings import Settings
+from sandbox.engines.k8s.api import Api
+from sandbox.engines.k8s.cluster import SCHEME, Cluster
+from sandbox.engines.k8s.engine import KubernetesEngine
+from sandbox.engines.k8s.pod import amount
+from sandbox.engines.k8s.trial import NEEDED, Look, allowed, call, elsewhere, looked, refused, with_everything
+from sandbox.errors import SandboxError
+
+State = Literal["ok", "warning", "failed"]
+_LIMITED: Final = re.compile(r"limited: (.*?)(?:\. |$)")
+_ADMISSION: Final = (1, 30)  # the version since which an admission policy can pin what a call is
+# any of these, in every namespace or of the whole cluster, is more than the rights over calls
+_POWERS: Final = (
+    *(
+        ("pods", "create"),
+        ("pods/exec", "create"),
+        ("secrets", "get"),
+        ("secrets", "list"),
+        ("nodes/proxy", "get"),
+    ),
+    *(
+        ("clusterrolebindings", "create"),
+        ("persistentvolumes", "create"),
+        ("serviceaccounts/token", "create"),
+    ),
+)
+# what a Pod may be beside a call where nothing but this account's good will is in the way
+_HOSTILE: Final[dict[str, Callable[[dict[str, Any]], object]]] = {
+    "the node's files": lambda spec: spec["volumes"].append({"name": "host", "hostPath": {"path": "/"}}),
+    "the node's network": lambda spec: spec.update(hostNetwork=True),
+    "root": lambda spec: spec.update(securityContext={"runAsUser": 0}),
+}
+_OTHER: Final[dict[str, Callable[[dict[str, Any]], object]]] = {
+    "another image": lambda spec: spec["containers"][0].update(image="registry.invalid/other:latest"),
+    "another command": lambda spec: spec["containers"][0].update(command=["sh"]),
+}
+
+
+class Finding(NamedTuple):
+    name: str
+    state: State
+    found: str
+    fix: str = ""
+
+
+def is_cluster(settings: Settings) -> bool:
+    return (settings.engine or "").startswith(SCHEME)
+
+
+def findings(settings: Settings) -> Iterator[Finding]:
+    """In the order in which they are to be mended. Raises SandboxError where the API does not answer."""
+    address, image = settings.engine or "", settings.image or ""
+    with closing(Api(Cluster.named(address))) as api, closing(KubernetesEngine.at(address)) as engine:
+        version, architecture = engine.info().api_version, engine.info().architecture
+        yield rights(allowed(api))
+        yield powers([f"{verb} {name}" for name, verb in _POWERS if elsewhere(api, name, verb)])
+        yield quota(refused(api, with_everything(call(image, architecture))), settings)
+
+        def let_in(changes: dict[str, Callable[[dict[str, Any]], object]]) -> list[str]:
+            return [
+                name
+                for name, change in changes.items()
+                if not refused(api, _changed(image, architecture, change))
+            ]
+
+        yield security(let_in(_HOSTILE))
+        yield pinned(let_in(_OTHER), version)
+        yield named(image)
+        try:
+            look = looked(engine, api, image, architecture)
+        except SandboxError as error:
+            yield Finding("network policy", "ok", f"not tried, as no Pod but a call is let in: {error}"[:300])
+        else:
+            yield node(look)
+            yield network(look)
+
+
+def _changed(image: str, architecture: str, change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    asked = copy.deepcopy(call(image, architecture))
+    change(asked["spec"])
+    return asked
+
+
+def rights(given: set[tuple[str, str]]) -> Finding:
+    missing = NEEDED - {(name, verb) for name, verb in NEEDED if _covers(given, name, verb)}
+    more = sorted(f"{verb} {name}" for name, verb in given - NEEDED if (name, verb) != ("pods/log", "get"))
+    if missing:
+        shown = ", ".join(sorted(f"{verb} {name}" for name, verb in missing))
+        return Finding(
+            "rights", "failed", f"missing: {shown}", "Bind this account to the chart's Role gdal-mcp-calls."
+        )
+    if more:
+        fix = "Bind this account to the chart's Role alone: who takes the server over has these rights."
+        return Finding("rights", "warning", f"more than calls need: {', '.join(more)[:200]}", fix)
+    return Finding("rights", "ok", "over Pods and their streams, and nothing else in the namespace")
+
+
+def _covers(given: set[tuple[str, str]], name: str, verb: str) -> bool:
+    return any((one, what) in given for one in (name, "*", "*.*") for what in (verb, "*"))
+
+
+def powers(found: list[str]) -> Finding:
+    if found:
+        fix = "Use an account of the server's own, and no role of the cluster for it."
+        return Finding("rights elsewhere", "warning", f"in every namespace: {', '.join(found)}", fix)
+    return Finding("rights elsewhere", "ok", "none over secrets, nodes, roles or the Pods of others")
+
+
+def quota(said: str, settings: Settings) -> Finding:
+    """From the refusal of a call that asks for everything."""
+    limited = _LIMITED.search(said) if "exceeded quota" in said else None
+    if limited is None:
+        found = f"a call that asks for everything is refused otherwise: {said}"[:250] if said else "none"
+        return Finding(
+            "quota",
+            "warning",
+            found,
+            "Set a ResourceQuota on the namespace: pods, limits.memory, limits.cpu.",
+        )
+    told = dict(one.split("=", 1) for one in limited[1].split(",") if "=" in one)
+    memory = amount(told.get("limits.memory", "")) or 0.0
+    fitting, wanted = int(memory // settings.memory), settings.concurrent + settings.pool_max
+    shown = f"{', '.join(f'{name} {value}' for name, value in told.items())}: {fitting} Pods of {settings.memory >> 20} MiB"
+    if not settings.concurrent > 0 or fitting < wanted:
+        fix = f"Set concurrent, and pool_max: together at most {fitting}; or raise the quota."
+        return Finding(
+            "quota", "warning", f"{shown}; {settings.concurrent} run and {settings.pool_max} wait", fix
+        )
+    return Finding("quota", "ok", shown)
+
+
+def security(let_in: list[str]) -> Finding:
+    if let_in:
+        fix = (
+            "Label the namespace pod-security.kubernetes.io/enforce=restricted (Kubernetes 1.25 and newer). "
+            "Until then, whoever takes the server over has the nodes."
+        )
+        return Finding("pod security", "warning", f"a Pod may have {', '.join(let_in)}", fix)
+    return Finding("pod security", "ok", f"no Pod with {', '.join(_HOSTILE)} is let in")
+
+
+def pinned(let_in: list[str], version: tuple[int, int]) -> Finding:
+    if not let_in:
+        return Finding("admission", "ok", "lets in calls and nothing else")
+    can = version >= _ADMISSION
+    fix = "Install the chart with admission=on." if can else "Kubernetes 1.30 has policies that pin both."
+    return Finding("admission", "warning", f"a Pod may have {' and '.join(let_in)}", fix)
+
+
+def named(image: str) -> Finding:
+    if "@sha256:" in image:
+        return Finding(
+            "image on nodes", "ok", "named by its digest: a node that lacks it fetches that very one"
+        )
+    fix = "Name it by its digest, NAME@sha256:..., and let the nodes fetch it; else load it onto each node."
+    return Finding(
+        "image on nodes", "warning", f"{image or 'none named'}: a node that lacks it cannot fetch it", fix
+    )
+
+
+def node(look: Look) -> Finding:
+    found = f"{look.node}: Linux {look.kernel}, Landlock {look.landlock or 'absent'}, {'a' if look.filtered else 'no'} filter of the runtime"
+    if not look.landlock:
+        fix = "Use nodes with Linux 5.13 or newer and landlock among their security modules (lsm=)."
+        return Finding("node", "failed", found, fix)
+    if not look.filtered:
+        return Finding(
+            "node", "warning", found, "Use a runtime whose RuntimeDefault profile of seccomp is in force."
+        )
+    return Finding("node", "ok", found)
+
+
+def network(look: Look) -> Finding:
+    if look.network:
+        return Finding(
+            "network policy", "ok", f"a plain Pod does not reach the cluster's API: {look.network}"
+        )
+    fix = "Use a network that enforces NetworkPolicy, such as Calico or Cilium. Calls open no socket all the same: the gate's filter."
+    return Finding("network policy", "warning", "not enforced: a plain Pod reaches the cluster's API", fix)
