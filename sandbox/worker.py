@@ -55,7 +55,8 @@ class Wire:
     def send(self, kind, payload):
         with self._lock:  # over both, as no other frame may come between
             self._write(HEADER.pack(kind, len(payload)) + payload[:CHUNK])
-            for start in range(CHUNK, len(payload), CHUNK):  # little at a time, as a job may have all the memory
+            # little at a time, as a job may have all the memory
+            for start in range(CHUNK, len(payload), CHUNK):
                 self._write(payload[start : start + CHUNK])
 
     def _write(self, data):
