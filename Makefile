@@ -96,8 +96,9 @@ docs: venv ## write the generated parts of the documentation, and the files by w
 	$(python) -m docs
 	$(python) -m docs.distribution
 
-pictures: setup browser ## draw the first page's picture from a real run
+pictures: python-image browser ## draw the documents' pictures from real runs
 	$(python) -m scripts.pictures
+	$(python) -m scripts.chips_picture
 
 site: venv ## build the documentation as a site, in site/; every link and anchor is checked
 	.venv/bin/uv run --isolated --no-project --with-requirements requirements/site.txt mkdocs build --strict

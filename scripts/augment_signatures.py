@@ -76,9 +76,8 @@ def check() -> int:
 
 
 if __name__ == "__main__":
-    warnings.simplefilter(
-        "error", UserWarning
-    )  # an argument that the library does not know is a warning there
+    # an argument that the library does not know is a warning there
+    warnings.filterwarnings("error", message="Argument.* not valid")
     if "--check" in sys.argv:
         sys.exit(check())
     record()

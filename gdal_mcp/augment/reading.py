@@ -173,6 +173,8 @@ def _number(words: Sequence[Token], place: int) -> tuple[float, str, int] | None
         sign, place = -1, place + 1
     if place >= len(words):
         return None
+    if words[place].text == "x" and place + 1 < len(words) and (times := words[place + 1].number) is not None:
+        return times, "x", place + 2  # "x2"
     share = LEXICON.beside("share", words, place)
     if share is not None:
         value, unit = share[0].split()

@@ -1,5 +1,6 @@
 """The toolbox `augment`, in one value. GDAL's worker runs in its containers, with programs of ours beside its own."""
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -57,7 +58,9 @@ def augment(_settings: Settings) -> Toolbox:
 
 def environment(limits: Limits) -> Mapping[str, str]:
     """GDAL's; and the library asks the network for a newer one unless it is told not to."""
-    return {**gdal_environment(limits), "NO_ALBUMENTATIONS_UPDATE": "1", "OPENBLAS_NUM_THREADS": "1"}
+    threads = str(max(1, math.floor(limits.cpus)))
+    told = {"NO_ALBUMENTATIONS_UPDATE": "1", "OPENBLAS_NUM_THREADS": "1", "CHIP_THREADS": threads}
+    return {**gdal_environment(limits), **told}
 
 
 @cache

@@ -30,7 +30,7 @@ from gdal_mcp.untrusted import UNTRUSTED, locked
 MAX_KEPT: Final = 200  # whole results
 MAX_BYTES: Final = 512 << 20  # of all of them together
 MAX_AGE: Final = 7 * 86_400.0  # seconds
-MAX_ERROR: Final = 700  # bytes of JSON of an error
+MAX_ERROR: Final = 700  # bytes of JSON of an error, but for the call that mends it
 NOTE: Final = 120  # bytes of JSON that the note on the whole may take
 WHOLE: Final = "whole"  # the key of that note
 
@@ -62,12 +62,15 @@ def fit(
 def presented(
     result: Mapping[str, Any], call_id: str, settings: Settings, store: "ResultStore", owner: str = ""
 ) -> dict[str, Any]:
-    """A result or an error as a client gets it: without texts from files in lockdown, and not longer than is set, an error than 700 bytes.
+    """A result or an error as a client gets it: without texts from files in lockdown, and not longer than is set, an error than 700 bytes and the call that mends it.
 
     `owner` is the principal whose call it is, who alone may read the whole of it.
     """
     shown = locked(result) if settings.lockdown else result
-    limit = min(settings.result_size, MAX_ERROR) if "error" in shown else settings.result_size
+    limit = settings.result_size
+    if "error" in shown:
+        mend = shown["error"].get("check", {}).get("mend", "")
+        limit = min(limit, MAX_ERROR + _size(json_text(mend)))
     return fit(shown, call_id, limit, store, owner)
 
 

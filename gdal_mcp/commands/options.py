@@ -117,9 +117,6 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
             metavar = "|".join(get_args(field.annotation)) if is_choice else "VALUE"
             shown.add_argument(option, metavar=metavar, dest=name, default=argparse.SUPPRESS, help=text)
 
-    # what scripts say that were written when SQL was off by default
-    parser.add_argument("--allow-sql", action="store_true", default=None, help=argparse.SUPPRESS)
-
 
 def settings_of(given: argparse.Namespace) -> Settings:
     """The settings with what the command line says of them; logging follows them. Raises SettingsError."""

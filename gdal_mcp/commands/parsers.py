@@ -137,8 +137,8 @@ def _add_clients(commands: Any) -> None:
     run = _imported("tokens.new", "name", "scopes", "days")
     new = add_command(tokens, "new", run, "make a token and print it, once")
     new.add_argument("name", metavar="NAME", help="whose it is; calls are recorded as token:NAME")
-    text = f"what it may do; repeatable (default: {READ})"
-    new.add_argument("--scope", action="append", choices=SCOPES, dest="scopes", help=text)
+    text = f"what it may do, of {', '.join(SCOPES)}; repeatable (default: {READ})"
+    new.add_argument("--scope", action="append", choices=SCOPES, metavar="SCOPE", dest="scopes", help=text)
     new.add_argument("--days", type=float, metavar="N", help="how long it is valid (default: until revoked)")
     add_command(tokens, "list", _imported("tokens.show"), "list the tokens, without their secrets")
     revoke = add_command(tokens, "revoke", _imported("tokens.revoke", "name"), "end a token at once")

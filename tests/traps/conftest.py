@@ -29,6 +29,6 @@ def place(grounds: Path, oracle: Oracle) -> Place:
 
 @pytest.fixture(scope="session")
 def talk(place: Place) -> Iterator[Talk]:
-    options = ("--approval", "never", "--no-preview", "--allow-sql")
+    options = ("--approval", "never", "--no-preview")
     with inside(place.command(*options), env={"GDAL_MCP_POOL_MAX": "4"}) as made:
         yield made

@@ -115,5 +115,7 @@ layer("mm_points", ["POINT (12.45 41.9)"], "EPSG:4265")
 layer("one_nad27", ["POINT (-100 40)"], "EPSG:4267")
 layer("squares_two", ["POLYGON ((9 45.11,9 45.14,9.02 45.14,9.02 45.11,9 45.11))"])
 layer("measured", ["POINT M (9 45 1)", "POINT M (9.1 45.1 2)"])
+for name in ("squares_utm", "squares_utm_too"):
+    layer(name, ["POLYGON ((500000 4997500,500000 4999500,501500 4999500,501500 4997500,500000 4997500))"], "EPSG:32632")
 layer("points", ["POINT (9 45)", "POINT (9.1 45.1)"])
 '''

@@ -252,6 +252,18 @@ KEPT = (  # pixels that are copied next to others, or computed
         mends=True,
         ignored=frozenset({"identical_to_input"}),
     ),
+    Trap(
+        "other_grid",
+        write("raster blend", input="photo.tif", overlay="photo_next.tif", output="OUT.tif"),
+        (write("raster blend", input="photo.tif", overlay="classes.tif", output="OUT.tif"),),
+        before=True,
+    ),
+    Trap(
+        "observer_outside",
+        write("raster viewshed", input="elevation.tif", output="OUT.tif", position=[9.0, 45.1, 10]),
+        (write("raster viewshed", input="elevation.tif", output="OUT.tif", position=[502000, 4998500, 10]),),
+        ignored=frozenset({"constant"}),
+    ),
     Trap("classes_mixed", call("convert", input="many_classes.tif", output="OUT.jp2"), (call("convert", input="many_classes.tif", output="OUT.jp2", creation_options=["REVERSIBLE=YES", "QUALITY=100"]),)),
 )  # fmt: skip
 FIRST, OTHERS = first_of_each(CRS + VALUES + WRITTEN + JOINED + KEPT)

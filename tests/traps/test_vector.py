@@ -227,6 +227,16 @@ PLACES = (
     ),
     Trap(
         "crs_mismatch",
+        write("vector convert", input="degrees.geojson", output="squares_utm.gpkg", output_layer="squares_utm", append=True),
+        (write("vector convert", input="squares.geojson", output="squares_two.gpkg", output_layer="squares_two", append=True),),
+    ),
+    Trap(
+        "crs_mismatch",
+        write("vector update", input="degrees.geojson", output="squares_utm_too.gpkg", key=["id"], input_layer="degrees", output_layer="squares_utm_too"),
+        refused=True,
+    ),
+    Trap(
+        "crs_mismatch",
         write("vector layer-algebra", operation="intersection", input="degrees.geojson", method="squares_m.geojson", output="OUT.gpkg"),
         (write("vector layer-algebra", operation="intersection", input="squares.geojson", method="degrees.geojson", output="OUT.gpkg"),),
         refused=True,

@@ -247,3 +247,17 @@ def test_a_whole_result_is_its_principals_and_of_those_who_may_see_everybodys(st
     assert store.read(ID, 0, 100) == (b'"mine"', 6)
     for other in ("token:bob", "token:an", "", "*", "../x"):
         assert store.read(ID, 0, 100, other) is None
+
+
+def test_an_error_is_short_and_keeps_the_call_that_mends_it(store: ResultStore, tmp_path: Path) -> None:
+    settings = load_settings(state_dir=str(tmp_path))
+    mend = {"tool": "pipeline", "arguments": {"steps": "read x.tif ! write y.tif " * 30}}
+    for check in ({}, {"check": {"code": "x", "mend": mend}}):
+        error = {"code": "GDAL_ERROR", "message": "m" * 100, "suggestion": "s" * 100, **check}
+        error["untrusted"] = {"gdal": ["table has the columns " + "c, " * 200] * 5}
+        told = presented({"error": error}, ID, settings, store)
+        shown = {**told, "error": {**told["error"], "check": {}}}
+        assert len(json_text(shown).encode()) <= 700
+        assert {key: told["error"].get(key) for key in ("message", "suggestion", "check")} == {
+            key: error.get(key) for key in ("message", "suggestion", "check")
+        }

@@ -287,3 +287,17 @@ def test_a_container_that_is_killed_while_it_reads_ends_the_call_and_its_request
     result = call.result(timeout=60)
     assert result.is_error
     assert result.structured_content["error"]["code"] == "ENGINE_UNAVAILABLE"
+
+
+@pytest.mark.nightly
+def test_augmentation_takes_addresses_as_other_tools_do(serve: Serve, origin: Origin, place: Place):
+    talk = serve("--approval", "never", "--toolboxes", "gdal,augment")
+    address = origin.url("/ok/a.tif")
+    for tool, arguments in (
+        ("augment_image", {"image": address, "prompt": "flip horizontally"}),
+        ("make_chips", {"input": address, "output": "chips", "size": 64, "prompt": "flip vertically"}),
+    ):
+        result = talk.done(tool, **arguments)
+        assert result["receipt"]["remote"][0]["read_by"] == "server"
+        assert result.get("success", True) is True
+    assert list((place.workspace / "chips").glob("*/images/*.tif"))

@@ -8,8 +8,9 @@ import hashlib
 import json
 import os
 import random
+import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -21,7 +22,6 @@ from gdal_mcp.augment.inside import moving, rasters, single, vectors
 
 ENDINGS = {"GTiff": "tif", "PNG": "png"}
 ACROSS = 6  # chips of the contact sheet, in both directions
-WAITING = 8  # chips that wait to be written, so that memory is bounded
 CLASSES = ("class", "label", "category", "type", "name")  # the first of these columns is the category
 COLUMNS = ("chip", "split", "file", "left", "top", "width", "height", "copy", "seed", "georeference", "geotransform", "sha256", "applied")  # fmt: skip
 
@@ -45,49 +45,53 @@ class Chip(NamedTuple):
     seed: int
     scene: moving.Scene
     applied: list
+    skipped: list
     labels: list  # features in pixels
+    place: str  # below the folder
+    digest: str
 
 
 def run(job, report):
     folder = job["outputs"][0]["path"]
     source = rasters.opened(job["path"])
-    mask = rasters.opened(job["mask"]) if job["mask"] else None
-    if mask is not None and not rasters.same_place(source, mask):
-        raise rasters.Unreadable("the mask is not on the same grid as the raster")
-    layer = vectors.Layer(job["labels"], source.GetProjection()) if job["labels"] else None
     chosen, between = windows(job, source)
     for split in job["split"]:
-        for part in ("images", *(["masks"] if mask else []), *(["labels"] if layer else [])):
+        for part in ("images", *(["masks"] if job["mask"] else []), *(["labels"] if job["labels"] else [])):
             os.makedirs(f"{folder}/{split}/{part}")
-    maker = Maker(job, source, mask, layer)
-    book, sheet, begun = (
-        Book(job, folder, source.GetProjection(), layer),
-        Sheet(job, len(chosen)),
-        time.perf_counter(),
-    )
-    with ThreadPoolExecutor(1) as writer:
-        under_way = []
-        for number, window in enumerate(chosen):
-            for chip in maker.chips(window):
-                under_way.append((chip, writer.submit(book.write, chip)))
-                sheet.add(number, chip)
-            while len(under_way) > WAITING or (under_way and number == len(chosen) - 1):
-                chip, written = under_way.pop(0)
-                book.enter(chip, written.result())
+    span, sheet, own = rasters.range_of(source), Sheet(job, len(chosen)), threading.local()
+    book, begun, empty = Book(job, folder, Maker(job, folder, span).fields), time.perf_counter(), 0
+    threads = int(os.environ.get("CHIP_THREADS", "1"))
+
+    def work(window):  # each thread has datasets and transforms of its own, as neither may be shared
+        if not hasattr(own, "maker"):
+            own.maker = Maker(job, folder, span)
+        return list(own.maker.chips(window))
+
+    with ThreadPoolExecutor(threads) as pool:
+        under_way = deque()
+        for number in range(len(chosen) + threads):  # so few windows ahead that memory is bounded
+            if number < len(chosen):
+                under_way.append(pool.submit(work, chosen[number]))
+            if number < threads:
+                continue
+            done, chips = number - threads, under_way.popleft().result() if under_way else ()
+            empty += not chips
+            for chip in chips:
+                book.enter(chip)
+                sheet.add(done, chip)
             report.progress(
-                0.1 + 0.85 * (number + 1) / len(chosen), f"processing: window {number + 1} of {len(chosen)}"
+                0.1 + 0.85 * (done + 1) / len(chosen), f"processing: window {done + 1} of {len(chosen)}"
             )
     seconds = time.perf_counter() - begun
     report.progress(0.96, "verification: writing the manifest")
-    config = book.close(maker.span)
+    config = book.close(source, span)
     sheet.save(folder, report)
     report.progress(1.0, "complete")
-    left_out = {"empty": maker.empty, "between_splits": between}
-    skipped = {job["steps"][step]["name"]: count for step, count in sorted(maker.skipped.items())}
+    skipped = {job["steps"][step]["name"]: count for step, count in sorted(book.skipped.items())}
     return {
-        "chips": len(book.rows), "windows": len(chosen), "left_out": left_out, "splits": {one: book.splits[one] for one in job["split"]},
-        "labels": book.labelled if layer else None, "skipped": skipped, "config": config, "georeference": book.worst,
-        "chips_per_second": len(book.rows) / max(seconds, 1e-9),
+        "chips": len(book.rows), "windows": len(chosen), "left_out": {"empty": empty, "between_splits": between},
+        "splits": {one: book.splits[one] for one in job["split"]}, "labels": book.labelled if job["labels"] else None,
+        "skipped": skipped, "config": config, "georeference": book.worst, "chips_per_second": len(book.rows) / max(seconds, 1e-9),
     }  # fmt: skip
 
 
@@ -142,18 +146,22 @@ def shared_out(blocks, shares, seed):
 
 
 class Maker:
-    """Reads windows, and makes the chips of each."""
+    """Reads windows, and makes and writes the chips of each."""
 
-    def __init__(self, job, source, mask, layer):
-        self._job, self._source, self._mask, self._layer = job, source, mask, layer
+    def __init__(self, job, folder, span):
+        self._job, self._folder, self._span = job, folder, span
+        self._source = rasters.opened(job["path"])
+        self._mask = rasters.opened(job["mask"]) if job["mask"] else None
+        if self._mask is not None and not rasters.same_place(self._source, self._mask):
+            raise rasters.Unreadable("the mask is not on the same grid as the raster")
+        self._layer = vectors.Layer(job["labels"], self._source.GetProjection()) if job["labels"] else None
         self._transforms = [moving.transform(step) for step in job["steps"]]
-        self.span = rasters.range_of(source)
-        self.empty, self.skipped = 0, Counter()
+        self.fields = self._layer.fields if self._layer else []
 
     def chips(self, window):
-        raster = rasters.read(self._source, window[:4], self.span)
+        """None of a window without data."""
+        raster = rasters.read(self._source, window[:4], self._span)
         if raster.invalid is not None and raster.invalid.all():
-            self.empty += 1
             return
         masks = [rasters.marked(rasters.read(self._mask, window[:4], (0, 1)))] if self._mask else []
         labels = self._layer.within(raster) if self._layer else None
@@ -165,44 +173,40 @@ class Maker:
             scene = moving.Scene(raster, masks)
             if labels is not None:
                 scene.points = labels.points
-            applied, skipped = moving.run(self._job["steps"], self._transforms, scene, seed)
-            self.skipped.update(row["step"] for row in skipped if row["code"] != "chance")
-            yield Chip(name, window, copy, seed, scene, applied, labels.cut(scene) if labels else [])
+            rows = moving.run(self._job["steps"], self._transforms, scene, seed)
+            chip = Chip(name, window, copy, seed, scene, *rows, labels.cut(scene) if labels else [], "", "")
+            yield self.written(chip)
+
+    def written(self, chip):
+        raster, split, kind = chip.scene.raster, chip.window.split, self._job["format"]
+        place = f"{split}/images/{chip.name}.{ENDINGS[kind]}"
+        rasters.write(raster, f"{self._folder}/{place}", kind)
+        for mask in chip.scene.masks:
+            kept = rasters.Raster(moving.layered(mask), place=raster.place, crs=raster.crs)
+            rasters.write(kept, f"{self._folder}/{split}/masks/{chip.name}.{ENDINGS[kind]}", kind)
+        if self._layer:
+            there = raster.place
+            features = [(vectors.mapped(one, there) if there else one, values) for one, values in chip.labels]
+            name = f"{self._folder}/{split}/labels/{chip.name}.geojson"
+            vectors.save(name, features, self.fields, raster.crs if there else "")
+        with open(f"{self._folder}/{place}", "rb") as file:
+            return chip._replace(place=place, digest=hashlib.sha256(file.read()).hexdigest())
 
 
 class Book:
-    """Writes chips, in a thread of its own, and what is known of them."""
+    """What is known of the chips, and the files that tell it."""
 
-    def __init__(self, job, folder, crs, layer):
-        self._job, self._folder, self._crs = job, folder, crs
-        self._fields = layer.fields if layer else []
-        names = [one[0].lower() for one in self._fields]
+    def __init__(self, job, folder, fields):
+        self._job, self._folder, self._fields = job, folder, fields
+        names = [one[0].lower() for one in fields]
         self._class = next((names.index(one) for one in CLASSES if one in names), None)
-        self.rows, self.footprints, self.splits, self.labelled = [], [], Counter(), 0
+        self.rows, self.footprints, self.splits, self.skipped, self.labelled = [], [], Counter(), Counter(), 0
         self._images, self._annotations, self._categories = [], [], {}
         self.worst = "none"
 
-    def write(self, chip):
-        raster, ending = chip.scene.raster, ENDINGS[self._job["format"]]
-        place = f"{chip.window.split}/images/{chip.name}.{ending}"
-        rasters.write(raster, f"{self._folder}/{place}", self._job["format"])
-        for mask in chip.scene.masks:
-            kept = rasters.Raster(moving.layered(mask), place=raster.place, crs=raster.crs)
-            rasters.write(
-                kept, f"{self._folder}/{chip.window.split}/masks/{chip.name}.{ending}", self._job["format"]
-            )
-        if self._fields or chip.labels:
-            there = raster.place
-            features = [(vectors.mapped(one, there) if there else one, values) for one, values in chip.labels]
-            name = f"{self._folder}/{chip.window.split}/labels/{chip.name}.geojson"
-            vectors.save(name, features, self._fields, raster.crs if there else "")
-        with open(f"{self._folder}/{place}", "rb") as file:
-            return place, hashlib.sha256(file.read()).hexdigest()
-
-    def enter(self, chip, written):
-        place, digest = written
+    def enter(self, chip):
         raster, window = chip.scene.raster, chip.window
-        kind = "none" if not self._crs and raster.place is None else "kept" if raster.place else "lost"
+        kind = "lost" if not chip.scene.exact else "none" if raster.place is None else "kept"
         kind = "exact" if kind == "kept" and (chip.scene.matrix != np.eye(3)).any() else kind
         self.worst = max(self.worst, kind, key=("none", "kept", "exact", "lost").index)
         geotransform = " ".join(map(repr, raster.place or ()))
@@ -211,20 +215,21 @@ class Book:
             (
                 chip.name,
                 window.split,
-                place,
+                chip.place,
                 *window[:4],
                 chip.copy,
                 chip.seed,
                 kind,
                 geotransform,
-                digest,
+                chip.digest,
                 applied,
             )
         )
         self.splits[window.split] += 1
+        self.skipped.update(row["step"] for row in chip.skipped if row["code"] != "chance")
         self.labelled += len(chip.labels)
         width, height = raster.size
-        self._images.append({"id": len(self.rows), "file_name": place, "width": width, "height": height})
+        self._images.append({"id": len(self.rows), "file_name": chip.place, "width": width, "height": height})
         self.annotate(chip)
         frame = vectors.rectangle(
             window.left, window.top, window.left + window.width, window.top + window.height
@@ -251,15 +256,16 @@ class Book:
                 }
             )
 
-    def close(self, span):
+    def close(self, source, span):
         """Writes the manifest, the footprints, the annotations and the configuration, of which it returns the digest."""
         with open(f"{self._folder}/manifest.csv", "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([COLUMNS, *self.rows])
-        source = rasters.opened(self._job["path"])
         place = source.GetGeoTransform(can_return_null=True)
         features = [(vectors.mapped(one, place) if place else one, values) for one, values in self.footprints]
         fields = [(name, ogr.OFTString, ogr.OFSTNone) for name in ("chip", "split", "georeference")]
-        vectors.save(f"{self._folder}/footprints.gpkg", features, fields, self._crs, "footprints")
+        vectors.save(
+            f"{self._folder}/footprints.gpkg", features, fields, source.GetProjection(), "footprints"
+        )
         if self._fields:
             categories = [{"id": number, "name": name} for name, number in self._categories.items()]
             coco = {"images": self._images, "annotations": self._annotations, "categories": categories}

@@ -4,7 +4,7 @@ A transform that moves pixels works on their own type; one that changes values w
 that the raster's range is scaled to. What a step draws depends on its seed alone: step `n` of a call has the call's seed and `n`.
 """
 
-import hashlib
+import math
 import random
 import time
 from dataclasses import dataclass, field
@@ -21,7 +21,8 @@ BY_OPENCV = {
 }  # types that it cannot move, and those that hold the same values
 WINDOWED = ("crop_coords", "crop_params")  # of what a transform drew: it cut a window out
 WHOLE = 1e-3  # of a pixel that may come from outside
-MAX_DRAWN = 16  # numbers of one drawn value that are told; of more there is a digest
+MAX_DRAWN = 16  # numbers of one drawn value that are told
+GIVEN = ("shape", "interpolation", "fill", "fill_mask")  # among what was drawn, though it was not
 
 
 class Skipped(Exception):
@@ -205,26 +206,22 @@ def warped(made, points):
 
 
 def told(drawn):
-    """What a transform drew, as JSON; of long arrays, such as the noise of each pixel, their shape and digest."""
-    return {
-        name: found
-        for name, value in drawn.items()
-        if name not in ("shape", "interpolation", "fill", "fill_mask") and (found := plain(value)) is not None
-    }
+    """What a transform drew, as JSON; of long arrays, such as the noise of each pixel, the shape, as the seed has the rest."""
+    return {name: plain(value) for name, value in drawn.items() if name not in GIVEN}
 
 
 def plain(value):
-    if isinstance(value, np.ndarray):
-        if value.size > MAX_DRAWN:
-            digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
-            return {"shape": list(value.shape), "sha256": digest}
-        return plain(value.tolist())
-    if isinstance(value, np.generic):
-        return plain(value.item())
+    if isinstance(value, np.ndarray) and value.size > MAX_DRAWN:
+        return {"shape": list(value.shape)}
+    if isinstance(value, np.ndarray | np.generic):
+        found = value.tolist()
+        return found if value.dtype.kind != "f" or np.isfinite(value).all() else None
     if isinstance(value, dict):
         return {str(key): plain(one) for key, one in list(value.items())[:MAX_DRAWN]}
     if isinstance(value, list | tuple):
         return [plain(one) for one in value[:MAX_DRAWN]]
-    if isinstance(value, float):
-        return value if np.isfinite(value) else None
-    return value if isinstance(value, bool | int | str) else None
+    return (
+        value
+        if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
+        else None
+    )

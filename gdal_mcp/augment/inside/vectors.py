@@ -92,8 +92,8 @@ class Layer:
             if self._to is not None:
                 geometry.Transform(self._to)
             inside = mapped(geometry, (backward[0, 2], *backward[0, :2], backward[1, 2], *backward[1, :2]))
-            if inside.Intersects(frame):
-                found.append((inside, [feature.GetField(number) for number in range(len(self.fields))]))
+            if (seen := clipped(inside, frame)) is not None:  # what lies outside has no pixels to move with
+                found.append((seen, [feature.GetField(number) for number in range(len(self.fields))]))
         return Labels(found, self.fields)
 
 

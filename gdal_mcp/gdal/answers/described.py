@@ -130,6 +130,11 @@ def crs_match(value: Any) -> Mapping[str, Any]:
     return kept(_MATCH, value)
 
 
+def look(value: Any) -> Mapping[str, Any]:
+    """What a container saw in an input's pixels; nothing of what is no answer."""
+    return kept(_LOOK, value)
+
+
 def _says_something(value: Any) -> bool:
     if isinstance(value, list):
         return any(_says_something(one) for one in value)
@@ -225,4 +230,18 @@ _MATCH: Final = shape(
     accuracy_m=Number,
     deprecated=Switch,
     replaced_by=many(CrsCode, 10),
+)
+_LOOK: Final = shape(
+    holes=Switch,
+    classes=Switch,
+    mask=Switch,
+    outside=Count,
+    nan=Count,
+    fractional=Count,
+    digits=Count,
+    count=Count,
+    minimum=Number,
+    maximum=Number,
+    exact=Switch,
+    bands=Count,
 )

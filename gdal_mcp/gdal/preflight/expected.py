@@ -54,7 +54,7 @@ _LABELS: Final = frozenset({"raster edit", "vector edit"})  # whose `crs` says w
 
 
 def expected(draft: Draft) -> Sequence[str]:
-    """What must be kept (`features`, `fields`, `values`, `coordinates`, `pixels`), as far as nothing in the call changes it, and what may be
+    """What must be kept (`features`, `fields`, `values`, `coordinates`, `pixels`; `added` to what was there), as far as nothing in the call changes it, and what may be
     made (`gaps`, `nothing`, `elsewhere`, `rounded`).
     """
     may = [_MAY[path] for path in (draft.algorithm, *(path for path, _ in draft.chain)) if path in _MAY]
@@ -97,10 +97,10 @@ def _kept(draft: Draft) -> Sequence[str]:
         return ()
     if any(path not in _VALUES or _OTHERWISE & set(arguments) for path, arguments in steps):
         return ()
-    if draft.outputs[0].update:
-        return ("fields",)
-    kept = ["features", "fields", "values"]
     unchanged = all(path in _COORDINATES and not arguments.get("crs") for path, arguments in steps)
+    if draft.outputs[0].update:
+        return ("fields", "added") if unchanged else ("fields",)
+    kept = ["features", "fields", "values"]
     return (*kept, "coordinates") if unchanged else kept
 
 

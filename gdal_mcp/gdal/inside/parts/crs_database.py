@@ -7,7 +7,7 @@ from functools import cache
 
 from osgeo import osr
 
-from gdal_mcp.gdal.inside.parts.boxes import common, size
+from gdal_mcp.gdal.inside.parts.crs_words import common, size
 
 # names of projection methods, and what is true of a map made by them
 METHODS = {

@@ -9,7 +9,6 @@ import math
 import re
 from collections import Counter, defaultdict
 
-from gdal_mcp.gdal.inside.parts.boxes import common, size
 from gdal_mcp.gdal.inside.parts.crs_database import (
     COMPOUNDS,
     EXTENTS,
@@ -19,7 +18,7 @@ from gdal_mcp.gdal.inside.parts.crs_database import (
     Database,
     property_of,
 )
-from gdal_mcp.gdal.inside.parts.crs_words import SOFT, Question, words_of
+from gdal_mcp.gdal.inside.parts.crs_words import SOFT, Question, common, size, words_of
 from gdal_mcp.gdal.inside.parts.datasets import facts_and_names, opened
 from gdal_mcp.gdal.inside.parts.reporting import print_json, quiet
 

@@ -42,6 +42,8 @@ class Pair:
         if "features" in self.keeps and self.driver not in TILES:
             yield from self._features()
         yield from self._fields()
+        if "added" in self.keeps and self.before.spans and self._moved():
+            yield {"code": "crs_mismatch"}
         if self.driver in TILES or not (self.before.whole and self.after.whole):
             return
         if "values" in self.keeps:

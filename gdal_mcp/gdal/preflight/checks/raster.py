@@ -9,6 +9,7 @@ from gdal_mcp.gdal.preflight.estimate import raster_made
 from gdal_mcp.gdal.preflight.facts import TYPE_RANGE, Box, DatasetFacts
 
 _JOINS: Final = frozenset({"raster mosaic", "raster stack"})
+_BY_PIXEL: Final = frozenset({"raster calc", "raster blend"})  # whose inputs cover one area
 _SLACK: Final = 0.01  # of a pixel
 _LONLAT: Final = frozenset({"EPSG:4326", "OGC:CRS84"})  # one CRS, but for the order of axes
 _COMPUTES: Final = frozenset(
@@ -102,13 +103,14 @@ def nodata_out_of_range(call: Call) -> Finding | None:
 def other_grid(call: Call) -> Finding | None:
     """Inputs that are combined pixel by pixel, and do not lie on one grid."""
     first, joins = call.input, call.path in _JOINS
-    if first is None or first.pixel_size is None or not (joins or call.path == "raster calc"):
+    if first is None or first.pixel_size is None or not (joins or call.path in _BY_PIXEL):
         return None
-    for other in call.inputs[1:]:
+    blends, overlay = call.path == "raster blend", call.others.get("overlay")
+    for other in (*call.inputs[1:], *([overlay] if blends else [])):
         if other is None or other.pixel_size is None or other.extent is None or first.extent is None:
             continue
         same_size = (first.width, first.height) == (other.width, other.height)
-        if _aligned(first, other) and (joins or same_size):
+        if _aligned(first, other) and (joins or same_size) and (not blends or other.extent == first.extent):
             continue
         return Finding(
             "other_grid",

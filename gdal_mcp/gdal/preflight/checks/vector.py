@@ -294,6 +294,8 @@ def crs_mismatch(call: Call) -> Finding | None:
     facts, method = call.vector, None
     if call.path == "vector layer-algebra":
         method = call.others.get("method")
+    elif call.path == "vector update":  # whose output is the last of what it works on
+        method = call.inputs[-1]
     elif call.path == "vector sql" and relates(call.text("sql")) and facts is not None:
         others = (one for one in call.inputs[1:] if one and one.geometry not in ("", "None"))
         method = next((one for one in others if not same_crs(facts.crs, one.crs)), None)
