@@ -240,4 +240,6 @@ def _end_of(slot: Slot, job: Job, session: Session) -> ContainerState:
     """How a container ended by itself; of one whose answer is all that counts, that it gave it."""
     if session.final is not None and (job.answers or slot.has_exited):
         return _ANSWERED
-    return slot.engine.wait(slot.container, STOP_SECONDS) or _GONE
+    # a node tells the ends of its Pods once a second, and a busy one much later
+    seconds = EXIT_SECONDS if slot.engine.info().pods else STOP_SECONDS
+    return slot.engine.wait(slot.container, seconds) or _GONE

@@ -53,11 +53,16 @@ class Wire:
         self._lock = threading.Lock()
 
     def send(self, kind, payload):
-        whole = HEADER.pack(kind, len(payload)) + payload  # no copy between two parts of a frame
-        data = memoryview(whole.replace(b"\x10", b"\x10p").replace(b"\n", b"\x10n"))
-        with self._lock:
-            while data:
-                data = data[os.write(self._descriptor, data) :]
+        with self._lock:  # over both, as no other frame may come between
+            self._write(HEADER.pack(kind, len(payload)) + payload[:CHUNK])
+            # little at a time, as a job may have all the memory
+            for start in range(CHUNK, len(payload), CHUNK):
+                self._write(payload[start : start + CHUNK])
+
+    def _write(self, data):
+        left = memoryview(data.replace(b"\x10", b"\x10p").replace(b"\n", b"\x10n"))
+        while left:
+            left = left[os.write(self._descriptor, left) :]
 
     def send_json(self, kind, value):
         self.send(kind, json.dumps(value, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace"))

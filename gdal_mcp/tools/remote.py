@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from gdal_mcp.access.policy import Allow
+from gdal_mcp.calls.refusals import denied
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.remote.address import Address, is_address
@@ -19,19 +20,7 @@ from gdal_mcp.untrusted import UNTRUSTED, clean_value
 
 _SECONDS: Final = 25.0  # what may be looked at before a call has half a minute
 _NEXT: Final = 5  # calls that are proposed
-_RASTER: Final = (
-    ".tif",
-    ".tiff",
-    ".zarr",
-    ".gpkg",
-    ".fgb",
-    ".parquet",
-    ".shp",
-    ".geojson",
-    ".vrt",
-    ".jp2",
-    ".nc",
-)
+_DATA: Final = tuple(".tif .tiff .zarr .gpkg .fgb .parquet .shp .geojson .vrt .jp2 .nc".split())
 
 
 class SearchArguments(Arguments):
@@ -75,7 +64,7 @@ def _remote_list(arguments: RemoteListArguments, context: DraftContext) -> Immed
     with door.asking(context.principal, time.monotonic() + _SECONDS) as meter:
         rows = keys(door, meter, folder, arguments.limit + 1)
     shown = rows[: arguments.limit]
-    found = (address for row, address in shown if row.name.lower().endswith(_RASTER))
+    found = (address for row, address in shown if row.name.lower().endswith(_DATA))
     return ImmediateResult(
         {
             "count": len(shown),
@@ -91,12 +80,7 @@ def _door(context: DraftContext, tool: str) -> Door:
     """The way out, for a caller whose tool the policy lets run without asking anybody. Raises ToolError."""
     verdict = context.verdict(tool, Draft(Command(tool, ()), ()))
     if context.door is None or not isinstance(verdict, Allow):
-        raise ToolError(
-            Code.DENIED,
-            Stage.POLICY,
-            f"the server's policy does not let {tool} run: {verdict.reason}.",
-            "These requests are made at once, so a rule that asks a person first stops them. A rule can allow the tool.",
-        )
+        raise denied(f"{tool} makes its requests at once, and nobody is asked before; {verdict.reason}")
     return context.door
 
 
@@ -132,15 +116,15 @@ def _next(addresses: Iterable[Address | None], reason: str) -> Mapping[str, Any]
     return {"next": rows} if rows else {}
 
 
+_ASKS: Final[Mapping[str, Any]] = {"writes": False, "runs": False, "reaches_out": True}
+
 STAC_SEARCH: Final = Tool(
     name="stac_search",
     title="Search a STAC API",
     description="Items of a STAC API by place, time and properties, with the addresses of their assets.",
     schema=schema_of(SearchArguments),
     draft=typed(SearchArguments, _stac_search),
-    writes=False,
-    runs=False,
-    reaches_out=True,
+    **_ASKS,
 )
 
 REMOTE_LIST: Final = Tool(
@@ -149,9 +133,7 @@ REMOTE_LIST: Final = Tool(
     description="Files and folders below a folder of a bucket, with their sizes.",
     schema=schema_of(RemoteListArguments),
     draft=typed(RemoteListArguments, _remote_list),
-    writes=False,
-    runs=False,
-    reaches_out=True,
+    **_ASKS,
 )
 
 

@@ -23,22 +23,15 @@ from tests.fuzz.matching import Maker
 from tests.quick import quick
 
 pytestmark = pytest.mark.claim("args.no-text-hangs-the-server")
-ELSEWHERE = (
-    "gdal_mcp.gdal.inside.parts",
-    "gdal_mcp.gdal.inside.gdal_worker",
-    "gdal_mcp.gdal.inside.compare_program",
-    "gdal_mcp.testing",
-    "sandbox.worker",
-)
+ELSEWHERE = ("gdal_mcp.testing", "sandbox.worker")
 
 
 def modules() -> Iterator[ModuleType]:
     """All that runs on the host; what runs in a container has a deadline there."""
     for package in (gdal_mcp, sandbox):
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not found.name.startswith(ELSEWHERE) and not found.name.endswith(
-                ("__main__", "capture_program")
-            ):
+            in_container = ".inside." in found.name or found.name.startswith(ELSEWHERE)
+            if not in_container and not found.name.endswith(("__main__", "capture_program")):
                 yield importlib.import_module(found.name)
 
 

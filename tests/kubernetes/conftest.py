@@ -61,6 +61,7 @@ class Ground:
             "GDAL_MCP_PATH_MAP": f"{self.folder}:{CLAIM}",
             "GDAL_MCP_PIDS": str(NODE_PIDS),
             "GDAL_MCP_MEMORY": "512MiB",
+            "GDAL_MCP_CPUS": "1",
             "KUBECONFIG": str(self.kubeconfig),
             **more,
         }

@@ -3,9 +3,10 @@
 import contextlib
 import itertools
 import os
+import queue
 import random
 import signal
-import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -35,10 +36,20 @@ def place(ground: Ground) -> Place:
 @contextlib.contextmanager
 def serving(ground: Ground, place: Place, **more: str) -> Iterator[Pipes]:
     log = place.state.with_suffix(f".{next(_NUMBERS)}.log")
-    env = ground.environment(GDAL_MCP_POOL_MAX="0", **more)
+    env = ground.environment(**{"GDAL_MCP_POOL_MAX": "0", **more})
     with piped(place.command("--approval", "never"), log, env=env) as pipes:
         pipes.hello()
         yield pipes
+
+
+def answered(pipes: Pipes, number: int, seconds: float) -> bool:
+    """Whether a call was answered within so many seconds."""
+    end = time.monotonic() + seconds
+    with contextlib.suppress(queue.Empty):
+        while (left := end - time.monotonic()) > 0:
+            if (pipes.receive(left) or {}).get("id") == number:
+                return True
+    return False
 
 
 def killed(pipes: Pipes) -> None:
@@ -91,13 +102,9 @@ def test_a_server_that_is_killed_at_any_moment_leaves_nothing_after_the_next_sta
     whole = None
     for moment in itertools.count():
         WRITE.prepare(place)
-        ended = False
-        with contextlib.suppress(Exception), serving(ground, place) as pipes:
-            WRITE.begin(pipes)
-            answer = threading.Thread(target=pipes.receive, args=(0.15 * moment + 0.05,), daemon=True)
-            answer.start()
-            answer.join(0.15 * moment)
-            ended = not answer.is_alive() and bool(pipes.lines[1:])
+        with contextlib.suppress(BrokenPipeError), serving(ground, place) as pipes:
+            number = WRITE.begin(pipes)
+            ended = answered(pipes, number, 0.3 * moment)
             killed(pipes)
         with serving(ground, place) as pipes:
             assert outcome_of(INFO.call(pipes)) == "OK"
@@ -139,6 +146,7 @@ def test_a_pod_that_is_taken_away_ends_its_call_and_publishes_nothing(
     )
     with serving(ground, place) as pipes:
         assert outcome_of(INFO.call(pipes)) == "OK"
+        until(lambda: ground.pods() == {})
         number = scene.begin(pipes)
         until(lambda: len(waiting(ground)) == 1 and any(place.staged))
         (name,) = waiting(ground)

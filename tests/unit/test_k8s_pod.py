@@ -285,6 +285,14 @@ def test_a_deadline_is_told_by_the_api_s_clock():
     assert overdue(found.labels, Moment.now()) == pytest.approx(-50, abs=2)
 
 
+def test_a_look_at_an_image_that_a_killed_server_left_is_nobody_s():
+    marks, made = labels("gone", "image", 60), dt.datetime.now(dt.UTC).isoformat()
+    now = dt.datetime.now(dt.UTC).timestamp()
+    for there, left in ((ended(0), True), (standing(running={}), False)):
+        there["metadata"] |= {"annotations": dict(marks), "creationTimestamp": made}
+        assert (overdue(leftover(there, now).labels, Moment.now()) > 300) is left
+
+
 # --- where a cluster is ---
 
 

@@ -1,6 +1,7 @@
 """The start of a server: what it does not load for its first answers, and what its process is set to."""
 
 import gc
+import io
 import json
 import subprocess
 import sys
@@ -81,7 +82,8 @@ def test_the_first_answers_wait_for_nothing_that_they_do_not_use(tmp_path, era):
     assert not unused & set(told["loaded"])
 
 
-def test_a_server_that_cannot_start_leaves_the_collector_on(tmp_path):
+def test_a_server_that_cannot_start_leaves_the_collector_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))  # of a client that has left
     assert (
         cli.main(["serve", "--workspace", str(tmp_path / "nowhere"), "--state-dir", str(tmp_path)])
         == Exit.USAGE

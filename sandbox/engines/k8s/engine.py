@@ -28,7 +28,7 @@ from sandbox.engines.k8s.watch import PodWatch
 from sandbox.engines.k8s.websocket import PodWire, Refused, attached
 from sandbox.errors import CapacityExhausted, EngineUnavailable, ImageMissing, IsolationRefused, PullFailed
 from sandbox.isolation.policy import differing
-from sandbox.labels import DEADLINE, STARTED, UPTIME_DEADLINE, labels
+from sandbox.labels import CALL, DEADLINE, STARTED, UPTIME_DEADLINE, labels
 from sandbox.template import Limits, SandboxTemplate
 
 _START_SECONDS: Final = 60.0  # for a node to make a container, with an image that it may have to fetch
@@ -42,6 +42,7 @@ _PAUSE: Final = 0.03  # seconds between two tries of what the API does not tell 
 _LOOK: Final = 2.0  # seconds after which a watch is not waited for any longer, and the API itself is asked
 _REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 _GATE: Final = (75, 76)  # exit codes of gate.py
+_LOOK_AT_IMAGE: Final = "image"  # in place of a call's id
 _START: Final = b"\n"
 _NOBODY: Final = (65534, 65534)
 _NO_LIMIT: Final = 1 << 50  # bytes; the scheduler and the namespace's quota decide
@@ -286,7 +287,7 @@ class KubernetesEngine:
     def _image_of_a_pod(self, reference: str) -> str:
         """What the nodes call an image: of a Pod that is made from it, and never started. Raises ImageMissing."""
         template = SandboxTemplate("sha256:", ("true",), _NOBODY, Limits())
-        name = self._create(template, reference, labels(secrets.token_hex(8), "image", _START_SECONDS))
+        name = self._create(template, reference, labels(secrets.token_hex(8), _LOOK_AT_IMAGE, _START_SECONDS))
         try:
             self._watch.until(name, lambda one: one is not None and bool(image_of(one)), _START_SECONDS)
             if known := image_of(self._api.pod(name) or {}):
@@ -305,4 +306,8 @@ def leftover(found: Object, now: float) -> Leftover:
         lasting = float(marks[DEADLINE]) - float(marks[STARTED])
         marks[DEADLINE] = f"{time.time() + lasting - age(found, now):.3f}"
         marks.pop(UPTIME_DEADLINE, None)
+        if marks[CALL] == _LOOK_AT_IMAGE and has_ended(
+            found
+        ):  # of no server: whoever made it was killed before it removed it
+            marks[DEADLINE] = "0"
     return Leftover(str(found["metadata"]["name"]), marks)
