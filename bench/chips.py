@@ -96,13 +96,15 @@ def main() -> int:
             timeout_seconds=1200.0,
         )
         with running(loaded, boxes=toolboxes(loaded)) as app:
-            for number in range(ROUNDS):
+            for number in range(ROUNDS + 1):
                 arguments = {"input": "big.tif", "output": f"chips{number}", "size": CHIP, "prompt": PROMPT}
                 approver = Terminal("bench", assume_yes=True, how="the benchmark")
                 request = Request("make_chips", arguments, local("bench"), "bench", approver)
                 begun = time.monotonic()
                 reply = anyio.run(partial(app.pipeline.call, request))
                 ours = reply.result["chips"] / (time.monotonic() - begun)
+                if not number:  # a server's first call attests the host besides, once
+                    continue
                 limits = {"nano_cpus": int(loaded.cpus * 1e9), "tmpfs": {"/tmp": "size=2g"}}
                 count, seconds = in_image(LOOP.format(steps=steps, chip=CHIP), root, **limits)
                 rates.append((ours, count / seconds))

@@ -152,7 +152,9 @@ def origin(folder: Path, latency: float) -> Iterator[Origin]:
 
 
 def job(words: tuple[str, ...], root: str, *, remote: bool) -> dict[str, Any]:
-    named = [word.format(root) for word in words]
+    # without a list of its folder /vsicurl/ does not tell a Zarr by its name
+    form = {True: "{}", False: 'ZARR:"{}"'}
+    named = [form[remote or not word.endswith(".zarr")].format(word.format(root)) for word in words]
     return {
         "program": "gdal", "argv": ["gdal", *named], "options": named, "inputs": [], "output": None, "as_array": None,
         "outputs": [], "preview_pixels": 0, "remote": remote,

@@ -16,7 +16,7 @@ from gdal_mcp.augment.inside import classifying, measuring, moving, rasters, tel
 LARGEST = 10 << 20  # bytes of an image that is given to `augment_image`
 FORMATS = {"PNG": "png", "JPEG": "jpg", "WEBP": "webp"}
 VERSIONS = ("albumentations", "numpy", "opencv-python-headless")
-OVERLAP = 0.4, 0.8  # of the progress: the steps begin, and end
+OVERLAP = 0.4, 0.78  # of the progress: the steps begin, and end before the next stage does
 
 
 def run(job, report):
@@ -110,15 +110,21 @@ def versions():
 def steps(job, scene, seed, report):
     rows, total, (start, end) = [], len(job["steps"]), OVERLAP
 
+    def tell(number):  # of each stage at least the first is heard, however quick it is
+        share = start + (end - start) * number / total
+        message = f"processing: Applying transform {min(number + 1, total)} of {total}"
+        report.progress(share, message, at_once=not number)
+
     def watch(row, before, after, _made):
         number = row["step"]
-        report.progress(start + (end - start) * (number + 1) / total, f"processing: Applying transform {number + 1} of {total}")  # fmt: skip
+        tell(number + 1)
         if job["options"]["enable_vision_verification"]:
             begun = time.perf_counter()
             found = measuring.measured(job["steps"][number]["category"], before, after)
             rows.append({"step": number, **found, "seconds": time.perf_counter() - begun})
 
     transforms = [moving.transform(step) for step in job["steps"]]
+    tell(0)
     applied, skipped = moving.run(job["steps"], transforms, scene, seed, watch)
     return rows, applied, skipped
 
