@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from sandbox.labels import CALL
 from tests.faults.scenes import Scene, outcome_of
 from tests.kubernetes.conftest import Ground, ask
 from tests.mcp.pipes import Pipes, piped
@@ -104,11 +105,14 @@ def test_a_server_that_is_killed_at_any_moment_leaves_nothing_after_the_next_sta
         WRITE.prepare(place)
         with contextlib.suppress(BrokenPipeError), serving(ground, place) as pipes:
             number = WRITE.begin(pipes)
-            ended = answered(pipes, number, 0.3 * moment)
+            ended = answered(pipes, number, 0.8 * moment)
             killed(pipes)
         with serving(ground, place) as pipes:
             assert outcome_of(INFO.call(pipes)) == "OK"
-        assert ground.pods() == {}
+        # a look at an image, which is no call's and mounts nothing, may wait for its own deadline
+        assert [
+            one for one in ground.pods().values() if one["metadata"]["annotations"][CALL] != "image"
+        ] == []
         assert place.staged == []
         made = place.path("out.tif")
         if made.exists():
