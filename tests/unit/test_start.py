@@ -78,7 +78,7 @@ def test_the_first_answers_wait_for_nothing_that_they_do_not_use(tmp_path, era):
     told = told_by(_FIRST_ANSWERS, tmp_path / "maps", tmp_path / "state", era)
     assert "gdal_search" in told["tools"]
     unused = {"docker", "requests", "urllib3", "prometheus_client"}
-    unused |= {"gdal_mcp.commands.doctor", "gdal_mcp.commands.stats", "gdal_mcp.console.local_server"}
+    unused |= {"gdal_mcp.commands.doctor", "gdal_mcp.console.local_server"}
     assert not unused & set(told["loaded"])
 
 
