@@ -30,7 +30,9 @@ from gdal_mcp.untrusted import UNTRUSTED, locked
 MAX_KEPT: Final = 200  # whole results
 MAX_BYTES: Final = 512 << 20  # of all of them together
 MAX_AGE: Final = 7 * 86_400.0  # seconds
-MAX_ERROR: Final = 700  # bytes of JSON of an error, but for the call that mends it
+MAX_ERROR: Final = (
+    700  # bytes of JSON of an error, but for the call that mends it and the question to a person
+)
 NOTE: Final = 120  # bytes of JSON that the note on the whole may take
 WHOLE: Final = "whole"  # the key of that note
 
@@ -62,15 +64,17 @@ def fit(
 def presented(
     result: Mapping[str, Any], call_id: str, settings: Settings, store: "ResultStore", owner: str = ""
 ) -> dict[str, Any]:
-    """A result or an error as a client gets it: without texts from files in lockdown, and not longer than is set, an error than 700 bytes and the call that mends it.
+    """A result or an error as a client gets it: without texts from files in lockdown, and not longer than is set.
 
+    An error has at most 700 bytes besides what its reader acts on: the call that mends it, or the question to a person.
     `owner` is the principal whose call it is, who alone may read the whole of it.
     """
     shown = locked(result) if settings.lockdown else result
     limit = settings.result_size
     if "error" in shown:
-        mend = shown["error"].get("check", {}).get("mend", "")
-        limit = min(limit, MAX_ERROR + _size(json_text(mend)))
+        error = shown["error"]
+        acted_on = error.get("check", {}).get("mend", ""), error.get("requiresConfirmation", "")
+        limit = min(limit, MAX_ERROR + sum(_size(json_text(one)) for one in acted_on))
     return fit(shown, call_id, limit, store, owner)
 
 

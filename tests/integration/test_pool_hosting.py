@@ -22,7 +22,7 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.engine
 
-VERSION = {"program": "version", "outputs": [], "preview_pixels": 0}
+VERSION = {"program": "version", "inputs": [], "outputs": [], "preview_pixels": 0}
 
 
 @pytest.fixture

@@ -29,14 +29,10 @@ class Ended(NamedTuple):
 
 def run(job, report):
     begun = time.process_time()
+    sources = job.get("sources", job["inputs"])
     with quiet():
-        zarr = any(
-            gdal.IdentifyDriverEx(path, allowed_drivers=["Zarr"])
-            for path in job.get("sources", job["inputs"])
-        )
-    if (
-        zarr
-    ):  # with more threads than one, GDAL waits for ever once it has met a chunk that is damaged (3.13.3)
+        zarr = any(gdal.IdentifyDriverEx(path, allowed_drivers=["Zarr"]) for path in sources)
+    if zarr:  # with more threads, GDAL waits for ever once it has met a damaged chunk (3.13.3)
         gdal.SetConfigOption("GDAL_NUM_THREADS", "1")
     ended = RUNNERS[job["program"]](job, report)
     ended = ended if isinstance(ended, Ended) else Ended(bool(ended))
