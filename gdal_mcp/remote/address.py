@@ -73,8 +73,8 @@ class Address:
 
     @property
     def folder(self) -> str:
-        """Scheme, host and folder: what grants are for."""
-        return f"{self.origin}{self.path.rpartition('/')[0]}/"
+        """Scheme, host and folder: what grants are for. Items have a scheme of their own: their assets may lie elsewhere."""
+        return f"{'stac+' if self.item_asset else ''}{self.origin}{self.path.rpartition('/')[0]}/"
 
     @property
     def origin(self) -> str:
@@ -143,7 +143,8 @@ def folder_of(text: str) -> str:
     whole = text if "://" in text else f"https://{text}"
     if "?" in text or "#" in text:
         raise NotAnAddress("a folder has no query and no fragment")
-    return parse(f"{whole.rstrip('/')}/any").folder
+    name = "any#any" if whole.startswith("stac+") else "any"
+    return parse(f"{whole.rstrip('/')}/{name}").folder
 
 
 def _bracketed(host: str) -> str:

@@ -220,12 +220,18 @@ def test_a_grant_covers_the_folder_of_a_host_that_it_names_and_no_other(
     assert made.returncode == 0, made.stderr
     talk.done("convert", input=origin.url("/ok/beside.tif"), output="out.tif")
     assert person.asked == []
-    for address in (origin.url("/okay/beside.tif"), origin.url("/beside.tif"), "https://data.test/ok/a.tif"):
+    item = f"stac+{origin.url('/ok/item.json')}#data"  # whose asset may lie anywhere
+    for address in (
+        item,
+        origin.url("/okay/beside.tif"),
+        origin.url("/beside.tif"),
+        "https://data.test/ok/a.tif",
+    ):
         assert talk.failed("convert", input=address, output="other.tif")["code"] in (
             "DENIED",
             "NETWORK_BLOCKED",
         )
-    assert len(person.asked) == 2
+    assert len(person.asked) == 3
 
 
 @pytest.mark.claim("remote.no-secret-kept")
