@@ -161,12 +161,15 @@ def test_a_read_that_fails_fails_the_call_and_nothing_is_published(
         ("changing", "/changing/a.tif"),
         ("cut", "/cut/a.tif"),
         ("shorter", "/shorter/a.tif"),
+        ("unavailable", "/503/a.tif"),
+        ("reset", "/reset/a.tif"),
         ("a chunk", "/ok/d.zarr"),
     ):
         with subtests.test(name):
             error = talk.failed("convert", input=origin.url(address), output="never.tif")
             assert error["code"] == "REMOTE_ERROR"
             assert not (place.workspace / "never.tif").exists()
+    talk.done("info", path=origin.url("/429twice/a.tif"))  # asked again, as the origin wishes
 
 
 def test_a_damaged_chunk_fails_the_call_and_does_not_hang_it(
