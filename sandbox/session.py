@@ -13,6 +13,7 @@ from sandbox.questions import Question
 from sandbox.template import Limits
 
 PROGRESS_GAP = 0.05  # seconds; half of a worker's, so that only what no worker sends is left out
+PROGRESS_AT_ONCE = 8  # reports of a job that may come sooner: the first of each stage of a quick one
 MARK_SECONDS = 0.5  # after the final answer, for the end of stderr; a job may have closed it
 WIRE_SLACK = 64 << 20  # bytes on the wire beyond the printed ones: attachments and the final answer
 
@@ -38,6 +39,7 @@ class Session:
     _end_of_stderr: bytes = b""
     _fraction: float = -1.0
     _next_progress: float = 0.0
+    _early: int = PROGRESS_AT_ONCE
     _answered: float = 0.0
 
     @property
@@ -87,7 +89,9 @@ class Session:
                     return OutputLimitExceeded(self.limits.stdout_bytes)
             case Progress(fraction, message):
                 now = time.monotonic()
-                if fraction > self._fraction and (now >= self._next_progress or fraction >= 1.0):
+                early = now < self._next_progress
+                if fraction > self._fraction and (not early or self._early > 0 or fraction >= 1.0):
+                    self._early -= early
                     self._fraction, self._next_progress = fraction, now + PROGRESS_GAP
                     self.on_progress(fraction, message)
             case Interim(value):

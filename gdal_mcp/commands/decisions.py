@@ -13,6 +13,7 @@ from gdal_mcp.approval.store import Approvals
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.finding import of_question
 from gdal_mcp.commands.streams import out, out_either, say, seconds_of
+from gdal_mcp.errors import ToolError
 from gdal_mcp.ledger.audit import AuditLog
 from gdal_mcp.remote.address import folder_of
 from gdal_mcp.settings import Settings, SettingsError
@@ -55,7 +56,11 @@ def approve(settings: Settings, question: str | None, *, answer: bool | None, as
             sys.stderr.flush()
             yes = sys.stdin.readline().strip().lower() in ("y", "yes")
         decision = Decision(approved=yes, by=_user(), how="gdal-mcp approve", way="terminal")
-        after = service.decide(row.id, decision)
+        try:
+            after = service.decide(row.id, decision)
+        except ToolError as error:  # a yes from here does not count
+            say(f"{error.message} {error.suggestion}".strip())
+            return Exit.FAILED
         out(f"{row.id}: {after.state if after else 'gone'}")
         held = after is not None and after.state in ("approved", "used")
         return Exit.DONE if held or not yes else Exit.FAILED

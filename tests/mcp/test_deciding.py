@@ -1,7 +1,5 @@
 """A yes from elsewhere than the client: by another process, beforehand, or as the policy wants it."""
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,8 +7,9 @@ import pytest
 
 from gdal_mcp.approval.model import Approval, Decision
 from gdal_mcp.approval.store import Approvals
+from tests.cli.conftest import Ended, gdal_mcp
 from tests.mcp.pipes import piped
-from tests.mcp.talk import EITHER_ERA, ERAS, Person, Place, environment, inside
+from tests.mcp.talk import EITHER_ERA, ERAS, Person, Place, inside
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
@@ -31,13 +30,9 @@ def approvals(own: Place) -> Iterator[Approvals]:
     opened.close()
 
 
-def program(place: Place, *words: str) -> subprocess.CompletedProcess[str]:
+def program(place: Place, *words: str) -> Ended:
     """The program as a person runs it in a terminal beside the server."""
-    command = [sys.executable, "-m", "gdal_mcp", *words]
-    told = ["--workspace", str(place.workspace), "--state-dir", str(place.state)]
-    return subprocess.run(
-        [*command, *told], env=environment(), capture_output=True, text=True, timeout=60, check=False
-    )
+    return gdal_mcp(*words, "--workspace", str(place.workspace), "--state-dir", str(place.state))
 
 
 def waiting(approvals: Approvals) -> Approval:
@@ -60,7 +55,7 @@ def test_a_call_whose_client_cannot_ask_waits_for_the_terminal(own, approvals, e
         row = waiting(approvals)
         assert str(own.path("made.tif")) in row.summary
         assert row.id in program(own, "approve").stdout
-        assert program(own, "approve", row.id, answer).returncode == 0
+        assert program(own, "approve", row.id, answer).code == 0
         result = call.result(timeout=60)
     assert result.is_error is (answer == "--no")
     assert own.path("made.tif").exists() is (answer == "--yes")
@@ -80,7 +75,7 @@ def test_the_same_call_sent_again_after_a_yes_runs_once(own: Place, approvals: A
         row = waiting(approvals)
         assert (told["approval"], told["digest"]) == (row.id, row.plan_digest)
         assert mute.failed("gdal_translate", **write)["requiresConfirmation"]["approval"] == row.id
-        assert program(own, "approve", row.id, "--yes").returncode == 0
+        assert program(own, "approve", row.id, "--yes").code == 0
         assert (
             mute.failed("gdal_translate", src_dataset="dem.tif", dst_dataset="made.tif")["code"] == "DENIED"
         )
@@ -140,13 +135,13 @@ def test_a_grant_lets_its_tool_write_to_its_workspace_until_it_is_revoked(own: P
     with inside(own.command()) as mute:
         mute.done("info", path="rgb.tif")
         made = program(own, "grants", "new", "gdal_translate", str(own.workspace), "--for", "5m")
-        assert made.returncode == 0, made.stderr
+        assert made.code == 0, made.stderr
         (grant,) = approvals.grants()
         for number in range(2):
             done = mute.done("gdal_translate", src_dataset="rgb.tif", dst_dataset=f"made{number}.tif")
             assert grant.id in done["receipt"]["approval"]
         assert mute.failed("convert", input="rgb.tif", output="other.tif")["code"] == "DENIED"
-        assert program(own, "grants", "revoke", grant.id).returncode == 0
+        assert program(own, "grants", "revoke", grant.id).code == 0
         assert (
             mute.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset="late.tif")["code"] == "DENIED"
         )
@@ -175,7 +170,7 @@ def test_where_the_console_is_demanded_no_other_yes_counts(own: Place, approvals
         assert talk.failed("gdal_translate", **call)["requiresConfirmation"]["ways"] == ["console"]
         assert person.asked == []
         row = waiting(approvals)
-        assert program(own, "approve", row.id, "--yes").returncode != 0
+        assert program(own, "approve", row.id, "--yes").code != 0
         assert talk.failed("gdal_translate", **call)["code"] == "DENIED"
         yes(approvals, row)
         talk.done("gdal_translate", **call)
@@ -225,11 +220,11 @@ def test_the_check_explains_what_a_call_would_meet(own: Place):
     file = policy(own, '[[rule]]\ndecision = "require"\nways = ["console"]\nworkspaces = ["WORKSPACE"]')[-1]
     call = '{"src_dataset": "rgb.tif", "dst_dataset": "made.tif"}'
     told = program(own, "policy", "check", "gdal_translate", call, "--policy", file)
-    assert told.returncode == 0, told.stderr
+    assert told.code == 0, told.stderr
     assert '"decision": "require"' in told.stdout
     assert '"number": 1' in told.stdout
     nothing = program(own, "policy", "check", "gdal_translate", '{"src_dataset": "/etc/passwd"}')
-    assert nothing.returncode == 1
+    assert nothing.code == 1
     assert own.audited == []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.mcp.pipes import piped
-from tests.mcp.talk import ERAS, SERVE, Place, talking
+from tests.mcp.talk import EITHER_ERA, SERVE, Place, talking
 
 pytestmark = pytest.mark.engine
 
@@ -38,7 +38,7 @@ def test_a_workspace_that_vanishes_is_said_so_and_comes_back(make_place: Callabl
         assert not pipes.call("info", {"path": "rgb.tif"}).get("isError")
 
 
-@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("era", EITHER_ERA)
 def test_a_server_that_cannot_start_tells_its_client_why(grounds: Path, era: str):
     gone, state = str(grounds / "gone"), ["--state-dir", str(grounds / "state")]
     for words, named in (
