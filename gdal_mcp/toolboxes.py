@@ -3,18 +3,29 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from gdal_mcp.augment.toolbox import augment
-from gdal_mcp.python.toolbox import python
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.surface import Toolboxes
 from gdal_mcp.toolbox import Toolbox
 from gdal_mcp.tools.toolbox import gdal
 
+
+def _python(settings: Settings) -> Toolbox:
+    from gdal_mcp.python.toolbox import python  # noqa: PLC0415 - what is off is not loaded
+
+    return python(settings)
+
+
+def _augment(settings: Settings) -> Toolbox:
+    from gdal_mcp.augment.toolbox import augment  # noqa: PLC0415 - what is off is not loaded
+
+    return augment(settings)
+
+
 # GDAL's first: it is the default, and settings that name an image mean its
 KNOWN: Final[Mapping[str, Callable[[Settings], Toolbox]]] = {
     "gdal": gdal,
-    "python": python,
-    "augment": augment,
+    "python": _python,
+    "augment": _augment,
 }
 
 

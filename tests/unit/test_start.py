@@ -80,6 +80,7 @@ def test_the_first_answers_wait_for_nothing_that_they_do_not_use(tmp_path, era):
     unused = {"docker", "requests", "urllib3", "prometheus_client"}
     unused |= {"gdal_mcp.commands.doctor", "gdal_mcp.console.local_server"}
     assert not unused & set(told["loaded"])
+    assert not [name for name in told["loaded"] if name.startswith(("gdal_mcp.augment", "jsonschema"))]
 
 
 def test_a_server_that_cannot_start_leaves_the_collector_on(tmp_path, monkeypatch):
