@@ -31,7 +31,6 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.places import Numbered
-from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import DraftScope, ImmediateResult, Toolbox
 
 AT_ONCE: Final = 16  # threads that hang cost memory, and nothing else
@@ -43,7 +42,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    settings: Settings
     policy: Policy
     door: Door
 
