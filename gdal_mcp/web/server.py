@@ -178,4 +178,4 @@ def _metadata_route(settings: Settings, port: int) -> BaseRoute:
 
 def _listening(settings: Settings) -> Listening:
     connections = settings.http_requests * 2  # idle ones are connections too
-    return Listening(settings.host, settings.port, connections, settings.tls_cert, settings.tls_key)
+    return Listening(connections, settings.tls_cert, settings.tls_key)

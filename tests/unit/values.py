@@ -11,8 +11,13 @@ SPACE = Workspace(Path("/data/ws"), writable=True)
 
 RECEIPT = {
     **dict.fromkeys(("toolbox", "image", "engine", "tier", "pool", "plan_digest", "approval"), "told"),
-    **{"call_id": "0123456789abcdef", "image_digest": "sha256:00", "tool_version": "3.13.3"},
-    **{"stand_in": False, "network": "none", "remote": [], "seconds": {}},
+    "call_id": "0123456789abcdef",
+    "image_digest": "sha256:00",
+    "tool_version": "3.13.3",
+    "stand_in": False,
+    "network": "none",
+    "remote": [],
+    "seconds": {},
 }
 
 
