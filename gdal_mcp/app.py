@@ -38,7 +38,6 @@ from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.surface import Surface, Toolboxes
 from gdal_mcp.toolboxes import toolboxes
 from sandbox.outputs.staging import StagingArea
-from sandbox.outputs.store import OutputStore
 from sandbox.outputs.undo import Retention
 from sandbox.owner import Owner
 from sandbox.workspace import Workspace, Workspaces
@@ -54,7 +53,7 @@ class App:
     hosting: Hosting
     registry: Registry
     audit: AuditLog
-    areas: Mapping[Path, OutputStore]
+    areas: Mapping[Path, StagingArea]
     toolboxes: Toolboxes
     surface: Surface
     pipeline: Pipeline
@@ -130,13 +129,13 @@ def running(
 
 def _areas(
     settings: Settings, workspaces: Workspaces, paths: HostPaths, stack: ExitStack
-) -> Mapping[Path, OutputStore]:
+) -> Mapping[Path, StagingArea]:
     """Where outputs are staged, by workspace root. What is kept for undo is pruned in a thread, outside the calls."""
     keep = Retention(settings.undo_calls, settings.undo_size)
     pruning = ThreadPoolExecutor(1, "prune")
     stack.callback(pruning.shutdown)
     writable = (one for one in workspaces.items if one.writable)
-    areas: Mapping[Path, OutputStore] = {
+    areas: Mapping[Path, StagingArea] = {
         one.root: StagingArea(one, keep, later=pruning.submit, source=paths) for one in writable
     }
     for area in areas.values():
