@@ -272,6 +272,7 @@ class ImageSpec:
     # why a version cannot be used; "" where it can
     unfit: Callable[[str, str], str] = lambda _reference, _version: ""
     setup: str = ""  # the command that makes it, where no registry has it
+    base: "ImageSpec | None" = None  # of the image that it has to be built on, which a person may name
 
     @property
     def reference(self) -> str:
