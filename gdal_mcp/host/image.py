@@ -41,14 +41,14 @@ def resolve(images: Images, spec: ImageSpec, named: str | None = None) -> Image:
     when the toolbox cannot use it, or when it was built on another image than is in use now.
     """
     if spec.base is not None:
-        base = resolve(images, spec.base, named)
-        found = resolve(images, replace(spec, base=None))
-        if found.base != base.id:
+        under = resolve(images, spec.base, named)
+        image = resolve(images, replace(spec, base=None))
+        if image.base != under.id:
             raise ImageUnsuitable(
-                f"{found.reference} was built on another image than {base.reference}, which is in use. "
+                f"{image.reference} was built on another image than {under.reference}, which is in use. "
                 f"Build it anew with `{spec.setup}`."
             )
-        return found
+        return image
     official = dict.fromkeys(one.rpartition(":")[0] for one in spec.images.values())
     repositories = [one for one in (*official, spec.standin) if one]
     wanted = _reference(spec, named) or _preferred(images.names(*repositories), spec)

@@ -60,7 +60,8 @@ class Small(WheelImage):
 def test_the_image_of_a_toolbox_is_built_anew_and_refused_until_then_when_its_base_has_changed(
     client: docker.DockerClient, image: Image
 ) -> None:
-    small, other, said = Small("small"), "gdal-mcp-test-other-base:1", []
+    small, other = Small("small"), "gdal-mcp-test-other-base:1"
+    said: list[str] = []
     made = client.containers.create(image.id, ["true"])
     try:
         made.commit(*other.split(":"), changes="LABEL changed=1")
