@@ -20,7 +20,7 @@ from gdal_mcp.access.rates import Rates
 from gdal_mcp.approval.service import ApprovalService
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.approval.waiting import ApprovalQueue, ConsoleUrl, Patience, no_console
-from gdal_mcp.calls.changes import Changes
+from gdal_mcp.calls.activity import Changes
 from gdal_mcp.calls.drafting import Drafting, Drafts
 from gdal_mcp.calls.execution import Execution
 from gdal_mcp.calls.longresults import store_of
@@ -165,7 +165,7 @@ def _pipeline(
         records=records,
         results=store_of(settings),
         rates=rates,
-        drafting=Drafting(settings, policy, door),
+        drafting=Drafting(policy, door),
         drafts=Drafts(),
         admission=Admission(1, settings.queue_length, settings.queue_seconds),
         threads=anyio.CapacityLimiter(math.inf),

@@ -168,8 +168,9 @@ class Hosting:
         from sandbox.engines.opening import open_engine  # noqa: PLC0415
 
         engine = open_engine(self._settings.engine)
-        first = toolbox is self._toolboxes[0]  # the image that the settings name is its
-        image = resolve(engine.images, toolbox.image, self._settings.image if first else None)
+        # the image that the settings name is the first one's, and what others are built on
+        named = toolbox is self._toolboxes[0] or toolbox.image.base is not None
+        image = resolve(engine.images, toolbox.image, self._settings.image if named else None)
         info = engine.info()
         self.paths.ask(engine)
         # of the engine's machine; one that does not say stands on this one

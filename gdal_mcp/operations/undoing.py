@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gdal_mcp.app import App
-from gdal_mcp.calls.changes import Changed
+from gdal_mcp.calls.activity import Changed
 from sandbox.errors import PathMissing, SandboxError
 from sandbox.outputs.staging import StagingArea
 
