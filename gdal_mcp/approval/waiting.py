@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from gdal_mcp.access.policy import RequireApproval
-from gdal_mcp.approval.model import Approval, Approver, Decision, Grant, NewQuestion, Question, Suspended
+from gdal_mcp.approval.model import Approval, Approver, Decision, Grant, Question, Suspended
 from gdal_mcp.approval.question import (
     Forecast,
     RunEnvironment,
@@ -113,19 +113,20 @@ class ApprovalQueue:
             return adopted
         before = store.approved_code(plan.principal, plan.tool) if plan.draft.code else None
         details = parts(plan, call.verdict.reason, call.environment, call.forecast, before)
-        asked = NewQuestion(
+        asked = Approval(
             plan_digest=plan.digest,
             principal=plan.principal,
             tool=plan.tool,
-            text=question_text(details),
+            summary=question_text(details),
             call_id=plan.call_id,
             effect=str(plan.effect),
             workspaces=touched(plan.draft),
-            ways=call.verdict.ways,
+            ways=tuple(sorted(call.verdict.ways)),
             details=details,
+            holder=holder,
         )
         try:
-            return store.request(asked, self.patience.open_seconds, holder)
+            return store.request(asked, self.patience.open_seconds)
         except TooManyOpen as error:
             raise ToolError(
                 Code.RATE_LIMITED,
