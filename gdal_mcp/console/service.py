@@ -19,7 +19,7 @@ from gdal_mcp.console import serializers
 from gdal_mcp.console.auth import Refused
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.ledger.audit import tail
-from gdal_mcp.ledger.registry import Artifact, Call, CallQuery, Page
+from gdal_mcp.ledger.registry import Artifact, Call
 from gdal_mcp.ledger.statement import record, statement
 from gdal_mcp.operations.undoing import TakenBack, can_undo, undo
 
@@ -107,12 +107,11 @@ class ConsoleService:
         words = tuple((text or "")[:400].split())
         if len(words) > _WORDS:
             raise Refused(400, f"Search for at most {_WORDS} words.")
-        wanted = CallQuery(words=words, outcome=outcome or "", principal=viewer.of, cursor=cursor)
         try:
-            found = self.app.registry.search(wanted, ROWS)
+            found = self.app.registry.search(words, outcome or None, viewer.of, cursor, ROWS)
         except ValueError as error:
             raise Refused(400, str(error)) from error
-        return {"calls": [serializers.listed(one) for one in found.calls], "next": found.next_cursor}
+        return {"calls": [serializers.listed(one) for one in found.items], "next": found.next_cursor}
 
     def call(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
         call = self._call(viewer, call_id)
@@ -148,7 +147,7 @@ class ConsoleService:
 
     def outputs(self, viewer: Viewer, cursor: str | None) -> dict[str, Any]:
         try:
-            page: Page = self.app.registry.artifacts(cursor, TILES, principal=viewer.of)
+            page = self.app.registry.artifacts(cursor, TILES, principal=viewer.of)
         except ValueError as error:
             raise Refused(400, str(error)) from error
         datasets: dict[tuple[str, str], Any] = {}

@@ -57,10 +57,11 @@ class Hall:
         return visits
 
     async def _stay(self, visit: Visit) -> None:
+        came = anyio.current_time()
         with visit.scope:
             try:
-                async with self.admission.permit(visit.who, lambda: self._told(visit)) as place:
-                    visit.state, visit.waited = "runs", place.waited
+                async with self.admission.permit(visit.who, lambda: self._told(visit)):
+                    visit.state, visit.waited = "runs", anyio.current_time() - came
                     self.served.append(visit)
                     await visit.done.wait()
             except ToolError as error:
