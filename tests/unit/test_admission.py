@@ -230,7 +230,7 @@ def test_who_holds_a_place_for_long_leaves_the_others_to_those_who_have_none():
             hall.served[-1].end()
             await settle()
         assert names(hall.served) == ["ann", "ann", "bob", "bob", "bob"]
-        assert [visit.number for visit in hall.served] == [0, 1, 6, 7, 8]  # of one's own, the first is the first
+        assert [visit.number for visit in hall.served] == [0, 1, 6, 7, 8]  # each in order
 
     play(Admission(2, 60, 60), acts)
 
