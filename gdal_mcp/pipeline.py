@@ -216,7 +216,7 @@ class Pipeline:
         )
         approvals = self.approvals
         if request.operation.approval_wait is not None:
-            approvals = approvals.waiting_for(request.operation.approval_wait)
+            approvals = replace(approvals, wait_seconds=request.operation.approval_wait)
         grant = await approvals.settle(question)
         again = await self._planned(planned.admitted)  # files may have changed while a person was reading
         if isinstance(again, ImmediateResult) or again.plan.digest != plan.digest:
