@@ -44,7 +44,11 @@ VERSION_3 = {
 
 def test_what_a_reader_begins_with_is_asked_for_before_it_asks(server: Origin, make: Make, opened: Opened):
     single = {"shape": [7], "chunks": [7]}
-    put(server, {"metadata": {".zgroup": {}, "x/.zarray": single, "a/.zarray": {"shape": [9], "chunks": [3]}}}, "x/0")
+    put(
+        server,
+        {"metadata": {".zgroup": {}, "x/.zarray": single, "a/.zarray": {"shape": [9], "chunks": [3]}}},
+        "x/0",
+    )
     call = opened(make(), server.url("/ok/t.zarr"))
     until(lambda: {"/ok/t.zarr/.zgroup", "/ok/t.zarr/x/0"} <= set(server.paths()))
     assert call.read((0, 10), name=f"{call.name}/x/0").body == CHUNK[:10]
