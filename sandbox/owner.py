@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Ownership(Protocol):
-    """Who made what, and whether they live: part of what identifies a host. On a cluster a lease of its API takes its place."""
+    """Who made what, and whether they live: part of what identifies a host. On a cluster it counts for Pods that this very machine made."""
 
     @property
     def id(self) -> str:
