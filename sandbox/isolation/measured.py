@@ -91,16 +91,16 @@ def _mounts(evidence: Evidence) -> Iterator[Found]:
         yield same("tmpfs ro", f"{row['type']} {_mode(row)}" if row else "absent", f"mask {mask}")
     yield same("ro", _mode(seen.get("/")), "mount /", "5.13")
     scratch = seen.get(str(SCRATCH_TARGET))
-    if (
-        evidence.pods and scratch
-    ):  # no privilege can be gained and no node be made, by the filter and no-new-privileges
+    # of a Pod no privilege can be gained and no node be made anywhere, by the filter and no-new-privileges
+    if evidence.pods and scratch:
         runs = "runs programs" if evidence.facts["programs"] else "runs nothing"
         yield _or_accepted(evidence, "landlock", same("runs nothing", runs, f"scratch {SCRATCH_TARGET}"))
     else:
         flags = {"noexec", "nosuid", "nodev"} & set(scratch["options"] if scratch else ())
         yield same("nodev noexec nosuid", " ".join(sorted(flags)) or "none", f"scratch {SCRATCH_TARGET}")
     memory = seen.get(_SHARED_MEMORY)
-    if memory is not None and evidence.pods and _is_one_page(memory):
+    one_page = {"type": "tmpfs", "bytes": _PAGE}
+    if evidence.pods and _mode(memory) == "ro" and one_page.items() <= (memory or {}).items():
         yield same("one page, read-only", "one page, read-only", "shared memory", "5.17")
     else:
         yield same("absent", "absent" if memory is None else "mounted", "shared memory", "5.17")
@@ -127,10 +127,6 @@ def _or_accepted(evidence: Evidence, lack: str, found: Found) -> Found:
     if found.verdict != "failed" or lack not in evidence.template.nodes_without:
         return found
     return found._replace(found=f"{found.found}; accepted by nodes_without = {lack}", verdict="warning")
-
-
-def _is_one_page(row: _Mount) -> bool:
-    return row["type"] == "tmpfs" and _mode(row) == "ro" and row["bytes"] == _PAGE
 
 
 def _mode(row: _Mount | None) -> str:
