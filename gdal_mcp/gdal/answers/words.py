@@ -13,14 +13,13 @@ from pydantic import (
     BeforeValidator,
     Field,
     StrictBool,
-    TypeAdapter,
     ValidationError,
     WrapValidator,
 )
 from pydantic_core import PydanticOmit
 from typing_extensions import TypedDict
 
-from gdal_mcp.gdal.catalogue.load import packaged
+from gdal_mcp.gdal.catalogue.load import adapter, packaged
 
 _LARGEST: Final = 1 << 64  # GDAL's widest whole numbers have 64 bits
 
@@ -114,12 +113,6 @@ def _or_null(value: Any, validate: Callable[[Any], Any]) -> Any:
         return validate(value)
     except ValidationError:
         return None
-
-
-@cache
-def adapter(model: Any) -> TypeAdapter[Any]:
-    """Validates what a type says; made when it is first needed, which takes tens of milliseconds."""
-    return TypeAdapter(model)
 
 
 def kept(model: Any, value: Any) -> Mapping[str, Any]:
