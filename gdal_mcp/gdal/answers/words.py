@@ -6,7 +6,7 @@ a key of an object is dropped, an item of a list becomes null, so that lists can
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
@@ -129,13 +129,6 @@ def at_most(count: int) -> BeforeValidator:
     return BeforeValidator(lambda value: value[:count] if isinstance(value, list) else value)
 
 
-T = TypeVar("T")
-# the value of a key, which null may be; a key whose value does not fit is dropped
-Kept = Annotated[T | None, WrapValidator(_or_omit)]
-# an item of a list, null where it does not fit
-Item = Annotated[T | None, WrapValidator(_or_null)]
-
-
 def shape(**keys: Any) -> Any:
     """The type of an object of which these keys are kept, each where its value is null or fits."""
     kept = {key: Annotated[kind | None, WrapValidator(_or_omit)] for key, kind in keys.items()}
@@ -157,7 +150,7 @@ Number = (
 Real = Number | Literal["nan", "inf", "-inf", "NaN", "Infinity", "-Infinity"]
 Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]
 Box = Annotated[list[Number], Field(min_length=4, max_length=4)]
-Shape = Annotated[list[Item[Count]], at_most(32)]
+Shape = many(Count, 32)
 # AUTH:CODE of an authority that PROJ knows, of the form that its codes have
 CrsCode = Annotated[
     str,
