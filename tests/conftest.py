@@ -1,12 +1,14 @@
 """What the tests that need a container engine share. An absent engine or image is an error, never a skip."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 
 import docker
 import hypothesis
 import pytest
+import structlog
 
 from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.host.image import Image, resolve
@@ -35,6 +37,10 @@ hypothesis.settings.register_profile(
     derandomize=bool(os.environ.get("CI")),
 )
 hypothesis.settings.load_profile("ours")
+
+# structlog's own default prints to whatever `sys.stdout` is. pytest replaces that and frees what was there, and Python 3.11
+# dies of it when a thread of a server in this process prints meanwhile.
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.__stderr__))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -96,7 +96,8 @@ def _mounts(evidence: Evidence) -> Iterator[Found]:
         flags = {"noexec", "nosuid", "nodev"} & set(scratch["options"] if scratch else ())
         yield same("nodev noexec nosuid", " ".join(sorted(flags)) or "none", f"scratch {SCRATCH_TARGET}")
     memory = seen.get(_SHARED_MEMORY)
-    if memory is not None and evidence.pods and _is_one_page(memory):
+    one_page = {"type": "tmpfs", "bytes": _PAGE}
+    if evidence.pods and _mode(memory) == "ro" and one_page.items() <= (memory or {}).items():
         yield same("one page, read-only", "one page, read-only", "shared memory", "5.17")
     else:
         yield same("absent", "absent" if memory is None else "mounted", "shared memory", "5.17")
@@ -113,10 +114,6 @@ def _mounts(evidence: Evidence) -> Iterator[Found]:
     masks = {one for one in rw if one in MASKED and seen[one]["type"] in OWN_TYPES}  # /dev/null over a path
     own = {one for one in rw for place in _WRITABLE if one == place or one.startswith(f"{place}/")}
     yield none((one for one in rw if one not in masks | own), "writable mounts", "5.6, 5.13")
-
-
-def _is_one_page(row: _Mount) -> bool:
-    return row["type"] == "tmpfs" and _mode(row) == "ro" and row["bytes"] == _PAGE
 
 
 def _mode(row: _Mount | None) -> str:

@@ -1,5 +1,6 @@
 """Containers from the real template that run hostile code, with canaries of the host's around them."""
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -13,11 +14,14 @@ from sandbox.engine import Engine
 from sandbox.engines import docker as docker_module
 from sandbox.engines.docker import DockerEngine
 from sandbox.labels import OWNER
+from sandbox.outcome import Exited, SandboxResult, TimedOut
 from sandbox.outputs.staging import StagingArea
+from sandbox.runner import Job
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
 from sandbox.workspace import RESERVED, Workspace
-from tests.conftest import USER, handler
+from tests import python
+from tests.conftest import SMALL, USER, TemplateMaker, handler
 
 SECRET = "canary-of-the-host"
 
@@ -53,6 +57,51 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
         path.write_text(SECRET)
         path.chmod(0o666)
     return Ground(workspace, area)
+
+
+@dataclass(frozen=True)
+class Way:
+    """How hostile code gets into a container: in the worker's place, or as the code of `run_python`."""
+
+    name: str
+    make_template: TemplateMaker
+
+    def job(self, body: str, seconds: float, **given: Any) -> tuple[SandboxTemplate, Any]:
+        """The container, and what it is asked. `body` ends `run(job, report)`; `seconds` is the time of the code."""
+        asked, source = given.pop("request", {}), handler(body)
+        if self.name == "worker":
+            limits = replace(SMALL, wall_seconds=seconds, **given.pop("limits", {}))
+            return self.make_template(source, limits=limits, **given), asked
+        limits = replace(SMALL, memory_bytes=1 << 30, scratch_bytes=32 << 20, **given.pop("limits", {}))
+        template = python.like_run_python(self.make_template("pass", **given), limits)
+        code = f"{source}\nimport gdal_mcp_job as here\nhere.result(run(here.arguments, None))"
+        return template, python.request(code, seconds, arguments=asked)
+
+    def said(self, result: SandboxResult) -> dict[str, Any]:
+        """What `run` gave back."""
+        assert result.outcome == Exited(0), result.stderr
+        return dict(json.loads(result.stdout)["result"] if self.name == "run_python" else result.final)
+
+    def out_of_time(self, result: SandboxResult, seconds: float) -> bool:
+        """Whether it was ended at its deadline: the container, or the code by its worker."""
+        if self.name == "worker":
+            return result.outcome == TimedOut(seconds)
+        return (result.outcome, result.final["timed_out"]) == (Exited(1), True)
+
+
+@pytest.fixture(params=["worker", pytest.param("run_python", marks=pytest.mark.nightly)])
+def way(request: pytest.FixtureRequest, make_template: TemplateMaker) -> Way:
+    return Way(request.param, make_template)
+
+
+@pytest.fixture
+def attack(way: Way, runner, cancel) -> Callable[..., SandboxResult]:
+    """`attack(body, seconds=30.0, quota=None, **template)`: how it ended, either way."""
+
+    def one(body: str, seconds: float = 30.0, quota: Any = None, **given: Any) -> SandboxResult:
+        return runner.run(Job("call-0001", *way.job(body, seconds, **given), quota), cancel)
+
+    return one
 
 
 @pytest.fixture

@@ -17,11 +17,11 @@ import pytest
 import yaml
 
 from gdal_mcp.host.image import Image
-from sandbox.conformance.bench import LIMITS, Bench
 from sandbox.engines.k8s.api import Api
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.template import Limits, VolumePath
+from tests.engines.bench import LIMITS, Bench
 from tests.engines.kit import not_tried
 from tests.waiting import until
 

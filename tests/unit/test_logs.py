@@ -24,8 +24,9 @@ def _logging_as_before() -> Iterator[None]:
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     ours = {name: logging.getLogger(name).level for name in ("gdal_mcp", "sandbox", "__main__")}
+    configured = structlog.get_config()
     yield
-    structlog.reset_defaults()
+    structlog.configure(**configured)
     logging.captureWarnings(capture=False)
     root.handlers[:] = handlers
     root.setLevel(level)
