@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.conformance.bench import Bench
 from sandbox.engines.k8s import engine as engine_module
 from sandbox.engines.k8s import pod as pod_module
 from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.labels import UPTIME_DEADLINE, labels
 from sandbox.owner import Owner
 from sandbox.reaper import reap
+from tests.engines.bench import Bench
 from tests.faults.scenes import outcome_of
 from tests.kubernetes.conftest import Ground
 from tests.kubernetes.test_server import DEFLATED, INFO, huge, killed, place, serving, waiting

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from sandbox.attestation import attest
-from sandbox.conformance.bench import Bench
 from sandbox.engines.k8s import pod as pod_module
 from sandbox.errors import AttestationFailed
 from sandbox.isolation.rows import Row
 from sandbox.runner import Runner
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
+from tests.engines.bench import Bench
 from tests.kubernetes.conftest import NODE_PIDS
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.claim("engine.kubernetes-nodes-without")]
