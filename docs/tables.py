@@ -27,8 +27,6 @@ from gdal_mcp.toolboxes import toolboxes
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.toolbox import TOOLSETS
-from sandbox.conformance.known import KNOWN
-from sandbox.conformance.suite import CHECKS
 from sandbox.engine import EngineInfo
 from sandbox.engines.discovery import endpoints
 from sandbox.engines.docker_spec import create_body
@@ -37,6 +35,8 @@ from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
 from sandbox.isolation.tried import ATTEMPTS, CALLS, SIGHT
 from sandbox.portable import features
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
+from tests.engines.checks import CHECKS
+from tests.engines.known import KNOWN
 
 Lines = Iterator[str]
 Parts = Mapping[str, Callable[[], Iterable[str]]]
@@ -263,7 +263,7 @@ def _exemptions() -> Lines:
 
 
 def _checks() -> Lines:
-    yield from table(("check", "an engine"), ((f"`{one.id}`", one.sentence) for one in CHECKS))
+    yield from table(("check", "an engine"), ((f"`{name}`", check.__doc__) for name, check in CHECKS.items()))
 
 
 def _cis() -> Lines:

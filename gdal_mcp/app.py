@@ -19,8 +19,8 @@ from gdal_mcp.access.policy_file import load_policy
 from gdal_mcp.access.rates import Rates
 from gdal_mcp.approval.service import ApprovalService
 from gdal_mcp.approval.store import Approvals
-from gdal_mcp.approval.waiting import ApprovalQueue, ConsoleUrl, Patience, no_console
-from gdal_mcp.calls.changes import Changes
+from gdal_mcp.approval.waiting import ApprovalQueue, ConsoleUrl, no_console
+from gdal_mcp.calls.activity import Changes
 from gdal_mcp.calls.drafting import Drafting, Drafts
 from gdal_mcp.calls.execution import Execution
 from gdal_mcp.calls.longresults import store_of
@@ -38,7 +38,6 @@ from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.surface import Surface, Toolboxes
 from gdal_mcp.toolboxes import toolboxes
 from sandbox.outputs.staging import StagingArea
-from sandbox.outputs.store import OutputStore
 from sandbox.outputs.undo import Retention
 from sandbox.owner import Owner
 from sandbox.workspace import Workspace, Workspaces
@@ -54,7 +53,7 @@ class App:
     hosting: Hosting
     registry: Registry
     audit: AuditLog
-    areas: Mapping[Path, OutputStore]
+    areas: Mapping[Path, StagingArea]
     toolboxes: Toolboxes
     surface: Surface
     pipeline: Pipeline
@@ -120,8 +119,8 @@ def running(
         stack.callback(approvals.close)
         approvals.release_dead(lambda server: is_alive(server, owner))
         service = ApprovalService(approvals, audit.append, owner.id)
-        patience = Patience(settings.approval_seconds, settings.approval_wait)
-        queue = ApprovalQueue(service, patience, console_url, approve_options)
+        seconds = settings.approval_seconds, settings.approval_wait
+        queue = ApprovalQueue(service, *seconds, console_url, approve_options)
         pipeline = _pipeline(resolver, hosting, records, queue, stack)
         yield App(
             settings, workspaces, owner, hosting, registry, audit, areas, boxes, reach.surface, pipeline
@@ -130,13 +129,13 @@ def running(
 
 def _areas(
     settings: Settings, workspaces: Workspaces, paths: HostPaths, stack: ExitStack
-) -> Mapping[Path, OutputStore]:
+) -> Mapping[Path, StagingArea]:
     """Where outputs are staged, by workspace root. What is kept for undo is pruned in a thread, outside the calls."""
     keep = Retention(settings.undo_calls, settings.undo_size)
     pruning = ThreadPoolExecutor(1, "prune")
     stack.callback(pruning.shutdown)
     writable = (one for one in workspaces.items if one.writable)
-    areas: Mapping[Path, OutputStore] = {
+    areas: Mapping[Path, StagingArea] = {
         one.root: StagingArea(one, keep, later=pruning.submit, source=paths) for one in writable
     }
     for area in areas.values():
@@ -166,7 +165,7 @@ def _pipeline(
         records=records,
         results=store_of(settings),
         rates=rates,
-        drafting=Drafting(settings, policy, door),
+        drafting=Drafting(policy, door),
         drafts=Drafts(),
         admission=Admission(1, settings.queue_length, settings.queue_seconds),
         threads=anyio.CapacityLimiter(math.inf),

@@ -5,8 +5,6 @@ and its last record is written whatever the outcome. While a person decides, no 
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -22,15 +20,14 @@ from gdal_mcp.approval.model import Nobody, Suspended
 from gdal_mcp.approval.question import Forecast, RunEnvironment
 from gdal_mcp.approval.service import expired_error
 from gdal_mcp.approval.waiting import ApprovalQueue, Call
-from gdal_mcp.calls.activity import Activity, Running
-from gdal_mcp.calls.changes import Changes, changed_by
+from gdal_mcp.calls.activity import Activity, Changes
 from gdal_mcp.calls.context import Admitted, CallContext, Done, Planned, Ran, Reply, Request
 from gdal_mcp.calls.drafting import Drafting, Drafts
 from gdal_mcp.calls.execution import Execution
 from gdal_mcp.calls.longresults import ResultStore, presented
 from gdal_mcp.calls.records import Records
 from gdal_mcp.calls.refusals import denied, ended_by, failed, missing_scope, no_such_tool
-from gdal_mcp.calls.results import structured
+from gdal_mcp.calls.results import changed_by, receipt, structured
 from gdal_mcp.calls.translation import explain
 from gdal_mcp.entitlements import EntitlementResolver, bounds_of
 from gdal_mcp.errors import Stage, ToolError
@@ -71,16 +68,24 @@ class Pipeline:
         """The outcome of one call, whatever it is. Raises Suspended when the client must repeat it with an answer."""
         context = CallContext(request)
         reply: Reply | None = None
-        with self._under_way(context) as running:
-            with running.scope:
-                reply = await self._recorded(context)
-            if reply is None:  # cancelled elsewhere, as on the console
-                reply = self._cancelled(context, running.ended_by)
-            uncut = context.admitted.tool.uncut if context.admitted else ()
-            whole = {key: value for key, value in reply.result.items() if key in uncut}
-            rest = {key: value for key, value in reply.result.items() if key not in uncut}
-            work = partial(presented, rest, reply.call_id, self.settings, self.results, request.principal)
-            return replace(reply, result=whole | await anyio.to_thread.run_sync(work))
+        sender = request.tool, request.principal, request.client
+        self.active.add(context.call_id)
+        try:
+            with self.activity.of(context.call_id, *sender) as running:
+                context.running = running
+                with running.scope:
+                    reply = await self._recorded(context)
+                if reply is None:  # cancelled elsewhere, as on the console
+                    ran = context.step
+                    failure = ended_by(running.ended_by)
+                    reply = self._replied(ran) if isinstance(ran, Ran) else Reply.failed(context, failure)
+                uncut = context.admitted.tool.uncut if context.admitted else ()
+                whole = {key: value for key, value in reply.result.items() if key in uncut}
+                rest = {key: value for key, value in reply.result.items() if key not in uncut}
+                work = partial(presented, rest, reply.call_id, self.settings, self.results, request.principal)
+                return replace(reply, result=whole | await anyio.to_thread.run_sync(work))
+        finally:
+            self.active.discard(context.call_id)
 
     async def _recorded(self, context: CallContext) -> Reply:
         """Runs the call and writes its last record, however it ends."""
@@ -131,9 +136,7 @@ class Pipeline:
                 context.enter("running")
                 done = await self._run(planned)
         self.drafting.learn(admitted, plan.draft, done)
-        return Reply(
-            context.call_id, structured(Ran(planned, done), self.records.receipt(planned, done)), done
-        )
+        return self._replied(Ran(planned, done))
 
     def _admit(self, context: CallContext) -> Admitted:
         """Raises ToolError for a sender who may not even read, or a tool that this one does not have."""
@@ -213,16 +216,15 @@ class Pipeline:
         )
         approvals = self.approvals
         if request.operation.approval_wait is not None:
-            approvals = approvals.waiting_for(request.operation.approval_wait)
+            approvals = replace(approvals, wait_seconds=request.operation.approval_wait)
         grant = await approvals.settle(question)
         again = await self._planned(planned.admitted)  # files may have changed while a person was reading
         if isinstance(again, ImmediateResult) or again.plan.digest != plan.digest:
             raise expired_error("what would run changed while the question was open.")
         if grant is None:
-            return again
-        return replace(
-            again, approval=f"granted by {grant.granted_by} ({grant.granted_how}, grant {grant.id})"
-        )
+            return replace(again, reads=tuple(f"{one.origin}/" for one in again.plan.draft.addresses))
+        approval = f"granted by {grant.granted_by} ({grant.granted_how}, grant {grant.id})"
+        return replace(again, approval=approval, reads=grant.remote)
 
     async def _look_at_inputs(self, planned: Planned) -> None:
         """Has the inputs described before a person is asked: a call of its own, where the policy allows that unasked.
@@ -286,25 +288,6 @@ class Pipeline:
         self.changes.tell(changed_by(context.request.principal, context.call_id, done))
         return failure
 
-    def _cancelled(self, context: CallContext, by: str) -> Reply:
-        """The reply to a call that a person ended; outputs that were published before that are told."""
-        if isinstance(context.step, Ran):
-            ran = context.step
-            return Reply(
-                context.call_id, structured(ran, self.records.receipt(ran.planned, ran.done)), ran.done
-            )
-        return Reply.failed(context, ended_by(by))
-
-    @contextmanager
-    def _under_way(self, context: CallContext) -> Iterator[Running]:
-        """The call is listed while it runs, and until its last record is written."""
-        request = context.request
-        self.active.add(context.call_id)
-        try:
-            with self.activity.of(
-                context.call_id, request.tool, request.principal, request.client
-            ) as running:
-                context.running = running
-                yield running
-        finally:
-            self.active.discard(context.call_id)
+    def _replied(self, ran: Ran) -> Reply:
+        whole = receipt(ran, self.settings)
+        return Reply(ran.planned.context.call_id, structured(ran, whole), ran.done)

@@ -13,13 +13,14 @@ import structlog
 from gdal_mcp.calls.records import artifact_of
 from gdal_mcp.ledger.audit import AuditLog
 from gdal_mcp.ledger.registry import Call, CallEnd, Registry
-from sandbox.outputs.store import Finding, KeptPublication, OutputStore
+from sandbox.outputs.staging import StagingArea
+from sandbox.outputs.store import Finding, KeptPublication
 
 _log = structlog.get_logger()
 
 
 def recover(
-    areas: Mapping[Path, OutputStore],
+    areas: Mapping[Path, StagingArea],
     audit: AuditLog,
     registry: Registry,
     server: str,

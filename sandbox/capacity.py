@@ -1,4 +1,4 @@
-"""How much memory containers may be promised together: the contract, and its form for the servers of one machine.
+"""How much memory the containers of all servers of one machine may be promised together.
 
 `LockFileCapacity` keeps a promise as a locked range of an empty file: one byte for each MiB. The kernel drops the locks of a
 process that dies, so what it had promised is free again without anybody's doing. On a cluster the scheduler decides instead.
@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from sandbox.errors import CapacityExhausted
 
@@ -20,38 +19,16 @@ _PAUSE = 0.05  # seconds between two looks at what other processes hold; our own
 _MEMINFO_FIELDS = 3  # name, number, kB
 
 
-class MemoryReservation(Protocol):
+@dataclass(eq=False, slots=True)
+class MemoryReservation:
     """The memory promised to one container."""
 
-    def release(self) -> None:
-        """Twice does nothing."""
-
-
-class Capacity(Protocol):
-    """Bounds the memory of all containers together. Safe to use from several threads."""
-
-    def max_containers(self, size: int) -> int:
-        """How many containers of `size` bytes fit when nothing runs."""
-
-    def take(self, size: int, *, leaving: int = 0) -> MemoryReservation | None:
-        """`size` bytes, if they are free now and `leaving` bytes more are."""
-
-    def wait(
-        self, size: int, seconds: float, make_room: Callable[[], bool] = lambda: False
-    ) -> MemoryReservation:
-        """`size` bytes as soon as they are free. `make_room` is called when they are not, and says whether it freed some.
-
-        Raises CapacityExhausted after `seconds`, or at once for what never fits; and whatever `make_room` raises.
-        """
-
-
-@dataclass(eq=False, slots=True)
-class _LockedRange:
     capacity: "LockFileCapacity"
     start: int  # MiB
     length: int  # MiB
 
     def release(self) -> None:
+        """Twice does nothing."""
         self.capacity.release(self)
 
     def __enter__(self) -> None:
@@ -63,14 +40,14 @@ class _LockedRange:
 
 @dataclass(eq=False)
 class LockFileCapacity:
-    """A sum that every server on this machine that shares `file` keeps to; one object for each file in a process.
+    """A sum that every server on this machine that shares `file` keeps to; one object for each file in a process, for any thread.
 
     Closing any descriptor of the file would drop this process's locks, so nothing else may open it.
     """
 
     file: Path
     total_bytes: int
-    _held: set[_LockedRange] = field(default_factory=set)
+    _held: set[MemoryReservation] = field(default_factory=set)
     _freed: threading.Condition = field(default_factory=threading.Condition)
 
     def __post_init__(self) -> None:
@@ -82,9 +59,11 @@ class LockFileCapacity:
             return sum(one.length for one in self._held) * _MIB
 
     def max_containers(self, size: int) -> int:
+        """How many containers of `size` bytes fit when nothing runs."""
         return self.total_bytes // _MIB // _mib(size)
 
-    def take(self, size: int, *, leaving: int = 0) -> _LockedRange | None:
+    def take(self, size: int, *, leaving: int = 0) -> MemoryReservation | None:
+        """`size` bytes, if they are free now and `leaving` bytes more are."""
         with self._freed:
             taken = self._lock(_mib(size))
             if taken is None or not leaving:
@@ -93,7 +72,13 @@ class LockFileCapacity:
             self._unlock(taken if spare is None else spare)
             return None if spare is None else taken
 
-    def wait(self, size: int, seconds: float, make_room: Callable[[], bool] = lambda: False) -> _LockedRange:
+    def wait(
+        self, size: int, seconds: float, make_room: Callable[[], bool] = lambda: False
+    ) -> MemoryReservation:
+        """`size` bytes as soon as they are free. `make_room` is called when they are not, and says whether it freed some.
+
+        Raises CapacityExhausted after `seconds`, or at once for what never fits; and whatever `make_room` raises.
+        """
         if not self.max_containers(size):
             raise CapacityExhausted(
                 f"a container may use {_mib(size)} MiB, but all containers together only {self.total_bytes // _MIB} MiB. "
@@ -116,7 +101,7 @@ class LockFileCapacity:
             self._held.clear()
             os.close(self._descriptor)
 
-    def _lock(self, length: int) -> _LockedRange | None:
+    def _lock(self, length: int) -> MemoryReservation | None:
         """The first free range of `length`; ranges start at its multiples, as nearly all are of one length."""
         for start in range(0, self.total_bytes // _MIB - length + 1, length):
             # locks of one process do not exclude each other
@@ -126,18 +111,18 @@ class LockFileCapacity:
                 fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
             except OSError:  # another process's
                 continue
-            taken = _LockedRange(self, start, length)
+            taken = MemoryReservation(self, start, length)
             self._held.add(taken)
             return taken
         return None
 
-    def release(self, taken: _LockedRange) -> None:
+    def release(self, taken: MemoryReservation) -> None:
         with self._freed:
             if taken in self._held:
                 self._unlock(taken)
                 self._freed.notify_all()
 
-    def _unlock(self, taken: _LockedRange) -> None:
+    def _unlock(self, taken: MemoryReservation) -> None:
         self._held.discard(taken)
         fcntl.lockf(self._descriptor, fcntl.LOCK_UN, taken.length, taken.start)
 

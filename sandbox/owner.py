@@ -5,28 +5,10 @@ import fcntl
 import os
 import secrets
 from pathlib import Path
-from typing import Protocol
-
-
-class Ownership(Protocol):
-    """Who made what, and whether they live: part of what identifies a host. On a cluster a lease of its API takes its place."""
-
-    @property
-    def id(self) -> str:
-        """Ours; it goes into container labels."""
-
-    def is_dead(self, owner: str) -> bool:
-        """True only for an owner that is known to live no more; unknown ones count as alive."""
-
-    def dead(self) -> tuple[str, ...]:
-        """Every owner that is known to be dead and not forgotten."""
-
-    def forget(self, owner: str) -> None:
-        """Drops what tells of a dead owner, once nothing of it is left."""
 
 
 class Owner:
-    """An `Ownership` among the servers that share a folder on this host. This process, for as long as it lives."""
+    """This process among the servers that share a folder on this host, for as long as it lives; `id` goes into labels."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -41,7 +23,7 @@ class Owner:
         unnamed.rename(self._path)
 
     def is_dead(self, owner: str) -> bool:
-        """As its lock says: it is in our folder and nobody holds it."""
+        """True only where its lock is in our folder and nobody holds it; unknown ones count as alive."""
         if owner == self.id or not owner.isalnum():
             return False
         try:
@@ -57,11 +39,13 @@ class Owner:
         return True
 
     def forget(self, owner: str) -> None:
+        """Drops what tells of a dead owner, once nothing of it is left."""
         if self.is_dead(owner):
             with contextlib.suppress(OSError):
                 (self.folder / f"{owner}.lock").unlink()
 
     def dead(self) -> tuple[str, ...]:
+        """Every owner that is known to be dead and not forgotten."""
         names = (path.stem for path in self.folder.glob("*.lock"))
         return tuple(name for name in names if self.is_dead(name))
 

@@ -13,14 +13,14 @@ import structlog
 from sandbox.engine import Engine
 from sandbox.errors import EngineUnavailable
 from sandbox.labels import OWNER, Moment, overdue
-from sandbox.owner import Ownership
+from sandbox.owner import Owner
 
 GRACE_SECONDS = 300.0  # a deadline counts from the start of a job, a label from the creation; far more than any start takes
 
 _log = structlog.get_logger()
 
 
-def is_leftover(labels: Mapping[str, str], owner: Ownership, now: Moment) -> bool:
+def is_leftover(labels: Mapping[str, str], owner: Owner, now: Moment) -> bool:
     if owner.is_dead(labels.get(OWNER, "")):
         return True
     try:
@@ -29,7 +29,7 @@ def is_leftover(labels: Mapping[str, str], owner: Ownership, now: Moment) -> boo
         return False
 
 
-def reap(engine: Engine, owner: Ownership, unremoved: Collection[str] = ()) -> tuple[str, ...]:
+def reap(engine: Engine, owner: Owner, unremoved: Collection[str] = ()) -> tuple[str, ...]:
     """Removes the leftovers that it can, and returns their container ids. Raises EngineUnavailable when they cannot be listed.
 
     `unremoved` are our own containers that could not be removed before. One that the engine cannot remove is tried again next

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 from sandbox.answering import Answering
-from sandbox.capacity import Capacity, MemoryReservation
+from sandbox.capacity import LockFileCapacity, MemoryReservation
 from sandbox.engine import ContainerState, Engine
 from sandbox.labels import labels
 from sandbox.outcome import (
@@ -26,12 +26,12 @@ from sandbox.outcome import (
     Usage,
     judge,
 )
-from sandbox.outputs.store import StagingUsage
+from sandbox.outputs.staging import Staging
 from sandbox.protocol import encode_job
 from sandbox.questions import Answerer
 from sandbox.session import Session
 from sandbox.slot import LaunchCancelled, Slot, launch
-from sandbox.template import Limits, SandboxTemplate
+from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation, HasDescriptor, readable
 
 WORKER_GRACE = 5.0  # seconds after the host's deadline when a worker ends by itself, should the host be gone
@@ -46,12 +46,6 @@ _GONE = ContainerState(running=False, exit_code=-1, out_of_memory=False)  # with
 _ANSWERED = ContainerState(running=False, exit_code=0, out_of_memory=False)
 
 
-class Quota(Protocol):
-    """The output folder as the runner needs it."""
-
-    def usage(self, limits: Limits) -> StagingUsage: ...
-
-
 @dataclass(frozen=True)
 class Job:
     """One request and everything that bounds it."""
@@ -59,7 +53,7 @@ class Job:
     call: str
     template: SandboxTemplate
     request: Mapping[str, Any]
-    quota: Quota | None = None  # None: the job has nowhere to write
+    quota: Staging | None = None  # None: the job has nowhere to write
     on_progress: Callable[[float, str], None] = lambda _fraction, _message: None
     # what the job reports before it works; False ends the job. Called in the thread that listens, so it must be quick.
     on_interim: Callable[[Mapping[str, Any]], bool] = lambda _value: True
@@ -91,7 +85,7 @@ class Job:
 class Runner:
     """Runs jobs on one engine, each in a container of its own. Safe to use from several threads."""
 
-    def __init__(self, engine: Engine, owner: str, capacity: Capacity | None = None) -> None:
+    def __init__(self, engine: Engine, owner: str, capacity: LockFileCapacity | None = None) -> None:
         """`capacity` bounds the memory of all containers together; None is for an engine that has nothing else to do."""
         self.engine = engine
         self.capacity = capacity

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, Any
 
 SECONDS = 120.0  # a bound on waiting, far above what anything takes
@@ -52,6 +53,17 @@ class Forks:
         except (OSError, ValueError) as error:
             raise AssertionError(f"the program was not loaded: {_text(self.log)}") from error
 
+    def program(self, words: Sequence[str], env: Mapping[str, str], log: Path, **order: object) -> "Forked":
+        """`gdal-mcp` with these words as it runs, its errors at the end of the log; `order` is what the copy is prepared by."""
+        theirs_in, ours_in = os.pipe()
+        ours_out, theirs_out = os.pipe()
+        with log.open("ab") as errors:
+            given = {"argv": words, "env": dict(env), **order}
+            pid = self.start(given, [theirs_in, theirs_out, errors.fileno()])
+        os.close(theirs_in)
+        os.close(theirs_out)
+        return Forked(self, pid, os.fdopen(ours_in, "wb"), os.fdopen(ours_out, "rb"))
+
     def ended(self, pid: int) -> int:
         """Waits for its exit code, negative for a signal."""
         try:
@@ -66,6 +78,30 @@ class Forks:
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
             pid = self.start({"argv": words, "env": dict(env)}, [stdin, stdout.fileno(), stderr.fileno()])
             return self.ended(pid), _text(stdout), _text(stderr)
+
+
+@dataclass
+class Forked:
+    """A copy that runs, with what tests need of a `subprocess.Popen`."""
+
+    forks: Forks
+    pid: int
+    stdin: IO[bytes]
+    stdout: IO[bytes]
+    returncode: int | None = None
+
+    def wait(self, _seconds: float | None = None) -> int:
+        """Its exit code, negative for a signal. The end of its output comes first."""
+        if self.returncode is None:
+            self.returncode = self.forks.ended(self.pid)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 def _text(written: IO[bytes]) -> str:
@@ -105,6 +141,7 @@ def _load() -> None:
     from gdal_mcp.gdal.catalogue.load import packaged
     from gdal_mcp.mcp import stdio  # noqa: F401
     from gdal_mcp.operations import undoing  # noqa: F401
+    from gdal_mcp.web import server  # noqa: F401
     from sandbox.engines import discovery, docker  # noqa: F401
 
     packaged()

@@ -1,10 +1,11 @@
-"""The calls that are running in this process: what they do, how far they are, and how a person cancels one.
+"""The calls that are running in this process: what they do, how a person cancels one, and who hears what its end changed.
 
-For one event loop; `report` alone may be called from other threads.
+For one event loop; `report` alone may be called from other threads. Listeners hear of changes in the order in which calls
+ended; changes by other processes are not seen.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -61,3 +62,23 @@ class Activity:
         found.ended_by = found.ended_by or by
         found.scope.cancel()
         return True
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A principal's call whose record changed, and the URIs of changed outputs; with any, the list of outputs too."""
+
+    principal: str
+    call_id: str
+    outputs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Announces what the end of a call, or an undo, changed."""
+
+    listeners: list[Callable[[Changed], None]] = field(default_factory=list)
+
+    def tell(self, changed: Changed) -> None:
+        for listener in self.listeners:
+            listener(changed)

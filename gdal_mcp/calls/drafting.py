@@ -18,6 +18,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
+from weakref import WeakValueDictionary
 
 import anyio
 from pydantic import ValidationError
@@ -31,7 +32,6 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.places import Numbered
-from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import DraftScope, ImmediateResult, Toolbox
 
 AT_ONCE: Final = 16  # threads that hang cost memory, and nothing else
@@ -43,7 +43,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    settings: Settings
     policy: Policy
     door: Door
 
@@ -93,12 +92,6 @@ class Drafting:
         )
 
 
-@dataclass(slots=True)
-class _Line:
-    turns: anyio.Semaphore
-    callers: int = 0  # that wait, or whose thread has not ended
-
-
 class Drafts:
     """The threads in which drafts are made. For one event loop."""
 
@@ -106,41 +99,20 @@ class Drafts:
         self.of_one = of_one
         self.seconds = seconds
         self._turns = anyio.Semaphore(at_once)
-        self._lines: dict[str, _Line] = {}  # of who has a caller here, or a thread
-
-    @property
-    def principals(self) -> frozenset[str]:
-        """Who waits for a draft, or has a thread that makes one."""
-        return frozenset(self._lines)
+        # by principal, for as long as a caller waits here or a thread has not ended
+        self._lines: WeakValueDictionary[str, anyio.Semaphore] = WeakValueDictionary()
 
     async def run(self, principal: str, work: Callable[[], T]) -> T:
         """What `work` returns. Raises what it raises, and ToolError: BUSY without a turn in time, TIMEOUT without an end."""
-        line = self._lines.setdefault(principal, _Line(anyio.Semaphore(self.of_one)))
-        line.callers += 1
-        try:
-            await self._turn(line)
-        except BaseException:
-            self._leave(principal)
-            raise
-        made, ended = self._begin(principal, work)
-        with anyio.move_on_after(self.seconds):
-            await ended.wait()
-            return made.result()
-        raise ToolError(
-            Code.TIMEOUT,
-            Stage.VALIDATE,
-            f"to look at the files that the call names took longer than {self.seconds:g} s.",
-            "Nothing was run. Name fewer files, or call again when their file system is less busy.",
-        )
-
-    def _begin(self, principal: str, work: Callable[[], T]) -> tuple[Future[T], anyio.Event]:
-        """Starts a thread; returns its result and when it has ended. Not anyio's threads: the program would wait for them."""
+        line = self._lines.setdefault(principal, anyio.Semaphore(self.of_one))
+        await self._turn(line)
         made: Future[T] = Future()
         ended = anyio.Event()
         loop = asyncio.get_running_loop()
 
         def over() -> None:
-            self._give_back(principal)
+            self._turns.release()
+            line.release()
             ended.set()
 
         def make() -> None:
@@ -151,22 +123,31 @@ class Drafts:
             with suppress(RuntimeError):  # the event loop has ended
                 loop.call_soon_threadsafe(over)
 
+        # not anyio's threads: the program would wait for them
         thread = threading.Thread(target=copy_context().run, args=(make,), name="draft", daemon=True)
         try:
             thread.start()
-        except BaseException:
-            self._give_back(principal)
+        except RuntimeError:  # the system has no thread left
+            over()
             raise
-        return made, ended
+        with anyio.move_on_after(self.seconds):
+            await ended.wait()
+            return made.result()
+        raise ToolError(
+            Code.TIMEOUT,
+            Stage.VALIDATE,
+            f"to look at the files that the call names took longer than {self.seconds:g} s.",
+            "Nothing was run. Name fewer files, or call again when their file system is less busy.",
+        )
 
-    async def _turn(self, line: _Line) -> None:
+    async def _turn(self, line: anyio.Semaphore) -> None:
         """Waits for the principal's own turn first, so that this wait holds up nobody else."""
         with anyio.move_on_after(self.seconds):
-            await line.turns.acquire()
+            await line.acquire()
             try:
                 return await self._turns.acquire()
-            except BaseException:
-                line.turns.release()
+            except anyio.get_cancelled_exc_class():
+                line.release()
                 raise
         raise ToolError(
             Code.BUSY,
@@ -175,14 +156,3 @@ class Drafts:
             "Nothing was run. Call again when they have ended.",
             retry_after=self.seconds,
         )
-
-    def _give_back(self, principal: str) -> None:
-        self._turns.release()
-        self._lines[principal].turns.release()
-        self._leave(principal)
-
-    def _leave(self, principal: str) -> None:
-        line = self._lines[principal]
-        line.callers -= 1
-        if not line.callers:
-            del self._lines[principal]

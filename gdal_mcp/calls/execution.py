@@ -22,7 +22,7 @@ from gdal_mcp.toolbox import Toolbox
 from gdal_mcp.untrusted import clean_text, clean_value
 from sandbox.errors import EngineUnavailable, ImageMissing, SandboxError, StagingFailed
 from sandbox.outcome import Cancelled, SandboxResult, Usage
-from sandbox.outputs.store import OutputFolder
+from sandbox.outputs.staging import Staging
 from sandbox.pool.lease import Lease
 from sandbox.runner import Job
 from sandbox.slot import READY_SECONDS, LaunchCancelled
@@ -87,9 +87,8 @@ class Execution:
             yield None
             return
         deadline = time.monotonic() + plan.limits.wall_seconds + READY_SECONDS
-        reading = self.door.open(
-            plan.draft.addresses, principal=plan.principal, call_id=plan.call_id, deadline=deadline
-        )
+        who = {"principal": plan.principal, "call_id": plan.call_id}
+        reading = self.door.open(plan.draft.addresses, **who, deadline=deadline, within=planned.reads)
         try:
             yield reading
         finally:
@@ -140,7 +139,7 @@ class Execution:
             operation.copy_in(planned, staging, self.hosting.seen)
         return job
 
-    def _published(self, planned: Planned, staging: OutputFolder, done: Done, cancel: Cancellation) -> Done:
+    def _published(self, planned: Planned, staging: Staging, done: Done, cancel: Cancellation) -> Done:
         begun = time.monotonic()
         try:
             published = planned.context.request.operation.publish(planned, staging, cancel)

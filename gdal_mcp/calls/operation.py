@@ -10,7 +10,8 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolbox import Tool
 from gdal_mcp.untrusted import clean_text
-from sandbox.outputs.store import OutputFolder, Publication, Published
+from sandbox.outputs.staging import Staging
+from sandbox.outputs.store import Publication, Published
 from sandbox.waiting import Cancellation
 from sandbox.workspace import Located
 
@@ -34,7 +35,7 @@ class Operation:
         """Whether anything is copied into staging before the job."""
         return bool(draft.copies) or any(output.update for output in draft.outputs)
 
-    def copy_in(self, planned: "Planned", staging: OutputFolder, seen: Callable[[Path], Path]) -> None:
+    def copy_in(self, planned: "Planned", staging: Staging, seen: Callable[[Path], Path]) -> None:
         """Copies what the command changes, and what the host copies for it. `seen` as `Hosting.seen`."""
         draft, limits = planned.plan.draft, planned.plan.limits
         updated = (output for output in draft.outputs if output.update)
@@ -42,7 +43,7 @@ class Operation:
         for located, name in (*worked_on, *((one.source, one.target.name) for one in draft.copies)):
             staging.copy_in(located, name, limits, seen(located.workspace.root))
 
-    def publish(self, planned: "Planned", staging: OutputFolder, _cancel: Cancellation) -> Published:
+    def publish(self, planned: "Planned", staging: Staging, _cancel: Cancellation) -> Published:
         """Publishes what the command left in staging. Raises ToolError for a file that belongs to no output, SandboxError."""
         plan, draft, belongs = planned.plan, planned.plan.draft, planned.admitted.toolbox.belongs
         publications = tuple(_publication(one.name, draft, belongs) for one in staging.collect(plan.limits))

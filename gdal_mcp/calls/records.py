@@ -9,8 +9,8 @@ from typing import Any
 
 import structlog
 
-from gdal_mcp.calls.context import CallContext, Done, Planned
-from gdal_mcp.calls.results import Receipt, file_row, place_row, remote_row
+from gdal_mcp.calls.context import CallContext, Done, Planned, Ran
+from gdal_mcp.calls.results import cost, file_row, place_row, receipt, remote_row
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
@@ -18,10 +18,8 @@ from gdal_mcp.ledger.registry import WAITING, Artifact, Call, CallEnd, Registry,
 from gdal_mcp.ledger.rows import json_text
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.places import local, without_secrets
-from gdal_mcp.remote.record import by_origin
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Described
-from sandbox.outcome import Usage
 from sandbox.outputs.store import PublishedFile
 
 _MAX_BOXES = 20  # extents of layers that are kept of one output
@@ -116,26 +114,6 @@ class Records:
             )
         return None
 
-    def receipt(self, planned: Planned, done: Done) -> Receipt:
-        plan, host, context = planned.plan, planned.host, planned.context
-        return Receipt(
-            call_id=context.call_id,
-            toolbox=planned.admitted.toolbox.name,
-            tool_version=done.tool_version or host.image.version,
-            image=host.image.reference,
-            image_digest=host.image.digest,
-            stand_in=host.image.standin,
-            engine=f"{host.info.name} {host.info.version}",
-            tier=host.tier(self.settings),
-            argv=list(plan.draft.command.argv),
-            mounts=list(plan.mounts),
-            remote=by_origin(context.remote),
-            plan_digest=plan.digest,
-            limits={name: float(value) for name, value in asdict(plan.limits).items()},
-            approval=planned.approval,
-            **_cost(done.usage, context.durations),
-        )
-
     def _call(self, context: CallContext) -> Call:
         request, planned = context.request, context.planned
         call = Call(
@@ -203,12 +181,12 @@ class Records:
     def _results(self, context: CallContext, done: Done | None, error: ToolError | None) -> dict[str, Any]:
         planned = context.planned
         if done is None or planned is None:
-            cost = _cost(context.usage, context.durations) if context.usage else {}
-            return {"receipt": {**cost, **_reason(error, locked=self.settings.lockdown)}}
+            spent = cost(context.usage, context.durations) if context.usage else {}
+            return {"receipt": {**spent, **_reason(error, locked=self.settings.lockdown)}}
         published = done.published
         return {
             "tool_version": done.tool_version,
-            "receipt": self.receipt(planned, done).model_dump(mode="json"),
+            "receipt": receipt(Ran(planned, done), self.settings),
             "outputs": _effects(planned.plan.draft, done.outputs) if published and published.undo_id else (),
             "printed": _answer(done),
         }
@@ -265,16 +243,6 @@ class Records:
                 "tier": host.tier(self.settings),
             }
         return event
-
-
-def _cost(usage: Usage, laps: Mapping[str, float]) -> dict[str, Any]:
-    own = {"create": usage.create_seconds, "start": usage.start_seconds, "remove": usage.remove_seconds}
-    return {
-        "pool": usage.pool,
-        "seconds": {name: round(value, 4) for name, value in {**laps, **own}.items()},
-        "cpu_seconds": usage.cpu_seconds,
-        "peak_memory_bytes": usage.peak_memory_bytes,
-    }
 
 
 def _digest(arguments: Mapping[str, Any]) -> str:

@@ -5,16 +5,18 @@ inside a file or from GDAL is under the one key `untrusted`, and a server in loc
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from dataclasses import asdict
+from typing import Any
 
-from pydantic import BaseModel, Field
-
+from gdal_mcp.calls.activity import Changed
 from gdal_mcp.calls.context import Done, Ran
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.places import label
-from gdal_mcp.remote.record import SourceRead
+from gdal_mcp.remote.record import SourceRead, by_origin
+from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Answer
 from gdal_mcp.untrusted import UNTRUSTED
+from sandbox.outcome import Usage
 from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Located
 
@@ -23,50 +25,61 @@ _DIGEST = len("sha256:") + 12  # of an image, as engines shorten it
 _OVERLAPPING = frozenset({"create", "start", "remove"})
 
 
-class Receipt(BaseModel):
-    call_id: str
-    toolbox: str
-    tool_version: str = Field(description="Version of the library that ran, such as GDAL's")
-    image: str = Field(description="Image reference")
-    image_digest: str
-    stand_in: bool = Field(description="True when the image is a local stand-in for the official one")
-    engine: str
-    tier: str = Field(
-        description="Isolation: `runc` is namespaces and our seccomp profile, `runsc` is gVisor"
-    )
-    pool: Literal["cold", "warm"]
-    argv: list[str] = Field(description="The exact command, as run inside the container")
-    mounts: list[str] = Field(description="What of the workspaces the container saw, at its own paths")
-    network: Literal["none"] = Field("none", description="Of the container")
-    remote: list[dict[str, Any]] = Field(
-        default_factory=list, description="Hosts that the server read from for the container"
-    )
-    plan_digest: str
-    limits: dict[str, float]
-    seconds: dict[str, float] = Field(description="Duration of each stage in seconds")
-    cpu_seconds: float | None = None
-    peak_memory_bytes: int | None = None
-    approval: str = Field(description="How the call was allowed")
+def receipt(ran: Ran, settings: Settings) -> dict[str, Any]:
+    """What ran, where, and within which bounds, as the call's record keeps it.
 
-    def short(self) -> dict[str, Any]:
-        """What every answer says; the call's record has it whole. Seconds are those of all stages together."""
-        return {
-            "call_id": self.call_id,
-            "tool_version": self.tool_version,
-            "image_digest": self.image_digest[:_DIGEST],
-            **({"stand_in": True} if self.stand_in else {}),
-            "engine": self.engine,
-            "tier": self.tier,
-            "pool": self.pool,
-            "seconds": round(
-                sum(self.seconds.get(name, 0) for name in self.seconds.keys() - _OVERLAPPING), 3
-            ),
-            "approval": self.approval,
-            **({"network": self.network, "remote": self.remote} if self.remote else {}),
-        }
+    `argv` is the exact command inside the container, `mounts` is what of the workspaces it saw there; `network` is the
+    container's, `remote` lists the hosts that the server read from for it.
+    """
+    planned, done = ran.planned, ran.done
+    plan, host, context = planned.plan, planned.host, planned.context
+    return {
+        "call_id": context.call_id,
+        "toolbox": planned.admitted.toolbox.name,
+        "tool_version": done.tool_version or host.image.version,
+        "image": host.image.reference,
+        "image_digest": host.image.digest,
+        "stand_in": host.image.standin,
+        "engine": f"{host.info.name} {host.info.version}",
+        "tier": host.tier(settings),
+        "argv": list(plan.draft.command.argv),
+        "mounts": list(plan.mounts),
+        "network": "none",
+        "remote": by_origin(context.remote),
+        "plan_digest": plan.digest,
+        "limits": {name: float(value) for name, value in asdict(plan.limits).items()},
+        "approval": planned.approval,
+        **cost(done.usage, context.durations),
+    }
 
 
-def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
+def cost(usage: Usage, durations: Mapping[str, float]) -> dict[str, Any]:
+    """What a call took: seconds of each stage, CPU seconds, bytes."""
+    own = {"create": usage.create_seconds, "start": usage.start_seconds, "remove": usage.remove_seconds}
+    return {
+        "pool": usage.pool,
+        "seconds": {name: round(value, 4) for name, value in {**durations, **own}.items()},
+        "cpu_seconds": usage.cpu_seconds,
+        "peak_memory_bytes": usage.peak_memory_bytes,
+    }
+
+
+def _short(whole: Mapping[str, Any]) -> dict[str, Any]:
+    """What every answer says of a receipt. Seconds are those of all stages together."""
+    seconds = sum(value for name, value in whole["seconds"].items() if name not in _OVERLAPPING)
+    return {
+        "call_id": whole["call_id"],
+        "tool_version": whole["tool_version"],
+        "image_digest": whole["image_digest"][:_DIGEST],
+        **({"stand_in": True} if whole["stand_in"] else {}),
+        **{name: whole[name] for name in ("engine", "tier", "pool")},
+        "seconds": round(seconds, 3),
+        "approval": whole["approval"],
+        **({name: whole[name] for name in ("network", "remote")} if whole["remote"] else {}),
+    }
+
+
+def structured(ran: Ran, receipt: Mapping[str, Any]) -> dict[str, Any]:
     """The tool's own keys first, then what was written, then the texts, then the receipt."""
     planned, done = ran.planned, ran.done
     admitted, draft = planned.admitted, planned.plan.draft
@@ -98,7 +111,7 @@ def structured(ran: Ran, receipt: Receipt) -> dict[str, Any]:
         texts = _untrusted(done, texts) | dict(known.untrusted)
     if texts:
         result[UNTRUSTED] = texts
-    result["receipt"] = receipt.short()
+    result["receipt"] = _short(receipt)
     return result
 
 
@@ -170,7 +183,7 @@ def _untrusted(done: Done, texts: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def file_row(file: PublishedFile) -> dict[str, Any]:
-    """A published file or folder: bytes and digest as in `sandbox.outputs.inspection.Sealed`."""
+    """A published file or folder: bytes and digest as in `sandbox.outputs.store.PublishedFile`."""
     row = {"path": str(file.located), "bytes": file.size, "sha256": file.sha256}
     return {**row, "files": len(file.parts)} if file.located.is_folder else row
 
@@ -183,3 +196,13 @@ def remote_row(read: SourceRead) -> Mapping[str, Any]:
     """What was read over the network, as a material: parts of a file, so without a digest of it."""
     told = {"bytes": read.length, "modified": read.last_modified, "sha256": None, "reason": "read in parts"}
     return {"path": read.address, **told, "remote": read.as_dict()}
+
+
+def changed_by(principal: str, call_id: str, done: Done | None) -> Changed:
+    """What a call changed, however it ended."""
+    published = done.published if done else None
+    if published is None:
+        return Changed(principal, call_id)
+    moved = [located for one in published.moved for located in (one.source, one.target)]
+    places = [*(file.located for file in published.files), *published.replaced, *published.removed, *moved]
+    return Changed(principal, call_id, tuple(dict.fromkeys(located.uri for located in places)))

@@ -60,7 +60,7 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
         await serve_routes(
             HostFilter(page, limit, names, ()),
             bound,
-            Listening(host, port, _REQUESTS * 2),
+            Listening(_REQUESTS * 2),
             started=started,
             ending=limit.close,
         )

@@ -19,9 +19,8 @@ from sandbox.idmap import Views, sweep
 from sandbox.isolation.rows import Row
 from sandbox.mounted import ENTER, READ, may, refuse_closed
 from sandbox.outputs.staging import StagingArea
-from sandbox.outputs.store import OutputStore
 from sandbox.owner import Owner
-from sandbox.pool.lease import SlotKey, SlotProvider
+from sandbox.pool.lease import SlotKey
 from sandbox.pool.pool import IDLE_MARGIN, WarmPool
 from sandbox.pool.sizing import Sizes
 from sandbox.portable import mount_table
@@ -42,7 +41,7 @@ class Host:
     engine: Engine
     info: EngineInfo
     runner: Runner
-    pool: SlotProvider
+    pool: WarmPool
     concurrent: int  # calls that fit at once
     toolbox: Toolbox
     image: Image
@@ -79,7 +78,7 @@ class Hosting:
         settings: Settings,
         workspaces: Workspaces,
         owner: Owner,
-        areas: Mapping[Path, OutputStore],
+        areas: Mapping[Path, StagingArea],
         toolboxes: Sequence[Toolbox],
         paths: HostPaths,
     ) -> None:
@@ -169,8 +168,9 @@ class Hosting:
         from sandbox.engines.opening import open_engine  # noqa: PLC0415
 
         engine = open_engine(self._settings.engine)
-        first = toolbox is self._toolboxes[0]  # the image that the settings name is its
-        image = resolve(engine.images, toolbox.image, self._settings.image if first else None)
+        # the image that the settings name is the first one's, and what others are built on
+        named = toolbox is self._toolboxes[0] or toolbox.image.base is not None
+        image = resolve(engine.images, toolbox.image, self._settings.image if named else None)
         info = engine.info()
         self.paths.ask(engine)
         # of the engine's machine; one that does not say stands on this one
@@ -269,6 +269,7 @@ class Hosting:
             masks=tuple(self._covered(one.path for one in scope.seen if not one.relative.parts)),
             environment=host.toolbox.environment(scope.limits),
             runtime=self._settings.runtime,
+            nodes_without=self._settings.nodes_without,
         )
 
     def _covered(self, roots: Iterable[Path]) -> Iterator[PurePosixPath]:
@@ -327,7 +328,7 @@ class Hosting:
         user = self.user()
         return may(self._views.source(root, user).stat(), user, READ | ENTER)
 
-    def _staging_areas(self) -> tuple[OutputStore, ...]:
+    def _staging_areas(self) -> tuple[StagingArea, ...]:
         """Of the writable workspaces, or one in the state folder where there is none."""
         own = StagingArea(Workspace(self._settings.state_dir, writable=True), source=self.paths)
         return tuple(self._areas.values()) or (own,)
@@ -340,6 +341,7 @@ class Hosting:
             template.user,
             asdict(template.limits),
             template.runtime,
+            template.nodes_without,
             [str(mount.target) for mount in template.mounts],
             dict(template.environment),
             fingerprint(),

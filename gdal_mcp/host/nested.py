@@ -19,7 +19,7 @@ from sandbox.engine import ContainerDetails, Engine
 from sandbox.errors import AttestationFailed, EngineUnavailable
 from sandbox.isolation.rows import Row, told
 from sandbox.mounted import MountPoint, mount_points
-from sandbox.outputs.store import OutputStore
+from sandbox.outputs.staging import StagingArea
 from sandbox.portable import mount_table
 from sandbox.runner import Runner
 from sandbox.template import MountSource, SandboxTemplate
@@ -96,7 +96,7 @@ class HostPaths:
 
 
 def prove(
-    runner: Runner, template: SandboxTemplate, areas: Sequence[OutputStore], cancel: Cancellation
+    runner: Runner, template: SandboxTemplate, areas: Sequence[StagingArea], cancel: Cancellation
 ) -> tuple[Row, ...]:
     """That containers like `template`, and those with staging in one of `areas`, see the server's own folders.
 

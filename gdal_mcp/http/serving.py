@@ -32,8 +32,6 @@ _BACKLOG: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    host: str
-    port: int
     connections: int
     tls_cert: Path | None = None
     tls_key: Path | None = None

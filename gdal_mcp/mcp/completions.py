@@ -7,7 +7,6 @@ Invariants:
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
@@ -24,33 +23,28 @@ MAX_VALUE: Final = 1024  # characters typed
 _LOOKED_AT: Final = 5000  # names in one folder
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    workspaces: Workspaces
-    prompts: Mapping[str, Prompt]
-    outputs: Callable[[], Iterable[str]] = tuple  # paths of outputs that may be read as resources
-    calls: Callable[[], Iterable[str]] = tuple  # call ids, newest first
-
-
 def complete(
     ref: t.PromptReference | t.ResourceTemplateReference,
     argument: t.CompletionArgument,
-    sources: Sources,
+    workspaces: Workspaces,
+    prompts: Mapping[str, Prompt],
+    outputs: Callable[[], Iterable[str]] = tuple,
 ) -> t.CompleteResult:
-    """Values that begin with what was typed; codes and names may also contain it."""
+    """Values that begin with what was typed; codes and names may also contain it.
+
+    `outputs` are the paths of outputs that may be read as resources.
+    """
     typed = argument.value
     found: Iterable[str] = ()
     if len(typed) > MAX_VALUE or shown_text(typed) != typed:
         pass
     elif isinstance(ref, t.PromptReference):
-        prompt = sources.prompts.get(ref.name)
+        prompt = prompts.get(ref.name)
         value = next((one for one in prompt.values if one.name == argument.name), None) if prompt else None
         if value is not None:
-            found = workspace_paths(sources.workspaces, typed) if value.is_path else value.propose(typed)
+            found = workspace_paths(workspaces, typed) if value.is_path else value.propose(typed)
     elif ref.uri.startswith("file://") and argument.name == "path":  # the templates of resources.py
-        found = beginning(sources.outputs(), typed)
-    elif ref.uri.startswith("gdal://calls/") and argument.name == "id":
-        found = beginning(sources.calls(), typed)
+        found = beginning(outputs(), typed)
     longest = 4 * MAX_VALUE
     visible = (one for one in found if len(one) <= longest and shown_text(one, longest) == one)
     values = list(islice(visible, MOST + 1))

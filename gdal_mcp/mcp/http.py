@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, MutableMapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
 from mcp.server.auth.middleware.auth_context import auth_context_var
@@ -25,36 +24,25 @@ Send = Callable[[Message], Awaitable[None]]
 _KEY: Final = "gdal_mcp.principal"  # of an ASGI scope
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Of one server: `hosts` and `origins` that are answered, sizes in bytes, times in seconds."""
-
-    hosts: Collection[str]
-    origins: Collection[str]
-    body_bytes: int
-    sessions: int
-    sessions_each: int
-    idle_seconds: float
-    downloads: str = ""  # the address below which outputs are served
-
-
 class Protocol:
     """The protocol of one server, both eras. Every request must have been given its principal by `marked`."""
 
-    def __init__(self, app: App, bounds: Bounds) -> None:
-        self._bounds = bounds
+    def __init__(self, app: App, hosts: Collection[str], origins: Collection[str], downloads: str) -> None:
+        """`hosts` and `origins` are answered; `downloads` is the address below which outputs are served."""
+        settings = app.settings
+        self._sessions_each = settings.http_sessions_each
         self._opening: Counter[str] = Counter()
         self._manager = StreamableHTTPSessionManager(
-            build(app, who, bounds.downloads),
+            build(app, who, downloads),
             json_response=False,  # with True, progress and cancellation would be lost
             security_settings=TransportSecuritySettings(
                 enable_dns_rebinding_protection=True,
-                allowed_hosts=list(bounds.hosts),
-                allowed_origins=list(bounds.origins),
+                allowed_hosts=list(hosts),
+                allowed_origins=list(origins),
             ),
-            session_idle_timeout=bounds.idle_seconds,
-            max_request_body_size=bounds.body_bytes,
-            max_sessions=bounds.sessions,
+            session_idle_timeout=settings.http_idle_seconds,
+            max_request_body_size=settings.body_size,
+            max_sessions=settings.http_sessions,
         )
 
     @asynccontextmanager
@@ -74,7 +62,7 @@ class Protocol:
         """
         owners = self._manager._session_owners.values()  # noqa: SLF001 - the SDK bounds only all sessions together
         mine = authorization_context(_user(principal))
-        if sum(owner == mine for owner in owners) + self._opening[principal.id] >= self._bounds.sessions_each:
+        if sum(owner == mine for owner in owners) + self._opening[principal.id] >= self._sessions_each:
             return None
         self._opening[principal.id] += 1
         taken = [principal.id]

@@ -44,15 +44,6 @@ class Rules:
     answer_seconds: float = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class OpenQuestions:
-    """Open questions, by the key that the client sees: the work's own key, and the question."""
-
-    keys: Mapping[str, str]
-    questions: Mapping[str, t.InputRequest]
-    state: str | None
-
-
 @dataclass(eq=False)
 class Job:
     """One call that may outlive its request. If `work` asks something, it is run again from its start with the answers."""
@@ -63,7 +54,8 @@ class Job:
     told: Tell  # reports progress to the open request
     writes: bool = False  # its tool can write, so answers to its questions need the scope for that
     task: Task | None = None
-    asked: OpenQuestions | None = None
+    asked: t.InputRequiredResult | None = None  # what is open
+    keys: dict[str, str] = field(default_factory=dict)  # of its questions: the client's, and the work's own
     result: Answer | MCPError | None = None  # None if it was cancelled
     why: str = ""  # it was cancelled
     report: tuple[str, float] = (RUNNING, 0.0)  # the newest progress message, and its time
@@ -86,31 +78,24 @@ class Job:
         requests = question.input_requests or {}
         keys = {key if key not in self.used else f"{key}-{len(self.used)}": key for key in requests}
         self.used |= keys.keys()
-        self.asked = OpenQuestions(
-            keys, {shown: requests[key] for shown, key in keys.items()}, question.request_state
-        )
-        self.answers, self.answered = {}, anyio.Event()
+        self.asked, self.keys, self.answers, self.answered = question, keys, {}, anyio.Event()
         self.report = ("waiting for an answer", time.time())
 
     def answer(self, responses: Mapping[str, Any]) -> None:
         """Takes answers to open questions. Raises ValidationError for a malformed one."""
         if self.asked is None:
             return
-        open_ones = self.asked.questions.keys() - self.answers.keys()
-        self.answers |= {
-            key: _response().validate_python(responses[key], by_name=False)
-            for key in open_ones & responses.keys()
-        }
-        if self.answers.keys() == self.asked.questions.keys():
+        given = (self.keys.keys() - self.answers.keys()) & responses.keys()
+        self.answers |= {key: _response().validate_python(responses[key], by_name=False) for key in given}
+        if self.answers.keys() == self.keys.keys():
             self.answered.set()
 
     def repeated(self) -> t.CallToolRequestParams:
         """The call with the answers, as a client would send it again."""
         assert self.asked is not None
-        responses = {self.asked.keys[key]: value for key, value in self.answers.items()}
-        self.params = self.params.model_copy(
-            update={"input_responses": responses, "request_state": self.asked.state}
-        )
+        responses = {self.keys[key]: value for key, value in self.answers.items()}
+        update = {"input_responses": responses, "request_state": self.asked.request_state}
+        self.params = self.params.model_copy(update=update)
         self.asked = None
         return self.params
 
@@ -122,11 +107,8 @@ class Job:
         task = replace(self.task, message=words, updated=max(self.task.updated, since))
         if self.asked is None:
             return task
-        left = {
-            key: question.model_dump(by_alias=True, mode="json", exclude_none=True)
-            for key, question in self.asked.questions.items()
-            if key not in self.answers
-        }
+        wire = self.asked.model_dump(by_alias=True, mode="json", exclude_none=True)["inputRequests"]
+        left = {key: wire[own] for key, own in self.keys.items() if key not in self.answers}
         return replace(task, status="input_required", payload=left)
 
 

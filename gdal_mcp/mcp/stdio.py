@@ -1,16 +1,27 @@
-"""Serves one client over standard input and output, until end of input, SIGTERM or SIGINT."""
+"""Serves one client over standard input and output, until end of input, SIGTERM or SIGINT.
 
+A request that the SDK cannot parse is answered here: the SDK only logs it, and the client would wait for ever. The answer has
+the request's id if that can still be read, else none, as JSON-RPC says. Notifications and responses get none.
+"""
+
+import json
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import anyio
+import mcp_types as t
+from anyio.abc import ObjectSendStream
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
+from mcp.shared._stream_protocols import ReadStream, WriteStream
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
 
 from gdal_mcp.app import App
 from gdal_mcp.mcp.background import end_on_signal, get_ready, reap
-from gdal_mcp.mcp.parse_errors import Answered
 from gdal_mcp.mcp.server import build
+
+_ADVICE = "Send one JSON-RPC 2.0 message per line, as plain JSON: valid characters, numbers of fewer than 4300 digits, 200 levels deep at most."
 
 
 async def serve(app: App, *beside: Callable[[App], Coroutine[Any, Any, None]]) -> None:
@@ -30,5 +41,60 @@ async def serve(app: App, *beside: Callable[[App], Coroutine[Any, Any, None]]) -
 
 
 async def attend(server: Server[Any]) -> None:
-    async with stdio_server() as (reading, writing):
-        await server.run(Answered(reading, writing), writing, server.create_initialization_options())
+    kept, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
+    async with stdio_server() as (reading, writing), anyio.create_task_group() as group:
+        group.start_soon(_sort, reading, kept, writing)
+        await server.run(messages, writing, server.create_initialization_options())
+        group.cancel_scope.cancel()
+
+
+async def _sort(
+    reading: ReadStream[SessionMessage | Exception],
+    kept: ObjectSendStream[SessionMessage | Exception],
+    writing: WriteStream[SessionMessage],
+) -> None:
+    """Passes messages on, and answers what could not be parsed."""
+    async with kept:
+        async for item in reading:
+            if not isinstance(item, Exception):
+                await kept.send(item)
+            elif (refused := refusal(item)) is not None:
+                await writing.send(SessionMessage(refused))
+
+
+def refusal(error: Exception) -> t.JSONRPCError | None:
+    """The answer to a line that failed with this error; None if it gets no answer."""
+    if not isinstance(error, ValidationError):
+        return None
+    problems = error.errors(include_url=False)
+    first, unreadable = problems[0], problems[0]["type"] == "json_invalid"
+    if unreadable:
+        given, why = _leniently(first["input"]), f": {first['ctx']['error']}"
+    else:  # JSON, but no message: one of the problems is about the whole of it
+        inputs = [one["input"] for one in problems]
+        given = next((one for one in inputs if isinstance(one, dict) and "method" in one), inputs[0])
+        why = ""
+    if given == "" or (isinstance(given, dict) and not {"id", "method"} <= given.keys()):
+        return None
+    said = t.ErrorData(
+        code=t.PARSE_ERROR if unreadable else t.INVALID_REQUEST,
+        message=f"The message is no {'JSON that can be read' if unreadable else 'JSON-RPC request'}{why}. {_ADVICE}",
+    )
+    one = given.get("id") if isinstance(given, dict) else None
+    readable = isinstance(one, str) and one.isprintable()  # half of a surrogate pair cannot be written back
+    if not (readable or (isinstance(one, int) and not isinstance(one, bool))):
+        one = None
+    return t.JSONRPCError(jsonrpc="2.0", id=one, error=said)
+
+
+def _leniently(line: Any) -> Any:
+    """The line as JSON if Python can parse it at all, "" for a blank line, else None."""
+    text = str(line).strip()
+
+    def short(digits: str) -> int:
+        return int(digits) if len(digits) < 20 else 0  # no id needs more digits
+
+    try:
+        return json.loads(text, parse_int=short, strict=False) if text else ""
+    except (ValueError, RecursionError):
+        return None

@@ -33,7 +33,7 @@ from mcp.shared.subscriptions import (
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from gdal_mcp.access.identity import ADMIN, Principal
-from gdal_mcp.calls.changes import Changed
+from gdal_mcp.calls.activity import Changed
 from gdal_mcp.ledger.statement import CALLS
 
 MOST_STREAMS: Final = 32  # for one principal; a client needs one
@@ -49,6 +49,8 @@ _METHODS: Final[Mapping[type[ServerEvent], str]] = MappingProxyType(
     }
 )
 
+RESOURCES: Final = t.SubscriptionFilter(resources_list_changed=True)
+
 Context = ServerRequestContext[Any]
 Listener = Callable[[ServerEvent], None]
 _Yielded = TypeVar("_Yielded")
@@ -56,40 +58,11 @@ Lifespan = Callable[[Server[Any]], AbstractAsyncContextManager[_Yielded]]
 Readable = Callable[[Principal, Sequence[str]], Awaitable[list[str]]]  # which of these URIs one may read
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    principal: str  # whose call it was
-    events: tuple[ServerEvent, ...]
-
-
-def wired(changed: Changed) -> Change:
+def events_of(changed: Changed) -> tuple[ServerEvent, ...]:
     record = f"{CALLS}{changed.call_id}"
     uris = dict.fromkeys([record, f"{record}/provenance", *changed.outputs])
     events: tuple[ServerEvent, ...] = tuple(ResourceUpdated(uri=uri) for uri in uris)
-    return Change(changed.principal, (*events, ResourcesListChanged()) if changed.outputs else events)
-
-
-@dataclass(frozen=True, slots=True)
-class Lists:
-    tools: bool = False
-    prompts: bool = False
-    resources: bool = True
-
-    @property
-    def all(self) -> t.SubscriptionFilter:
-        return t.SubscriptionFilter(
-            tools_list_changed=self.tools or None,
-            prompts_list_changed=self.prompts or None,
-            resources_list_changed=self.resources or None,
-        )
-
-    def granted(self, asked: t.SubscriptionFilter, uris: list[str]) -> t.SubscriptionFilter:
-        kept = Lists(
-            tools=self.tools and bool(asked.tools_list_changed),
-            prompts=self.prompts and bool(asked.prompts_list_changed),
-            resources=self.resources and bool(asked.resources_list_changed),
-        )
-        return kept.all.model_copy(update={"resource_subscriptions": uris or None})
+    return (*events, ResourcesListChanged()) if changed.outputs else events
 
 
 @dataclass(eq=False, slots=True)
@@ -132,10 +105,10 @@ class _PrincipalBus(InMemorySubscriptionBus):
 
 
 class Subscriptions:
-    """The subscriptions of one server. For one event loop."""
+    """The subscriptions of one server; `lists` names those of its lists that change. For one event loop."""
 
     def __init__(
-        self, who: Callable[[Context], Principal], readable: Readable, lists: Lists = Lists()
+        self, who: Callable[[Context], Principal], readable: Readable, lists: t.SubscriptionFilter = RESOURCES
     ) -> None:
         self._who, self._readable, self.lists = who, readable, lists
         self._streams: dict[object, tuple[Principal, Listener]] = {}
@@ -158,12 +131,12 @@ class Subscriptions:
 
         return both
 
-    def publish(self, change: Change) -> None:
-        """Notifies those who may know; returns at once."""
+    def publish(self, principal: str, events: Sequence[ServerEvent]) -> None:
+        """Notifies those who may know of a change by this principal's call; returns at once."""
         watches = ((watch.who, watch.put) for watch in self._sessions.values())
         for who, listener in (*self._streams.values(), *watches):
-            if who.id == change.principal or who.holds(ADMIN):
-                for event in change.events:
+            if who.id == principal or who.holds(ADMIN):
+                for event in events:
                     listener(event)
 
     async def listen(
@@ -174,7 +147,8 @@ class Subscriptions:
         uris = list(dict.fromkeys(asked.resource_subscriptions or ()))
         _check(uris)
         who = self._who(ctx)
-        granted = self.lists.granted(asked, await self._readable(who, uris))
+        kept = {name: True for name, has in self.lists if has and getattr(asked, name)}
+        granted = t.SubscriptionFilter(**kept, resource_subscriptions=await self._readable(who, uris) or None)
         if sum(other.id == who.id for other, _ in self._streams.values()) >= MOST_STREAMS:
             raise MCPError(
                 t.INTERNAL_ERROR, f"There are {MOST_STREAMS} subscriptions already. End one of them first."
@@ -207,7 +181,7 @@ class Subscriptions:
         if known is not None:  # a request with a lesser token of the same principal narrows its session
             known.who = replace(known.who, scopes=known.who.scopes & who.scopes)
             return known
-        watch = self._sessions[connection] = _Watch(who, self.lists.all)
+        watch = self._sessions[connection] = _Watch(who, self.lists)
         until_end = anyio.CancelScope()
 
         async def notify() -> None:
@@ -220,16 +194,6 @@ class Subscriptions:
         connection.exit_stack.callback(self._sessions.pop, connection)
         self._group.start_soon(notify)
         return watch
-
-
-def serve_subscriptions(server: Server[Any], subscriptions: Subscriptions) -> None:
-    """Adds the methods of both eras to a server that runs within `subscriptions.running()`."""
-    server.add_request_handler(
-        "subscriptions/listen", t.SubscriptionsListenRequestParams, subscriptions.listen
-    )
-    server.add_request_handler("resources/subscribe", t.SubscribeRequestParams, subscriptions.subscribe)
-    server.add_request_handler("resources/unsubscribe", t.UnsubscribeRequestParams, subscriptions.unsubscribe)
-    server.middleware.append(subscriptions.meet)
 
 
 def _check(uris: Sequence[str]) -> None:

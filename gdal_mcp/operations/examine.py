@@ -24,7 +24,7 @@ from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
 from sandbox.engines.oci.runtime import ADVISED, numbers
 from sandbox.errors import ImageMissing, SandboxError
-from sandbox.outputs.store import OutputStore
+from sandbox.outputs.staging import StagingArea
 from sandbox.workspace import Workspaces
 
 State = Literal["ok", "warning", "failed"]
@@ -217,7 +217,8 @@ def _further(hosting: Hosting, boxes: Sequence[Toolbox]) -> Iterator[Row]:
 def _attested(host: Host, group: str) -> Iterator[Row]:
     for row in host.attested:
         value = f"{row.found}" if row.ok else f"asked {row.asked}, found {row.found}"
-        yield Row(group, row.name, "ok" if row.ok else "failed", value)
+        state: State = "warning" if row.verdict == "warning" else "ok" if row.ok else "failed"
+        yield Row(group, row.name, state, value)
 
 
 def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
@@ -247,7 +248,7 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) ->
             yield Row("workspace", str(root), "ok", f"{mode}, containers run as {uid}:{gid}")
 
 
-def _storage(area: OutputStore) -> Row:
+def _storage(area: StagingArea) -> Row:
     """What the file system of a writable workspace can do, by trying."""
     try:
         replaces = area.replaces()

@@ -21,7 +21,8 @@ from gdal_mcp.ledger.registry import Call
 from gdal_mcp.operations.comparison import Verdict, by_content, own_files
 from gdal_mcp.plan import Draft, Output
 from sandbox.errors import PathRefused
-from sandbox.outputs.store import OutputFolder, Published
+from sandbox.outputs.staging import Staging
+from sandbox.outputs.store import Published
 from sandbox.program import delivered
 from sandbox.runner import Job
 from sandbox.waiting import Cancellation
@@ -51,7 +52,7 @@ class Rehearsal(Operation):
                 "Only calls that read, or that write something new, can be replayed.",
             )
 
-    def publish(self, planned: Planned, staging: OutputFolder, cancel: Cancellation) -> Published:
+    def publish(self, planned: Planned, staging: Staging, cancel: Cancellation) -> Published:
         """Nothing is published."""
         plan = planned.plan
         workspace = home(plan.draft)
@@ -78,7 +79,7 @@ class Rehearsal(Operation):
         row: Mapping[str, Any],
         output: Output | None,
         files: list[dict[str, str | None]],
-        staging: OutputFolder,
+        staging: Staging,
         cancel: Cancellation,
     ) -> Verdict:
         path = str(row["path"])
@@ -100,7 +101,7 @@ class Rehearsal(Operation):
         return by_content(path, self._told(planned, path, output, staging, cancel))
 
     def _told(
-        self, planned: Planned, path: str, output: Output, staging: OutputFolder, cancel: Cancellation
+        self, planned: Planned, path: str, output: Output, staging: Staging, cancel: Cancellation
     ) -> object:
         """What a container says of the recorded output and of the new one; None when it could not."""
         host, toolbox, scope = planned.host, planned.admitted.toolbox, planned.plan.confines

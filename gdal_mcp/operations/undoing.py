@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from gdal_mcp.app import App
-from gdal_mcp.calls.changes import Changed
+from gdal_mcp.calls.activity import Changed
 from sandbox.errors import PathMissing, SandboxError
-from sandbox.outputs.store import OutputStore
+from sandbox.outputs.staging import StagingArea
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,5 +68,5 @@ def undo(app: App, call_id: str, by: str) -> TakenBack:
     return done
 
 
-def _area(app: App, call_id: str) -> OutputStore | None:
+def _area(app: App, call_id: str) -> StagingArea | None:
     return next((area for area in app.areas.values() if area.remembers(call_id)), None)

@@ -30,8 +30,8 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.pipeline import Reply, Request
 from gdal_mcp.plan import Draft, Output
 from gdal_mcp.toolbox import Tool
-from sandbox.outputs.staging import is_low
-from sandbox.outputs.store import OutputFolder, OutputStore, Published
+from sandbox.outputs.staging import Staging, StagingArea, is_low
+from sandbox.outputs.store import Published
 from sandbox.waiting import Cancellation
 from sandbox.workspace import Identity, Located, Workspace, open_folder
 
@@ -43,14 +43,14 @@ _ID_BYTES: Final = 10
 class Received:
     """A file that has arrived whole."""
 
-    staging: OutputFolder
+    staging: Staging
     located: Located
     size: int  # bytes
     sha256: str
 
 
 class Reception:
-    def __init__(self, staging: OutputFolder, place: Located, file: int, most: int) -> None:
+    def __init__(self, staging: Staging, place: Located, file: int, most: int) -> None:
         self._staging = staging
         self._place = place
         self._file = file
@@ -100,7 +100,7 @@ def too_large() -> ToolError:
 
 
 @contextmanager
-def reception(area: OutputStore, name: str, user: tuple[int, int], most: int) -> Iterator[Reception]:
+def reception(area: StagingArea, name: str, user: tuple[int, int], most: int) -> Iterator[Reception]:
     """Receives up to `most` bytes into a file of this name, which is deleted at the end. Raises SandboxError."""
     staging_id = f"upload-{secrets.token_hex(_ID_BYTES)}"
     with area.open(staging_id, user) as staging:
@@ -123,10 +123,10 @@ class Upload(Operation):
     def copies(self, _draft: Draft) -> bool:
         return True
 
-    def copy_in(self, planned: Planned, staging: OutputFolder, _seen: Callable[[Path], Path]) -> None:
+    def copy_in(self, planned: Planned, staging: Staging, _seen: Callable[[Path], Path]) -> None:
         staging.copy_from(self.received.staging, self.received.located.name, planned.plan.limits)
 
-    def publish(self, planned: Planned, _staging: OutputFolder, cancel: Cancellation) -> Published:
+    def publish(self, planned: Planned, _staging: Staging, cancel: Cancellation) -> Published:
         return super().publish(planned, self.received.staging, cancel)
 
     def explain(self, error: ToolError) -> ToolError:
@@ -145,7 +145,7 @@ class Upload(Operation):
 class Destination:
     """Where an upload would go, as known before it is sent."""
 
-    area: OutputStore
+    area: StagingArea
     output: Output
     most: int  # bytes
 

@@ -26,7 +26,7 @@ from gdal_mcp.http.guard import HostFilter, Names
 from gdal_mcp.http.serving import Listening, bind, port_of, require_certificate, serve_routes
 from gdal_mcp.ledger.artifacts import ArtifactStore
 from gdal_mcp.mcp.background import end_on_signal, get_ready, reap
-from gdal_mcp.mcp.http import Bounds, Protocol
+from gdal_mcp.mcp.http import Protocol
 from gdal_mcp.operations.uploading import Uploads
 from gdal_mcp.settings import Settings
 from gdal_mcp.web.files import FILES_PATH, Files
@@ -73,18 +73,8 @@ async def serve(app: App, bound: socket.socket) -> None:
     """Serves until a signal, which cancels every call, waits for their containers and ends the process."""
     settings, port = app.settings, port_of(bound)
     names = Names(address.hosts(settings, port), address.origins(settings, port))
-    protocol = Protocol(
-        app,
-        Bounds(
-            hosts=names.hosts,
-            origins=names.origins,
-            body_bytes=settings.body_size,
-            sessions=settings.http_sessions,
-            sessions_each=settings.http_sessions_each,
-            idle_seconds=settings.http_idle_seconds,
-            downloads=address.base_url(settings, port) + FILES_PATH,
-        ),
-    )
+    downloads = address.base_url(settings, port) + FILES_PATH
+    protocol = Protocol(app, names.hosts, names.origins, downloads)
     limit = RequestLimit(settings.http_requests, settings.http_requests_each)
 
     def started() -> None:
@@ -188,4 +178,4 @@ def _metadata_route(settings: Settings, port: int) -> BaseRoute:
 
 def _listening(settings: Settings) -> Listening:
     connections = settings.http_requests * 2  # idle ones are connections too
-    return Listening(settings.host, settings.port, connections, settings.tls_cert, settings.tls_key)
+    return Listening(connections, settings.tls_cert, settings.tls_key)

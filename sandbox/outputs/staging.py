@@ -1,7 +1,8 @@
-"""The output store of a workspace that this process can rename files in: see `sandbox.outputs.store` for its contract.
+"""Where the outputs of containers are collected and published.
 
-Use: `area.open(...)` before the container is made, and mount `mount`; when the container is gone `collect`, then `publish`.
-Leaving the `with` block removes whatever is still there. `area.recover()` at start puts right what a crash left.
+A container writes to a folder of its own (`area.open`, mounted by `mount`) and never to a workspace. When it is gone, the host
+looks at what it left (`collect`) and puts all of it into the workspace or nothing (`publish`); a publication can be taken back
+(`undo`). Leaving the `with` block removes whatever is still there. `area.recover()` at start puts right what a crash left.
 """
 
 import os
@@ -47,8 +48,9 @@ _log = structlog.get_logger()
 
 @dataclass(eq=False)
 class StagingArea:
-    """An `OutputStore`: publishing is renaming within the workspace's own file system.
+    """The outputs and the undo of one writable workspace. Safe to use from several threads and processes.
 
+    Publishing is renaming within the workspace's own file system, on this machine or in a volume that several machines mount.
     `later` runs what a published call need not wait for, in any thread; `source` says what the engine mounts for a folder.
     """
 
@@ -59,10 +61,12 @@ class StagingArea:
     source: SourceOf = host_source
 
     def prepare(self) -> None:
+        """Makes the store's own folder in the workspace, so that it can be masked. Raises StagingFailed if it is unsafe."""
         with self.layout():
             pass
 
     def replaces(self) -> bool:
+        """Whether its file system can swap two names at once, found by trying; where it cannot, nothing is replaced."""
         with staging_errors("trying to swap two names"), self.layout() as layout:
             try:
                 layout.ops.require_exchange(layout.undo)
@@ -71,6 +75,7 @@ class StagingArea:
             return True
 
     def open(self, staging_id: str, user: tuple[int, int]) -> "Staging":
+        """A new, empty folder for a container that runs as `user` (uid, gid). Raises StagingFailed."""
         if not valid_id(staging_id):
             raise StagingFailed(f"{staging_id!r} is not an id: 8 to 64 letters, digits, '-' and '_'.")
         own = os.geteuid()
@@ -98,21 +103,26 @@ class StagingArea:
         return Staging(self, staging_id, user, locked, out)
 
     def recover(self) -> tuple[Recovery, ...]:
+        """Finishes or takes back what dead processes left here; call it once their containers are gone."""
         with self.layout() as layout:
             return recover(layout)
 
     def remembers(self, call_id: str) -> bool:
+        """Whether anything is kept under this id, be it damaged; cheap."""
         return valid_id(call_id) and (self.workspace.root / RESERVED / "undo" / call_id).is_dir()
 
     def kept(self) -> tuple[KeptPublication, ...]:
+        """What was published, or published and undone, and is still kept, the newest first."""
         with staging_errors("reading the journals"), self.layout() as layout:
             return kept(layout)
 
     def undo(self, call_id: str) -> Undone:
+        """Takes a published call back. Raises StagingFailed when it is unknown or a target changed since."""
         with self.layout() as layout:
             return undo(layout, call_id)
 
     def prune(self) -> tuple[str, ...]:
+        """Forgets the oldest calls beyond what is kept; returns their ids. Done after every publication."""
         with staging_errors("pruning undo"), self.layout() as layout:
             return prune(layout, self.keep)
 
@@ -127,7 +137,7 @@ class StagingArea:
 
 @dataclass(eq=False)
 class Staging(AbstractContextManager["Staging"]):
-    """An `OutputFolder` of a `StagingArea`. It lives until `discard`, or until its process dies and `recover` runs."""
+    """The output folder of one container. It lives until `discard`, or until its process dies and `recover` runs."""
 
     area: StagingArea
     staging_id: str
@@ -138,6 +148,7 @@ class Staging(AbstractContextManager["Staging"]):
 
     @property
     def path(self) -> Path:
+        """Where this process sees the folder that the container writes to. Nothing of the host is in it."""
         return self.area.workspace.root / RESERVED / "staging" / self.staging_id / _OUT
 
     @property
@@ -145,13 +156,18 @@ class Staging(AbstractContextManager["Staging"]):
         return Mount(self.area.source(self.path), STAGING_TARGET, read_only=False)
 
     def usage(self, limits: Limits = _DEFAULT_LIMITS) -> StagingUsage:
+        """What a running job has in it now; stops counting over the limits. Unlinked open files show only in `disk_low`."""
         with staging_errors("measuring staging"):
             return replace(measure(self._folder, limits), disk_low=is_low(os.fstatvfs(self._folder)))
 
     def copy_in(
         self, located: Located, name: str, limits: Limits = _DEFAULT_LIMITS, seen: Path | None = None
     ) -> None:
-        """Holes stay holes; blocks are shared where the file system can."""
+        """Copies an existing file or folder in, owned by the container's user. Raises PathRefused, StagingFailed.
+
+        What is at `located` must still be what `located` says. Root copies only what the container's user could read in a
+        container that shows `seen` as the workspace; without it, the workspace itself.
+        """
         place = located if seen is None else replace(located, workspace=replace(located.workspace, root=seen))
         user = self._other_user
         opened = open_folder(place.workspace, place.relative) if located.is_folder else open_file(place)
@@ -164,10 +180,15 @@ class Staging(AbstractContextManager["Staging"]):
             (copier.folder if located.is_folder else copier.file)(source, self._folder, name)
 
     def copy_from(self, other: "Staging", name: str, limits: Limits = _DEFAULT_LIMITS) -> None:
+        """Copies a file that lies in another folder of the same store, to the same name. Raises StagingFailed."""
         with self._copying(name), opened_file(other._folder, name) as source:  # noqa: SLF001 - of its own class
             Copier(name, limits, owner=self._other_user).file(source, self._folder, name)
 
     def collect(self, limits: Limits = _DEFAULT_LIMITS) -> tuple[Staged, ...]:
+        """The top-level entries that the job left, sorted by name, once its container is gone.
+
+        Raises OutputRejected for any special file, hard link, unprintable name or excess over the limits.
+        """
         with staging_errors("reading the outputs"):
             staged = collect(self._folder, limits)
         self._collected = {one.name: one for one in staged}
@@ -181,6 +202,12 @@ class Staging(AbstractContextManager["Staging"]):
         transfers: Sequence[Transfer] = (),
         listings: Mapping[PurePosixPath, str] = _NO_LISTINGS,
     ) -> Published:
+        """Publishes collected entries, all or none, and keeps what they replace for undo under `call_id`.
+
+        `removes` is taken away and `transfers` renamed with the same promise; there may be nothing else. Of every
+        folder among them `listings` has the `inspection.listing_of` from when the call was planned, by its path from
+        the root; of a folder that is replaced it may. Raises OutputRejected or StagingFailed; the workspace is then as it was.
+        """
         wanted = tuple(publications), tuple(removes), tuple(transfers)
         request = Request(call_id, self.staging_id, self._folder, self._collected, *wanted, listings)
         with self.area.layout() as layout:
@@ -190,7 +217,7 @@ class Staging(AbstractContextManager["Staging"]):
         return published
 
     def discard(self) -> None:
-        """As `OutputFolder`; fails after a minute when somebody goes on filling the folder."""
+        """Removes the folder with all that is in it. Raises StagingFailed when it cannot, after a minute at the most."""
         if self._locked is None:
             return
         locked, self._locked = self._locked, None

@@ -1,21 +1,11 @@
-"""Where the outputs of containers are collected and published: the contract, and the values that it speaks in.
-
-A container writes to an `OutputFolder` of its own and never to a workspace. When it is gone, the host looks at what it left
-(`collect`) and puts all of it into the workspace or nothing (`publish`); a publication can be taken back (`undo`).
-`staging.StagingArea` is the implementation for workspaces that this process can rename files in, on this machine or in a
-volume that several machines mount.
-"""
+"""The values that the store of outputs (`staging.StagingArea`) speaks in."""
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path, PurePosixPath
-from typing import Protocol, Self
 
-from sandbox.template import Limits, Mount
-from sandbox.workspace import Identity, Located, Workspace
+from sandbox.template import Limits
+from sandbox.workspace import Identity, Located
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +83,7 @@ class PublishedFile:
     size: int  # bytes
     sha256: str
     parts: tuple[Part, ...] = ()  # of a folder
+    listing: str = ""  # of a folder: tells if it was changed since
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,86 +136,3 @@ class Recovery:
     conflicts: tuple[Located, ...] = ()
     kept_in: str = ""  # a folder on the host
     detail: str = ""
-
-
-class OutputFolder(AbstractContextManager["OutputFolder"], Protocol):
-    """The output folder of one container, from before its start until `discard`. Leaving a `with` block discards it."""
-
-    @property
-    def staging_id(self) -> str: ...
-
-    @property
-    def path(self) -> Path:
-        """Where this process sees the folder that the container writes to. Nothing of the host is in it."""
-
-    @property
-    def mount(self) -> Mount:
-        """How the container sees it: read-write, at `STAGING_TARGET`."""
-
-    def usage(self, limits: Limits = ...) -> StagingUsage:
-        """What a running job has in it now; stops counting over the limits. Unlinked open files show only in `disk_low`."""
-
-    def copy_in(self, located: Located, name: str, limits: Limits = ..., seen: Path | None = None) -> None:
-        """Copies an existing file or folder in, owned by the container's user. Raises PathRefused, StagingFailed.
-
-        What is at `located` must still be what `located` says. Root copies only what the container's user could read in a
-        container that shows `seen` as the workspace; without it, the workspace itself.
-        """
-
-    def copy_from(self, other: Self, name: str, limits: Limits = ...) -> None:
-        """Copies a file that lies in another folder of the same store, to the same name. Raises StagingFailed."""
-
-    def collect(self, limits: Limits = ...) -> tuple[Staged, ...]:
-        """The top-level entries that the job left, sorted by name, once its container is gone.
-
-        Raises OutputRejected for any special file, hard link, unprintable name or excess over the limits.
-        """
-
-    def publish(
-        self,
-        call_id: str,
-        publications: Sequence[Publication],
-        removes: Sequence[Located] = (),
-        transfers: Sequence[Transfer] = (),
-        listings: Mapping[PurePosixPath, str] = ...,
-    ) -> Published:
-        """Publishes collected entries, all or none, and keeps what they replace for undo under `call_id`.
-
-        `removes` is taken away and `transfers` renamed with the same promise; there may be nothing else. Of every
-        folder among them `listings` has the `inspection.listing_of` from when the call was planned, by its path from
-        the root; of a folder that is replaced it may. Raises OutputRejected or StagingFailed; the workspace is then as it was.
-        """
-
-    def discard(self) -> None:
-        """Removes the folder with all that is in it. Raises StagingFailed when it cannot; `recover` may later."""
-
-
-class OutputStore(Protocol):
-    """The outputs and the undo of one writable workspace. Safe to use from several threads and processes."""
-
-    @property
-    def workspace(self) -> Workspace: ...
-
-    def prepare(self) -> None:
-        """Makes the store's own folder in the workspace, so that it can be masked. Raises StagingFailed if it is unsafe."""
-
-    def replaces(self) -> bool:
-        """Whether its file system can swap two names at once, found by trying; where it cannot, nothing is replaced."""
-
-    def open(self, staging_id: str, user: tuple[int, int]) -> OutputFolder:
-        """A new, empty folder for a container that runs as `user` (uid, gid). Raises StagingFailed."""
-
-    def recover(self) -> tuple[Recovery, ...]:
-        """Finishes or takes back what dead processes left here; call it once their containers are gone."""
-
-    def remembers(self, call_id: str) -> bool:
-        """Whether anything is kept under this id, be it damaged; cheap."""
-
-    def kept(self) -> tuple[KeptPublication, ...]:
-        """What was published, or published and undone, and is still kept, the newest first."""
-
-    def undo(self, call_id: str) -> Undone:
-        """Takes a published call back. Raises StagingFailed when it is unknown or a target changed since."""
-
-    def prune(self) -> tuple[str, ...]:
-        """Forgets the oldest calls beyond what is kept; returns their ids. Done after every publication."""

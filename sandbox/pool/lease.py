@@ -1,16 +1,12 @@
-"""Where a call's container comes from: the contract of a provider, and the lease that a call gets of it.
-
-`WarmPool` keeps started containers of one host. On a cluster another provider may hand out what the cluster keeps warm.
-"""
+"""What a pool keeps and hands out: a started container that waits, and the lease that a call gets of it."""
 
 import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 from sandbox.outcome import Cancelled, SandboxResult
-from sandbox.outputs.store import OutputFolder, OutputStore
+from sandbox.outputs.staging import Staging, StagingArea
 from sandbox.runner import SEND_SECONDS, Job, Runner
 from sandbox.slot import Slot
 from sandbox.template import SandboxTemplate
@@ -22,9 +18,9 @@ class SlotKey:
     """What makes slots interchangeable: the template, and for one that writes the store that its outputs go to."""
 
     template: SandboxTemplate
-    area: OutputStore | None = None
+    area: StagingArea | None = None
 
-    def writing_to(self, staging: OutputFolder | None) -> SandboxTemplate:
+    def writing_to(self, staging: Staging | None) -> SandboxTemplate:
         """The template of one slot, with its own output folder."""
         if staging is None:
             return self.template
@@ -37,7 +33,7 @@ class IdleSlot:
 
     kind: SlotKey
     slot: Slot
-    staging: OutputFolder | None
+    staging: Staging | None
     fingerprint: object  # of its mounts when it started
     born: float = field(default_factory=time.monotonic)
 
@@ -63,7 +59,7 @@ class Lease(contextlib.AbstractContextManager["Lease"]):
     _unused: bool = field(default=True, init=False)
 
     @property
-    def staging(self) -> OutputFolder | None:
+    def staging(self) -> Staging | None:
         return self._claimed.staging
 
     @property
@@ -97,7 +93,7 @@ class Lease(contextlib.AbstractContextManager["Lease"]):
 
 @dataclass(frozen=True, slots=True)
 class PoolFigures:
-    """What a provider has now, and did since it began. Numbers of slots."""
+    """What a pool has now, and did since it began. Numbers of slots."""
 
     waiting: int
     starting: int
@@ -105,26 +101,3 @@ class PoolFigures:
     misses: int  # claims that no waiting slot fitted
     started: int
     lost: int  # ended while they waited
-
-
-class SlotProvider(Protocol):
-    """Hands out containers for one call each. Safe to use from several threads."""
-
-    def keep(self) -> None:
-        """From now on has slots ready ahead of calls, if it keeps any."""
-
-    def claim(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
-        """A slot of this kind that is ready, else a new container.
-
-        Raises:
-            LaunchCancelled: `cancel` was set meanwhile.
-            SandboxError: as `Runner.launch` and `OutputStore.open`.
-        """
-
-    def start(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
-        """A new container, for a kind that no other call is likely to ask for. Raises as `claim`."""
-
-    def figures(self) -> PoolFigures: ...
-
-    def close(self) -> None:
-        """Returns when no container of the provider is left, or the engine does not answer."""

@@ -40,7 +40,7 @@ _log = structlog.get_logger()
 
 
 class WarmPool:
-    """The slots of one host; a `SlotProvider`. Reconciles what there is with what is wanted in a thread of its own.
+    """The slots of one host, for any thread. Reconciles what there is with what is wanted in a thread of its own.
 
     Without `keep` every claim starts a new container.
     """
@@ -61,6 +61,7 @@ class WarmPool:
         self._removing = ThreadPoolExecutor(REMOVALS, "removal")
 
     def keep(self) -> None:
+        """From now on has slots ready ahead of calls, if it keeps any."""
         with self._lock:
             if self._reconciler is None and self._sizes.most and not self._closed:
                 self._reconciler = threading.Thread(
@@ -69,6 +70,12 @@ class WarmPool:
                 self._reconciler.start()
 
     def claim(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
+        """A slot of this kind that is ready, else a new container.
+
+        Raises:
+            LaunchCancelled: `cancel` was set meanwhile.
+            SandboxError: as `Runner.launch` and `StagingArea.open`.
+        """
         fingerprint, now = mount_fingerprint(kind.template), time.monotonic()
         with self._lock:
             self._sizing.note_claim(kind, now)
@@ -88,6 +95,7 @@ class WarmPool:
         return self._lease(one)
 
     def start(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
+        """A new container, for a kind that no other call is likely to ask for. Raises as `claim`."""
         end = time.monotonic() + MEMORY_SECONDS
         while True:
             reservation = self._reserve(kind.template.limits.memory_bytes, cancel)
@@ -103,6 +111,7 @@ class WarmPool:
             return PoolFigures(waiting, starting, self._hits, self._misses, self._started, self._lost)
 
     def close(self) -> None:
+        """Returns when none of its containers is left, or the engine does not answer."""
         with self._lock:
             self._closed = True
         self._cancel.set()
@@ -156,7 +165,7 @@ class WarmPool:
         """A new slot with its output folder. When this raises, nothing is left behind.
 
         Raises PathReplaced when a mounted or masked folder was exchanged while it started, and what `Runner.launch` and
-        `OutputStore.open` raise.
+        `StagingArea.open` raise.
         """
         with contextlib.ExitStack() as undo:
             if reservation is not None:

@@ -1,6 +1,5 @@
 """The program as a person or a script runs it: a process of its own each time, on one workspace and one state folder for all tests."""
 
-import functools
 import itertools
 import json
 import os
@@ -17,8 +16,7 @@ from typing import Any
 import pytest
 
 from tests.data.make import make_data
-from tests.forking import Forks
-from tests.mcp.talk import Place, environment
+from tests.mcp.talk import Place, environment, program
 from tests.oracle.container import Oracle
 from tests.oracle.fixtures import grounds
 
@@ -55,12 +53,6 @@ class Ended:
         return found[0]
 
 
-@functools.cache
-def _program() -> Forks:
-    """Loaded with the first run, and copied for each."""
-    return Forks.loaded(environment())
-
-
 def gdal_mcp(*words: str, stdin: str | int | None = None, variables: dict[str, str] | None = None) -> Ended:
     """Runs the program; `stdin` is a text or a file descriptor."""
     with tempfile.TemporaryFile() as typed:
@@ -68,7 +60,7 @@ def gdal_mcp(*words: str, stdin: str | int | None = None, variables: dict[str, s
             typed.write(stdin.encode())
             typed.seek(0)
         given = stdin if isinstance(stdin, int) else typed.fileno()
-        ended = Ended(*_program().run(words, given, environment(**(variables or {}))))
+        ended = Ended(*program().run(words, given, environment(**(variables or {}))))
     assert "Traceback" not in ended.stderr, ended.stderr
     return ended
 

@@ -20,9 +20,9 @@ from gdal_mcp.access.identity import Principal
 from gdal_mcp.ledger.tasks import Keeping, Task, TaskStore
 from gdal_mcp.mcp import icons, jobs, tasks
 from gdal_mcp.mcp.progress import Tell, relayed
-from gdal_mcp.mcp.protocol import Parts, ProtocolServer, cache_hints, whole
 from gdal_mcp.mcp.resources import not_found
-from gdal_mcp.mcp.subscriptions import Change, Lists, Subscriptions
+from gdal_mcp.mcp.server import ProtocolServer, whole
+from gdal_mcp.mcp.subscriptions import Subscriptions
 from gdal_mcp.mcp.tasks import Context
 from tests.conformance import everything
 from tests.conformance.everything import text
@@ -30,6 +30,7 @@ from tests.conformance.everything import text
 Tool = Callable[[t.CallToolRequestParams, Tell], Awaitable[jobs.Answer]]
 
 EVERYBODY = Principal("everybody")
+LISTS = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")
 SOON = 0.2  # seconds after which a call of this profile is a task
 LATER = 0.5  # seconds after which one certainly is
 
@@ -120,18 +121,18 @@ class Handlers:
 
     def __init__(self) -> None:
         self.subscriptions = Subscriptions(
-            lambda _ctx: EVERYBODY, self._readable, Lists(tools=True, prompts=True)
+            self.who, self._readable, t.SubscriptionFilter(**dict.fromkeys(LISTS, True))
         )
         self._tools = {
             **everything.tools(self._publish),
             **{name: alone(tool) for name, tool in TASK_TOOLS.items()},
         }
 
-    def principal(self, _ctx: Context) -> str:
-        return EVERYBODY.id
+    def who(self, _ctx: Context) -> Principal:
+        return EVERYBODY
 
     def _publish(self, event: ServerEvent) -> None:
-        self.subscriptions.publish(Change(EVERYBODY.id, (event,)))
+        self.subscriptions.publish(EVERYBODY.id, (event,))
 
     async def _readable(self, _who: Principal, uris: Sequence[str]) -> list[str]:
         return [uri for uri in uris if everything.resource(uri) is not None]
@@ -214,27 +215,8 @@ def server(store: TaskStore, after: float = SOON, pending: set[str] | None = Non
     handlers = Handlers()
     rules = jobs.Rules(after, answer_seconds=30.0)
     calls = partial(jobs.running, store=store, rules=rules, pending=set() if pending is None else pending)
-    parts = Parts(
-        call_tool=handlers.call_tool,
-        who=lambda _ctx: EVERYBODY,
-        subscriptions=handlers.subscriptions,
-        state_seconds=60.0,
-    )
     made = ProtocolServer(
-        "conformance",
-        parts,
-        version="0",
-        icons=[icons.SERVER],
-        get_tool_input_schema=handlers.input_schema,
-        lifespan=handlers.subscriptions.around(calls),
-        on_list_tools=handlers.list_tools,
-        on_list_prompts=handlers.list_prompts,
-        on_get_prompt=handlers.get_prompt,
-        on_list_resources=handlers.list_resources,
-        on_list_resource_templates=handlers.list_templates,
-        on_read_resource=handlers.read_resource,
-        on_completion=handlers.complete,
-        cache_hints=cache_hints(shared=False),
+        "conformance", handlers, calls, 60.0, shared=False, version="0", icons=[icons.SERVER]
     )
     made.add_request_handler("logging/setLevel", t.SetLevelRequestParams, handlers.set_level)
     return made

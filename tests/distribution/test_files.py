@@ -18,6 +18,7 @@ from docs import distribution
 from gdal_mcp import __version__
 from gdal_mcp.cli import build_parser
 from scripts import bundle
+from tests.cli.conftest import DEAD, gdal_mcp
 
 ROOT = Path(__file__).parents[2]
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -204,11 +205,8 @@ def test_a_bundle_is_the_same_each_time_and_holds_what_its_manifest_starts(unpac
 def test_folders_that_a_client_hands_over_are_workspaces_like_the_named_ones(tmp_path: Path):
     one, two, gone = tmp_path / "one", tmp_path / "two", tmp_path / "gone"
     one.mkdir(), two.mkdir()
-    program = [sys.executable, "-m", "gdal_mcp", "serve", "--engine", "unix:///nowhere"]
-    state = ["--state-dir", str(tmp_path / "state")]
+    program = ("serve", *DEAD, "--state-dir", str(tmp_path / "state"))
     for words in ([], [str(gone)], [str(one), str(gone)], ["--workspace", str(one), str(gone)]):
-        ran = subprocess.run(
-            [*program, *state, *words], input="", capture_output=True, text=True, check=False
-        )
-        assert ran.returncode == 2, words
-        assert not words or str(gone) in ran.stderr
+        ended = gdal_mcp(*program, *words)
+        assert ended.code == 2, words
+        assert not words or str(gone) in ended.stderr

@@ -7,30 +7,22 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import docker
 import pytest
 
-from sandbox.conformance.bench import LIMITS, Bench
-from sandbox.conformance.suite import CHECKS, Exemption, judge
 from sandbox.engine import Engine
 from sandbox.engines.discovery import connect
+from sandbox.engines.docker import DockerEngine
 from sandbox.errors import EngineUnavailable
 from sandbox.template import Limits
+from tests.engines.bench import LIMITS, Bench
 from tests.waiting import until
 
 _ANSWER_SECONDS = 60.0
-
-
-def conforms(bench: Bench, subtests: pytest.Subtests, exemptions: Sequence[Exemption]) -> None:
-    """Every check of the suite holds, or has its exemption."""
-    for check in CHECKS:
-        with subtests.test(check=check.id):
-            verdict = judge(bench, check, exemptions)
-            assert verdict.ok, f"{verdict.status}: {check.sentence}. {verdict.detail}"
 
 
 @contextlib.contextmanager
@@ -45,6 +37,13 @@ def bench_on(
         assert bench.ours() == {}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def unanswered(kind: type[DockerEngine] = DockerEngine) -> DockerEngine:
+    """One at an address where nobody listens, as after its daemon ended."""
+    engine = kind(docker.DockerClient(base_url="unix:///nonexistent/engine.sock", version="1.41"))
+    engine.removal_seconds = 0.0  # nobody will answer later either
+    return engine
 
 
 def not_tried(engine: str, reason: str) -> NoReturn:

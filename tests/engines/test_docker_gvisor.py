@@ -11,15 +11,15 @@ import docker
 import pytest
 
 from gdal_mcp.host.image import Image
-from sandbox.conformance.bench import LIMITS, Bench
-from sandbox.conformance.known import GVISOR
 from sandbox.engines.docker import DockerEngine
-from sandbox.engines.opening import unanswered
 from sandbox.errors import AttestationFailed
 from sandbox.program import delivered, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.waiting import Cancellation
-from tests.engines.kit import bench_on, conforms, not_tried
+from tests.engines.bench import LIMITS, Bench
+from tests.engines.checks import conforms
+from tests.engines.kit import bench_on, not_tried, unanswered
+from tests.engines.known import GVISOR
 from tests.private_engine import private_engine
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("engine.gvisor-is-judged-by-effect")]

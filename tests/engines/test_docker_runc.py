@@ -5,11 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from gdal_mcp.host.image import Image
-from sandbox.conformance.bench import Bench
-from sandbox.conformance.known import DOCKER
 from sandbox.engines.docker import DockerEngine
-from sandbox.engines.opening import unanswered
-from tests.engines.kit import bench_on, conforms
+from tests.engines.bench import Bench
+from tests.engines.checks import conforms
+from tests.engines.kit import bench_on, unanswered
+from tests.engines.known import DOCKER
 
 pytestmark = [
     pytest.mark.engine,

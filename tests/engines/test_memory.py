@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.conformance.bench import Bench
-from sandbox.conformance.known import MEMORY
-from sandbox.conformance.programs import (
+from tests.engines.bench import (
     FORK,
     LEAVE_A_MARK,
     PRINT_MUCH,
@@ -15,9 +13,11 @@ from sandbox.conformance.programs import (
     SPEAK,
     TAKE_MEMORY,
     WAIT_FOR_THE_END,
+    Bench,
 )
-from sandbox.engines.memory import Box, MemoryEngine
-from tests.engines.kit import conforms
+from tests.engines.checks import conforms
+from tests.engines.known import MEMORY
+from tests.engines.memory import Box, MemoryEngine
 
 IMAGE = "sha256:" + "a" * 64
 

@@ -15,9 +15,6 @@ import docker
 import pytest
 
 from gdal_mcp.host.image import Image
-from sandbox.conformance.bench import Bench
-from sandbox.conformance.known import OCI
-from sandbox.conformance.programs import LEAVE_A_MARK, TAKE_MEMORY, WAIT_FOR_THE_END
 from sandbox.engines.oci import bundle as bundle_module
 from sandbox.engines.oci import engine as engine_module
 from sandbox.engines.oci.engine import OciEngine
@@ -25,7 +22,10 @@ from sandbox.engines.oci.kernel import PARENT, hierarchies
 from sandbox.errors import EngineUnavailable, IsolationRefused, SandboxError
 from sandbox.labels import labels
 from sandbox.mounted import mountinfo
-from tests.engines.kit import bench_on, conforms
+from tests.engines.bench import LEAVE_A_MARK, TAKE_MEMORY, WAIT_FOR_THE_END, Bench
+from tests.engines.checks import conforms
+from tests.engines.kit import bench_on
+from tests.engines.known import OCI
 from tests.oci_store import oci_engine
 from tests.waiting import until
 
@@ -250,8 +250,8 @@ def test_what_a_killed_runtime_left_frozen_is_removed(bench: Bench) -> None:
 SERVER = """
 import sys
 from pathlib import Path
-from sandbox.conformance.bench import Bench
-from sandbox.conformance.programs import *
+from tests.engines.bench import Bench
+from tests.engines.bench import *
 from sandbox.engines.oci.engine import OciEngine
 from sandbox.labels import labels
 root, image, folder, owner, runtime = sys.argv[1:]

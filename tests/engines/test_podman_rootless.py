@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.conformance.bench import Bench
-from sandbox.conformance.programs import LEAVE_A_MARK
 from sandbox.engines import podman as podman_module
 from sandbox.engines.podman import PodmanEngine
 from sandbox.errors import IsolationRefused, SandboxError
+from tests.engines.bench import LEAVE_A_MARK, Bench
 from tests.engines.kit import PodmanService, podman_service
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("engine.ignored-limits-are-noticed")]

@@ -10,11 +10,10 @@ import docker
 import pytest
 
 from gdal_mcp.host.image import Image
-from sandbox.conformance.bench import Bench
-from sandbox.conformance.programs import LEAVE_A_MARK
 from sandbox.engines.discovery import DOCKER_SOCKET
 from sandbox.engines.docker import DockerEngine
 from sandbox.errors import IsolationRefused
+from tests.engines.bench import LEAVE_A_MARK, Bench
 from tests.engines.dropping_proxy import DroppingProxy
 from tests.engines.kit import bench_on
 

@@ -158,7 +158,7 @@ BODIES = (
 def server(base: Path) -> Iterator[tuple[Hosted, dict[str, str]]]:
     with hosting(Place.made(base / "http"), base / "http.log", "--console", "on") as hosted:
         yield hosted, {name: hosted.token(name, *scopes) for name, scopes in SCOPES.items()}
-        assert hosted.process.poll() is None
+        assert hosted.request("GET", "/healthz").status_code == 200
     assert "Traceback" not in (base / "http.log").read_text()
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from sandbox.conformance.bench import Bench
-from sandbox.conformance.known import KUBERNETES
-from tests.engines.kit import conforms
+from tests.engines.bench import Bench
+from tests.engines.checks import conforms
+from tests.engines.known import KUBERNETES
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 

@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from sandbox.conformance.bench import MIB, PATIENCE, Bench
-from sandbox.conformance.programs import REPEAT
 from sandbox.engine import STDOUT
 from sandbox.labels import labels
 from sandbox.outcome import Exited
 from sandbox.program import delivered, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.waiting import Cancellation, readable
+from tests.engines.bench import MIB, PATIENCE, REPEAT, Bench
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 MUCH = 64 * MIB

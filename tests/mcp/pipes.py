@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.mcp.talk import ERAS, environment
+from tests.forking import Forked
+from tests.mcp.talk import ERAS, SERVE, environment, program
 
 SECONDS = 120.0  # a bound on waiting, far above what anything takes
 
@@ -20,7 +21,7 @@ SECONDS = 120.0  # a bound on waiting, far above what anything takes
 class Pipes:
     """One server process. Every line of its stdout is kept, and must be JSON-RPC."""
 
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Forked
     era: str = "legacy"
     lines: list[str] = field(default_factory=list)
     _arrived: "queue.Queue[dict[str, Any] | None]" = field(default_factory=queue.Queue)
@@ -144,17 +145,22 @@ def piped(
     command: list[str], log: Path, *, era: str = "legacy", env: Mapping[str, str] | None = None
 ) -> Iterator[Pipes]:
     """A server process, whose input ends with the block."""
+    whole = {**environment(), **(env or {})}
     with log.open("ab") as errors:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            env={**environment(), **(env or {})},
-            cwd=log.parent,
+        process = (
+            program().program(command[3:], whole, log)
+            if command[:4] == SERVE
+            else subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=whole,
+                cwd=log.parent,
+            )
         )
-        pipes = Pipes(process, era)
-        try:
-            yield pipes
-        finally:
-            pipes.close()
+    pipes = Pipes(process, era)
+    try:
+        yield pipes
+    finally:
+        pipes.close()

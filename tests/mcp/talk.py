@@ -1,5 +1,6 @@
 """The SDK's own client on a real server process, driven from plain tests."""
 
+import functools
 import json
 import os
 import shutil
@@ -22,6 +23,7 @@ from gdal_mcp.app import App, running
 from gdal_mcp.cli import build_parser
 from gdal_mcp.mcp.server import build
 from gdal_mcp.settings import PREFIX, Settings, load_settings
+from tests.forking import Forks
 
 ERAS = ("legacy", "2026-07-28")
 # of what does not depend on the era: the newer in `make test`, both in `make test-all`
@@ -43,6 +45,12 @@ def environment(**more: str) -> dict[str, str]:
     # a call that its client's user cannot be asked about does not wait long for a yes from elsewhere
     brief = {"GDAL_MCP_APPROVAL_WAIT": "0.5", "GDAL_MCP_CONSOLE": "off"}
     return {**ours, **chosen, **patient, **brief, "GDAL_MCP_POOL_MAX": "0", **more}
+
+
+@functools.cache
+def program() -> Forks:
+    """The program, loaded with its first run and copied for each: a new interpreter takes a second or more."""
+    return Forks.loaded(environment())
 
 
 @dataclass(frozen=True)
@@ -227,9 +235,9 @@ def inside(
 
 
 @contextmanager
-def beside(app: App, era: str = ERAS[1], person: Person | None = None) -> Iterator[Talk]:
-    """A client of a server in this process."""
+def beside(app: App, era: str = ERAS[1], person: Person | None = None, model: Any = None) -> Iterator[Talk]:
+    """A client of a server in this process. `model` answers what the server asks of its model."""
     with start_blocking_portal() as portal:
-        client = Client(build(app), mode=era, elicitation_callback=person)
+        client = Client(build(app), mode=era, elicitation_callback=person, sampling_callback=model)
         with portal.wrap_async_context_manager(client):
             yield Talk(portal, client, person or Person(), app.settings.state_dir)

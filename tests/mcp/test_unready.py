@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.mcp.pipes import piped
-from tests.mcp.talk import EITHER_ERA, SERVE, Place, talking
+from tests.mcp.talk import EITHER_ERA, SERVE, Place
 
 pytestmark = pytest.mark.engine
 
@@ -46,8 +46,9 @@ def test_a_server_that_cannot_start_tells_its_client_why(grounds: Path, era: str
         ([], "--workspace"),
         (["--memory", "none"], "memory"),
     ):
-        with talking([*SERVE, *state, *words], grounds / "unready.log", era=era) as talk:
-            assert talk.modern or named in talk.client.instructions
-            assert any(tool.name == "info" for tool in talk.ask("list_tools").tools)
-            assert named in talk.failed("info", path="rgb.tif")["message"]
+        with piped([*SERVE, *state, *words], grounds / "unready.log", era=era) as pipes:
+            assert named in pipes.hello().get("instructions", named)
+            assert any(tool["name"] == "info" for tool in pipes.ask("tools/list")["result"]["tools"])
+            error = pipes.call("info", {"path": "rgb.tif"})["structuredContent"]["error"]
+            assert named in error["message"]
     assert not Path(gone).exists()

@@ -10,10 +10,10 @@ from jsonschema import Draft202012Validator
 from gdal_mcp.gdal.catalogue.binding import Bound, bind_json, bind_named, render
 from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.given import read_switches
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
 from gdal_mcp.gdal.catalogue.schema import input_schema, json_name, offered
-from gdal_mcp.gdal.catalogue.switches import read_switches
 from tests.unit.fitting import BY_CONTEXT, FITTING, calls, minimal, sample
 
 CONTEXT = Context(packaged(), threads=4, allow_sql=True)

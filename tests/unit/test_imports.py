@@ -57,7 +57,6 @@ gdal_mcp/untrusted
 gdal_mcp/errors
 gdal_mcp/__init__
 gdal_mcp/testing
-sandbox/conformance
 sandbox/engines
 sandbox/pool
 sandbox/attestation

@@ -16,11 +16,11 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, ToolsListChanged
 
 from gdal_mcp.access.identity import ADMIN, Principal
-from gdal_mcp.calls.changes import changed_by
+from gdal_mcp.calls.results import changed_by
 from gdal_mcp.ledger.tasks import Keeping, TaskStore
 from gdal_mcp.mcp import subscriptions
-from gdal_mcp.mcp.protocol import ProtocolServer
-from gdal_mcp.mcp.subscriptions import Change, Subscriptions, wired
+from gdal_mcp.mcp.server import ProtocolServer
+from gdal_mcp.mcp.subscriptions import Subscriptions, events_of
 from sandbox.outputs.store import Published, PublishedFile, Transfer
 from tests.conformance import profile
 
@@ -76,7 +76,7 @@ async def client(server: ProtocolServer, heard: Heard | None = None) -> AsyncIte
 
 
 def publish(server: ProtocolServer, *events: Any, principal: str = WHO) -> None:
-    server.subscriptions.publish(Change(principal, events))
+    server.subscriptions.publish(principal, events)
 
 
 async def until(happened: Callable[[], object]) -> None:
@@ -171,7 +171,7 @@ def test_a_change_is_told_to_its_own_principal_and_to_who_sees_everybodys_alone(
         async with anyio.create_task_group() as group:
             group.start_soon(made.listen, _request(sent), _asks(WATCHED))
             await until(lambda: sent)
-            made.publish(Change(owner, (ResourceUpdated(uri=WATCHED),)))
+            made.publish(owner, [ResourceUpdated(uri=WATCHED)])
             await settled()
             group.cancel_scope.cancel()
         assert isinstance(sent[0], t.SubscriptionsAcknowledgedNotification)
@@ -213,7 +213,7 @@ def test_the_stream_of_a_client_that_does_not_read_ends():
             group.start_soon(made.listen, _request(sent, blocked), _asks(WATCHED))
             await until(lambda: sent)
             for _ in range(5000):
-                made.publish(Change(WHO, (ResourceUpdated(uri=WATCHED),)))
+                made.publish(WHO, [ResourceUpdated(uri=WATCHED)])
             blocked.set()
             await until(lambda: not made.watching)
         assert len(sent) < 2000
@@ -296,12 +296,12 @@ def test_the_end_of_a_call_tells_of_its_record_and_of_every_place_that_it_touche
     moved = (Transfer(located("/w/from"), located("/w/to")),)
     published = Published("undo", files, (located("/w/old.tif"),), (located("/w/gone.tif"),), moved)
     done: Any = SimpleNamespace(published=published)
-    change = wired(changed_by("token:ann", "ab12", done))
-    uris = {one.uri for one in change.events if isinstance(one, ResourceUpdated)}
+    events = events_of(changed_by("token:ann", "ab12", done))
+    uris = {one.uri for one in events if isinstance(one, ResourceUpdated)}
     files_changed = {f"file:///w/{name}" for name in ("new.tif", "old.tif", "gone.tif", "from", "to")}
     assert uris == files_changed | {"gdal://calls/ab12", "gdal://calls/ab12/provenance"}
-    assert ResourcesListChanged() in change.events
+    assert ResourcesListChanged() in events
 
 
 def test_a_call_that_published_nothing_changes_no_list():
-    assert ResourcesListChanged() not in wired(changed_by("token:ann", "ab12", None)).events
+    assert ResourcesListChanged() not in events_of(changed_by("token:ann", "ab12", None))

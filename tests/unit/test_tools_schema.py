@@ -374,7 +374,7 @@ def test_a_result_fits_its_schema_whatever_was_printed():
         for parsed in (None, {"driverShortName": "GTiff"}, ["x"]):
             told = result_of(tool, "text", parsed)
             jsonschema.validate(told, tool.output_schema, jsonschema.Draft202012Validator)
-            assert told["receipt"]["call_id"] == RECEIPT.call_id
+            assert told["receipt"]["call_id"] == RECEIPT["call_id"]
 
 
 def _references(schema: Any) -> Iterator[str]:

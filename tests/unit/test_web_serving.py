@@ -64,7 +64,7 @@ def served(
     whole = HostFilter(app, gate, Names((), ()), ANY)
     bound, up = bind("127.0.0.1", 0), threading.Event()
     port = port_of(bound)
-    listening = Listening("127.0.0.1", port, connections)
+    listening = Listening(connections)
 
     async def run(scope: anyio.CancelScope) -> None:
         with scope:

@@ -1,8 +1,6 @@
 """A real server process that is reached over HTTP, and the SDK's own client of it."""
 
-import os
 import signal
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,8 +14,8 @@ from mcp.client.streamable_http import streamable_http_client
 
 from gdal_mcp.access.identity import READ, WRITE
 from gdal_mcp.access.tokens import TokenStore
-from tests.mcp.talk import ERAS, Person, Place, Talk, environment
-from tests.waiting import until
+from tests.forking import Forked
+from tests.mcp.talk import ERAS, Person, Place, Talk, environment, program
 
 PORT = ("--transport", "http", "--port", "0")
 SECONDS = 60  # a bound on waiting, far above what anything takes
@@ -28,7 +26,7 @@ class Hosted:
     """A server that is up. `url` is the address of the protocol."""
 
     place: Place
-    process: "subprocess.Popen[str]"
+    process: Forked
     url: str
     log: Path
 
@@ -55,7 +53,7 @@ class Hosted:
     def end(self, how: int = signal.SIGTERM) -> int:
         """Ends it with a signal; returns its exit code."""
         self.process.send_signal(how)
-        return self.process.wait(SECONDS)
+        return self.process.wait()
 
     @contextmanager
     def talking(self, token: str, era: str = ERAS[1], person: Person | None = None) -> Iterator[Talk]:
@@ -83,23 +81,14 @@ def hosting(place: Place, log: Path, *options: str, env: Mapping[str, str] | Non
     """A server on a free port, which is ended with the block. It has a token, so that it starts."""
     if not (place.state / "tokens.sqlite").exists() and "--no-auth" not in options:
         made_token(place, "first")
-    command = place.command(*PORT, *options)
-    with log.open("a") as errors:
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, text=True, env={**environment(), **(env or {})}
-        )
-    assert process.stdout is not None
-    with process:
-        try:
-            url = process.stdout.readline().strip()
-            assert url, log.read_text()
-            yield Hosted(place, process, url, log)
-        finally:
-            if process.poll() is None:
-                process.terminate()
-            try:
-                process.wait(SECONDS)
-            except subprocess.TimeoutExpired:
-                os.kill(process.pid, signal.SIGKILL)
-                raise
-            until(lambda: process.returncode is not None)
+    words = place.command(*PORT, *options)[3:]
+    process = program().program(words, {**environment(), **(env or {})}, log)
+    process.stdin.close()
+    try:
+        url = process.stdout.readline().decode().strip()
+        assert url, log.read_text()
+        yield Hosted(place, process, url, log)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        process.stdout.close()

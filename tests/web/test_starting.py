@@ -3,7 +3,6 @@
 import datetime as dt
 import ipaddress
 import ssl
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,20 +12,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from tests.mcp.talk import Place, environment
-from tests.web.hosted import PORT, SECONDS, hosting, made_token
+from tests.cli.conftest import DEAD, gdal_mcp
+from tests.mcp.talk import Place
+from tests.web.hosted import PORT, hosting, made_token
 
 pytestmark = pytest.mark.engine
-
-DEAD = ("--engine", "unix:///nonexistent.sock")
-
-
-def started(place: Place, *options: str) -> "subprocess.CompletedProcess[str]":
-    """A server that must end by itself."""
-    command = place.command(*PORT, *DEAD, *options)
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=SECONDS, env=environment(), check=False
-    )
 
 
 @pytest.mark.claim("http.no-open-door")
@@ -35,16 +25,14 @@ def test_a_server_that_strangers_could_listen_to_ends_with_a_word_and_listens_no
 ):
     place = make_place()
     made_token(place, "ann")
-    ended = started(place, "--host", "0.0.0.0")
-    assert ended.returncode == 2
-    assert ended.stdout == ""
+    ended = gdal_mcp(*place.command(*PORT, *DEAD, "--host", "0.0.0.0")[3:])
+    assert (ended.code, ended.stdout) == (2, "")
     assert ended.stderr.startswith("gdal-mcp: ")
-    assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.claim("http.no-open-door")
 def test_a_server_without_a_token_or_an_issuer_does_not_start(make_place: Callable[..., Place]):
-    assert started(make_place()).returncode == 2
+    assert gdal_mcp(*make_place().command(*PORT, *DEAD)[3:]).code == 2
 
 
 def test_with_a_certificate_it_speaks_tls_and_nothing_else(make_place, grounds, tmp_path):

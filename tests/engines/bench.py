@@ -1,4 +1,4 @@
-"""What the checks stand on: an engine, an image, folders of the host, and one container after another."""
+"""What the checks of engines stand on: an engine, an image, folders of the host, and one container after another."""
 
 import contextlib
 import json
@@ -12,9 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sandbox.attestation import everything, looking
-from sandbox.conformance.programs import WAIT_FOR_THE_END
 from sandbox.engine import STDERR, STDOUT, ContainerState, Engine, Wire
-from sandbox.errors import EngineUnavailable
 from sandbox.isolation.measured import FACTS
 from sandbox.isolation.rows import Evidence, Row, judged, told
 from sandbox.isolation.tried import ATTEMPTS, CALLS, SIGHT
@@ -41,14 +39,71 @@ ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent", "
 IN_WORKSPACE = "the input"  # the text of `input.txt`
 
 
-class NotConforming(Exception):
-    """What the engine did is not what an engine must do; the message tells what it did."""
+# what containers run beside the look program; they print what they found as JSON
 
+# takes memory that no RLIMIT_DATA counts, so that only the container's own limit can end it
+TAKE_MEMORY = """
+import mmap, sys
+size = int(sys.argv[1])
+held = mmap.mmap(-1, size)
+for at in range(0, size, 4096): held[at] = 1
+print("held", flush=True)
+"""
 
-def require(holds: object, said: object) -> None:
-    """Raises NotConforming with what was seen."""
-    if not holds:
-        raise NotConforming(f"{said}"[:500])
+# asks for memory as libraries do
+ASK_MEMORY = """
+import json, sys
+try: held = bytearray(int(sys.argv[1]))
+except MemoryError: print(json.dumps("refused"))
+else: print(json.dumps("given"))
+"""
+
+# starts processes until it is refused, or until there are too many
+FORK = """
+import json, os, signal
+children, reason = [], "none"
+for _ in range(400):
+    try: child = os.fork()
+    except OSError as error:
+        reason = str(error.errno)
+        break
+    if child == 0:
+        signal.pause()
+        os._exit(0)
+    children.append(child)
+for one in children: os.kill(one, signal.SIGKILL)
+for one in children: os.waitpid(one, 0)
+print(json.dumps([len(children), reason]))
+"""
+
+# computes with two processes for a second; the processor time that they got
+COMPUTE = """
+import json, os, time
+def compute(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end: pass
+child = os.fork()
+compute(1.0)
+if child == 0: os._exit(0)
+os.waitpid(child, 0)
+print(json.dumps(sum(os.times()[:4])))
+"""
+
+SPEAK = "import os, sys; os.write(1, b'out'); os.write(2, b'err'); os._exit(int(sys.argv[1]))"
+WAIT_FOR_THE_END = "import os; os.write(1, b'ready'); os.read(0, 1); os._exit(3)"
+REPEAT = """
+import os
+while data := os.read(0, 65536):
+    while data: data = data[os.write(1, data):]
+"""
+CRASH = "import ctypes; ctypes.string_at(0)"  # a fault, as process 1 is deaf to most signals
+LEAVE_A_MARK = "open('/staging/started', 'w').close()"
+PRINT_MUCH = """
+import os, sys
+for number in range(int(sys.argv[1])):
+    data = b"%08d" % number * 512
+    while data: data = data[os.write(1, data):]
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +120,8 @@ class Ran:
 
     @property
     def answer(self) -> Any:
-        """The JSON of its last line. Raises NotConforming when it failed."""
-        require(self.code == 0, f"the program ended with {self.state}: {self.stderr[-300:]!r}")
+        """The JSON of its last line."""
+        assert self.code == 0, f"the program ended with {self.state}: {self.stderr[-300:]!r}"
         return json.loads(self.stdout.splitlines()[-1])
 
 
@@ -167,7 +222,7 @@ class Bench:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """What one container measured, saw and tried; made once, since many checks ask it. Raises NotConforming.
+        """What one container measured, saw and tried; made once, since many checks ask it.
 
         Judged or not, its worker gets its job: an engine that isolates nothing is to fail check by check.
         """
@@ -185,11 +240,11 @@ class Bench:
         try:
             frames = list(FrameReader().feed(ran.stdout))
         except ProtocolBreach as breach:
-            raise NotConforming(f"its worker spoke otherwise than asked: {breach}") from breach
+            raise AssertionError(f"its worker spoke otherwise than asked: {breach}") from breach
         match [frame for frame in frames if isinstance(frame, Ready | Final)]:
             case [Ready(facts), Final(value)]:
                 return Evidence(template, facts, value.get("look") or {}, pods=self.engine.info().pods)
-        raise NotConforming(f"the look program did not finish: {ran.state}, {ran.stderr[-300:]!r}")
+        raise AssertionError(f"the look program did not finish: {ran.state}, {ran.stderr[-300:]!r}")
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
@@ -199,8 +254,8 @@ class Bench:
         """Requires that rows held: those of a name, or of things of a kind (`mount` is every row that begins with it)."""
         for name in names:
             found = [row for row in self.rows if name in (row.name, row.name.partition(" ")[0])]
-            require(found, f"nothing was found out about: {name}")
-            require(all(row.ok for row in found), told(found))
+            assert found, f"nothing was found out about: {name}"
+            assert all(row.ok for row in found), told(found)
 
     def ours(self) -> dict[str, dict[str, str]]:
         """The labels of the containers of this bench that the engine knows."""
@@ -224,13 +279,4 @@ def hear(wire: Wire, *, until: bytes = b"") -> dict[int, bytearray]:
             heard[stream] += data
         if until and until in heard[STDOUT]:
             return heard
-    raise NotConforming(f"the streams did not end within {PATIENCE:.0f} s; heard {dict(heard)}")
-
-
-def unavailable(ask: Callable[[], object], what: str) -> None:
-    """Requires that asking raises EngineUnavailable."""
-    try:
-        answer = ask()
-    except EngineUnavailable:
-        return
-    raise NotConforming(f"{what} answered {answer!r}")
+    raise AssertionError(f"the streams did not end within {PATIENCE:.0f} s; heard {dict(heard)}")

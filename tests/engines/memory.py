@@ -1,6 +1,6 @@
 """An engine without containers, for tests of what stands on one: each container is a thread that runs a function of yours.
 
-Its life, streams, labels and failures are those of a real engine, shown by the same suite (`sandbox.conformance`). It isolates
+Its life, streams, labels and failures are those of a real engine, shown by the same suite (`tests/engines/checks.py`). It isolates
 nothing and its containers say so, so that no attestation accepts it and no call of the product is ever run on it.
 """
 

@@ -1,0 +1,444 @@
+"""What every engine must do: checks on the real thing, judged by effect. Nothing here knows which engine it is.
+
+A check fails by raising. Its docstring is its sentence in `docs/engines.md`.
+"""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+import pytest
+
+from sandbox.attestation import attest
+from sandbox.engine import RLIMITS, STDERR, STDOUT
+from sandbox.errors import EngineUnavailable, ImageMissing, SandboxError
+from sandbox.labels import OWNER, labels
+from sandbox.runner import Runner
+from sandbox.template import Mount
+from sandbox.waiting import Cancellation, readable
+from tests.engines.bench import (
+    ASK_MEMORY,
+    COMPUTE,
+    CRASH,
+    FORK,
+    IN_WORKSPACE,
+    LEAVE_A_MARK,
+    MIB,
+    PATIENCE,
+    PRINT_MUCH,
+    REPEAT,
+    SPEAK,
+    TAKE_MEMORY,
+    WAIT_FOR_THE_END,
+    Bench,
+    hear,
+)
+from tests.engines.known import Exemption
+
+ABSENT_IMAGE = "sha256:" + "0" * 64
+UNKNOWN = "0" * 64
+CRASHED = 139  # 128 + SIGSEGV
+BLOCKS = 1024  # of 4 KiB; far more than any pipe holds
+ANSWERED = 16 * MIB  # sent to a container that speaks
+FEW_PIDS = 48  # room for a runtime that counts threads of its own, and far fewer than the program tries
+SHARE = 0.25  # of one processor
+# that a program with two busy processes may get in a second of it; unbounded it gets two
+SHARE_SECONDS = 0.8
+SCRATCH_SLACK = MIB  # what a file system counts besides the bytes of files
+
+Check = Callable[[Bench], None]
+CHECKS: dict[str, Check] = {}
+# how a check fails: what it asserts, what an engine raises, and an answer of another shape
+FAILURES = (
+    AssertionError,
+    pytest.fail.Exception,
+    SandboxError,
+    OSError,
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+)
+
+
+def conforms(bench: Bench, subtests: pytest.Subtests, exemptions: tuple[Exemption, ...]) -> None:
+    """Every check holds, or fails as its exemption says."""
+    excused = {one.check: one for one in exemptions}
+    assert excused.keys() <= CHECKS.keys()
+    for name, check in CHECKS.items():
+        with subtests.test(check=name):
+            one = excused.get(name)
+            if one is None:
+                check(bench)
+            elif one.varies:
+                with suppress(FAILURES):
+                    check(bench)
+            else:
+                with pytest.raises(FAILURES):
+                    check(bench)
+
+
+def check(name: str) -> Callable[[Check], Check]:
+    def kept(function: Check) -> Check:
+        CHECKS[name] = function
+        return function
+
+    return kept
+
+
+def _held(name: str, sentence: str, *rows: str) -> None:
+    def function(bench: Bench) -> None:
+        bench.holds(*rows)
+
+    function.__doc__ = sentence
+    CHECKS[name] = function
+
+
+# --- from its creation to its removal ---
+
+
+@check("engine.info")
+def _(bench: Bench) -> None:
+    """It says what it is"""
+    info = bench.engine.info()
+    assert info.name
+    assert info.version
+    assert info.address
+    assert info.api_version > (0, 0)
+    assert info.architecture
+    assert info.host
+    assert info.boot or not info.same_kernel
+    assert info.rlimits <= RLIMITS
+
+
+@check("engine.gone")
+def _(bench: Bench) -> None:
+    """Gone, every method says that it is unavailable"""
+    assert bench.gone is not None, "the bench names no engine that is gone"
+    gone, template = bench.gone(), bench.template(SPEAK, "0")
+    for ask in (
+        gone.info,
+        lambda: gone.create(template, labels(bench.owner, "conformance", PATIENCE)),
+        lambda: gone.attach(UNKNOWN),
+        lambda: gone.start(UNKNOWN),
+        lambda: gone.state(UNKNOWN),
+        lambda: gone.process(UNKNOWN),
+        lambda: gone.wait(UNKNOWN, 0.1),
+        lambda: gone.remove(UNKNOWN),
+        gone.leftovers,
+        lambda: gone.images.find(ABSENT_IMAGE),
+        lambda: gone.images.names("image"),
+    ):
+        with pytest.raises(EngineUnavailable):
+            ask()
+
+
+@check("create.starts-nothing")
+def _(bench: Bench) -> None:
+    """A created container has not begun, and counts as not ended"""
+    with bench.created(bench.template(LEAVE_A_MARK)) as container:
+        assert bench.engine.state(container).running
+        assert bench.engine.wait(container, 0.2).running
+    assert not (bench.staging / "started").exists(), "its program ran before it was started"
+
+
+@check("image.told")
+def _(bench: Bench) -> None:
+    """It says whether an image is there"""
+    assert bench.engine.images.find(bench.image)
+    assert bench.engine.images.find(ABSENT_IMAGE) is None
+
+
+@check("create.image-missing")
+def _(bench: Bench) -> None:
+    """An image that is not there is missing, and never fetched"""
+    with pytest.raises(ImageMissing), bench.created(bench.template(SPEAK, "0", image=ABSENT_IMAGE)):
+        pass
+    assert not bench.ours(), "a container is left"
+
+
+@check("create.source-missing")
+def _(bench: Bench) -> None:
+    """A mount without a source is refused, and its source not made"""
+    absent = bench.folder / "absent"
+    mounts = (Mount(bench.source(absent), PurePosixPath("/data")),)
+    with (
+        pytest.raises(SandboxError),
+        bench.created(bench.template(SPEAK, "0", mounts=mounts, masks=())) as container,
+    ):
+        bench.engine.start(container)
+    assert not absent.exists(), "the missing folder was made"
+    assert not bench.ours(), "a container is left"
+
+
+@check("create.labels")
+def _(bench: Bench) -> None:
+    """Labels are told back, and of existing containers alone"""
+    with bench.created(bench.template(SPEAK, "0")) as container:
+        assert {one: told[OWNER] for one, told in bench.ours().items()} == {container: bench.owner}
+    assert not bench.ours(), "a removed container is still told"
+
+
+@check("start.program-missing")
+def _(bench: Bench) -> None:
+    """A program that is not there is no success"""
+    with suppress(SandboxError), bench.created(bench.template("", command=("/no/such/program",))) as one:
+        bench.engine.attach(one).close()
+        bench.engine.start(one)
+        state = bench.engine.wait(one, PATIENCE)
+        assert not state.running
+        assert state.exit_code > 0
+    assert not bench.ours(), "a container is left"
+
+
+@check("streams.from-the-start")
+def _(bench: Bench) -> None:
+    """Attached before the start, both streams are heard whole and apart"""
+    ran = bench.run(SPEAK, "0")
+    assert (ran.stdout, ran.stderr) == (b"out", b"err")
+
+
+@check("streams.much-output")
+def _(bench: Bench) -> None:
+    """Much output arrives whole and in order"""
+    ran = bench.run(PRINT_MUCH, str(BLOCKS))
+    assert ran.stdout == b"".join(b"%08d" % number * 512 for number in range(BLOCKS))
+
+
+@check("streams.stdin")
+def _(bench: Bench) -> None:
+    """What is sent arrives whole, while it speaks"""
+    # as a job's questions and their answers go: neither side may wait for the other
+    sent, back = b"0123456789abcdef" * (ANSWERED // 16), bytearray()
+    with bench.created(bench.template(REPEAT)) as container, bench.started(container) as wire:
+        sender = threading.Thread(target=wire.send, args=(sent, PATIENCE), daemon=True)
+        sender.start()
+        while len(back) < len(sent) and readable([wire], PATIENCE):
+            if (pieces := wire.receive()) is None:
+                break
+            back += b"".join(data for stream, data in pieces if stream == STDOUT)
+        assert back == sent
+        sender.join()
+
+
+@check("streams.stdin-ends")
+def _(bench: Bench) -> None:
+    """Its stdin ends with the wire, and not before"""
+    with bench.waiting() as (container, wire):
+        assert bench.engine.wait(container, 0.2).running
+        wire.close()
+        ended = bench.engine.wait(container, PATIENCE)
+        assert (ended.running, ended.exit_code) == (False, 3)
+
+
+@check("streams.apart")
+def _(bench: Bench) -> None:
+    """Two containers hear and say nothing of each other"""
+    with (
+        bench.waiting() as (_, one),
+        bench.created(bench.template(SPEAK, "0")) as second,
+        bench.started(second) as two,
+    ):
+        assert hear(two) == {STDOUT: b"out", STDERR: b"err"}
+        assert not readable([one], 0), "the other one's end or words were heard"
+
+
+@check("end.exit-code")
+def _(bench: Bench) -> None:
+    """The exit code is the program's"""
+    for code in (7, 255):  # 0 is many others'
+        ran = bench.run(SPEAK, str(code))
+        assert ran.state
+        assert (ran.state.running, ran.code) == (False, code)
+
+
+@check("end.crash")
+def _(bench: Bench) -> None:
+    """A crash is told as one"""
+    ran = bench.run(CRASH)
+    assert ran.state is not None
+    assert (ran.code, ran.state.out_of_memory) == (CRASHED, False)
+
+
+@check("end.wait")
+def _(bench: Bench) -> None:
+    """A wait ends when its time is over"""
+    with bench.waiting() as (container, _):
+        assert bench.engine.wait(container, 0.2).running
+
+
+@check("end.process")
+def _(bench: Bench) -> None:
+    """Its process is told while it runs"""
+    with bench.created(bench.template(WAIT_FOR_THE_END)) as container:
+        assert bench.engine.process(container) is None, "it has a process before its start"
+        with bench.started(container, b"ready"):
+            number = bench.engine.process(container)
+            assert number is None or number > 1  # missing where the engine's host is another one
+        bench.engine.wait(container, PATIENCE)
+        assert bench.engine.process(container) is None, "it has a process after its end"
+
+
+@check("remove.running")
+def _(bench: Bench) -> None:
+    """A running container is ended and gone"""
+    with bench.waiting() as (container, wire):
+        bench.engine.remove(container)
+        assert bench.engine.state(container) is None
+        assert bench.engine.process(container) is None
+        assert b"out" not in hear(wire)[STDOUT]  # which ends, as its streams do
+
+
+@check("remove.again")
+def _(bench: Bench) -> None:
+    """Removing what is gone, or never was, is no failure"""
+    with bench.created(bench.template(SPEAK, "0")) as container:
+        bench.engine.remove(container)
+        bench.engine.remove(container)
+    bench.engine.remove(UNKNOWN)
+
+
+@check("remove.at-once")
+def _(bench: Bench) -> None:
+    """Many may ask for a removal at once"""
+    with bench.created(bench.template(WAIT_FOR_THE_END)) as container:
+        bench.engine.start(container)
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(bench.engine.remove, [container] * 4))  # raises what a removal raised
+        assert bench.engine.state(container) is None
+
+
+@check("unknown")
+def _(bench: Bench) -> None:
+    """What was never made is unknown, and cannot be used"""
+    engine = bench.engine
+    assert (engine.state(UNKNOWN), engine.wait(UNKNOWN, 1), engine.process(UNKNOWN)) == (None, None, None)
+    for use in (engine.attach, engine.start):
+        with pytest.raises(EngineUnavailable):
+            use(UNKNOWN)
+
+
+# --- what a container may see and do, told from inside ---
+
+# rows of the look program that held: the check, its sentence, the rows
+ROWS = (
+    ("user", "It is the template's user, in its group alone, and cannot become another", "user", "supplementary groups", "become root"),
+    ("capabilities", "It holds no capability", "CapInh", "CapPrm", "CapEff", "CapBnd"),
+    ("no-new-privileges", "A setuid program gives it nothing", "no new privileges", "user of a set-user-id program"),
+    ("seccomp.in-force", "The kernel shows a filter of system calls", "Seccomp"),
+    ("seccomp.calls", "Calls that no job needs are refused", "make system calls that no job needs"),
+    ("seccomp.sockets", "No socket but a local one can be made", "open sockets of other families", "make a local socket, as jobs do"),
+    ("network", "There is no interface but the loopback, and nothing can be reached", "network interfaces", "reach an address"),
+    ("root.read-only", "Nothing of the image can be changed", "mount /", "write outside scratch and output"),
+    ("shared-memory", "There is no shared memory", "shared memory"),
+    ("environment", "Environment, host name and folder are the template's", "foreign environment", "missing environment", "host name", "working folder"),
+    ("host", "It is told nothing of the host's kernel and disks, and sets nothing there", "read what tells of the host", "see below /sys", "find writable settings of the kernel", "write the kernel's settings"),
+    ("devices", "There is no disk, and no device can be made", "open devices", "make devices, pipes, sockets and links"),
+    ("processes", "It is process 1 and sees no other", "process", "see other processes"),
+    ("limit.rlimits", "Its resource limits are the template's", "rlimit"),
+)  # fmt: skip
+for row in ROWS:
+    _held(*row)
+
+
+@check("mount.read-only")
+def _(bench: Bench) -> None:
+    """A read-only mount is read and not changed"""
+    bench.holds(f"mount {bench.workspace}")
+    seen = bench.evidence.look["workspace"]
+    assert seen["text"] == IN_WORKSPACE
+    assert "SUCCEEDED" not in seen["changes"].values()
+    assert (bench.workspace / "input.txt").read_text(encoding="utf-8") == IN_WORKSPACE
+    assert {one.name for one in bench.workspace.iterdir()} == {"covered", "input.txt"}
+
+
+@check("mount.writable")
+def _(bench: Bench) -> None:
+    """What it writes is on the host, and its user's"""
+    assert bench.evidence.look["workspace"]["output"] == "SUCCEEDED"
+    made = bench.staging / "made.txt"
+    assert made.read_text(encoding="utf-8") == "made inside"
+    assert (made.stat().st_uid, made.stat().st_gid) == bench.user
+
+
+@check("mask")
+def _(bench: Bench) -> None:
+    """A covered folder is empty and stays so"""
+    bench.holds("mask")
+    assert bench.evidence.look["workspace"]["covered"] == []
+
+
+@check("scratch")
+def _(bench: Bench) -> None:
+    """Scratch has its size, and runs no program"""
+    total, reason = bench.evidence.look["bounds"]["scratch"]
+    assert reason == "ENOSPC"
+    assert 0 < total <= bench.limits.scratch_bytes + SCRATCH_SLACK
+    assert bench.evidence.look["attempts"]["programs"]["run one from /tmp"] != "SUCCEEDED"
+
+
+@check("limit.file")
+def _(bench: Bench) -> None:
+    """A file ends at its limit"""
+    assert bench.evidence.look["bounds"]["file"] == [bench.limits.file_bytes, "EFBIG"]
+
+
+@check("limit.open-files")
+def _(bench: Bench) -> None:
+    """Open files end at their limit"""
+    assert bench.evidence.look["bounds"]["open files"] == [bench.limits.open_files, "EMFILE"]
+
+
+@check("limit.data")
+def _(bench: Bench) -> None:
+    """Memory is refused readably before it is gone"""
+    # asked for through the loader, which sets the limit where the engine does not
+    asked = bench.program(ASK_MEMORY, str(bench.limits.memory_bytes))
+    assert bench.run_as(asked, asked.program).answer == "refused"
+
+
+@check("limit.memory")
+def _(bench: Bench) -> None:
+    """Taking more memory than its limit ends it"""
+    # taken so that only the limit of the whole container counts it
+    ran = bench.run(TAKE_MEMORY, str(bench.limits.memory_bytes + 64 * MIB))
+    assert b"held" not in ran.stdout
+    assert ran.state is not None
+    assert not ran.state.running
+    assert ran.code != 0
+
+
+@check("limit.memory-told")
+def _(bench: Bench) -> None:
+    """That it wanted memory is told"""
+    ran = bench.run(TAKE_MEMORY, str(bench.limits.memory_bytes + 64 * MIB))
+    assert ran.state is not None
+    assert ran.state.out_of_memory
+
+
+@check("limit.pids")
+def _(bench: Bench) -> None:
+    """It cannot have more processes than its limit"""
+    # of a Pod its node bounds them, for all alike
+    most = bench.limits.pids if bench.engine.info().pods else FEW_PIDS
+    ran = bench.run(FORK, limits=replace(bench.limits, pids=most))
+    if ran.code == 0:  # else it was ended, as where a runtime's own threads count
+        count, reason = ran.answer
+        assert count < most
+        assert reason != "none"
+
+
+@check("limit.cpus")
+def _(bench: Bench) -> None:
+    """It gets no more processor time than its share"""
+    assert bench.run(COMPUTE, limits=replace(bench.limits, cpus=SHARE)).answer < SHARE_SECONDS
+
+
+@check("attestation")
+def _(bench: Bench) -> None:
+    """The product would run calls on it"""
+    with closing(Cancellation()) as cancel:
+        attest(Runner(bench.engine, bench.owner), bench.template(""), bench.staging, cancel)
