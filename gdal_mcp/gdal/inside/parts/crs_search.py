@@ -189,7 +189,12 @@ class Search:
         if crs["kind"] == "vertical":
             merit += max(crs["year"] - 1900, 0) * 0.003
         elif crs["kind"] != "compound":
-            merit += shift_merit(self.accuracy(crs, usages))
+            metres = self.accuracy(
+                crs, usages
+            )  # of the way to a datum; up to five it is that of the datums themselves
+            merit += (
+                -0.2 if metres is None else 0.1 if metres == 0 else -0.25 * math.log10(max(metres / 5, 1))
+            )
             merit += MODERN * bool(self.boxes and (crs["ensemble_accuracy"] or crs["year"] >= SATELLITES))
         name = words_of(crs["name"])
         merit += ELSEWHERE * (crs["auth_name"] == "IAU_2015" and name[0] not in self.question.words)
@@ -243,13 +248,6 @@ def widened(west, south, east, north):
 
 def holds(pattern, text):
     return bool(re.search(pattern, text, re.IGNORECASE))
-
-
-def shift_merit(metres):
-    """Of the accuracy of the way to a datum; up to five metres it is that of the datums themselves."""
-    if metres is None:
-        return -0.2
-    return 0.1 if metres == 0 else -0.25 * math.log10(max(metres / 5, 1))
 
 
 def fit_of(word, tokens):

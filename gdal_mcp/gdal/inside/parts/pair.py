@@ -63,10 +63,10 @@ class Pair:
         return names != theirs and all(map(UNTITLED.fullmatch, names))
 
     def _fields(self):
-        lost = sum(
-            place is None and not is_id(self.layer, self.theirs.GetFieldDefn(i))
-            for i, place in enumerate(self.places)
-        )
+        # values may have become the ids of the features, as GeoPackage does with `fid` and `id`
+        own_id = (self.layer.GetFIDColumn() or "").casefold()
+        missing = (self.theirs.GetFieldDefn(i) for i, place in enumerate(self.places) if place is None)
+        lost = sum(field.GetName().casefold() != own_id for field in missing)
         if lost:
             yield {"code": "fields_lost", "count": lost, "of": len(self.places)}
         changed = [
@@ -149,11 +149,6 @@ def matched(own, theirs, *, new):
     found = {name.removeprefix("ogr_"): i for i, name in reversed(list(enumerate(here)))}  # a prefix of GPX
     found |= {name: i for i, name in reversed(list(enumerate(here)))}
     return [found.get(name) for name in names[:MAX_FIELDS]]
-
-
-def is_id(layer, field):
-    """Whether the values of a field became the ids of the features, as GeoPackage does with `fid` and `id`."""
-    return field.GetName().casefold() == (layer.GetFIDColumn() or "").casefold()
 
 
 def alike(one, other):
