@@ -60,11 +60,7 @@ def test_a_driver_s_name_has_one_path_and_goes_out_in_one_spelling():
         ("NITF_IM:1:a.ntf", "a.ntf", "NITF_IM:1:/ws/file"),
         ("PDF_IMAGE:1:17:a.pdf", "a.pdf", "PDF_IMAGE:1:17:/ws/file"),
         ("DERIVED_SUBDATASET:PHASE:a.tif", "a.tif", "DERIVED_SUBDATASET:PHASE:/ws/file"),
-        (
-            "SENTINEL2_L1C:MTD.xml:10m:EPSG_32632",
-            "MTD.xml",
-            "SENTINEL2_L1C:/ws/file:10m:EPSG_32632",
-        ),
+        ("SENTINEL2_L1C:MTD.xml:10m:EPSG_32632", "MTD.xml", "SENTINEL2_L1C:/ws/file:10m:EPSG_32632"),
         ('MiraMonRaster:"a.rel","b 1"', "a.rel", 'MiraMonRaster:"/ws/file","b 1"'),
         ("/vsigzip//ws/a.tif.gz", "/ws/a.tif.gz", "/vsigzip//ws/file"),
         ("/vsigzip/a.tif.gz", "a.tif.gz", "/vsigzip//ws/file"),
@@ -172,8 +168,7 @@ def example(name: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("form", "name"),
-    [pytest.param(form, name, id=name) for form in table().forms for name in form.names],
+    ("form", "name"), [pytest.param(form, name, id=name) for form in table().forms for name in form.names]
 )
 def test_every_row_of_the_table_is_read_by_its_own_grammar_and_no_other(form, name: str):
     text = example(name)

@@ -111,9 +111,8 @@ def layer_facts_and_names(layer, *, whole):
     }
     if whole:
         box = wgs84_box(extent, crs)
-        if (
-            box is not None and in_degrees(crs) and box[2] - box[0] > HALF
-        ):  # it may lie about the antimeridian
+        # it may lie about the antimeridian
+        if box is not None and in_degrees(crs) and box[2] - box[0] > HALF:
             spans = around(Survey(layer, Clock(), kinds=()).spans)
             box = [spans[0], box[1], spans[1], box[3]] if spans else box
         facts["wgs84"] = box

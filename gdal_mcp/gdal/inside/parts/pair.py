@@ -24,11 +24,9 @@ class Pair:
     def __init__(self, layer, source, driver, clock, keeps):
         self.layer, self.source, self.driver, self.keeps = layer, source, driver, keeps
         self.own, self.theirs = layer.GetLayerDefn(), source.GetLayerDefn()
-        self.types = [
-            self.theirs.GetFieldDefn(i).GetType() for i in range(min(self.theirs.GetFieldCount(), MAX_FIELDS))
-        ]
+        self.types = types_of(self.theirs)
         self.places = matched(self.own, self.theirs, new="values" in keeps and driver not in FIXED)
-        kinds = [self.own.GetFieldDefn(i).GetType() for i in range(min(self.own.GetFieldCount(), MAX_FIELDS))]
+        kinds = types_of(self.own)
         for place, kind in zip(self.places, self.types, strict=True):
             if place is not None and place < len(kinds):
                 kinds[place] = kind  # both are compared as what the source has
@@ -153,6 +151,10 @@ def matched(own, theirs, *, new):
 
 def alike(one, other):
     return one == other or (one in WHOLE and other in WHOLE)
+
+
+def types_of(definition):
+    return [definition.GetFieldDefn(i).GetType() for i in range(min(definition.GetFieldCount(), MAX_FIELDS))]
 
 
 def what_happened(old, new):

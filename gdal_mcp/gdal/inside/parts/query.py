@@ -52,9 +52,8 @@ def result_of(dataset, sql, read_first):
     """SQLite makes an index only of tables that it has read: a join of ten thousand rows with as many takes a minute without."""
     if read_first:
         begin, rest = read_first, sql
-        if own := re.match(
-            r"\s*WITH\s(\s*RECURSIVE\s)?", sql, re.IGNORECASE
-        ):  # the statement's own goes on from there
+        # the statement's own goes on from there
+        if own := re.match(r"\s*WITH\s(\s*RECURSIVE\s)?", sql, re.IGNORECASE):
             begin = begin.replace("WITH ", "WITH RECURSIVE ", 1) if own[1] else begin
             begin, rest = f"{begin.rstrip()}, ", sql[own.end() :]
         with contextlib.suppress(NoResult), quiet():  # such as a statement that names a row's own id

@@ -25,9 +25,13 @@ from gdal_mcp.gdal.inside.parts.extents import (
 )
 from gdal_mcp.gdal.inside.parts.reporting import library, quiet
 
-SAMPLE = [
-    i / 10 for i in (1, 3, 5, 7, 9)
-]  # of each side of the data; its corners may lie beyond any operation's area
+SAMPLE = (
+    0.1,
+    0.3,
+    0.5,
+    0.7,
+    0.9,
+)  # of each side of the data; its corners may lie beyond any operation's area
 CONVERSION = 21  # PJ_TYPE_CONVERSION: exact, as no datum changes
 IGNORED = 2  # PROJ_GRID_AVAILABILITY_IGNORED
 INTERSECTION = 1  # PROJ_SPATIAL_CRITERION_PARTIAL_INTERSECTION
