@@ -13,7 +13,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -149,10 +149,6 @@ class Destination:
     output: Output
     most: int  # bytes
 
-    @property
-    def name(self) -> str:
-        return self.output.target.name
-
 
 def upload_tool(app: App) -> Tool:
     """The tool of the first toolbox that can check uploaded files. Raises ToolError when none can."""
@@ -211,11 +207,9 @@ class Uploads:
             )
         return Destination(self.app.areas[output.target.workspace.root], output, most)
 
-    @contextmanager
-    def reception(self, to: Destination) -> Iterator[Reception]:
+    def reception(self, to: Destination) -> AbstractContextManager[Reception]:
         """Raises SandboxError."""
-        with reception(to.area, to.name, self.app.hosting.user(), to.most) as opened:
-            yield opened
+        return reception(to.area, to.output.target.name, self.app.hosting.user(), to.most)
 
     async def publish(
         self, who: Principal, client: str, to: Destination, received: Received, *, overwrite: bool
