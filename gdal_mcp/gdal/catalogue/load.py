@@ -130,12 +130,12 @@ class _Reader:
             for name, entry in entries.items()
         }
         self._made: dict[tuple[int, str], Argument] = {}
-        self._missing: dict[tuple[str, str], str] = {}  # without a role, by path and name
+        self._missing: list[str] = []
 
     def require_roles(self, version: str) -> None:
         """Names all that is missing at once, as a new GDAL brings several arguments."""
         if self._missing:
-            shown = "\n  ".join(list(self._missing.values())[:MAX_SHOWN])
+            shown = "\n  ".join(self._missing[:MAX_SHOWN])
             raise CatalogueBroken(
                 f"{len(self._missing)} arguments of GDAL {version} have no role. Give each one in roles.toml:\n  {shown}"
             )
@@ -159,9 +159,9 @@ class _Reader:
     def _argument(
         self, path: str, entry: dict[str, Any] | str, known: Mapping[str, Argument]
     ) -> Argument | None:
-        """None for one without a role, which `require_roles` names."""
+        """None for one without a role, which `require_roles` names, and for what refers to such a one."""
         if isinstance(entry, str):
-            if entry not in known and (path, entry) not in self._missing:
+            if entry not in known and not self._missing:
                 raise CatalogueBroken(
                     f"the step {path} names an argument {entry} that no algorithm of that path has. Build the data again."
                 )
@@ -169,7 +169,7 @@ class _Reader:
         own, shared = (self._rules.get((one, entry["name"])) for one in (path, ""))
         rule = own or shared
         if rule is None or (entry["type"] not in rule.types and (own is None or own.types)):
-            self._missing[path, entry["name"]] = f"{path} {entry['name']} ({entry['type']})"
+            self._missing.append(f"{path} {entry['name']} ({entry['type']})")
             return None
         key = (id(rule), repr(entry))
         if key not in self._made:
