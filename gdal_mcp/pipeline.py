@@ -215,16 +215,15 @@ class Pipeline:
         )
         approvals = self.approvals
         if request.operation.approval_wait is not None:
-            approvals = approvals.waiting_for(request.operation.approval_wait)
+            approvals = replace(approvals, wait_seconds=request.operation.approval_wait)
         grant = await approvals.settle(question)
         again = await self._planned(planned.admitted)  # files may have changed while a person was reading
         if isinstance(again, ImmediateResult) or again.plan.digest != plan.digest:
             raise expired_error("what would run changed while the question was open.")
         if grant is None:
-            return again
-        return replace(
-            again, approval=f"granted by {grant.granted_by} ({grant.granted_how}, grant {grant.id})"
-        )
+            return replace(again, reads=tuple(f"{one.origin}/" for one in again.plan.draft.addresses))
+        approval = f"granted by {grant.granted_by} ({grant.granted_how}, grant {grant.id})"
+        return replace(again, approval=approval, reads=grant.remote)
 
     async def _look_at_inputs(self, planned: Planned) -> None:
         """Has the inputs described before a person is asked: a call of its own, where the policy allows that unasked.

@@ -46,6 +46,16 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class ModelQuestion:
+    """What a client's own model is asked about a call that is over. `told` puts its words into the result, as untrusted text."""
+
+    text: str
+    pictures: tuple[bytes, ...]  # JPEG
+    hint: str  # a part of the name of the model that is wished for
+    told: Callable[[Mapping[str, Any], str, str], Mapping[str, Any]]  # result, model's name, its words
+
+
+@dataclass(frozen=True)
 class ImmediateResult:
     """A tool's answer that needs no container: facts of the catalogue or of a plan."""
 
@@ -92,6 +102,10 @@ class Tool:
     own_keys: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # schemas of the tool's own keys
     required_keys: tuple[str, ...] = ()
     present: Callable[[Answer], Mapping[str, Any]] = lambda _answer: {}
+    # by the call's arguments and what its worker sent besides; None where no model is to be asked
+    ask_model: Callable[[Mapping[str, Any], Mapping[str, bytes]], ModelQuestion | None] = (
+        lambda _arguments, _attached: None
+    )
     like: str = ""  # the operation that it is most like, for policies, estimates and advice
     runs: bool = True  # False when the server answers by itself, without a container
     reaches_out: bool = False  # the server itself makes requests for it
@@ -272,6 +286,7 @@ class ImageSpec:
     # why a version cannot be used; "" where it can
     unfit: Callable[[str, str], str] = lambda _reference, _version: ""
     setup: str = ""  # the command that makes it, where no registry has it
+    base: "ImageSpec | None" = None  # of the image that it has to be built on, which a person may name
 
     @property
     def reference(self) -> str:

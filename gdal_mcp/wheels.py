@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import as_file, files
@@ -18,7 +19,7 @@ from typing import Final
 
 from gdal_mcp.gdal.catalogue.capture import output_of
 from gdal_mcp.gdal.image import GDAL_IMAGE
-from gdal_mcp.host.image import Image, resolve
+from gdal_mcp.host.image import BASE_LABEL, Image, resolve
 from gdal_mcp.toolbox import ImageSpec
 from sandbox.engine import Builds, Engine
 from sandbox.errors import ImageMissing
@@ -60,6 +61,7 @@ class WheelImage:
             images={self.toolbox: f"gdal-mcp-{self.toolbox}:{self.digest[:12]}"},
             version=lambda labels, _reference: labels.get(self.label, ""),
             setup=f"gdal-mcp setup --toolbox {self.toolbox}",
+            base=GDAL_IMAGE,
         )
 
     def build(self, engine: Engine, named: str | None, report: Callable[[str], None]) -> Image:
@@ -67,21 +69,22 @@ class WheelImage:
 
         Raises ImageMissing when the GDAL image, pip, a wheel or an engine that builds is missing.
         """
-        reference = self.spec.reference
-        if engine.images.find(reference) is None:
-            base = resolve(engine.images, GDAL_IMAGE, named)
-            if not isinstance(engine.images, Builds):
-                raise ImageMissing(
-                    f"this engine cannot build images. Build {reference} elsewhere, and load it here."
-                )
-            version, machine = json.loads(output_of(engine, base.id, _ASK, ""))
-            with tempfile.TemporaryDirectory(prefix="gdal-mcp-", dir="/var/tmp") as folder:
-                report(f"fetching {len(self.locked)} packages for Python {version}")
-                self._fetch(Path(folder) / "packages", version, machine)
-                Path(folder, _DOCKERFILE).write_text(self._text(_DOCKERFILE), encoding="utf-8")
-                report(f"building {reference} on {base.reference}")
-                engine.images.build(folder, reference, {"BASE": base.id}, {self.label: version}, report)
-        return resolve(engine.images, self.spec)
+        base, reference = resolve(engine.images, GDAL_IMAGE, named), self.spec.reference
+        with suppress(ImageMissing):  # it is not there, or was built on another GDAL image
+            return resolve(engine.images, self.spec, named)
+        if not isinstance(engine.images, Builds):
+            raise ImageMissing(
+                f"this engine cannot build images. Build {reference} elsewhere, and load it here."
+            )
+        version, machine = json.loads(output_of(engine, base.id, _ASK, ""))
+        with tempfile.TemporaryDirectory(prefix="gdal-mcp-", dir="/var/tmp") as folder:
+            report(f"fetching {len(self.locked)} packages for Python {version}")
+            self._fetch(Path(folder) / "packages", version, machine)
+            Path(folder, _DOCKERFILE).write_text(self._text(_DOCKERFILE), encoding="utf-8")
+            report(f"building {reference} on {base.reference}")
+            labels = {self.label: version, BASE_LABEL: base.id}
+            engine.images.build(folder, reference, {"BASE": base.id}, labels, report)
+        return resolve(engine.images, self.spec, named)
 
     def _fetch(self, place: Path, version: str, machine: str) -> None:
         """The packages as the lock has them, unpacked for another Python than this one. Raises ImageMissing."""

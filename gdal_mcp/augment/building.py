@@ -257,9 +257,15 @@ class Building:
         return made
 
     def _gaussian(self) -> list[Made]:
-        """A kernel without a sigma gets OpenCV's sigma for it; the library would draw one that has nothing to do with it."""
+        """A kernel without a sigma gets OpenCV's sigma for it; the library would draw one that has nothing to do with it.
+
+        A range from 0 begins where the library's kernel still is one: by a sigma of 0 it makes the image black.
+        """
         made = self._plain()
         for _name, parameters in made:
+            low, high = parameters.get("sigma_limit", (1, 1))
+            if low == 0 < high:
+                parameters["sigma_limit"] = [number_of(self.arguments["sigma_limit"])["minimum"], high]
             kernel = parameters["blur_limit"]
             if kernel != [0, 0] and not any("sigma_limit" in one.argument for one in self.numbers):
                 parameters["sigma_limit"] = [0.3 * ((max(end, 3) - 1) / 2 - 1) + 0.8 for end in kernel]

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from gdal_mcp.augment.answers import CHAINED, chained
+from gdal_mcp.augment.answers import CHAINED, chained, question
 from gdal_mcp.augment.arguments import (
     AugmentDatasetArguments,
     AugmentImageArguments,
@@ -40,6 +40,7 @@ def tools() -> tuple[Tool, ...]:
         pictures=True,
         required_keys=tuple(specified()["augment_image"]["outputSchema"]["required"]),
         uncut=("augmented_image",),
+        ask_model=question,
     )
     listing = _specified(
         "list_available_transforms",

@@ -58,12 +58,16 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """Exactly what would run, and where. `approval` says how it was allowed; empty before that."""
+    """Exactly what would run, and where. `approval` says how it was allowed; empty before that.
+
+    `reads` are the remote hosts and folders that whoever approved it was told of; None where nobody was asked.
+    """
 
     admitted: Admitted
     plan: Plan
     host: Host
     approval: str = ""
+    reads: tuple[str, ...] | None = None
 
     @property
     def context(self) -> "CallContext":

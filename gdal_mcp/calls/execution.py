@@ -87,9 +87,8 @@ class Execution:
             yield None
             return
         deadline = time.monotonic() + plan.limits.wall_seconds + READY_SECONDS
-        reading = self.door.open(
-            plan.draft.addresses, principal=plan.principal, call_id=plan.call_id, deadline=deadline
-        )
+        who = {"principal": plan.principal, "call_id": plan.call_id}
+        reading = self.door.open(plan.draft.addresses, **who, deadline=deadline, within=planned.reads)
         try:
             yield reading
         finally:

@@ -168,8 +168,9 @@ class Hosting:
         from sandbox.engines.opening import open_engine  # noqa: PLC0415
 
         engine = open_engine(self._settings.engine)
-        first = toolbox is self._toolboxes[0]  # the image that the settings name is its
-        image = resolve(engine.images, toolbox.image, self._settings.image if first else None)
+        # the image that the settings name is the first one's, and what others are built on
+        named = toolbox is self._toolboxes[0] or toolbox.image.base is not None
+        image = resolve(engine.images, toolbox.image, self._settings.image if named else None)
         info = engine.info()
         self.paths.ask(engine)
         # of the engine's machine; one that does not say stands on this one
@@ -268,6 +269,7 @@ class Hosting:
             masks=tuple(self._covered(one.path for one in scope.seen if not one.relative.parts)),
             environment=host.toolbox.environment(scope.limits),
             runtime=self._settings.runtime,
+            nodes_without=self._settings.nodes_without,
         )
 
     def _covered(self, roots: Iterable[Path]) -> Iterator[PurePosixPath]:
@@ -339,6 +341,7 @@ class Hosting:
             template.user,
             asdict(template.limits),
             template.runtime,
+            template.nodes_without,
             [str(mount.target) for mount in template.mounts],
             dict(template.environment),
             fingerprint(),

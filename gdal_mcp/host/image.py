@@ -3,20 +3,21 @@
 Invariants:
 * `resolve` never pulls; `ensure`, which does, is called by a person's set-up and never by a call;
 * a reference that a person named is used or is an error; no other image takes its place;
-* an image that the toolbox cannot use is refused; a server asks a container when the image does not tell its version.
+* an image that the toolbox cannot use is refused, as is one whose base image has changed since; a server asks a container when the image does not tell its version.
 
 A stand-in, such as the image that `scripts/standin.py` builds from Debian's packages where the official one cannot be pulled,
 is used like any other and is always named as one.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gdal_mcp.toolbox import ImageSpec
 from sandbox.engine import Images
 from sandbox.errors import ImageMissing, PullFailed
 
 STANDIN_LABEL = "io.gdal-mcp.standin"
+BASE_LABEL = "io.gdal-mcp.base"  # the content id of what an image of a toolbox was built on
 
 
 class ImageUnsuitable(ImageMissing):
@@ -30,13 +31,24 @@ class Image:
     digest: str  # the registry's digest, `sha256:...`; the id for an image that came from no registry
     version: str  # of the library in it, such as "3.13.3"; "" when the image does not tell, and a container must be asked
     standin: bool
+    base: str = ""  # the content id of the image that it was built on, where it tells
 
 
 def resolve(images: Images, spec: ImageSpec, named: str | None = None) -> Image:
     """The image on the engine's host: the one a person named, else an official one, else the newest local stand-in.
 
-    Raises ImageMissing when there is none, ImageUnsuitable when the toolbox cannot use it.
+    Where the toolbox builds on another image, `named` is that one. Raises ImageMissing when there is none, ImageUnsuitable
+    when the toolbox cannot use it, or when it was built on another image than is in use now.
     """
+    if spec.base is not None:
+        under = resolve(images, spec.base, named)
+        image = resolve(images, replace(spec, base=None))
+        if image.base != under.id:
+            raise ImageUnsuitable(
+                f"{image.reference} was built on another image than {under.reference}, which is in use. "
+                f"Build it anew with `{spec.setup}`."
+            )
+        return image
     official = dict.fromkeys(one.rpartition(":")[0] for one in spec.images.values())
     repositories = [one for one in (*official, spec.standin) if one]
     wanted = _reference(spec, named) or _preferred(images.names(*repositories), spec)
@@ -48,7 +60,8 @@ def resolve(images: Images, spec: ImageSpec, named: str | None = None) -> Image:
         raise ImageMissing(f"the image {name} is not on this host. Bring it with {how}.")
     standin = found.labels.get(STANDIN_LABEL) == "true"
     version = spec.version(found.labels, found.reference)
-    return suitable(Image(found.reference, found.id, found.digest, version, standin), spec)
+    base = found.labels.get(BASE_LABEL, "")
+    return suitable(Image(found.reference, found.id, found.digest, version, standin, base), spec)
 
 
 def ensure(images: Images, spec: ImageSpec, named: str | None, report: Callable[[str], None]) -> Image:

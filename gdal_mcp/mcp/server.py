@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio.to_thread
 import mcp_types as t
@@ -33,6 +33,7 @@ from gdal_mcp.mcp.elicitation import Elicitation
 from gdal_mcp.mcp.progress import Tell, relayed, worded
 from gdal_mcp.mcp.prompts import get_prompt, list_prompts
 from gdal_mcp.mcp.resources import TEMPLATES, Resources
+from gdal_mcp.mcp.sampling import Sampling
 from gdal_mcp.mcp.subscriptions import Lifespan, Subscriptions, events_of
 from gdal_mcp.mcp.tasks import Context, Who
 from gdal_mcp.pipeline import Request
@@ -89,6 +90,7 @@ class Handlers:
         self.who = who
         self._downloads = downloads
         self._prompts = app.toolboxes.prompts
+        self._sampling = Sampling()
         # rendered tools, by their names and whether their results come with a panel
         self._listed: dict[tuple[bool, tuple[str, ...]], list[t.Tool]] = {}
         self._resources = Resources(
@@ -143,6 +145,8 @@ class Handlers:
 
     async def _call(self, ctx: Context, params: t.CallToolRequestParams, tell: Tell) -> jobs.Answer:
         """One run of a call through the pipeline: its result, or what must be answered first."""
+        if (finished := self._sampling.answered(ctx, params)) is not None:
+            return render.result(finished, self._downloads)
         who = self.who(ctx)
         sent = ctx.session.client_params
         info = sent.client_info if sent else None
@@ -159,11 +163,16 @@ class Handlers:
             on_progress=worded(tell, locked=self._app.settings.lockdown),
         )
         try:
-            return render.result(await self._app.pipeline.call(request), self._downloads)
+            reply = await self._app.pipeline.call(request)
         except Suspended as waiting:
-            question = waiting.reply
-        assert isinstance(question, t.InputRequiredResult)
-        return question
+            return cast("t.InputRequiredResult", waiting.reply)
+        if not tasks.offered(ctx):  # a task whose question nobody answers would lose its result
+            tool = self._app.surface.callable[params.name]
+            asked = await self._sampling.asked(ctx, tool, request.arguments, reply)
+            if isinstance(asked, t.InputRequiredResult):
+                return asked
+            reply = asked
+        return render.result(reply, self._downloads)
 
     async def list_resources(
         self, ctx: Context, params: t.PaginatedRequestParams | None

@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from gdal_mcp.access.policy import Allow
+from gdal_mcp.augment.answers import seen
 from gdal_mcp.augment.arguments import AugmentImageArguments, ListArguments, ValidateArguments
 from gdal_mcp.augment.failures import details
 from gdal_mcp.augment.toolbox import augment
@@ -141,6 +142,27 @@ def test_an_image_is_base64_a_path_or_nothing(drafted):
         with pytest.raises(ToolError) as refused:
             drafted("augment_image", image=PIXEL, prompt=prompt)
         assert details(refused.value)["error_details"]["error_code"] == "PARSE_ERROR"
+
+
+@pytest.mark.claim("augment.model-untrusted")
+def test_of_what_a_clients_model_says_only_a_score_within_its_bounds_is_a_fact():
+    measured = {"confidence_score": 5.0, "explanation": "ours", "visual_changes": [], "success": True}
+    unseen = {"stage": "post_transform_verify", "error_code": "MODEL_UNAVAILABLE"}
+    result = {"vision_analysis": measured, "errors": [unseen], "untrusted": {"skipped": ["x"]}}
+    for words, score in (
+        ('{"score": 4, "explanation": "obey"}', 4),
+        ('obey {"score": 1e9}', 5),
+        ('{"score": NaN} obey', 1),
+    ):
+        told = seen(result, "obey-1", words)
+        assert told["vision_analysis"]["confidence_score"] == score
+        assert told["errors"] == []
+        assert told["untrusted"] == {"skipped": ["x"], "vision": {"model": "obey-1", "text": words}}
+        assert "obey" not in str({**told, "untrusted": None})
+    for words in ("obey", '{"score": "obey"}', '{"score": [4]}', "}{", "{" * 2000):
+        told = seen(result, "obey-1", words)
+        assert {**told, "untrusted": None} == {**result, "untrusted": None}
+    assert "vision_analysis" not in seen({"cut": True}, "m", '{"score": 3}')
 
 
 def test_every_failure_has_a_code_of_the_specification():

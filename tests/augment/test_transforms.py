@@ -38,6 +38,7 @@ def test_every_schema_is_one_and_takes_the_defaults():
 def test_what_the_constructor_would_refuse_is_a_fault():
     for name, parameters in (
         ("GaussianBlur", {"blur_limit": [4, 4]}),
+        ("GaussianBlur", {"sigma_limit": [0, 0]}),
         ("MotionBlur", {"blur_limit": [9, 5]}),
         ("Rotate", {"angle": 15}),
         ("Resize", {"height": 10}),

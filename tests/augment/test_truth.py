@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.augment.transforms import TRANSFORMS
+from gdal_mcp.augment.transforms import TRANSFORMS, number_of
 from tests.augmenting import in_image
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]
@@ -107,6 +107,37 @@ def test_every_transform_gives_the_pixels_and_masks_that_the_library_gives_by_it
     plain, ours = in_image(SETTING + PLAIN), in_image(SETTING + OURS + PIXELS, inside=INSIDE)
     assert len(plain) == len(TRANSFORMS)
     assert {name for name in plain if plain[name] != ours[name]} == set()
+
+
+ENDS = """
+import albumentations as A
+warnings.simplefilter("error", RuntimeWarning)
+found = []
+for name, parameters in CASES:
+    made = getattr(A, name)
+    try:
+        made(**parameters, p=1)(image=image)
+    except RuntimeWarning as warning:
+        found.append([name, parameters, str(warning)])
+    except Exception:
+        pass  # an argument that the image does not take is told of the step
+print(json.dumps(found))
+"""
+
+
+def test_no_end_of_an_arguments_range_makes_an_image_of_nothing_by_dividing_by_zero():
+    cases = []
+    for name, argument, schema in (
+        (one.name, key, schema) for one in TRANSFORMS.values() for key, schema in one.arguments.items()
+    ):
+        bounds = number_of(schema)
+        for end in (bounds.get("minimum"), bounds.get("maximum")):
+            if end is not None and abs(end) <= 1000:  # larger ones take long, and are of sizes
+                value = [end, end] if schema.get("ordered") else end
+                cases.append((name, {**REQUIRED.get(name, {}), argument: value}))
+    fit = [case for case in cases if not TRANSFORMS[case[0]].faults(case[1])]
+    assert len(fit) > 200
+    assert in_image(SETTING + f"CASES = json.loads({json.dumps(fit)!r})\n" + ENDS) == []
 
 
 def test_a_point_keeps_its_coordinates_through_every_transform_that_says_so():

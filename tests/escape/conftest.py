@@ -1,5 +1,6 @@
 """Containers from the real template that run hostile code, with canaries of the host's around them."""
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -8,16 +9,18 @@ from typing import Any
 
 import pytest
 
-from sandbox import slot as slot_module
-from sandbox.engine import Engine
-from sandbox.engines import docker as docker_module
-from sandbox.engines.docker import DockerEngine
+from gdal_mcp.cli import main
+from sandbox.attestation import attest, try_to_escape
+from sandbox.isolation.rows import Row
 from sandbox.labels import OWNER
+from sandbox.outcome import Exited, SandboxResult, TimedOut
 from sandbox.outputs.staging import StagingArea
+from sandbox.runner import Job
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
 from sandbox.workspace import RESERVED, Workspace
-from tests.conftest import USER, handler
+from tests import python
+from tests.conftest import SMALL, USER, TemplateMaker, handler
 
 SECRET = "canary-of-the-host"
 
@@ -55,6 +58,51 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Ground:
     return Ground(workspace, area)
 
 
+@dataclass(frozen=True)
+class Way:
+    """How hostile code gets into a container: in the worker's place, or as the code of `run_python`."""
+
+    name: str
+    make_template: TemplateMaker
+
+    def job(self, body: str, seconds: float, **given: Any) -> tuple[SandboxTemplate, Any]:
+        """The container, and what it is asked. `body` ends `run(job, report)`; `seconds` is the time of the code."""
+        asked, source = given.pop("request", {}), handler(body)
+        if self.name == "worker":
+            limits = replace(SMALL, wall_seconds=seconds, **given.pop("limits", {}))
+            return self.make_template(source, limits=limits, **given), asked
+        limits = replace(SMALL, memory_bytes=1 << 30, scratch_bytes=32 << 20, **given.pop("limits", {}))
+        template = python.like_run_python(self.make_template("pass", **given), limits)
+        code = f"{source}\nimport gdal_mcp_job as here\nhere.result(run(here.arguments, None))"
+        return template, python.request(code, seconds, arguments=asked)
+
+    def said(self, result: SandboxResult) -> dict[str, Any]:
+        """What `run` gave back."""
+        assert result.outcome == Exited(0), result.stderr
+        return dict(json.loads(result.stdout)["result"] if self.name == "run_python" else result.final)
+
+    def out_of_time(self, result: SandboxResult, seconds: float) -> bool:
+        """Whether it was ended at its deadline: the container, or the code by its worker."""
+        if self.name == "worker":
+            return result.outcome == TimedOut(seconds)
+        return (result.outcome, result.final["timed_out"]) == (Exited(1), True)
+
+
+@pytest.fixture(params=["worker", pytest.param("run_python", marks=pytest.mark.nightly)])
+def way(request: pytest.FixtureRequest, make_template: TemplateMaker) -> Way:
+    return Way(request.param, make_template)
+
+
+@pytest.fixture
+def attack(way: Way, runner, cancel) -> Callable[..., SandboxResult]:
+    """`attack(body, seconds=30.0, quota=None, **template)`: how it ended, either way."""
+
+    def one(body: str, seconds: float = 30.0, quota: Any = None, **given: Any) -> SandboxResult:
+        return runner.run(Job("call-0001", *way.job(body, seconds, **given), quota), cancel)
+
+    return one
+
+
 @pytest.fixture
 def like_a_call(make_template, ground) -> Callable[[Path], SandboxTemplate]:
     """`like_a_call(staging)`: a container with the workspace, its mask and that staging folder."""
@@ -66,28 +114,6 @@ def like_a_call(make_template, ground) -> Callable[[Path], SandboxTemplate]:
     return make
 
 
-@pytest.fixture
-def weaken(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., None]], None]:
-    """`weaken(change)`: an engine that lets `change` alter what is asked, and a server that looks away."""
-
-    if not isinstance(engine, DockerEngine):
-        pytest.skip("in Docker's words; tests/engines/test_oci.py weakens config.json point by point")
-
-    def one(change: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
-        real = docker_module.create_body
-
-        def body(*given: Any) -> dict[str, Any]:
-            made = real(*given)
-            change(made, made["HostConfig"])
-            return made
-
-        monkeypatch.setattr(docker_module, "create_body", body)
-        monkeypatch.setattr(docker_module, "differences", lambda _asked, _found: ())
-        monkeypatch.setattr(slot_module, "_refuse_weaker", lambda _template, _facts, **_: None)
-
-    return one
-
-
 @pytest.fixture(autouse=True)
 def _host_is_as_it_was(ground, engine, owner) -> Iterator[None]:
     """After each attack: no container, no staging folder, and every file outside it untouched."""
@@ -96,6 +122,42 @@ def _host_is_as_it_was(ground, engine, owner) -> Iterator[None]:
     assert [one for one in engine.leftovers() if one.labels[OWNER] == owner.id] == []
     assert ground.state() == before
     assert os.listdir(ground.workspace / RESERVED / "staging") == []
+
+
+@pytest.fixture
+def attested(runner, ground, like_a_call, cancel) -> tuple[Row, ...]:
+    """This host as it is."""
+    with ground.area.open("staging-0000", USER) as staging:
+        return attest(runner, like_a_call(staging.path), staging.path, cancel)
+
+
+@pytest.fixture
+def escape(runner, ground, like_a_call, attested, cancel) -> Callable[[], tuple[Row, ...]]:
+    """`escape()`: all rows of one container like a call's."""
+
+    def one() -> tuple[Row, ...]:
+        with ground.area.open("staging-0001", USER) as staging:
+            return try_to_escape(runner, like_a_call(staging.path), attested, cancel)
+
+    return one
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("state")
+
+
+@pytest.fixture
+def doctor(ground, state, capsys) -> Callable[..., tuple[int, str]]:
+    """`doctor(*options)`: its exit code and what it prints."""
+
+    def one(*options: str) -> tuple[int, str]:
+        code = main(
+            ["doctor", "--escape", *options, "--workspace", str(ground.workspace), "--state-dir", str(state)]
+        )
+        return code, capsys.readouterr().out
+
+    return one
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,14 +26,14 @@ def run(runner, make_template, ground) -> Iterator[Run]:
     with closing(Cancellation()) as cancel:
 
         def one(
-            code: str, seconds: float = 20.0, pids: int = 64, **more: Any
+            code: str, seconds: float = 20.0, pids: int = 64, answerer: Any = None, **more: Any
         ) -> tuple[SandboxResult, dict[str, bytes]]:
             with ground.area.open("staging-0001", USER) as staging:
                 template = make_template("pass", workspace=ground.workspace, staging=staging.path)
                 limits = replace(python.ROOMY, pids=pids)
                 template = python.like_run_python(template, limits)
                 asked = python.request(code, seconds=seconds, **more)
-                result = runner.run(Job("hostile", template, asked, staging), cancel)
+                result = runner.run(Job("hostile", template, asked, staging, answerer=answerer), cancel)
                 files = {one.name: one.read_bytes() for one in staging.path.iterdir() if one.is_file()}
             return result, files
 
@@ -72,6 +73,24 @@ def test_no_descriptor_and_no_memory_of_the_worker_is_reached_and_forged_frames_
     assert isinstance(result.outcome, Exited)
     assert result.final["tool_version"] != "forged"
     assert "preview.png" not in result.attachments
+
+
+ASK = """
+import os, struct
+asked = struct.pack(">IBHH", 1, 1, 7, 0) + b"0/a.tif"
+for number in range(1024):
+    try: os.write(number, b"Q" + struct.pack(">I", len(asked)) + asked)
+    except OSError: pass
+"""
+
+
+@pytest.mark.claim("python.frames-apart")
+def test_the_code_can_ask_the_host_for_nothing(run):
+    asked: list[object] = []
+    library = SimpleNamespace(answer=asked.append, close=lambda: None)
+    result, _ = run(ASK, answerer=library)
+    assert isinstance(result.outcome, Exited)
+    assert asked == []
 
 
 SPEAK = """

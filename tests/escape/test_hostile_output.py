@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from sandbox.errors import OutputRejected
-from sandbox.outcome import Exited, StagingLimitExceeded
+from sandbox.outcome import StagingLimitExceeded
 from sandbox.outputs.inspection import collect
 from sandbox.outputs.staging import Staging
 from sandbox.template import Limits
@@ -56,13 +56,12 @@ REFUSED = {
 
 
 @pytest.fixture
-def laid(run, ground) -> Iterator[Staging]:
+def laid(way, attack, ground) -> Iterator[Staging]:
     """An output folder with every trap in it, its container gone."""
     with ground.area.open("staging-0001", USER) as staging:
         limits = {"file_bytes": SMALL.file_bytes, "files": SMALL.staging_files}
-        result = run(TRAPS, limits, workspace=ground.workspace, staging=staging.path)
-        assert result.outcome == Exited(0), result.stderr
-        assert result.final["over"] == errno.ENAMETOOLONG
+        result = attack(TRAPS, request=limits, workspace=ground.workspace, staging=staging.path)
+        assert way.said(result)["over"] == errno.ENAMETOOLONG
         yield staging
 
 
@@ -96,9 +95,9 @@ for number in range(1_000_000):
 
 
 @pytest.mark.claim("escape.output-traps")
-def test_a_million_files_end_soon_after_the_first_that_are_too_many(run, ground):
+def test_a_million_files_end_soon_after_the_first_that_are_too_many(attack, ground):
     with ground.area.open("staging-0001", USER) as staging:
-        result = run(MILLION, staging=staging.path, quota=staging)
+        result = attack(MILLION, staging=staging.path, quota=staging)
         made = len(os.listdir(staging.path / "many"))
     assert result.outcome == StagingLimitExceeded("files", SMALL.staging_files)
     assert SMALL.staging_files <= made < 1_000_000

@@ -235,9 +235,9 @@ def inside(
 
 
 @contextmanager
-def beside(app: App, era: str = ERAS[1], person: Person | None = None) -> Iterator[Talk]:
-    """A client of a server in this process."""
+def beside(app: App, era: str = ERAS[1], person: Person | None = None, model: Any = None) -> Iterator[Talk]:
+    """A client of a server in this process. `model` answers what the server asks of its model."""
     with start_blocking_portal() as portal:
-        client = Client(build(app), mode=era, elicitation_callback=person)
+        client = Client(build(app), mode=era, elicitation_callback=person, sampling_callback=model)
         with portal.wrap_async_context_manager(client):
             yield Talk(portal, client, person or Person(), app.settings.state_dir)

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from test_preflight_estimate import DEM, WORLD, ZONES, ask
 
-from gdal_mcp.gdal.preflight.call import Call
-from gdal_mcp.gdal.preflight.checks import CHECKS, Finding, findings, vector
+from gdal_mcp.gdal.preflight.call import Call, Finding
+from gdal_mcp.gdal.preflight.checks import crs, raster, vector
 from gdal_mcp.gdal.preflight.facts import DatasetFacts, Place
+from gdal_mcp.gdal.preflight.service import findings
 
 FLOAT = replace(DEM, data_type="Float32")
 BYTES = replace(DEM, data_type="Byte")
@@ -153,7 +154,9 @@ def test_each_is_said_where_it_is_due_and_only_there():
 
 def test_every_rule_is_tried_both_ways():
     assert {code for code, _ in DUE} == {code for code, _ in NOT_DUE}
-    others = [one for one in CHECKS if one not in vector.CHECKS]  # which test_vector_checks tries
+    others = [
+        one for one in (*crs.CHECKS, *raster.CHECKS) if one not in vector.CHECKS
+    ]  # which test_vector_checks tries
     # one rule has two codes: degrees where metres are meant, and the other way round
     assert len({code for code, _ in DUE}) == len(others) + 1
 

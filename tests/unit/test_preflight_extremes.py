@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.preflight.call import Call
-from gdal_mcp.gdal.preflight.checks import findings
 from gdal_mcp.gdal.preflight.estimate import estimate, violation
 from gdal_mcp.gdal.preflight.facts import Box, DatasetFacts
+from gdal_mcp.gdal.preflight.service import findings
 from sandbox.template import Limits
 
 NUMBERS = st.sampled_from(

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from test_preflight_estimate import ZONES, ask
 
-from gdal_mcp.gdal.preflight.call import Call
-from gdal_mcp.gdal.preflight.checks import Finding, vector
+from gdal_mcp.gdal.preflight.call import Call, Finding
+from gdal_mcp.gdal.preflight.checks import vector
 from gdal_mcp.gdal.preflight.checks.statement import compares, measures
 from gdal_mcp.gdal.preflight.facts import DatasetFacts, Place, facts_of
 

@@ -64,6 +64,10 @@ def run(job, report):
     said["seconds"] = time.perf_counter() - begun
     told(folder, job, said, text)
     report.attach("result", picture)
+    if job["options"]["enable_vision_verification"] and not job["whole"]:
+        for name, one in (("before", before), ("after", scene.raster)):  # for the client's own model
+            looked_at = moving.layered(measuring.small(rasters.shown(one)))
+            report.attach(name, rasters.encoded(looked_at, None, "JPEG"))
     report.progress(1.0, "complete")
     return said
 
