@@ -10,40 +10,25 @@ ApprovalState = Literal["pending", "approved", "denied", "used", "expired"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewQuestion:
-    """A question about one plan of one principal, before it has a row."""
-
-    plan_digest: str
-    principal: str
-    tool: str
-    text: str
-    call_id: str = ""
-    effect: str = ""
-    workspaces: tuple[str, ...] = ()  # that the call writes to
-    ways: frozenset[Way] = WAYS
-    details: Mapping[str, Any] = field(default_factory=dict)  # `question.parts`
-
-
-@dataclass(frozen=True, slots=True)
 class Approval:
-    """A question put to a person, bound to one plan and one principal, as the registry holds it."""
+    """A question put to a person, bound to one plan and one principal. The registry sets `id` and times."""
 
-    id: str
+    id: str = ""
     plan_digest: str
     principal: str
     tool: str
     summary: str
-    created: float
-    expires: float
+    created: float = 0.0
+    expires: float = 0.0
     state: ApprovalState = "pending"
     decided_by: str = ""
     decided_how: str = ""
     decided_at: float | None = None
     call_id: str = ""
     effect: str = ""
-    workspaces: tuple[str, ...] = ()
-    ways: tuple[str, ...] = ()  # in which a yes counts
-    details: Mapping[str, Any] = field(default_factory=dict)
+    workspaces: tuple[str, ...] = ()  # that the call writes to
+    ways: tuple[str, ...] = tuple(sorted(WAYS))  # in which a yes counts
+    details: Mapping[str, Any] = field(default_factory=dict)  # `question.parts`
     holder: str = ""  # `SERVER:CALL` of the call that waits for the answer; empty when none does
 
 

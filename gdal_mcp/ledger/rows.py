@@ -59,6 +59,13 @@ class Rows:
                 found.append(kind(**{**columns, **lists}))
         return tuple(found)
 
+    def number(self, table: str, row_id: str) -> int:
+        """SQLite's own number of a row, which grows with every new one."""
+        query = f"SELECT rowid FROM {table} WHERE id = ?"  # noqa: S608 - see above
+        with self._lock, explained(self.path):
+            number: int = self._db.execute(query, [row_id]).fetchone()[0]
+        return number
+
     def one(self, kind: type[_Row], query: str, **values: Any) -> _Row | None:
         return next(iter(self.all(kind, query, **values)), None)
 

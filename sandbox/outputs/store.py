@@ -83,6 +83,7 @@ class PublishedFile:
     size: int  # bytes
     sha256: str
     parts: tuple[Part, ...] = ()  # of a folder
+    listing: str = ""  # of a folder: tells if it was changed since
 
 
 @dataclass(frozen=True, slots=True)

@@ -236,8 +236,3 @@ def test_an_engine_is_opened_by_its_address(home: Path, address: str) -> None:
 def test_an_engine_of_another_kind_is_not_taken_for_the_one_that_was_named(home: Path, address: str) -> None:
     with socket_engine(home / "docker.sock"), pytest.raises(EngineUnavailable):
         open_engine(address.format(home=home))
-
-
-def test_the_engine_in_memory_has_an_address_and_no_program() -> None:
-    with closing(open_engine("memory:")) as engine:
-        assert engine.info().address == "memory:"

@@ -78,7 +78,7 @@ class Bundle:
         try:
             for target, is_file in targets:
                 _make_point(points, image, target, is_file=is_file)
-            _in_own_mounts(lambda: _mount_overlay(points, image, self.folder / ROOTFS), work)
+            _in_own_mounts(f"lowerdir={points}:{image}", self.folder / ROOTFS, work)
         except OSError as error:
             raise EngineUnavailable(f"the root of a container could not be mounted: {error}") from error
 
@@ -128,15 +128,17 @@ def _make_point(points: Path, image: Path, target: PurePosixPath, *, is_file: bo
                 place.chmod(stat.S_IMODE(status.st_mode))
 
 
-def _in_own_mounts(mount: Callable[[], None], work: Callable[[], None]) -> None:
-    """In a thread of its own, as a thread may have a mount namespace of its own, which its processes are in too."""
+def _in_own_mounts(layers: str, root: Path, work: Callable[[], None]) -> None:
+    """With an overlay at `root`, in a thread of its own: it may have a mount namespace, which its processes are in too."""
     failed: list[BaseException] = []
 
     def run() -> None:
         try:
             _system_call("unshare", _CLONE_NEWNS)
             _system_call("mount", None, b"/", None, _REC | _PRIVATE, None)  # nothing goes back to the host
-            mount()
+            _system_call(
+                "mount", b"overlay", bytes(root), b"overlay", _RDONLY | _NOSUID | _NODEV, layers.encode()
+            )
             work()
         except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
             failed.append(error)
@@ -146,11 +148,6 @@ def _in_own_mounts(mount: Callable[[], None], work: Callable[[], None]) -> None:
     thread.join()
     if failed:
         raise failed[0]
-
-
-def _mount_overlay(points: Path, image: Path, root: Path) -> None:
-    lower = f"lowerdir={points}:{image}".encode()
-    _system_call("mount", b"overlay", bytes(root), b"overlay", _RDONLY | _NOSUID | _NODEV, lower)
 
 
 def _system_call(name: str, *arguments: object) -> None:
