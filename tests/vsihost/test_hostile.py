@@ -159,7 +159,7 @@ def test_an_item_leads_to_nothing_that_may_not_be_read(
     assert came == []
 
 
-@pytest.mark.claim("remote.redirects-checked", "approval.grants-narrow")
+@pytest.mark.claim("remote.redirects-checked", "remote.grants-by-folder")
 def test_a_redirect_leads_only_to_what_was_approved(serve: Serve, origin: Origin, place: Place):
     """Where nobody is asked, what is listed may be read; a person's yes is for the hosts that were shown."""
     listed = "".join(
