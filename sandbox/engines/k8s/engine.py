@@ -62,15 +62,17 @@ class PodImages:
     def find(self, reference: str) -> ImageInfo | None:
         """By a Pod that is made from it and never starts. A name with a digest is fetched by a node that has it not."""
         self._answer()
-        if reference not in self._known:
+        asked = self.name_of(reference)
+        if asked not in self._known:
             try:
-                made_from = self._try_out(reference)
+                made_from = self._try_out(asked)
             except ImageMissing:
                 return None
-            named = reference if "@" in reference or reference.startswith("sha256:") else made_from
+            named = asked if "@" in asked or asked.startswith("sha256:") else made_from
             id_ = f"sha256:{named.rpartition('sha256:')[2]}"
-            self._known[reference], self._names[id_] = id_, named
-        id_ = self._known[reference]
+            self._known[asked] = self._known[named] = id_
+            self._names[id_] = named
+        id_ = self._known[asked]
         return ImageInfo(reference, id_, id_, {})
 
     def name_of(self, image: str) -> str:
