@@ -21,7 +21,9 @@ pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 
 DRAWN = Random(8)
 # streets of a town of 8 x 8 crossings, of which some are missing; shops beside them, of which some are listed twice
-CROSSINGS = {(x, y): (x * 100 + DRAWN.randrange(30), y * 100 + DRAWN.randrange(30)) for x in range(8) for y in range(8)}
+CROSSINGS = {
+    (x, y): (x * 100 + DRAWN.randrange(30), y * 100 + DRAWN.randrange(30)) for x in range(8) for y in range(8)
+}
 STREETS = [
     (one, other)
     for one in CROSSINGS

@@ -112,7 +112,7 @@ def apply(step, made, scene, seed):
             new.place = placed(new.place, matrix)
     else:
         points = warped(made, scene.points)
-        scene.exact, new.place, new.crs = False, None, ""
+        scene.exact, new.place, new.crs = False, None, None
     gaps(made, new, old)
     scene.raster, scene.masks, scene.points = new, masks, points
     return True

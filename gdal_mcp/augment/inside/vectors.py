@@ -3,7 +3,7 @@
 import json
 
 import numpy as np
-from osgeo import gdal, ogr
+from osgeo import gdal, ogr, osr
 
 from gdal_mcp.augment.inside import moving, rasters
 
@@ -45,7 +45,7 @@ class Labels:
         if place is not None:
             features = [(mapped(geometry, place), values) for geometry, values in features]
         self.written = len(features)
-        save(path, features, self.fields, scene.raster.crs if place is not None else "")
+        save(path, features, self.fields, scene.raster.crs)
 
 
 class Layer:
@@ -59,15 +59,11 @@ class Layer:
         definition = self._layer.GetLayerDefn()
         fields = [definition.GetFieldDefn(number) for number in range(definition.GetFieldCount())]
         self.fields = [(one.GetName(), one.GetType(), one.GetSubType()) for one in fields]
-        own, wanted = self._layer.GetSpatialRef(), rasters.reference(crs) if crs else None
+        own = self._layer.GetSpatialRef()
         self._to = self._back = None
-        if own is not None and wanted is not None and not own.IsSame(wanted):
-            from osgeo import osr
-
+        if own is not None and crs is not None and not own.IsSame(crs):
             own.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
-            self._to, self._back = (
-                osr.CoordinateTransformation(*pair) for pair in ((own, wanted), (wanted, own))
-            )
+            self._to, self._back = (osr.CoordinateTransformation(*pair) for pair in ((own, crs), (crs, own)))
 
     def within(self, raster):
         """The features that touch the raster, in its pixels."""
@@ -95,10 +91,6 @@ class Layer:
             if (seen := clipped(inside, frame)) is not None:  # what lies outside has no pixels to move with
                 found.append((seen, [feature.GetField(number) for number in range(len(self.fields))]))
         return Labels(found, self.fields)
-
-
-def opened(path, raster):
-    return Layer(path, raster.crs).within(raster)
 
 
 def collect(shape, found):
@@ -162,9 +154,8 @@ def save(path, features, fields, crs, layer=LAYER):
     """Writes features of any kind of geometry; the format by the ending."""
     kind = DRIVERS[path.rpartition(".")[2]]
     made = gdal.GetDriverByName(kind).Create(path, 0, 0, 0, gdal.GDT_Unknown)
-    reference = rasters.reference(crs) if crs else None
     options = ["COORDINATE_PRECISION=9"] if kind == "GeoJSON" else []
-    table = made.CreateLayer(layer, reference, ogr.wkbUnknown, options)
+    table = made.CreateLayer(layer, crs, ogr.wkbUnknown, options)
     kept = [number for number, one in enumerate(fields) if one[0].lower() not in RESERVED]
     for number in kept:
         name, type_, subtype = fields[number]
