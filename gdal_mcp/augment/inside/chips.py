@@ -135,11 +135,8 @@ def shared_out(blocks, shares, seed):
     found = {}
     for number, name in enumerate(names):
         rest = len(names) - number - 1
-        count = (
-            len(drawn)
-            if not rest
-            else min(max(1, round(len(blocks) * shares[name] / total)), max(0, len(drawn) - rest))
-        )
+        count = max(1, round(len(blocks) * shares[name] / total))
+        count = min(count, max(0, len(drawn) - rest)) if rest else len(drawn)
         found |= dict.fromkeys(drawn[:count], name)
         drawn = drawn[count:]
     return found
@@ -211,29 +208,16 @@ class Book:
         self.worst = max(self.worst, kind, key=("none", "kept", "exact", "lost").index)
         geotransform = " ".join(map(repr, raster.place or ()))
         applied = json.dumps([{"step": row["step"], "drawn": row["drawn"]} for row in chip.applied])
-        self.rows.append(
-            (
-                chip.name,
-                window.split,
-                chip.place,
-                *window[:4],
-                chip.copy,
-                chip.seed,
-                kind,
-                geotransform,
-                chip.digest,
-                applied,
-            )
-        )
+        cut = (chip.name, window.split, chip.place, *window[:4], chip.copy, chip.seed)
+        self.rows.append((*cut, kind, geotransform, chip.digest, applied))
         self.splits[window.split] += 1
         self.skipped.update(row["step"] for row in chip.skipped if row["code"] != "chance")
         self.labelled += len(chip.labels)
         width, height = raster.size
         self._images.append({"id": len(self.rows), "file_name": chip.place, "width": width, "height": height})
         self.annotate(chip)
-        frame = vectors.rectangle(
-            window.left, window.top, window.left + window.width, window.top + window.height
-        )
+        left, top = window.left, window.top
+        frame = vectors.rectangle(left, top, left + window.width, top + window.height)
         self.footprints.append((frame, [chip.name, window.split, kind]))
 
     def annotate(self, chip):
@@ -241,7 +225,7 @@ class Book:
             name = str(values[self._class]) if self._class is not None else "label"
             category = self._categories.setdefault(name, len(self._categories) + 1)
             left, right, top, bottom = geometry.GetEnvelope()
-            rings = [ring for one in parts(geometry) for ring in [one.GetGeometryRef(0)] if ring is not None]
+            outlines = [vectors.points_of(ring).ravel().tolist() for ring in outer_rings(geometry)]
             self._annotations.append(
                 {
                     "id": len(self._annotations) + 1,
@@ -249,9 +233,7 @@ class Book:
                     "category_id": category,
                     "bbox": [left, top, right - left, bottom - top],
                     "area": geometry.GetArea(),
-                    "segmentation": [
-                        [value for point in ring.GetPoints(2) for value in point] for ring in rings
-                    ],
+                    "segmentation": outlines,
                     "iscrowd": 0,
                 }
             )
@@ -280,15 +262,13 @@ class Book:
         return hashlib.sha256(data).hexdigest()
 
 
-def parts(geometry):
+def outer_rings(geometry):
+    """Of areas; lines and points have none."""
     kind = ogr.GT_Flatten(geometry.GetGeometryType())
     if kind == ogr.wkbPolygon:
-        return [geometry]
-    return (
-        [geometry.GetGeometryRef(number) for number in range(geometry.GetGeometryCount())]
-        if kind == ogr.wkbMultiPolygon
-        else []
-    )
+        return [geometry.GetGeometryRef(0)]
+    polygons = range(geometry.GetGeometryCount()) if kind == ogr.wkbMultiPolygon else ()
+    return [geometry.GetGeometryRef(number).GetGeometryRef(0) for number in polygons]
 
 
 class Sheet:

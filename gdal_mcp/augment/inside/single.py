@@ -119,7 +119,7 @@ def steps(job, scene, seed, report):
         message = f"processing: Applying transform {min(number + 1, total)} of {total}"
         report.progress(share, message, at_once=not number)
 
-    def watch(row, before, after, _made):
+    def watch(row, before, after):
         number = row["step"]
         tell(number + 1)
         if job["options"]["enable_vision_verification"]:
