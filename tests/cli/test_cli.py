@@ -158,16 +158,13 @@ def test_doctor_reports_the_engine_and_image_in_use_and_attests_the_isolation(de
 def test_doctor_on_a_host_that_is_not_ready_ends_with_3_and_says_what_to_do(desk, log_copy, new):
     change_a_byte(log_copy / "audit.jsonl")
     nowhere = ("--workspace", str(new()), "--state-dir", str(new()))
-    for words, groups in (
-        ((*desk.options, *DEAD), {"engine"}),
-        (nowhere, {"workspace"}),
-        (("--state-dir", str(log_copy)), {"state"}),
-    ):
+    for words in ((*desk.options, *DEAD), nowhere, ("--state-dir", str(log_copy))):
         ended = gdal_mcp("doctor", "--json", *words)
         failed = rows(ended.json, "failed")
         assert (ended.code, ended.json["ok"]) == (3, False), words
-        assert {row["group"] for row in failed} == groups
+        assert failed
         assert all(row["fix"] for row in failed)
+        assert (DEAD[0] in words) is ({row["group"] for row in failed} == {"engine"})
     assert desk.run("doctor", *DEAD).code == 3
 
 

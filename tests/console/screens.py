@@ -143,7 +143,7 @@ CALLS = [
     ),
     call("undone", "OK", undone="local:ann", tool="raster_pipeline"),
     call("done", "OK", tool="delete", argv=("delete", *map(str, ROADS)), removed=tuple(map(str, ROADS))),
-    call("denied", "DENIED", f"local:ann denied it. {WIDE}", tool=WIDE, argv=("gdal", WIDE)),
+    call("denied", "DENIED", f"local:ann denied it. {WIDE}", argv=("gdal", WIDE)),
 ]
 
 
