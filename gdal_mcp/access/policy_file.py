@@ -23,8 +23,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from gdal_mcp.access.aliases import NO_ALIASES, Aliases
-from gdal_mcp.access.policy import Entry, Policy, Rule, Table
+from gdal_mcp.access.policy import NO_ALIASES, Aliases, Entry, Policy, Rule, Table
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.settings.file import trusted_toml
 

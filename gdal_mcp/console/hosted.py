@@ -12,11 +12,11 @@ from gdal_mcp.app import App, local_user
 from gdal_mcp.console import runtime_file
 from gdal_mcp.console.auth import ConsoleAuth, Verify
 from gdal_mcp.console.live import Live
-from gdal_mcp.console.login_tokens import LoginTokens
 from gdal_mcp.console.pictures import Pictures
 from gdal_mcp.console.routes import PATH, Console
 from gdal_mcp.console.runtime_file import Advertisement
 from gdal_mcp.console.service import ConsoleService
+from gdal_mcp.console.sessions import LoginTokens
 from gdal_mcp.http import address
 from gdal_mcp.ledger.artifacts import ArtifactStore
 from gdal_mcp.settings import Settings

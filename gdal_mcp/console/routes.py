@@ -9,19 +9,19 @@ from typing import Any, Final
 
 import anyio.to_thread
 import structlog
+from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gdal_mcp import __version__
 from gdal_mcp.access.tokens import TokensUnavailable
 from gdal_mcp.app import App
 from gdal_mcp.console.auth import ConsoleAuth, Refused
 from gdal_mcp.console.downloads import Links, download
-from gdal_mcp.console.headers import Guarded
 from gdal_mcp.console.live import Live, Stream
 from gdal_mcp.console.pictures import Pictures
 from gdal_mcp.console.service import GRANT_MINUTES, ConsoleService
@@ -37,6 +37,20 @@ from sandbox.workspace import Workspaces
 
 PATH: Final = "/console"
 _DAY: Final = 86_400.0  # seconds
+# `trusted-types`: no text becomes markup, whatever a script of the page would do with it
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
+    "require-trusted-types-for 'script'; trusted-types default"
+)
+_ALWAYS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
 _log = structlog.get_logger()
 
 
@@ -208,6 +222,25 @@ class Console:
             return await anyio.to_thread.run_sync(work, self.service.app, limiter=self._one)
 
         return handler
+
+
+class Guarded:
+    """An application whose answers all carry these headers, whatever they are."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(_ALWAYS)
+                headers.setdefault("Content-Security-Policy", POLICY)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        # without `app`, what is not there is answered here and not by an application around this one
+        await self._app({name: one for name, one in scope.items() if name != "app"}, receive, guarded)
 
 
 class Assets(StaticFiles):

@@ -16,7 +16,7 @@ from gdal_mcp.approval.model import Approval, Grant
 from gdal_mcp.approval.question import Forecast, RunEnvironment, parts
 from gdal_mcp.calls.activity import Running
 from gdal_mcp.console import serializers
-from gdal_mcp.console.headers import POLICY
+from gdal_mcp.console.routes import POLICY
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.ledger.audit_record import time_text
 from gdal_mcp.ledger.figures import EndedCall, Summary
