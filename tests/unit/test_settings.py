@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.settings import Settings, SettingsError, load_settings
-from gdal_mcp.settings.table import describe
+from gdal_mcp.settings.fields import describe
 from gdal_mcp.settings.types import LEAST_MEMORY, parse_size
 from sandbox.template import Limits
 
