@@ -269,6 +269,7 @@ class Hosting:
             masks=tuple(self._covered(one.path for one in scope.seen if not one.relative.parts)),
             environment=host.toolbox.environment(scope.limits),
             runtime=self._settings.runtime,
+            nodes_without=self._settings.nodes_without,
         )
 
     def _covered(self, roots: Iterable[Path]) -> Iterator[PurePosixPath]:
@@ -338,6 +339,7 @@ class Hosting:
             template.user,
             asdict(template.limits),
             template.runtime,
+            template.nodes_without,
             [str(mount.target) for mount in template.mounts],
             dict(template.environment),
             fingerprint(),

@@ -95,9 +95,9 @@ class Address:
         return Address(self.scheme, self.host, self.port, f"{top}/{below}", self.query, self.secret)
 
     def __str__(self) -> str:
-        query = "&".join(
-            (*(f"{key}={value}" for key, value in self.query), *(f"{key}=..." for key, _ in self.secret))
-        )
+        # the parameters of a redirect or an asset may be secret by their names alone
+        hidden = (f"{key}=..." if _SIGNING.fullmatch(key.lower()) else "..." for key, _ in self.secret)
+        query = "&".join((*(f"{key}={value}" for key, value in self.query), *hidden))
         text = f"{self.origin}{self.path}{'?' if query else ''}{query}"
         return f"stac+{text}#{self.item_asset}" if self.item_asset else text
 

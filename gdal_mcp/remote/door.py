@@ -54,9 +54,19 @@ class Door:
         self.checks.listed(address, principal)
         return address
 
-    def open(self, addresses: Sequence[Address], *, principal: str, call_id: str, deadline: float) -> Reading:
+    def open(
+        self,
+        addresses: Sequence[Address],
+        *,
+        principal: str,
+        call_id: str,
+        deadline: float,
+        within: tuple[str, ...] | None = None,
+    ) -> Reading:
         """Begins to find the addresses, to read them for one call until `deadline` by time.monotonic(). Returns at once.
 
+        `within` are the hosts and folders that whoever approved the call was told of: redirects lead to no other. It is None
+        where nobody was asked. The asset of a STAC item may lie wherever the settings let it.
         Raises ToolError for too many of them; `Reading.failure` and `require_found` tell of those that are not found.
         """
         with explained():
@@ -64,7 +74,9 @@ class Door:
                 raise ReadFailed(
                     f"a call reads at most {_MAX_ADDRESSES} addresses, and this one names {len(addresses)}"
                 )
-        call = self._days.begin(principal, deadline)
+        if any(one.item_asset for one in addresses):
+            within = None
+        call = self._days.begin(principal, deadline, within)
         work, finding = (ThreadPoolExecutor(AT_ONCE, f"remote-{what}-{call_id}") for what in ("read", "find"))
         means = Means(self.checks, self._copies, work)
         sources = {

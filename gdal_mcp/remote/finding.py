@@ -66,7 +66,7 @@ def search(door: Door, meter: Meter, api: Address, asked: Mapping[str, Any], mos
             "searching STAC needs a library that is not installed.",
             "Install the server with its extra: gdal-sandbox-mcp[remote].",
         ) from error
-    pages = _Pages(door, meter)
+    pages = _Pages(door, meter, api.origin)
     through = type("_Through", (reader,), {"request": pages.request, "read_text": pages.read_text})(
         max_retries=None
     )
@@ -90,6 +90,7 @@ class _Pages:
 
     door: Door
     meter: Meter
+    origin: str  # of the API: no page sends a question, and credentials, to another
     count: int = 0
 
     def read_text(self, source: Any, **given: Any) -> str:
@@ -114,6 +115,8 @@ class _Pages:
         if self.count > _MAX_PAGES:
             raise ReadFailed(f"the search has more than {_MAX_PAGES} pages")
         address = _without_query(parse(href))
+        if address.origin != self.origin:
+            raise ReadFailed(f"a page of {self.origin} leads to {address.origin}")
         if method == "POST":
             text = self.door.checks.document(
                 address, self.meter, _PAGE, json.dumps(parameters or {}).encode()

@@ -17,7 +17,7 @@ from gdal_mcp.remote.files import Means, RemoteFile
 from gdal_mcp.remote.limits import Allowance, Meter, Missing, ReadFailed
 from gdal_mcp.remote.listing import listed
 from gdal_mcp.remote.record import SourceRead
-from gdal_mcp.remote.trees import Keys, of_list, of_zarr
+from gdal_mcp.remote.trees import Keys, of_zarr
 from sandbox.outcome import Exited, Outcome, Unanswered
 from sandbox.questions import MAX_READ_BYTES, Answer, Kind, Op, Question, Status, looked
 
@@ -143,7 +143,7 @@ class _Tree:
                 f"{self._address.host}: the tree has no consolidated metadata, so its files are not known; a bucket's would be"
             )
         rows = listed(self._address, self._means.checks, self._meter, deep=True, most=_MAX_KEYS)
-        return of_list(row.name for row in rows)
+        return Keys(frozenset(row.name for row in rows))
 
     def _file(self, name: str) -> RemoteFile:
         with self._lock:

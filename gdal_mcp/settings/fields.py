@@ -20,7 +20,7 @@ from pydantic_settings import (
 from gdal_mcp.settings.file import PREFIX, SettingsError, no_setting, read_toml
 from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.settings.remote import Remote, RemoteSettings
-from gdal_mcp.settings.types import DAY, LEAST_MEMORY, Names, Place, Places, Size, as_typed, parse_size
+from gdal_mcp.settings.types import DAY, LEAST_MEMORY, Lacks, Names, Place, Places, Size, as_typed, parse_size
 from gdal_mcp.settings.web import WebSettings
 from gdal_mcp.state import StateFolder
 from sandbox.pool.sizing import Sizes
@@ -63,6 +63,10 @@ class Settings(WebSettings):
         "",
         pattern=r"^[A-Za-z0-9._-]*$",
         description="OCI runtime of the containers; runsc is gVisor, empty the engine's own.",
+    )
+    nodes_without: Lacks = Field(
+        (),
+        description="What the nodes of a cluster may lack: landlock, pids-limit. Calls are weaker for it; doctor names where.",
     )
     approval: Literal["writes", "always", "never"] = Field(
         "writes", description="Which calls a person must approve: those that write, all, or none."
@@ -221,6 +225,19 @@ class Settings(WebSettings):
         if not usable or name in ("", ".", "..", RESERVED):
             raise ValueError(f"it is the name of one folder, without a slash, and not {RESERVED}")
         return name
+
+    @model_validator(mode="after")
+    def _of_clusters(self) -> "Settings":
+        """A node follows the links of what it mounts alone, and makes as root what is not there: only whole workspaces are safe."""
+        on_cluster = (self.engine or "").startswith("k8s://")
+        if on_cluster and self.mount_scope == "inputs":
+            raise ValueError(
+                "mount_scope = inputs is not safe on a cluster: its nodes follow links within a volume, and make a folder of "
+                "root's in place of a file that is gone. Leave it out, so that calls see whole workspaces"
+            )
+        if self.nodes_without and not on_cluster:
+            raise ValueError("nodes_without is about the nodes of a cluster, and the engine is none")
+        return self
 
     @model_validator(mode="after")
     def _keep_apart(self) -> "Settings":

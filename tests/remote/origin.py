@@ -19,7 +19,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-NAMES = ("data.test", "other.test", "xn--exmple-cua.test", "private.test", "a.wild.test", "b.wild.test")
+NAMES = (
+    "data.test",
+    "other.test",
+    "xn--exmple-cua.test",
+    "private.test",
+    "a.wild.test",
+    "b.wild.test",
+    "localhost",
+)
 
 
 @dataclass

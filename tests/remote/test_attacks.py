@@ -14,6 +14,7 @@ import pytest
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.remote.address import NotAnAddress, parse
 from gdal_mcp.remote.checks import is_allowed
+from gdal_mcp.remote.places import without_secrets
 from gdal_mcp.settings import SettingsError, load_settings
 from sandbox.questions import Status
 from tests.remote.conftest import DATA, WHO, Make, Opened, Resolver
@@ -306,7 +307,7 @@ def test_no_secret_is_seen_anywhere(
     caplog.set_level(logging.INFO)
     source = {"at": f"data.test:{server.port}", "bearer": "env:KEY", "query": ["shown"]}
     signed = server.url("/ok/x.tif?X-Amz-Signature=hidden-in-address&shown=1&sig=hidden-too")
-    server.special["/ok/moved"] = to("/ok/x.tif?token=hidden-in-redirect&other=hidden-other")
+    server.special["/ok/moved"] = to("/ok/x.tif?token=hidden-in-redirect&other=hidden-other&hidden-alone")
     seen = []
     for text in (
         signed,
@@ -335,6 +336,14 @@ def test_no_secret_is_seen_anywhere(
     assert "shown=1" in "\n".join(seen)
     kept = b"".join(path.read_bytes() for path in tmp_path.rglob("usage*") if path.is_file())
     assert b"hidden" not in kept
+
+
+@pytest.mark.claim("remote.no-secret-kept")
+def test_a_secret_that_begins_like_another_leaves_none_of_it():
+    texts = ["https://data.test/x?sig=ab", "https://data.test/x?sig=abcdef"]
+    for order in (texts, texts[::-1]):
+        told = without_secrets({"steps": [" ".join(order)]}, [parse(one) for one in order])
+        assert told == {"steps": ["https://data.test/x?sig=... https://data.test/x?sig=..."]}
 
 
 @pytest.mark.claim("remote.no-secret-kept")

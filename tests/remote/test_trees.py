@@ -14,6 +14,11 @@ CHUNK = bytes(range(256)) * 400
 VERSION_2 = {
     "zarr_consolidated_format": 1,
     "metadata": {
+        # names of which no server may be asked
+        **{
+            key: {} for key in ("..%5cleak/.zgroup", "..\\leak/.zgroup", "a//leak/.zgroup", "../leak/.zgroup")
+        },
+        **{key: {"shape": [9], "chunks": [1]} for key in ("..%2fleak/.zarray", "..\\leak/.zarray")},
         ".zgroup": {"zarr_format": 2},
         "a/.zarray": {"shape": [10, 20], "chunks": [4, 10], "zarr_format": 2},
         "a/.zattrs": {},
@@ -58,6 +63,7 @@ def test_chunks_inside_the_grid_are_asked_for_and_no_other_name_leaves(
         for below in (
             "a/3.0", "a/0.2", "a/0.1.0", "a/00.1", "a/-1.0", "a/0.1?leak=1", "a/c/3/0", "a/c/0", "a/c/0/1/2", "leak",
             "b/0", "../x.tif", "a/../../x.tif", "a/.zarray/leak", "a/\u0661.1", "a/0.1/", "//", "a//0.1",
+            "..%5cleak/.zgroup", "..\\leak/.zgroup", "a//leak/.zgroup", "../leak/.zgroup", "..%2fleak/0", "..\\leak/0",
         ):  # fmt: skip
             assert call.look(f"{name}/{below}").status is Status.ENOENT, below
             assert call.read((0, 1), name=f"{name}/{below}").status is not Status.OK, below
@@ -97,7 +103,15 @@ def test_a_tree_of_a_host_without_consolidated_metadata_is_refused(
     with pytest.raises(ToolError) as caught:
         opened(make(), server.url("/ok/t.zarr"))
     assert "consolidated" in caught.value.message
-    for broken in (b"[", b"{}", b'{"metadata": 7}', b"[" * 100_000):
+    infinite = b'{"metadata": {"a/.zarray": {"shape": [Infinity], "chunks": [1]}}}'
+    for broken in (
+        b"[",
+        b"{}",
+        b'{"metadata": 7}',
+        b"[" * 100_000,
+        infinite,
+        infinite.replace(b"[1]", b"[0]"),
+    ):
         server.files["t.zarr/.zmetadata"] = broken
         with pytest.raises(ToolError):
             opened(make(), server.url("/ok/t.zarr"))

@@ -119,6 +119,20 @@ def test_sizes_are_read(subtests: pytest.Subtests) -> None:
             assert parse_size(text) == size
 
 
+def test_what_a_cluster_cannot_keep_is_refused_at_the_start(subtests: pytest.Subtests) -> None:
+    assert load_settings(engine="k8s://", nodes_without="landlock,pids-limit").nodes_without == (
+        "landlock",
+        "pids-limit",
+    )
+    for wrong in (
+        {"engine": "k8s://", "mount_scope": "inputs"},
+        {"engine": "k8s://", "nodes_without": "seccomp"},
+        {"nodes_without": "landlock"},
+    ):
+        with subtests.test(**wrong), pytest.raises(SettingsError):
+            load_settings(**wrong)
+
+
 def test_what_is_no_size_is_refused(subtests: pytest.Subtests) -> None:
     for text in (
         "", "G", "2G", "2g", "2GiBs", "-1", "-1GiB", "1e9", "1.5", "1.5B", "1,5GiB", "٣GiB", "0x10",
