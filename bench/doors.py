@@ -24,7 +24,7 @@ from bench.calls import INFO
 from bench.clients import HANDSHAKE, MODERN, BareClient
 from bench.place import NotMeasurable, Place
 from bench.report import GOALS, Effort, Finding, Section, Series, in_turn, milliseconds, timed
-from gdal_mcp.approval.model import Decision, NewQuestion
+from gdal_mcp.approval.model import Approval, Decision
 from gdal_mcp.approval.store import Approvals
 
 RECORDS = 10_000
@@ -214,7 +214,7 @@ def approvals() -> Section:
         with closing(Approvals(path)) as store:
             asked = [
                 store.request(
-                    NewQuestion(plan_digest=f"d{number}", principal="bench", tool="t", text="?"), 600
+                    Approval(plan_digest=f"d{number}", principal="bench", tool="t", summary="?"), 600
                 )
                 for number in range(QUESTIONS)
             ]

@@ -155,9 +155,11 @@ def job(words: tuple[str, ...], root: str, *, remote: bool) -> dict[str, Any]:
     # without a list of its folder /vsicurl/ does not tell a Zarr by its name
     form = {True: "{}", False: 'ZARR:"{}"'}
     named = [form[remote or not word.endswith(".zarr")].format(word.format(root)) for word in words]
+    # as a call names them; without, /vsicurl/ reads with all its threads
+    sources = [name for name, word in zip(named, words, strict=True) if remote and "{}" in word]
     return {
         "program": "gdal", "argv": ["gdal", *named], "options": named, "inputs": [], "output": None, "as_array": None,
-        "outputs": [], "preview_pixels": 0, "remote": remote,
+        "outputs": [], "preview_pixels": 0, "remote": remote, "sources": sources,
     }  # fmt: skip
 
 

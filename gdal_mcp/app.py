@@ -19,7 +19,7 @@ from gdal_mcp.access.policy_file import load_policy
 from gdal_mcp.access.rates import Rates
 from gdal_mcp.approval.service import ApprovalService
 from gdal_mcp.approval.store import Approvals
-from gdal_mcp.approval.waiting import ApprovalQueue, ConsoleUrl, Patience, no_console
+from gdal_mcp.approval.waiting import ApprovalQueue, ConsoleUrl, no_console
 from gdal_mcp.calls.activity import Changes
 from gdal_mcp.calls.drafting import Drafting, Drafts
 from gdal_mcp.calls.execution import Execution
@@ -119,8 +119,8 @@ def running(
         stack.callback(approvals.close)
         approvals.release_dead(lambda server: is_alive(server, owner))
         service = ApprovalService(approvals, audit.append, owner.id)
-        patience = Patience(settings.approval_seconds, settings.approval_wait)
-        queue = ApprovalQueue(service, patience, console_url, approve_options)
+        seconds = settings.approval_seconds, settings.approval_wait
+        queue = ApprovalQueue(service, *seconds, console_url, approve_options)
         pipeline = _pipeline(resolver, hosting, records, queue, stack)
         yield App(
             settings, workspaces, owner, hosting, registry, audit, areas, boxes, reach.surface, pipeline

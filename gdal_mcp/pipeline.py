@@ -76,9 +76,8 @@ class Pipeline:
                 with running.scope:
                     reply = await self._recorded(context)
                 if reply is None:  # cancelled elsewhere, as on the console
-                    ran = context.step
                     failure = ended_by(running.ended_by)
-                    reply = self._replied(ran) if isinstance(ran, Ran) else Reply.failed(context, failure)
+                    reply = self._replied(context.ran) if context.ran else Reply.failed(context, failure)
                 uncut = context.admitted.tool.uncut if context.admitted else ()
                 whole = {key: value for key, value in reply.result.items() if key in uncut}
                 rest = {key: value for key, value in reply.result.items() if key not in uncut}
@@ -132,7 +131,7 @@ class Pipeline:
                 context.record_duration("queue", begun)
                 if not planned.approval:  # used up only now: a call that found no slot may be sent again
                     planned = replace(planned, approval=self.approvals.service.consume(plan))
-                context.step = planned
+                context.planned = planned
                 context.enter("running")
                 done = await self._run(planned)
         self.drafting.learn(admitted, plan.draft, done)
@@ -148,7 +147,7 @@ class Pipeline:
         tool = request.operation.tool or surface.callable.get(request.tool)
         if tool is None:
             raise no_such_tool(request.tool, surface)
-        context.step = admitted = Admitted(context, entitlements, tool, surface.toolbox_of(tool))
+        context.admitted = admitted = Admitted(context, entitlements, tool, surface.toolbox_of(tool))
         return admitted
 
     async def _planned(self, admitted: Admitted) -> Planned | ImmediateResult:
@@ -158,7 +157,7 @@ class Pipeline:
         if isinstance(draft, ImmediateResult):
             return draft
         planned = await anyio.to_thread.run_sync(self._plan, admitted, draft)
-        admitted.context.step = planned
+        admitted.context.planned = planned
         if admitted.context.running is not None:
             admitted.context.running.outputs = tuple(str(one.target) for one in draft.outputs)
         return planned
@@ -216,16 +215,15 @@ class Pipeline:
         )
         approvals = self.approvals
         if request.operation.approval_wait is not None:
-            approvals = approvals.waiting_for(request.operation.approval_wait)
+            approvals = replace(approvals, wait_seconds=request.operation.approval_wait)
         grant = await approvals.settle(question)
         again = await self._planned(planned.admitted)  # files may have changed while a person was reading
         if isinstance(again, ImmediateResult) or again.plan.digest != plan.digest:
             raise expired_error("what would run changed while the question was open.")
         if grant is None:
-            return again
-        return replace(
-            again, approval=f"granted by {grant.granted_by} ({grant.granted_how}, grant {grant.id})"
-        )
+            return replace(again, reads=tuple(f"{one.origin}/" for one in again.plan.draft.addresses))
+        approval = f"granted by {grant.granted_by} ({grant.granted_how}, grant {grant.id})"
+        return replace(again, approval=approval, reads=grant.remote)
 
     async def _look_at_inputs(self, planned: Planned) -> None:
         """Has the inputs described before a person is asked: a call of its own, where the policy allows that unasked.
@@ -258,7 +256,7 @@ class Pipeline:
                     work = partial(self._run_recorded, planned, cancel)
                     ended = await anyio.to_thread.run_sync(work, limiter=self.threads)
                     if isinstance(ended, Done):
-                        planned.context.step = Ran(planned, ended)
+                        planned.context.ran = Ran(planned, ended)
                 group.cancel_scope.cancel()
         finally:
             cancel.close()

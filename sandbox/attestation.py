@@ -19,7 +19,7 @@ from sandbox.isolation.cis import benchmark
 from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE, PROCESSES
 from sandbox.isolation.rows import Evidence, Folder, Row, Rule, judged, told
 from sandbox.isolation.syscalls import NUMBERS
-from sandbox.isolation.tried import ATTEMPTS, CALLS, CONFINED, FILES, SIGHT, WRITABLE
+from sandbox.isolation.tried import ATTEMPTS, CALLS, CONFINED, FILES, KERNEL, SIGHT, WRITABLE
 from sandbox.mounted import is_share
 from sandbox.outcome import Exited, SandboxResult
 from sandbox.portable import mount_table
@@ -55,7 +55,15 @@ def attest(
         "attempts": {"folders": [*WRITABLE, "/sys/fs/cgroup"], "groups": _QUICK},
         **({"processes": {"most": template.limits.pids}} if runner.engine.info().pods else {}),
     }
-    rules = (*FACTS, *LIMITS_IN_FORCE, PROCESSES, *FILES, CONFINED, *(ATTEMPTS[name] for name in _QUICK))
+    rules = (
+        *FACTS,
+        *LIMITS_IN_FORCE,
+        PROCESSES,
+        *FILES,
+        CONFINED,
+        KERNEL,
+        *(ATTEMPTS[name] for name in _QUICK),
+    )
     writable = {STAGING_TARGET: staging} if staging is not None else {}
     rows = judged(rules, _evidence(runner, probing, writable, asked, cancel))
     if failing := told(rows):

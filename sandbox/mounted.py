@@ -137,6 +137,10 @@ class MountPoint(NamedTuple):
     root: str  # the folder or file of that file system which is mounted
     place: str
     kind: str  # of the file system, such as ext4
+    number: str
+    parent: str  # the number of the mount that it lies on
+    options: tuple[str, ...]
+    shared: tuple[str, ...]  # how mounts propagate
 
 
 def is_share(folder: str | PurePath, table: str) -> bool:
@@ -154,12 +158,9 @@ def kind_at(place: str | PurePath, table: str) -> str:
     return max(enumerate(holding), key=lambda one: (len(one[1].place), one[0]))[1].kind if holding else ""
 
 
-def unescaped(point: str) -> str:
-    """A path of mountinfo as it is, without its octal characters."""
-    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), point)
-
-
-@lru_cache(maxsize=4)  # the table is long, and asked for at every claim of a slot
+@lru_cache(
+    maxsize=16
+)  # the table is long, and asked for at every claim of a slot; those of containers come once
 def mount_points(table: str) -> tuple[MountPoint, ...]:
     """Every row, in the order of the table. Raises IsolationRefused for a text that is not mountinfo."""
     points = []
@@ -170,7 +171,11 @@ def mount_points(table: str) -> tuple[MountPoint, ...]:
             raise IsolationRefused(
                 f"mounts might be missed: this row of mountinfo is malformed: {line[:200]!r}"
             )
-        points.append(MountPoint(unescaped(row[3]), unescaped(row[4]), rest.split(" ")[0]))
+        number, parent, _, *places, options = row[:_MOUNTINFO_FIELDS]
+        root, place = (re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), one) for one in places)
+        shared = tuple(row[_MOUNTINFO_FIELDS:])
+        kind = rest.split(" ")[0]
+        points.append(MountPoint(root, place, kind, number, parent, tuple(options.split(",")), shared))
     if not points:
         raise IsolationRefused("mountinfo is empty, so mounts would be missed. Mount /proc where this runs.")
     return tuple(points)

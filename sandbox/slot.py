@@ -18,7 +18,7 @@ from sandbox.outcome import Usage
 from sandbox.program import with_rlimits
 from sandbox.protocol import FrameReader, ProtocolBreach, Ready
 from sandbox.template import SandboxTemplate
-from sandbox.waiting import Cancellation, HasDescriptor, readable
+from sandbox.waiting import Cancellation, HasDescriptor, Process, readable
 
 # a loaded machine may take seconds to link GDAL; nothing of a client's runs before Ready
 READY_SECONDS = 60.0
@@ -27,26 +27,6 @@ _ID_LENGTH = 64  # hexadecimal digits; a shorter text could be part of another o
 
 class LaunchCancelled(SandboxError):
     """The caller cancelled before the container was ready."""
-
-
-class Ending:
-    """Readable once every process of the container is gone, as the kernel tells it: some twenty milliseconds before the engine.
-
-    A container's first process is the init of its process namespace: the kernel kills and awaits everything else in there before
-    that one counts as ended. So its descriptor says, for certain, that nothing of the container runs any more. How it ended only
-    the engine knows.
-    """
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def fileno(self) -> int:
-        return self._descriptor
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
 
 
 @dataclass(slots=True)
@@ -61,7 +41,10 @@ class Slot:
     facts: Mapping[str, Any]
     usage: Usage
     stderr: bytearray
-    ending: Ending | None = None  # where the kernel tells of its end
+    # where the kernel tells of its end, some twenty milliseconds before the engine. A container's first process is the init of its
+    # process namespace: the kernel kills and awaits everything else in there before that one counts as ended. How it ended only
+    # the engine knows
+    ending: Process | None = None
     reservation: MemoryReservation | None = None
     unremoved: set[str] | None = None  # collects the containers that the engine did not remove
     sent: int = 0  # bytes of its job that are on their way
@@ -197,7 +180,7 @@ def _await_ready(
     raise EngineUnavailable(f"the container {why}{said}")
 
 
-def ending_of(container: str, process: int | None) -> Ending | None:
+def ending_of(container: str, process: int | None) -> Process | None:
     """Of a running container with the engine's id and first process; None where this host does not show that process.
 
     An engine in a virtual machine or another process namespace counts differently; so the process must say itself that it
@@ -206,7 +189,7 @@ def ending_of(container: str, process: int | None) -> Ending | None:
     if not process or not hasattr(os, "pidfd_open"):
         return None
     try:
-        ending = Ending(os.pidfd_open(process))
+        ending = Process(process)
     except OSError:
         return None
     with contextlib.suppress(OSError):

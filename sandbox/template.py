@@ -105,6 +105,8 @@ class SandboxTemplate:
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     runtime: str = ""  # "" is the engine's default; "runsc" is gVisor
     program: bytes = b""  # what is sent to its stdin as soon as it runs; `sandbox.program`
+    # what the nodes of a cluster may lack without a container being refused: "landlock", "pids-limit"
+    nodes_without: tuple[str, ...] = ()
     cgroup_visible: bool = False  # shows /sys, read-only, to the attestation of the limits; never to a job
 
     def __post_init__(self) -> None:

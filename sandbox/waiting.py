@@ -32,6 +32,23 @@ def readable(items: Iterable[Waited], seconds: float, event: int = select.POLLIN
     return tuple(by_number[number] for number, _ in poll.poll(milliseconds))
 
 
+class Process:
+    """A process by a descriptor, which no other one can take the place of; readable once the process has ended."""
+
+    def __init__(self, pid: int) -> None:
+        """Raises OSError when there is none of that number."""
+        self.descriptor = os.pidfd_open(pid)
+
+    def fileno(self) -> int:
+        return self.descriptor
+
+    def close(self) -> None:
+        """May be called again."""
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
+
+
 class Wakeup:
     """Wakes a thread that polls it, from any other thread. Several calls of `wake` count as one; closed, it does nothing."""
 

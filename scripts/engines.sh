@@ -14,6 +14,8 @@ has_package() {
 
 missing=""
 command -v podman >/dev/null 2>&1 || missing=$podman_packages
+# A share as a desktop's machine has it, for the tests of the server's image.
+command -v bindfs >/dev/null 2>&1 || missing="$missing bindfs"
 if ! command -v runsc >/dev/null 2>&1; then
     if has_package runsc; then
         missing="$missing runsc"

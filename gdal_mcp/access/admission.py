@@ -28,13 +28,6 @@ _LONGEST_HINT = 600.0  # seconds; a longer estimate helps nobody
 
 
 @dataclass(frozen=True, slots=True)
-class Permit:
-    """The right to run, for as long as its context lasts."""
-
-    waited: float  # seconds
-
-
-@dataclass(frozen=True, slots=True)
 class QueueDepth:
     """How many calls of one principal run, and how many wait."""
 
@@ -82,22 +75,19 @@ class Admission:
         self._newest = 0.0  # when the last permit was given out
 
     @asynccontextmanager
-    async def permit(
-        self, principal: str, on_wait: Callable[[], None] | None = None
-    ) -> AsyncIterator[Permit]:
+    async def permit(self, principal: str, on_wait: Callable[[], None] | None = None) -> AsyncIterator[None]:
         """Waits for a permit and gives it back at the end; `on_wait` is called if none is free at once.
 
         Raises ToolError (BUSY, with an estimate of when to try again) if the queue is full for this principal, or no permit
         became free within `queue_seconds`.
         """
-        arrived = anyio.current_time()
         if self._running < self._concurrent:
             self._take(self._line(principal))
         else:
             await self._wait(principal, on_wait)
         taken = self._newest = anyio.current_time()
         try:
-            yield Permit(taken - arrived)
+            yield
         finally:
             seconds = anyio.current_time() - taken
             self._typical += (seconds - self._typical) * _NEWEST_PART

@@ -21,8 +21,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from gdal_mcp.approval.model import Approval, Decision, Grant, NewQuestion
-from gdal_mcp.ledger.rows import Rows, insert, stored
+from gdal_mcp.approval.model import Approval, Decision, Grant
+from gdal_mcp.ledger.schema import Rows, insert, stored
 
 LONGEST_GRANT: Final = 24 * 3600.0  # seconds; nobody remembers a yes of yesterday
 _SET_BACK: Final = 60.0  # seconds; a time server's corrections are smaller
@@ -53,8 +53,8 @@ class Approvals:
     def close(self) -> None:
         self._rows.close()
 
-    def request(self, asked: NewQuestion, ttl: float, holder: str = "") -> Approval:
-        """A new question, open for `ttl` seconds; `holder` is the call that waits for its answer.
+    def request(self, asked: Approval, ttl: float) -> Approval:
+        """A new question, open for `ttl` seconds.
 
         Every call that asks has a question of its own, so that of two equal ones each needs its yes, and a no to one is
         none to the other. Raises TooManyOpen.
@@ -63,7 +63,8 @@ class Approvals:
             mine = {"now": now, "principal": asked.principal}
             if db.execute(_OPEN, stored(mine)).fetchone()[0] >= MOST_OPEN:
                 raise TooManyOpen
-            new = _new(asked, now, now + ttl, holder)
+            # Unguessable: pages and answers are addressed by it. Hex, as it is typed after a command and may not begin with a dash.
+            new = replace(asked, id=secrets.token_hex(16), created=now, expires=now + ttl)
             insert(db, "approvals", new)
         return new
 
@@ -200,22 +201,3 @@ class Approvals:
                 [now, now + _SET_BACK],
             )
             yield db, now
-
-
-def _new(asked: NewQuestion, now: float, expires: float, holder: str) -> Approval:
-    return Approval(
-        # Unguessable: pages and answers are addressed by it. Hex, as it is typed after a command and may not begin with a dash.
-        id=secrets.token_hex(16),
-        plan_digest=asked.plan_digest,
-        principal=asked.principal,
-        tool=asked.tool,
-        summary=asked.text,
-        created=now,
-        expires=expires,
-        call_id=asked.call_id,
-        effect=asked.effect,
-        workspaces=asked.workspaces,
-        ways=tuple(sorted(asked.ways)),
-        details=asked.details,
-        holder=holder,
-    )

@@ -7,7 +7,7 @@ Invariants:
 
 import shlex
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -15,7 +15,7 @@ import anyio
 import anyio.to_thread
 
 from gdal_mcp.access.policy import RequireApproval
-from gdal_mcp.approval.model import Approval, Approver, Decision, Grant, NewQuestion, Question, Suspended
+from gdal_mcp.approval.model import Approval, Approver, Decision, Grant, Question, Suspended
 from gdal_mcp.approval.question import (
     Forecast,
     RunEnvironment,
@@ -46,14 +46,6 @@ async def no_console(_needed: bool) -> str | None:  # noqa: FBT001 - as ConsoleU
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """In seconds: how long a question can be answered, and how long a call waits whose client asks nobody."""
-
-    open_seconds: float
-    wait_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class Call:
     """The plan of a call that needs approval, why it does, and what is known of it."""
 
@@ -74,13 +66,10 @@ class ApprovalQueue:
     """
 
     service: ApprovalService
-    patience: Patience
+    open_seconds: float  # how long a question can be answered
+    wait_seconds: float  # how long a call waits whose client asks nobody
     console_url: ConsoleUrl = no_console
     options: tuple[str, ...] = ()
-
-    def waiting_for(self, seconds: float) -> "ApprovalQueue":
-        """The same for calls whose client asks nobody and which wait no longer than this."""
-        return replace(self, patience=replace(self.patience, wait_seconds=seconds))
 
     async def settle(self, call: Call) -> Grant | None:
         """Waits for approval. Returns the grant, or None if this plan itself was approved (and not consumed yet).
@@ -113,19 +102,20 @@ class ApprovalQueue:
             return adopted
         before = store.approved_code(plan.principal, plan.tool) if plan.draft.code else None
         details = parts(plan, call.verdict.reason, call.environment, call.forecast, before)
-        asked = NewQuestion(
+        asked = Approval(
             plan_digest=plan.digest,
             principal=plan.principal,
             tool=plan.tool,
-            text=question_text(details),
+            summary=question_text(details),
             call_id=plan.call_id,
             effect=str(plan.effect),
             workspaces=touched(plan.draft),
-            ways=call.verdict.ways,
+            ways=tuple(sorted(call.verdict.ways)),
             details=details,
+            holder=holder,
         )
         try:
-            return store.request(asked, self.patience.open_seconds, holder)
+            return store.request(asked, self.open_seconds)
         except TooManyOpen as error:
             raise ToolError(
                 Code.RATE_LIMITED,
@@ -160,7 +150,7 @@ class ApprovalQueue:
         question = Question(row.id, row.plan_digest, row.summary, call.verdict.ways, url)
         call.tell(0.0, waiting_text(question, command))
         try:
-            with anyio.move_on_after(self.patience.open_seconds):
+            with anyio.move_on_after(self.open_seconds):
                 decided = await self._first(call.approver if asks else None, question)
                 if decided is not None:
                     _require_approved(decided)
@@ -195,7 +185,7 @@ class ApprovalQueue:
             decision = await approver.ask(question) if approver is not None else None
             if decision is not None:
                 return await _thread(self.service.decide, question.approval_id, decision)
-            await anyio.sleep(self.patience.wait_seconds)  # meanwhile the row is watched
+            await anyio.sleep(self.wait_seconds)  # meanwhile the row is watched
             return None
 
         async def watched() -> Approval | None:

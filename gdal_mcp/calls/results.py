@@ -183,7 +183,7 @@ def _untrusted(done: Done, texts: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def file_row(file: PublishedFile) -> dict[str, Any]:
-    """A published file or folder: bytes and digest as in `sandbox.outputs.inspection.Sealed`."""
+    """A published file or folder: bytes and digest as in `sandbox.outputs.store.PublishedFile`."""
     row = {"path": str(file.located), "bytes": file.size, "sha256": file.sha256}
     return {**row, "files": len(file.parts)} if file.located.is_folder else row
 

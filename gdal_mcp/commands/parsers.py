@@ -2,6 +2,7 @@
 
 import argparse
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -18,24 +19,25 @@ def add_commands(commands: Any) -> None:
         add(commands)
 
 
-def _imported(function: str, *names: str, in_app: bool = False, recorded: bool = False) -> Run:
-    """Runs `module.function` of this folder with the settings, or a running app, and the typed values of these names.
+def _imported(function: str) -> Run:
+    """Runs `module.function` of this folder with the settings, or a running app, and what was typed for its other parameters.
 
-    For a command about a `recorded` call the state folder and the workspaces are found where they are not named.
+    For a recorded call the state folder and the workspaces are found where they are not named.
     """
-    module, _, name = function.partition(".")
 
     def run(given: argparse.Namespace, settings: Settings) -> Exit:
+        module, _, name = function.partition(".")
         work = getattr(import_module(f"gdal_mcp.commands.{module}"), name)
+        first, *names = signature(work).parameters
         values = {one: getattr(given, one) for one in names}
         ended: Exit
-        if not in_app:
+        if first == "settings":
             ended = work(settings, **values)
             return ended
         from gdal_mcp.app import running
         from gdal_mcp.commands.finding import of_call
 
-        if recorded:
+        if "call_id" in names:
             settings = of_call(settings, given.call_id)
         settings.require_workspaces()
         with running(settings) as app:
@@ -43,6 +45,10 @@ def _imported(function: str, *names: str, in_app: bool = False, recorded: bool =
         return ended
 
     return run
+
+
+def _add(commands: Any, name: str, function: str, text: str) -> argparse.ArgumentParser:
+    return add_command(commands, name, _imported(function), text)
 
 
 def _add_json(parser: Any, text: str = "as JSON") -> None:
@@ -61,7 +67,7 @@ def _add_calls(commands: Any) -> None:
     call.add_argument("--yes", action="store_true", dest="assume_yes", help="approve the call; for scripts")
 
     text = "list the tools that a server with these settings has"
-    tools = add_command(commands, "tools", _imported("calls.list_tools", "every", "as_json"), text)
+    tools = _add(commands, "tools", "calls.list_tools", text)
     _add_json(tools, "with their schemas")
     tools.add_argument("--all", action="store_true", dest="every", help="every tool there is")
 
@@ -98,33 +104,33 @@ def _call(given: argparse.Namespace, settings: Settings) -> Exit:
     settings.require_workspaces()
     given.arguments = json_object(given.arguments)
     end_on_signals()
-    run = _imported("calls.call_once", "tool", "arguments", "assume_yes", in_app=True)
+    run = _imported("calls.call_once")
     return run(given, settings)
 
 
 def _add_host(commands: Any) -> None:
     text = "check engine, image, isolation and workspaces, with the fix for each failure"
-    doctor = add_command(commands, "doctor", _imported("doctor.show", "escape", "send", "as_json"), text)
+    doctor = _add(commands, "doctor", "doctor.show", text)
     doctor.add_argument("--escape", action="store_true", help="try to get out of a container")
     text = "print what is found as JSON to send to others, without names and secrets"
     doctor.add_argument("--report", action="store_true", dest="send", help=text)
     _add_json(doctor)
 
     text = "bring the image of a toolbox onto this host"
-    setup = add_command(commands, "setup", _imported("catalogue.setup", "toolbox"), text)
+    setup = _add(commands, "setup", "catalogue.setup", text)
     text = "whose image (default: gdal)"
     setup.add_argument("--toolbox", choices=["gdal", "python", "augment"], default="gdal", help=text)
     add_command(commands, "settings", _settings, "explain every setting")
 
     catalogue = add_group(commands, "catalogue", "build what is known of a GDAL")
     text = "ask the image what its GDAL can be told"
-    build = add_command(catalogue, "build", _imported("catalogue.build", "output"), text)
+    build = _add(catalogue, "build", "catalogue.build", text)
     text = "write it there, not into the state folder"
     build.add_argument("--output", type=Path, metavar="FILE", help=text)
 
 
 def _settings(_given: argparse.Namespace, _settings: Settings) -> Exit:
-    from gdal_mcp.settings.table import describe
+    from gdal_mcp.settings.fields import describe
 
     for row in describe():
         default = f" (default: {row.default})" if row.default else ""
@@ -134,33 +140,32 @@ def _settings(_given: argparse.Namespace, _settings: Settings) -> Exit:
 
 def _add_clients(commands: Any) -> None:
     tokens = add_group(commands, "token", "make, list or revoke tokens of clients")
-    run = _imported("tokens.new", "name", "scopes", "days")
-    new = add_command(tokens, "new", run, "make a token and print it, once")
+    new = _add(tokens, "new", "tokens.new", "make a token and print it, once")
     new.add_argument("name", metavar="NAME", help="whose it is; calls are recorded as token:NAME")
     text = f"what it may do, of {', '.join(SCOPES)}; repeatable (default: {READ})"
     new.add_argument("--scope", action="append", choices=SCOPES, metavar="SCOPE", dest="scopes", help=text)
     new.add_argument("--days", type=float, metavar="N", help="how long it is valid (default: until revoked)")
-    add_command(tokens, "list", _imported("tokens.show"), "list the tokens, without their secrets")
-    revoke = add_command(tokens, "revoke", _imported("tokens.revoke", "name"), "end a token at once")
+    _add(tokens, "list", "tokens.show", "list the tokens, without their secrets")
+    revoke = _add(tokens, "revoke", "tokens.revoke", "end a token at once")
     revoke.add_argument("name", metavar="NAME", help="the name that it was made with")
 
     text = "print the address of the web page on which people decide and look"
-    console = add_command(commands, "console", _imported("console.show", "opens"), text)
+    console = _add(commands, "console", "console.show", text)
     text = "open it in the browser of this machine too"
     console.add_argument("--open", action="store_true", dest="opens", help=text)
 
     text = "print the entry that starts this server, for each client, or write it"
     clients = add_group(commands, "clients", text, default=_imported("clients.show"))
-    run = _imported("clients.install", "client", "assume_yes")
-    install = add_command(clients, "install", run, "write the entry into a client's file, after asking")
+    install = _add(
+        clients, "install", "clients.install", "write the entry into a client's file, after asking"
+    )
     install.add_argument("client", metavar="NAME", help="as `gdal-mcp clients` prints it")
     text = "write it without asking"
     install.add_argument("--yes", action="store_true", dest="assume_yes", help=text)
 
 
 def _add_decisions(commands: Any) -> None:
-    run = _imported("decisions.approve", "question", "answer", "as_json")
-    approve = add_command(commands, "approve", run, "answer a question that waits for approval")
+    approve = _add(commands, "approve", "decisions.approve", "answer a question that waits for approval")
     text = "of the question; without one, all open questions are listed"
     approve.add_argument("question", nargs="?", metavar="ID", help=text)
     answer = approve.add_mutually_exclusive_group()
@@ -169,12 +174,11 @@ def _add_decisions(commands: Any) -> None:
     answer.add_argument("--no", action="store_const", const=False, dest="answer", help="deny it")
     _add_json(approve, "the list as JSON")
 
-    run = _imported("decisions.show_grants", "as_json")
+    run = _imported("decisions.show_grants")
     text = "list, make or revoke approvals given in advance"
     grants = add_group(commands, "grants", text, default=run)
     _add_json(add_command(grants, "list", run, "list grants, the valid ones first"))
-    run = _imported("decisions.grant", "tool", "folder", "span", "principal", "reads")
-    new = add_command(grants, "new", run, "let calls of a tool write to a workspace for some time")
+    new = _add(grants, "new", "decisions.grant", "let calls of a tool write to a workspace for some time")
     new.add_argument("tool", metavar="TOOL", help="the tool's name")
     new.add_argument("folder", type=Path, metavar="FOLDER", help="the workspace")
     span = "such as 30m or 8h, 24h at most (default: 30m)"
@@ -182,12 +186,13 @@ def _add_decisions(commands: Any) -> None:
     reads = "remote host, or folder of one, to read; repeatable"
     new.add_argument("--reads", action="append", default=[], metavar="PLACE", help=reads)
     _add_principal(new, "for whom")
-    revoke = add_command(grants, "revoke", _imported("decisions.revoke", "grant_id"), "end a grant at once")
+    revoke = _add(grants, "revoke", "decisions.revoke", "end a grant at once")
     revoke.add_argument("grant_id", metavar="ID", help="as listed")
 
     policy = add_group(commands, "policy", "explain what the policy says")
-    run = _imported("policy_check.check", "tool", "arguments", "principal")
-    check = add_command(policy, "check", run, "say whether a call would run, and which rule decides")
+    check = _add(
+        policy, "check", "policy_check.check", "say whether a call would run, and which rule decides"
+    )
     _add_tool_call(check)
     _add_principal(check, "whose call it would be")
 
@@ -198,23 +203,18 @@ def _add_principal(parser: argparse.ArgumentParser, whose: str) -> None:
 
 def _add_records(commands: Any) -> None:
     audit = add_group(commands, "audit", "verify or show the audit log")
-    run = _imported("audit.check", "checkpoint")
-    verify = add_command(audit, "verify", run, "check every record of the hash chain")
+    verify = _add(audit, "verify", "audit.check", "check every record of the hash chain")
     text = "a checkpoint printed earlier and kept elsewhere; the log must still contain it"
     verify.add_argument("--checkpoint", metavar="SEQ:HASH", help=text)
-    tail = add_command(
-        audit, "tail", _imported("audit.show_last", "count", "as_json"), "show the last records"
-    )
+    tail = _add(audit, "tail", "audit.show_last", "show the last records")
     _add_json(tail, "each record whole, as a line of JSON")
     text = "how many (default: 10)"
     tail.add_argument("-n", type=int, default=10, metavar="COUNT", dest="count", help=text)
 
     text = "repeat a recorded call without publishing anything, and compare the results"
-    run = _imported("replay.replay_call", "call_id", "as_json", in_app=True, recorded=True)
-    replay = add_command(commands, "replay", run, text)
+    replay = _add(commands, "replay", "replay.replay_call", text)
     replay.add_argument("call_id", metavar="CALL", help="the call's id, as in its receipt")
     _add_json(replay)
 
-    run = _imported("calls.undo_call", "call_id", in_app=True, recorded=True)
-    undo = add_command(commands, "undo", run, "restore what a call replaced and remove what it made")
+    undo = _add(commands, "undo", "calls.undo_call", "restore what a call replaced and remove what it made")
     undo.add_argument("call_id", metavar="CALL", help="the call's id, as in its receipt")

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -60,9 +61,9 @@ def _draft(app: App, name: str, arguments: Mapping[str, Any], principal: str) ->
     if tool is None:
         raise no_such_tool(name, reach.surface)
     toolbox = reach.surface.toolbox_of(tool)
-    return tool.draft(
-        arguments, toolbox.context(app.pipeline.drafting.scope(reach, toolbox, principal, "0" * 16))
-    )
+    scope = app.pipeline.drafting.scope(reach, toolbox, principal, "0" * 16)
+    draft = tool.draft(arguments, toolbox.context(scope))
+    return replace(draft, addresses=scope.remote.addresses) if isinstance(draft, Draft) else draft
 
 
 def _ways(verdict: Verdict, app: App, draft: Draft, tool: str, principal: str) -> dict[str, Any]:

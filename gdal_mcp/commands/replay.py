@@ -3,20 +3,18 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from gdal_mcp.app import App, local_user
-from gdal_mcp.approval.terminal import Terminal
+from gdal_mcp.approval.model import Terminal
 from gdal_mcp.commands.exits import Exit, exit_of
 from gdal_mcp.commands.streams import out_either
 from gdal_mcp.errors import ToolError
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
 from gdal_mcp.ledger.registry import Call
-from gdal_mcp.operations.comparison import Verdict
 from gdal_mcp.operations.rehearsal import Rehearsal
 from gdal_mcp.pipeline import Reply, Request
 from sandbox.errors import PathMissing, PathRefused
@@ -27,42 +25,6 @@ if TYPE_CHECKING:
 CLIENT = "gdal-mcp replay"
 _REMOTE_STATE = ("length", "etag", "last_modified")
 _ONCE = frozenset({"changed", "moved", "removed"})
-
-
-@dataclass(frozen=True, slots=True)
-class Replayed:
-    """A call made again. `changed` lists what it used that differs from the record: what, was, is."""
-
-    call: Call
-    reply: Reply
-    changed: tuple[Mapping[str, Any], ...]
-    verdicts: tuple[Verdict, ...]
-    argv_same: bool
-    printed_same: bool | None  # None for a call that wrote
-
-    @property
-    def same(self) -> bool:
-        if self.reply.error is not None or self.printed_same is False:
-            return False
-        return all(verdict.same for verdict in self.verdicts)
-
-    @property
-    def exit_code(self) -> Exit:
-        ended = exit_of(self.reply.error)
-        return Exit.FAILED if ended is Exit.DONE and not self.same else ended
-
-    def as_dict(self) -> dict[str, Any]:
-        row: dict[str, Any] = {
-            "call": self.call.id,
-            "replayed_as": self.reply.call_id,
-            "same": self.same,
-            "changed": [dict(one) for one in self.changed],
-            "command_same": self.argv_same,
-            "outputs": [verdict.as_dict() for verdict in self.verdicts],
-        }
-        if self.printed_same is not None:
-            row["answer_same"] = self.printed_same
-        return row | dict(self.reply.result) if self.reply.error else row
 
 
 def replay_call(app: App, call_id: str, *, as_json: bool) -> Exit:
@@ -79,12 +41,11 @@ def replay_call(app: App, call_id: str, *, as_json: bool) -> Exit:
         "tool": call.tool,
     }
     app.audit.append({**event, "type": "replay.started", "outcome": "started"})
-    done = _replayed(app, call)
-    report = done.as_dict()
-    outcome = "OK" if done.same else str(done.reply.error.code) if done.reply.error else "DIFFERS"
+    report, error = _replayed(app, call)
+    outcome = "OK" if report["same"] else str(error.code) if error else "DIFFERS"
     app.audit.append({**event, "type": "replay.finished", "outcome": outcome, "replay": report})
-    out_either(report, _text(done), as_json=as_json)
-    return done.exit_code
+    out_either(report, _text(call.tool, report, error), as_json=as_json)
+    return Exit.FAILED if error is None and not report["same"] else exit_of(error)
 
 
 def _repeatable(app: App, call_id: str) -> Call:
@@ -104,8 +65,9 @@ def _repeatable(app: App, call_id: str) -> Call:
     return call
 
 
-def _replayed(app: App, call: Call) -> Replayed:
-    changed = tuple(_changes(app, call))
+def _replayed(app: App, call: Call) -> tuple[dict[str, Any], ToolError | None]:
+    """What came of a call made again. `changed` lists what it used that differs from the record: what, was, is."""
+    changed = list(_changes(app, call))
     rehearsal = Rehearsal(as_new=call.id, hosting=app.hosting, workspaces=app.workspaces, recorded=call)
     user = local_user()
     # typing the command is approval enough, as it changes nothing
@@ -113,15 +75,19 @@ def _replayed(app: App, call: Call) -> Replayed:
     request = Request(call.tool, call.arguments, user, CLIENT, approver, operation=rehearsal)
     reply: Reply = anyio.run(partial(app.pipeline.call, request))
     again = app.registry.call(reply.call_id)
-    printed = again.printed if again else ""
-    return Replayed(
-        call=call,
-        reply=reply,
-        changed=changed,
-        verdicts=tuple(rehearsal.verdicts),
-        argv_same=again is not None and again.argv == call.argv,
-        printed_same=None if call.outputs else printed == call.printed,
-    )
+    answer = {} if call.outputs else {"answer_same": again is not None and again.printed == call.printed}
+    same = reply.error is None and all((*answer.values(), *(verdict.same for verdict in rehearsal.verdicts)))
+    report = {
+        "call": call.id,
+        "replayed_as": reply.call_id,
+        "same": same,
+        "changed": changed,
+        "command_same": again is not None and again.argv == call.argv,
+        "outputs": [verdict.as_dict() for verdict in rehearsal.verdicts],
+        **answer,
+        **(reply.result if reply.error else {}),
+    }
+    return report, reply.error
 
 
 def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
@@ -178,18 +144,18 @@ def _state(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return {key: row.get(key) for key in ("bytes", "modified", "sha256")} if row else None
 
 
-def _text(done: Replayed) -> str:
-    lines = [f"call {done.call.id} ({done.call.tool}) again, as {done.reply.call_id}; nothing was published"]
-    for row in done.changed:
+def _text(tool: str, report: Mapping[str, Any], error: ToolError | None) -> str:
+    lines = [f"call {report['call']} ({tool}) again, as {report['replayed_as']}; nothing was published"]
+    for row in report["changed"]:
         about = f"{row['what']} {row['path']!a}" if "path" in row else row["what"]
         lines.append(f"  changed since: {about}: was {row['was']!a}, is {row['is']!a}")
-    if done.reply.error is not None:
-        return "\n".join([*lines, f"  failed: {done.reply.error}"])
-    if not done.argv_same:
+    if error is not None:
+        return "\n".join([*lines, f"  failed: {error}"])
+    if not report["command_same"]:
         lines.append("  changed since: the command that the arguments become")
-    for verdict in done.verdicts:
-        why = "; ".join((*verdict.differences, *([verdict.reason] if verdict.reason else [])))
-        lines.append(f"  {verdict.sameness.replace('_', ' ')}: {verdict.path!a}{f' ({why})' if why else ''}")
-    if done.printed_same is not None:
-        lines.append(f"  {'same' if done.printed_same else 'differs'}: the answer")
-    return "\n".join([*lines, "the same" if done.same else "NOT the same"])
+    for row in report["outputs"]:
+        why = "; ".join((*row.get("differences", ()), *([row["reason"]] if "reason" in row else ())))
+        lines.append(f"  {row['verdict'].replace('_', ' ')}: {row['path']!a}{f' ({why})' if why else ''}")
+    if "answer_same" in report:
+        lines.append(f"  {'same' if report['answer_same'] else 'differs'}: the answer")
+    return "\n".join([*lines, "the same" if report["same"] else "NOT the same"])

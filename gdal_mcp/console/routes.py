@@ -1,45 +1,64 @@
-"""The addresses of one console."""
+"""The addresses of one console, and putting one together: for who has a token, and for the user who runs the server."""
 
+import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from inspect import iscoroutinefunction
 from typing import Any, Final
 
 import anyio.to_thread
 import structlog
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gdal_mcp import __version__
+from gdal_mcp.access.identity import Principal
 from gdal_mcp.access.tokens import TokensUnavailable
-from gdal_mcp.app import App
-from gdal_mcp.console.auth import ConsoleAuth, Refused
+from gdal_mcp.app import App, local_user
+from gdal_mcp.console import runtime_file
+from gdal_mcp.console.auth import ConsoleAuth, Refused, Verify
 from gdal_mcp.console.downloads import Links, download
-from gdal_mcp.console.headers import Guarded
 from gdal_mcp.console.live import Live, Stream
 from gdal_mcp.console.pictures import Pictures
+from gdal_mcp.console.runtime_file import Advertisement
 from gdal_mcp.console.service import GRANT_MINUTES, ConsoleService
-from gdal_mcp.console.sessions import SECONDS, Viewer
+from gdal_mcp.console.sessions import SECONDS, LoginTokens, Viewer
 from gdal_mcp.errors import ToolError
+from gdal_mcp.http import address
 from gdal_mcp.http.auth import Unavailable
 from gdal_mcp.ledger import figures
+from gdal_mcp.ledger.artifacts import ArtifactStore
 from gdal_mcp.ledger.audit import AuditUnavailable, verify
 from gdal_mcp.ledger.registry import Artifact
 from gdal_mcp.ledger.schema import RegistryUnavailable
+from gdal_mcp.settings import Settings
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces
 
 PATH: Final = "/console"
 _DAY: Final = 86_400.0  # seconds
+# `trusted-types`: no text becomes markup, whatever a script of the page would do with it
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
+    "require-trusted-types-for 'script'; trusted-types default"
+)
+_ALWAYS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
 _log = structlog.get_logger()
-
-Read = Callable[[Request, Viewer], Awaitable[Any]]
-Act = Callable[[Request, Viewer, dict[str, Any]], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,26 +75,27 @@ class Console:
     _one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
 
     def routes(self) -> list[BaseRoute]:
+        service = self.service
         api = [
-            self._act("/decide/{id}", self._decide),
-            self._act("/allow/{id}", self._allow),
-            self._act("/cancel/{id}", self._cancel),
-            self._act("/undo/{id}", self._undo),
-            self._act("/revoke/{id}", _by_id(self.service.revoke)),
-            self._act("/link/{number:int}", self._link),
-            self._act("/audit/verify", self._for_admin(_verified)),
-            self._act("/doctor", self._for_admin(_examined)),
-            self._read("/me", self._me),
-            self._read("/live", self._live),
-            self._read("/questions/{id}", _by_id(self.service.question)),
-            self._read("/calls", self._calls),
-            self._read("/calls/{id}", _by_id(self.service.call)),
-            self._read("/outputs", self._outputs),
-            self._read("/pictures/{number:int}", self._picture),
-            self._read("/questions/{id}/picture/{number:int}", self._replaced),
-            self._read("/grants", lambda _request, viewer: _thread(self.service.grants, viewer)),
-            self._read("/figures", self._for_admin(_figures)),
-            self._read("/audit", self._for_admin(_checkpoint)),
+            self._route("POST", "/decide/{id}", service.decide, "approved"),
+            self._route("POST", "/allow/{id}", service.allow, "minutes"),
+            self._route("POST", "/cancel/{id}", self._cancel),
+            self._route("POST", "/undo/{id}", self._undo),
+            self._route("POST", "/revoke/{id}", service.revoke),
+            self._route("POST", "/link/{number:int}", self._link),
+            self._route("POST", "/audit/verify", self._for_admin(_verified)),
+            self._route("POST", "/doctor", self._for_admin(_examined)),
+            self._route("GET", "/me", self._me),
+            self._route("GET", "/questions/{id}", service.question),
+            self._route("GET", "/calls", service.history, "q", "outcome", "cursor"),
+            self._route("GET", "/calls/{id}", service.call),
+            self._route("GET", "/outputs", service.outputs, "cursor"),
+            self._route("GET", "/pictures/{number:int}", self._picture),
+            self._route("GET", "/questions/{id}/picture/{number:int}", self._replaced),
+            self._route("GET", "/grants", service.grants),
+            self._route("GET", "/figures", self._for_admin(_figures)),
+            self._route("GET", "/audit", self._for_admin(_checkpoint)),
+            Route("/live", self._answered(self._live), methods=["GET"]),
             Route("/login", self._answered(self._login), methods=["POST"]),
             Route("/logout", self._answered(self._logout), methods=["POST"]),
         ]
@@ -88,18 +108,16 @@ class Console:
         )
         return [Route(PATH, _to_page, methods=["GET"]), Mount(PATH, Guarded(inside))]
 
-    def _read(self, path: str, handler: Read) -> Route:
-        async def one(request: Request) -> Any:
-            return await handler(request, await self.auth.viewer(request))
+    def _route(self, method: str, path: str, work: Callable[..., Any], *fields: str) -> Route:
+        """`work` gets the viewer, what the address names, and these fields of the query, or of the body of a POST."""
 
-        return Route(path, self._answered(one), methods=["GET"])
-
-    def _act(self, path: str, handler: Act) -> Route:
-        async def one(request: Request) -> Any:
+        async def answer(request: Request) -> Any:
             viewer = await self.auth.viewer(request)
-            return await handler(request, viewer, await self.auth.body(request))
+            given = await self.auth.body(request) if method == "POST" else request.query_params
+            values = (viewer, *request.path_params.values(), *map(given.get, fields))
+            return await (work(*values) if iscoroutinefunction(work) else _thread(work, *values))
 
-        return Route(path, self._answered(one), methods=["POST"])
+        return Route(path, self._answered(answer), methods=[method])
 
     def _answered(
         self, handler: Callable[[Request], Awaitable[Any]]
@@ -141,7 +159,7 @@ class Console:
         reply.delete_cookie(self.auth.cookie, path=PATH)
         return reply
 
-    async def _me(self, _request: Request, viewer: Viewer) -> Any:
+    async def _me(self, viewer: Viewer) -> Any:
         return {
             "principal": viewer.name,
             "decides": viewer.decides,
@@ -160,7 +178,9 @@ class Console:
         except ToolError:
             return Workspaces(())
 
-    async def _live(self, request: Request, viewer: Viewer) -> Stream:
+    async def _live(self, request: Request) -> Stream:
+        viewer = await self.auth.viewer(request)
+
         async def good() -> bool:
             try:
                 return await self.auth.viewer(request) == viewer
@@ -169,43 +189,20 @@ class Console:
 
         return Stream(self.live, viewer, good)
 
-    async def _decide(self, request: Request, viewer: Viewer, given: dict[str, Any]) -> Any:
-        approved = given.get("approved")
-        if not isinstance(approved, bool):
-            raise Refused(400, "`approved` is true or false.")
-        work = partial(self.service.decide, viewer, request.path_params["id"], approved=approved)
-        return (await _thread(work)).as_dict()
+    async def _cancel(self, viewer: Viewer, call_id: str) -> Any:
+        return self.service.cancel(viewer, call_id)
 
-    async def _allow(self, request: Request, viewer: Viewer, given: dict[str, Any]) -> Any:
-        return (
-            await _thread(self.service.allow, viewer, request.path_params["id"], given.get("minutes"))
-        ).as_dict()
-
-    async def _cancel(self, request: Request, viewer: Viewer, _given: dict[str, Any]) -> Any:
-        return self.service.cancel(viewer, request.path_params["id"])
-
-    async def _undo(self, request: Request, viewer: Viewer, _given: dict[str, Any]) -> Any:
-        done = await _thread(self.service.undo, viewer, request.path_params["id"])
+    async def _undo(self, viewer: Viewer, call_id: str) -> Any:
+        done = await _thread(self.service.undo, viewer, call_id)
         self.service.app.changes.tell(done.changed)
         return done.as_dict()
 
-    async def _calls(self, request: Request, viewer: Viewer) -> Any:
-        asked = request.query_params
-        words = tuple(asked.get("q", "")[:400].split())
-        wanted = (words, asked.get("outcome", ""), asked.get("cursor"))
-        return await _thread(self.service.history, viewer, *wanted)
+    async def _picture(self, viewer: Viewer, number: int) -> Response:
+        return await self._drawn(await _thread(self.service.artifact, viewer, number), viewer)
 
-    async def _outputs(self, request: Request, viewer: Viewer) -> Any:
-        return await _thread(self.service.outputs, viewer, request.query_params.get("cursor"))
-
-    async def _picture(self, request: Request, viewer: Viewer) -> Response:
-        artifact = await _thread(self.service.artifact, viewer, request.path_params["number"])
-        return await self._drawn(artifact, viewer)
-
-    async def _replaced(self, request: Request, viewer: Viewer) -> Response:
+    async def _replaced(self, viewer: Viewer, approval_id: str, number: int) -> Response:
         """What a call would replace or delete, where an earlier call made it."""
-        named = request.path_params["id"], request.path_params["number"]
-        return await self._drawn(await _thread(self.service.replaced, viewer, *named), viewer)
+        return await self._drawn(await _thread(self.service.replaced, viewer, approval_id, number), viewer)
 
     async def _drawn(self, artifact: Artifact, viewer: Viewer) -> Response:
         picture = await self.pictures.of(artifact, viewer, self._workspaces(viewer))
@@ -213,8 +210,7 @@ class Console:
             raise Refused(404, "There is no picture of this.")
         return Response(picture, media_type="image/png")
 
-    async def _link(self, request: Request, viewer: Viewer, _given: dict[str, Any]) -> Any:
-        number = request.path_params["number"]
+    async def _link(self, viewer: Viewer, number: int) -> Any:
         await _thread(self.service.artifact, viewer, number)
         return {"href": f"files/{self.links.new(viewer, number)}"}
 
@@ -227,7 +223,7 @@ class Console:
     def _for_admin(self, work: Callable[[App], Any]) -> Callable[..., Awaitable[Any]]:
         """A handler for administrators. One at a time: it may take long."""
 
-        async def handler(_request: Request, viewer: Viewer, *_given: Any) -> Any:
+        async def handler(viewer: Viewer) -> Any:
             if not viewer.is_admin:
                 raise Refused(403, "That needs the scope gdal:admin.")
             return await anyio.to_thread.run_sync(work, self.service.app, limiter=self._one)
@@ -235,13 +231,23 @@ class Console:
         return handler
 
 
-def _by_id(work: Callable[[Viewer, str], Any]) -> Callable[..., Awaitable[Any]]:
-    """A handler for what the address names by its id."""
+class Guarded:
+    """An application whose answers all carry these headers, whatever they are."""
 
-    async def handler(request: Request, viewer: Viewer, *_given: Any) -> Any:
-        return await _thread(work, viewer, request.path_params["id"])
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
-    return handler
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(_ALWAYS)
+                headers.setdefault("Content-Security-Policy", POLICY)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        # without `app`, what is not there is answered here and not by an application around this one
+        await self._app({name: one for name, one in scope.items() if name != "app"}, receive, guarded)
 
 
 class Assets(StaticFiles):
@@ -285,3 +291,42 @@ async def _to_page(_request: Request) -> Response:
 
 async def _thread(work: Callable[..., Any], *given: Any) -> Any:
     return await anyio.to_thread.run_sync(partial(work, *given))
+
+
+def home_url(settings: Settings, port: int) -> str | None:
+    """Where the console of a server over HTTP is; None if it has none."""
+    return None if settings.console == "off" else f"{address.base_url(settings, port)}{PATH}/"
+
+
+def console_routes(
+    app: App, port: int, authenticate: Callable[[Headers], Awaitable[Principal | None]]
+) -> list[BaseRoute]:
+    """The routes of the page; none when the settings say so. `authenticate` tells who sent a request with these headers.
+
+    A server without authentication still asks who decides: there only the link of `gdal-mcp console` opens the page.
+    """
+    settings = app.settings
+    if (home := home_url(settings, port)) is None:
+        return []
+
+    async def verify(token: str) -> Principal | None:
+        return await authenticate(Headers({"authorization": f"Bearer {token}"}))
+
+    found = advertisement(app, home)
+    runtime_file.put(settings.state_dir, found)
+    # pages elsewhere that may call the protocol are no part of the console
+    origins = address.origins(settings.model_copy(update={"http_origins": ()}), port)
+    return build_console(app, found, origins, None if settings.no_auth else verify).routes()
+
+
+def advertisement(app: App, url: str) -> Advertisement:
+    workspaces = tuple(str(one.root) for one in app.workspaces.items)
+    return Advertisement(app.owner.id, url, secrets.token_urlsafe(32), workspaces, time.time())
+
+
+def build_console(app: App, found: Advertisement, origins: Collection[str], verify: Verify | None) -> Console:
+    # Cookies are told apart by host and name, not by port: two servers of one host need two names.
+    auth = ConsoleAuth(local_user(), LoginTokens(found.secret), f"gdal-mcp-{app.owner.id}", origins, verify)
+    secure = found.address.startswith("https:")
+    pictures = Pictures(app, ArtifactStore(app.registry))
+    return Console(ConsoleService(app), auth, Live(app), pictures, secure=secure)

@@ -19,7 +19,7 @@ from gdal_mcp.console import serializers
 from gdal_mcp.console.auth import Refused
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.ledger.audit import tail
-from gdal_mcp.ledger.registry import Artifact, Call, CallQuery, Page
+from gdal_mcp.ledger.registry import Artifact, Call
 from gdal_mcp.ledger.statement import record, statement
 from gdal_mcp.operations.undoing import TakenBack, can_undo, undo
 
@@ -31,17 +31,6 @@ _WORDS: Final = 8  # in a search; each is looked for in every row
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """The outcome of a decision. `yours` is False if the question was already decided, or expired."""
-
-    row: Approval
-    yours: bool
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**serializers.decision(self.row), "yours": self.yours}
-
-
-@dataclass(frozen=True, slots=True)
 class ConsoleService:
     app: App
 
@@ -49,23 +38,26 @@ class ConsoleService:
     def approvals(self) -> Approvals:
         return self.app.approvals.approvals
 
-    def decide(self, viewer: Viewer, approval_id: str, *, approved: bool) -> Answer:
-        """Raises ToolError if the policy does not accept approval by the console, AuditUnavailable."""
-        row = self._question(viewer, approval_id)
+    def decide(self, viewer: Viewer, approval_id: str, approved: object) -> dict[str, Any]:
+        """`yours` is False if the question was already decided, or expired.
+
+        Raises ToolError if the policy does not accept approval by the console, AuditUnavailable.
+        """
+        if not isinstance(approved, bool):
+            raise Refused(400, "`approved` is true or false.")
+        row, begun, yours = self._question(viewer, approval_id), time.time(), False
         if not viewer.decides:
             raise Refused(403, "Deciding needs the scope gdal:approve.")
-        if row.state not in ("pending", "approved") or (approved and row.state == "approved"):
-            return Answer(row, yours=False)
-        begun = time.time()
-        decision = Decision(approved, viewer.name, viewer.how, "console")
-        after = self.app.approvals.decide(row.id, decision)
-        if after is None:
-            raise Refused(404, "There is no such question.")
-        mine = after.decided_how == viewer.how and (after.decided_at or 0.0) >= begun
-        said = after.state in ("approved", "used") if approved else after.state == "denied"
-        return Answer(after, yours=mine and said)
+        if row.state == "pending" or (row.state == "approved" and not approved):
+            decided = self.app.approvals.decide(
+                row.id, Decision(approved, viewer.name, viewer.how, "console")
+            )
+            row = decided or row
+            said = row.state in ("approved", "used") if approved else row.state == "denied"
+            yours = said and row.decided_how == viewer.how and (row.decided_at or 0.0) >= begun
+        return {**serializers.decision(row), "yours": yours}
 
-    def allow(self, viewer: Viewer, approval_id: str, minutes: object) -> Answer:
+    def allow(self, viewer: Viewer, approval_id: str, minutes: object) -> dict[str, Any]:
         """Approves this question, and for some minutes further calls of its tool in its workspaces."""
         if not isinstance(minutes, int) or isinstance(minutes, bool) or minutes not in GRANT_MINUTES:
             raise Refused(400, f"Approval in advance is for one of {GRANT_MINUTES} minutes.")
@@ -74,7 +66,7 @@ class ConsoleService:
             raise Refused(409, "Such calls are approved one by one.")
         answer = self.decide(viewer, approval_id, approved=True)
         remote = tuple(folder for one in row.details.get("remote") or () for folder in one["folders"])
-        for workspace in row.workspaces if answer.yours else ():
+        for workspace in row.workspaces if answer["yours"] else ():
             made = Grant(row.principal, row.tool, workspace, viewer.name, viewer.how, remote=remote)
             self.app.approvals.grant(made, minutes * 60.0)
         return answer
@@ -109,17 +101,17 @@ class ConsoleService:
         return {"cancelled": activity.cancel(call_id, viewer.name)}
 
     def history(
-        self, viewer: Viewer, words: tuple[str, ...], outcome: str, cursor: str | None
+        self, viewer: Viewer, text: str | None, outcome: str | None, cursor: str | None
     ) -> dict[str, Any]:
-        """Calls that contain all of the words, newest first."""
+        """Calls that contain all words of the text, newest first."""
+        words = tuple((text or "")[:400].split())
         if len(words) > _WORDS:
             raise Refused(400, f"Search for at most {_WORDS} words.")
-        wanted = CallQuery(words=words, outcome=outcome, principal=viewer.of, cursor=cursor)
         try:
-            found = self.app.registry.search(wanted, ROWS)
+            found = self.app.registry.search(words, outcome or None, viewer.of, cursor, ROWS)
         except ValueError as error:
             raise Refused(400, str(error)) from error
-        return {"calls": [serializers.listed(one) for one in found.calls], "next": found.next_cursor}
+        return {"calls": [serializers.listed(one) for one in found.items], "next": found.next_cursor}
 
     def call(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
         call = self._call(viewer, call_id)
@@ -155,7 +147,7 @@ class ConsoleService:
 
     def outputs(self, viewer: Viewer, cursor: str | None) -> dict[str, Any]:
         try:
-            page: Page = self.app.registry.artifacts(cursor, TILES, principal=viewer.of)
+            page = self.app.registry.artifacts(cursor, TILES, principal=viewer.of)
         except ValueError as error:
             raise Refused(400, str(error)) from error
         datasets: dict[tuple[str, str], Any] = {}

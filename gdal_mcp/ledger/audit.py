@@ -32,7 +32,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from gdal_mcp.ledger.audit_record import (
     EMPTY,
@@ -84,14 +84,14 @@ class AuditLog:
         What JSON cannot hold is written as text; a field that would make the record longer than MAX_LINE is
         written as its start, length and hash.
         """
-        with _explained(self.path), _opened(self.path) as files:
-            at = _settle(files)
-            return _write(files, at, event, _Head(at))
+        with _explained(self.path), _opened(self.path) as (log, head):
+            at = _settle(log, head)
+            return _write(log, head, at, event, _Head(at))
 
     def checkpoint(self) -> Checkpoint:
         """Where the log ends, to be kept elsewhere. Raises AuditUnavailable."""
         with _explained(self.path), _opened(self.path) as files:
-            return _settle(files)
+            return _settle(*files)
 
 
 def verify(path: Path, kept: Checkpoint | None = None) -> Verification:
@@ -108,17 +108,16 @@ def verify(path: Path, kept: Checkpoint | None = None) -> Verification:
             with _locked(path, fcntl.LOCK_SH):
                 size = os.fstat(log.fileno()).st_size
                 head = _read_head(path.with_suffix(".head")).at
-            walk = _walk(log.fileno(), size, head, kept or EMPTY)
-    matches = head == walk.last and not walk.problem
-    reason = walk.problem
-    first_bad = walk.last.seq + 1 if reason else None
-    if not reason and kept in walk.missing:
+            last, reason, missing = _walk(log.fileno(), size, head, kept or EMPTY)
+    matches = head == last and not reason
+    first_bad = last.seq + 1 if reason else None
+    if not reason and kept in missing:
         reason = f"the log does not hold record {kept.seq} as the checkpoint kept elsewhere has it"
-    elif not reason and head in walk.missing:
-        reason = f"the log ends at {walk.last.seq} and does not hold record {head.seq} as its head has it"
+    elif not reason and head in missing:
+        reason = f"the log ends at {last.seq} and does not hold record {head.seq} as its head has it"
     elif not reason and not matches:
         reason = f"the head names {head.seq}, not the last: removed, a crash, or records no server wrote"
-    return Verification(not reason, walk.last.seq, reason, first_bad, matches, walk.last)
+    return Verification(not reason, last.seq, reason, first_bad, matches, last)
 
 
 def tail(path: Path, count: int) -> tuple[AuditRecord, ...]:
@@ -132,11 +131,6 @@ def tail(path: Path, count: int) -> tuple[AuditRecord, ...]:
 # Appending
 
 
-class _Files(NamedTuple):
-    log: int
-    head: int
-
-
 @dataclass(frozen=True, slots=True)
 class _Head:
     """What the head file says; `torn` is set while an unterminated line is being cut off and recorded."""
@@ -145,28 +139,28 @@ class _Head:
     torn: Mapping[str, Any] | None = None
 
 
-def _settle(files: _Files) -> Checkpoint:
+def _settle(log: int, head_file: int) -> Checkpoint:
     """Where the log ends, after repairing and recording what a crash left. Raises AuditUnavailable."""
-    head = _read_head(files.head)
-    lines = _backwards(files.log)
+    head = _read_head(head_file)
+    lines = _backwards(log)
     torn, line = next(lines), next(lines, None)
     last = None if line is None else parse_line(line)
     if line is not None and last is None:
         raise _distrusted("its last line is not a record")
     at = last.checkpoint if last else EMPTY
     if at != head.at:
-        _accept_behind(files.log, last, head.at)
+        _accept_behind(log, last, head.at)
     noted = head.torn
     if torn:
         noted = {"bytes": len(torn), "sha256": hashlib.sha256(torn).hexdigest()}
         # First of all noted: a crash between here and the record must not lose the fact.
-        _write_head(files.head, _Head(head.at, noted))
-        os.ftruncate(files.log, os.fstat(files.log).st_size - len(torn))
+        _write_head(head_file, _Head(head.at, noted))
+        os.ftruncate(log, os.fstat(log).st_size - len(torn))
     if noted is None and at == head.at:
         return at
     found = {"torn_line": noted, "head_behind": at.seq - head.at.seq}
     event = {"type": RECOVERED, "source": "audit", "outcome": "repaired", **found}
-    return _write(files, at, event, _Head(head.at, noted)).checkpoint
+    return _write(log, head_file, at, event, _Head(head.at, noted)).checkpoint
 
 
 def _accept_behind(log: int, last: AuditRecord | None, head: Checkpoint) -> None:
@@ -179,28 +173,28 @@ def _accept_behind(log: int, last: AuditRecord | None, head: Checkpoint) -> None
     if head.seq == 0:
         # On disk from the first record on, it was removed, and with it the proof of where the log ended.
         raise _distrusted("its head is missing or unreadable")
-    found = _walk(log, os.fstat(log).st_size, head)
-    if found.missing or found.last != last.checkpoint:
+    end, _, missing = _walk(log, os.fstat(log).st_size, head)
+    if missing or end != last.checkpoint:
         raise _distrusted(f"it does not hold the record {head.seq} that its head names")
 
 
-def _write(files: _Files, at: Checkpoint, event: Mapping[str, Any], before: _Head) -> AuditRecord:
+def _write(log: int, head: int, at: Checkpoint, event: Mapping[str, Any], before: _Head) -> AuditRecord:
     """Append one record and move the head; on failure both are as before."""
     line = write_line(at, time_text(time.time()), event)
     record = parse_line(line)
     assert record is not None
-    size = os.fstat(files.log).st_size
+    size = os.fstat(log).st_size
     try:
         rest = line + b"\n"
         while rest:
-            rest = rest[os.write(files.log, rest) :]
-        sync_contents(files.log)
-        _write_head(files.head, _Head(record.checkpoint))
+            rest = rest[os.write(log, rest) :]
+        sync_contents(log)
+        _write_head(head, _Head(record.checkpoint))
     except OSError:
         # Where even this fails, the next append finds a torn line or a head that is behind.
         with suppress(OSError):
-            os.ftruncate(files.log, size)
-            _write_head(files.head, before)
+            os.ftruncate(log, size)
+            _write_head(head, before)
         raise
     return record
 
@@ -208,17 +202,11 @@ def _write(files: _Files, at: Checkpoint, event: Mapping[str, Any], before: _Hea
 # Reading
 
 
-@dataclass(frozen=True, slots=True)
-class _Walk:
-    """How far the chain holds, why it ends there, and which of the checkpoints asked for it does not hold."""
+def _walk(log: int, size: int, *wanted: Checkpoint) -> tuple[Checkpoint, str, set[Checkpoint]]:
+    """Follow the chain through the first `size` bytes, one line in memory.
 
-    last: Checkpoint
-    problem: str
-    missing: frozenset[Checkpoint]
-
-
-def _walk(log: int, size: int, *wanted: Checkpoint) -> _Walk:
-    """Follow the chain through the first `size` bytes, one line in memory."""
+    Returns how far it holds, why it ends there if too early, and which of the wanted checkpoints it does not hold.
+    """
     last, problem, left = EMPTY, "", size
     missing = set(wanted) - {last}
     with os.fdopen(log, "rb", closefd=False) as stream:
@@ -240,7 +228,7 @@ def _walk(log: int, size: int, *wanted: Checkpoint) -> _Walk:
             else:
                 last = record.checkpoint
                 missing.discard(last)
-    return _Walk(last, problem, frozenset(missing))
+    return last, problem, missing
 
 
 def _backwards(log: int) -> Iterator[bytes]:
@@ -278,14 +266,14 @@ def _distrusted(why: str) -> AuditUnavailable:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[_Files]:
+def _opened(path: Path) -> Iterator[tuple[int, int]]:
     # Opened anew each time: an operator may move a log aside while servers run.
     with (
         _locked(path, fcntl.LOCK_EX),
         _private(path, os.O_APPEND) as log,
         _private(path.with_suffix(".head")) as head,
     ):
-        yield _Files(log, head)
+        yield log, head
 
 
 @contextmanager
@@ -338,12 +326,9 @@ def _private(path: Path, flags: int = 0) -> Iterator[int]:
 def _read_head(file: int | Path) -> _Head:
     """An empty or absent head is that of an empty log; an unreadable one names no record, so that it matches no log."""
     try:
-        if isinstance(file, int):
-            data = os.pread(file, _HEAD_SIZE, 0)
-        else:
-            with file.open("rb") as stream:
-                data = stream.read(_HEAD_SIZE)
-        fields = json.loads(data) if data else None
+        with open(file, "rb", closefd=isinstance(file, Path)) as stream:
+            stream.seek(0)
+            fields = json.loads(stream.read(_HEAD_SIZE) or "null")
         if fields is None:
             return _Head()
         return _Head(Checkpoint.parse(f"{fields['seq']}:{fields['hash']}"), fields["torn"])

@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -44,40 +44,35 @@ _UNREADABLE: Final = "it cannot be read"
 Companions = Callable[[Located], Iterable[Path]]  # the files that go with an input by their names
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Material:
     """One input as it was when the call began. `changed` says that it was not so any more when the call ended.
 
-    `sha256` of a folder is that of `sandbox.outputs.inspection.Sealed`. Without one `reason` says why.
+    `sha256` of a folder is that of `sandbox.outputs.store.PublishedFile`. Without one `reason` says why.
     """
 
-    path: str
+    located: Located
+    companion: bool  # came along with an input by its name
+    identity: Identity | None = None  # None for one that could not be opened
+    file: int | None = None  # open until the result is asked for
     size: int = 0  # bytes; of a folder all its files together, 0 when they were not counted
-    modified_ns: int = 0
     sha256: str | None = None
     reason: str = _LATE
-    folder: bool = False
-    companion: bool = False  # came along with an input by its name
     changed: bool = False
+
+    @property
+    def path(self) -> str:
+        return str(self.located)
 
     def row(self) -> dict[str, Any]:
         """As it is recorded: numbers, texts and only the marks that are true."""
-        row: dict[str, Any] = {"path": self.path, "bytes": self.size, "modified": _time(self.modified_ns)}
+        modified = self.identity.mtime_ns if self.identity else 0
+        row: dict[str, Any] = {"path": self.path, "bytes": self.size, "modified": _time(modified)}
         row["sha256"] = self.sha256
         if self.sha256 is None:
             row["reason"] = self.reason
-        marks = {"folder": self.folder, "companion": self.companion, "changed": self.changed}
+        marks = {"folder": self.located.is_folder, "companion": self.companion, "changed": self.changed}
         return row | {name: True for name, is_so in marks.items() if is_so}
-
-
-@dataclass(slots=True)
-class _Watched:
-    """An input and what is known of it so far. `identity` is None for one that could not be opened."""
-
-    located: Located
-    identity: Identity | None
-    material: Material
-    file: int | None = None  # open until the result is asked for
 
 
 class _NotDigested(Exception):
@@ -99,14 +94,13 @@ class Materials:
         self._stop = threading.Event()
         self._left = limit
         self._max_parts = max_parts
-        self._watched: list[_Watched] = []
+        self._materials: list[Material] = []
         for located, companion in islice(_with_companions(inputs, companions), MAX_FILES):
-            self._watched.append(self._watch(located, companion=companion))
+            self._materials.append(self._watch(located, companion=companion))
 
         def work() -> None:
-            for one in self._watched:
-                if one.identity is not None:
-                    one.material = self._digested(one)
+            for one in self._materials:
+                self._digest(one)
 
         self._thread = threading.Thread(target=work, name="digests", daemon=True)
         self._thread.start()
@@ -120,14 +114,13 @@ class Materials:
         self._stop.set()
         self._thread.join()
         self._held.close()
-        for one in self._watched:
+        for one in self._materials:
             if one.identity is not None and one.located.path not in touched:
                 try:
-                    same = Identity.of(_status(one.located)) == one.identity
+                    one.changed |= Identity.of(_status(one.located)) != one.identity
                 except (OSError, PathRefused):
-                    same = False
-                one.material = one.material if same else replace(one.material, changed=True)
-        return tuple(one.material for one in self._watched)
+                    one.changed = True
+        return tuple(self._materials)
 
     @staticmethod
     def digest(located: Located) -> str | None:
@@ -135,39 +128,42 @@ class Materials:
         made = Materials((), sys.maxsize, max_parts=sys.maxsize)
         with made._held:
             one = made._watch(located, companion=False)
-            return made._digested(one).sha256 if one.identity else None
+            made._digest(one)
+            return one.sha256
 
-    def _watch(self, located: Located, *, companion: bool) -> _Watched:
-        material = Material(str(located), folder=located.is_folder, companion=companion)
-        file = None
+    def _watch(self, located: Located, *, companion: bool) -> Material:
+        one = Material(located, companion)
         try:
-            if not located.is_folder and len(self._watched) < _MAX_OPEN:
-                file = self._held.enter_context(open_file(located))
-            identity = Identity.of(os.fstat(file) if file is not None else _status(located))
+            if not located.is_folder and len(self._materials) < _MAX_OPEN:
+                one.file = self._held.enter_context(open_file(located))
+            one.identity = Identity.of(os.fstat(one.file) if one.file is not None else _status(located))
         except (OSError, PathRefused):
-            return _Watched(located, None, replace(material, reason=_UNREADABLE))
-        size = 0 if located.is_folder else identity.size
-        changed = located.identity not in (None, identity)
-        known = replace(material, size=size, modified_ns=identity.mtime_ns, changed=changed)
-        return _Watched(located, identity, known, file)
+            one.reason = _UNREADABLE
+            return one
+        one.size = 0 if located.is_folder else one.identity.size
+        one.changed = located.identity not in (None, one.identity)
+        return one
 
-    def _digested(self, one: _Watched) -> Material:
+    def _digest(self, one: Material) -> None:
+        if one.identity is None:
+            return
         try:
             if one.located.is_folder:
-                return self._folder(one)
+                one.size, one.sha256 = self._folder(one.located)
+                return
             with nullcontext(one.file) if one.file is not None else open_file(one.located) as file:
-                return replace(one.material, sha256=self._read(file, one.identity))
+                one.sha256 = self._read(file, one.identity)
         except _NotDigested as why:
-            return replace(one.material, reason=str(why))
+            one.reason = str(why)
         except (OSError, PathRefused):
-            return replace(one.material, reason=_UNREADABLE)
+            one.reason = _UNREADABLE
 
-    def _folder(self, one: _Watched) -> Material:
-        """Not through `opened_file`, which widens the mode of what bars us: these files are not ours."""
-        if not one.located.relative.parts:
+    def _folder(self, located: Located) -> tuple[int, str]:
+        """Its size and digest. Not through `opened_file`, which widens the mode of what bars us: these files are not ours."""
+        if not located.relative.parts:
             raise _NotDigested("it is the whole workspace")
         parts: list[Part] = []
-        with open_folder(one.located.workspace, one.located.relative) as top:
+        with open_folder(located.workspace, located.relative) as top:
             for entry in walk(top):
                 if entry.is_folder and not entry.blocked:
                     continue
@@ -181,7 +177,7 @@ class Materials:
                 finally:
                     os.close(file)
         parts.sort(key=lambda part: os.fsencode(part.relative))
-        return replace(one.material, size=sum(part.size for part in parts), sha256=tree_digest(parts))
+        return sum(part.size for part in parts), tree_digest(parts)
 
     def _read(self, file: int, known: Identity | None = None) -> str:
         """The SHA-256 of an open file, in hex. Raises _NotDigested, also when it is not the file that was `known`."""

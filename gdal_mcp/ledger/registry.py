@@ -11,18 +11,18 @@ Every method raises RegistryUnavailable when the database cannot be used.
 import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
-from gdal_mcp.ledger.rows import Rows, insert, json_text, stored
-from gdal_mcp.ledger.schema import RegistryUnavailable
+from gdal_mcp.ledger.schema import RegistryUnavailable, Rows, insert, json_text, stored
 
 __all__ = ["WAITING", "Artifact", "Call", "CallEnd", "Page", "Registry", "RegistryUnavailable"]
 
 WAITING = "WAITING"  # the outcome of a call that nobody had approved yet; it is sent again once somebody has
 
+_Row = TypeVar("_Row")
 ArtifactState = Literal["listed", "superseded", "retracted"]
 _MAX_ID = (1 << 63) - 1  # SQLite's integers
 _MAX_REFUSED = 64 << 10  # characters of JSON that are kept of the arguments of a call that never ran
@@ -101,36 +101,11 @@ class Artifact:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """Some artifacts and the cursor of those that follow, None at the end."""
+class Page(Generic[_Row]):
+    """Some rows and the cursor of those that follow, None at the end."""
 
-    items: tuple[Artifact, ...]
+    items: tuple[_Row, ...]
     next_cursor: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallQuery:
-    """Which calls are looked for: all `words` somewhere in tool, principal, command, outcome, message, files or id."""
-
-    words: tuple[str, ...] = ()
-    tool: str = ""
-    outcome: str = ""
-    principal: str | None = None
-    cursor: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CallPage:
-    """Some calls and the cursor of those that follow, None at the end."""
-
-    calls: tuple[Call, ...]
-    next_cursor: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Number:
-    number: int
-    id: str
 
 
 class Registry:
@@ -184,30 +159,40 @@ class Registry:
         query = "SELECT * FROM calls WHERE id = :id AND (:principal IS NULL OR principal = :principal)"
         return self._rows.one(Call, query, id=call_id, principal=principal)
 
-    def search(self, wanted: CallQuery, limit: int = 50) -> CallPage:
-        """The calls that are wanted, newest first. Raises ValueError for a cursor that was not given out."""
+    def search(
+        self,
+        words: Sequence[str] = (),
+        outcome: str | None = None,
+        principal: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Page[Call]:
+        """The calls with all `words` somewhere in tool, principal, command, outcome, message, files or id; newest first.
+
+        Raises ValueError for a cursor that was not given out.
+        """
         clauses = [
             "rowid < :before",
             "(:principal IS NULL OR principal = :principal)",
-            "(:tool = '' OR tool = :tool)",
-            "(:outcome = '' OR outcome = :outcome)",
-            *(f"({_SEARCHED} LIKE :word{number} ESCAPE '!')" for number in range(len(wanted.words))),
+            "(:outcome IS NULL OR outcome = :outcome)",
+            *(f"({_SEARCHED} LIKE :word{number} ESCAPE '!')" for number in range(len(words))),
         ]
         escapes = str.maketrans({letter: f"!{letter}" for letter in "!%_"})  # what means something to LIKE
-        words = {f"word{number}": f"%{word.translate(escapes)}%" for number, word in enumerate(wanted.words)}
-        # every clause is written here; every value is bound
-        query = f"SELECT rowid AS number, id FROM calls WHERE {' AND '.join(clauses)} ORDER BY rowid DESC LIMIT :n"  # noqa: S608
-        values = {
-            "principal": wanted.principal,
-            "tool": wanted.tool,
-            "outcome": wanted.outcome,
-            "n": max(limit, 1) + 1,
+        values: dict[str, Any] = {
+            f"word{number}": f"%{word.translate(escapes)}%" for number, word in enumerate(words)
         }
-        values |= {"before": _parse_cursor(wanted.cursor), **words}
-        rows = self._rows.all(_Number, query, **values)
-        shown = rows[: max(limit, 1)]
-        calls = tuple(call for row in shown if (call := self.call(row.id)) is not None)
-        return CallPage(calls, str(shown[-1].number) if len(rows) > len(shown) else None)
+        values |= {
+            "principal": principal,
+            "outcome": outcome,
+            "before": _parse_cursor(cursor),
+            "n": limit + 1,
+        }
+        # every clause is written here; every value is bound
+        query = f"SELECT * FROM calls WHERE {' AND '.join(clauses)} ORDER BY rowid DESC LIMIT :n"  # noqa: S608
+        found = self._rows.all(Call, query, **values)
+        calls = found[:limit]
+        more = len(found) > limit
+        return Page(calls, str(self._rows.number("calls", calls[-1].id)) if more else None)
 
     def interrupted(
         self, alive: Callable[[str], bool], ending: Callable[[Call], CallEnd]
@@ -262,17 +247,18 @@ class Registry:
                     db.execute(update, [older.id])
         return gone
 
-    def artifacts(self, cursor: str | None = None, limit: int = 100, *, principal: str | None = None) -> Page:
+    def artifacts(
+        self, cursor: str | None = None, limit: int = 100, *, principal: str | None = None
+    ) -> Page[Artifact]:
         """Listed artifacts, newest first; if `principal` names a principal, only that principal's.
 
         Raises ValueError for a cursor that was not given out.
         """
-        before = _parse_cursor(cursor)
         query = f"{_LISTED} AND id < :before ORDER BY id DESC LIMIT :n"
-        size = max(limit, 1)
-        found = self._rows.all(Artifact, query, before=before, n=size + 1, principal=principal)
-        items = found[:size]
-        return Page(items, str(items[-1].id) if len(found) > size else None)
+        before = _parse_cursor(cursor)
+        found = self._rows.all(Artifact, query, before=before, n=limit + 1, principal=principal)
+        items = found[:limit]
+        return Page(items, str(items[-1].id) if len(found) > limit else None)
 
     def artifact(self, uri: str, principal: str | None = None) -> Artifact | None:
         """The artifact listed under a URI; if `principal` names a principal, only one of that principal's."""

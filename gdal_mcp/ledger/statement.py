@@ -15,7 +15,7 @@ from gdal_mcp.ledger.registry import Call
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "https://slsa.dev/provenance/v0.2"
 CALLS: Final = "gdal://calls/"
-FOLDER_DIGEST: Final = "sha256OfListing"  # of a folder, as `sandbox.outputs.inspection.Sealed` says
+FOLDER_DIGEST: Final = "sha256OfListing"  # of a folder, as `sandbox.outputs.store.PublishedFile` says
 
 
 def record(call: Call) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def findings(settings: Settings) -> Iterator[Finding]:
         except SandboxError as error:
             yield Finding("network policy", "ok", f"not tried, as no Pod but a call is let in: {error}"[:300])
         else:
-            yield node(look)
+            yield node(look, settings)
             yield network(look)
 
 
@@ -166,11 +166,11 @@ def named(image: str) -> Finding:
     )
 
 
-def node(look: Look) -> Finding:
+def node(look: Look, settings: Settings) -> Finding:
     found = f"{look.node}: Linux {look.kernel}, Landlock {look.landlock or 'absent'}, {'a' if look.filtered else 'no'} filter of the runtime"
     if not look.landlock:
         fix = "Use nodes with Linux 5.13 or newer and landlock among their security modules (lsm=)."
-        return Finding("node", "failed", found, fix)
+        return Finding("node", "warning" if "landlock" in settings.nodes_without else "failed", found, fix)
     if not look.filtered:
         return Finding(
             "node", "warning", found, "Use a runtime whose RuntimeDefault profile of seccomp is in force."

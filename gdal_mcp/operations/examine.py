@@ -217,7 +217,8 @@ def _further(hosting: Hosting, boxes: Sequence[Toolbox]) -> Iterator[Row]:
 def _attested(host: Host, group: str) -> Iterator[Row]:
     for row in host.attested:
         value = f"{row.found}" if row.ok else f"asked {row.asked}, found {row.found}"
-        yield Row(group, row.name, "ok" if row.ok else "failed", value)
+        state: State = "warning" if row.verdict == "warning" else "ok" if row.ok else "failed"
+        yield Row(group, row.name, state, value)
 
 
 def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:

@@ -5,8 +5,8 @@
    one of them: there is no second look-up whose answer could differ. TLS still proves the host's name.
 3. The request is ours from its first byte: GET, Range, If-Match or If-None-Match, identity, and the credentials of the setting
    that allowed the address. Nothing of the environment is in it: no proxy, no .netrc, no cookie.
-4. A redirect is followed by hand, three times at most; where it leads is checked as in 1 and 2, and another host gets no
-   credentials.
+4. A redirect is followed by hand, three times at most; where it leads is checked as in 1 and 2, lies in what whoever approved
+   the call was told of, and another host gets no credentials.
 5. The answer is 206 with the very range, of the same length and version as before, and not one byte more or less.
 6. Bytes and requests are counted for the call and for its principal's day before they are asked for; repeated ones count.
    Connecting, silence and the whole answer have their longest times, and none lasts longer than its call.
@@ -163,13 +163,14 @@ class Checks:
                     return replace(answer, final=now)
                 now = _followed(answer, at)
                 found = self.listed(now, meter.call.principal, followed=True)
+                _require_told(now, at, meter)
                 at = place(found, now)
                 # another host gets no credentials, and none are used again once another host has said where to go
                 signs = signs and found is source and at.origin == home
                 if ask.body is not None:
                     raise ReadFailed(f"{address.host} redirects a question, and only files are followed")
         except ToolError as error:
-            raise ReadFailed(error.message.rstrip(".")) from error
+            raise ReadFailed(f"{error.message} {error.suggestion}".rstrip(".")) from error
         raise ReadFailed(f"{address.host} redirects more than {_MAX_REDIRECTS} times")
 
     def _patiently(self, target: Target, meter: Meter, ask: "_Ask") -> "Got | str":
@@ -275,7 +276,17 @@ def _followed(location: str, at: Target) -> Address:
         found = parse(urljoin(f"{at.scheme}://{at.host}{port}{at.path}", location).partition("#")[0])
     except ValueError as error:
         raise ReadFailed(f"{at.host} redirects to what is no address") from error
-    return replace(found, query=(), secret=(*found.query, *found.secret), sidecars=())
+    return replace(found.hidden, sidecars=())
+
+
+def _require_told(address: Address, at: Target, meter: Meter) -> None:
+    """Raises ReadFailed where a person approved the call, and did not know of that place."""
+    within = meter.call.within
+    if within is not None and not f"{address.origin}{address.path}".startswith(within):
+        raise ReadFailed(
+            f"{at.host} redirects to {address.origin}, which is no part of what was approved; who approves calls can allow it: "
+            f"`gdal-mcp grants new` with `--reads {address.origin}/` besides what it reads already"
+        )
 
 
 # 5. what an answer must be
@@ -337,7 +348,8 @@ def _ranged(answer: _Answer, start: int, size: int, known: Version | None) -> tu
     """How many bytes follow, of which version, and whether none do because it is the known one. Raises ReadFailed."""
     if answer.status == 304 and known is not None:
         return 0, known, True
-    if start == 0 and _is_empty(answer):
+    is_empty = answer.status == 416 and answer.one("content-range") == "bytes */0"
+    if start == 0 and (is_empty or (answer.status == 200 and answer.one("content-length") == "0")):
         return 0, answer.version(0), False
     if answer.status != 206:
         raise ReadFailed(f"{answer.host} does not answer ranges, so nothing can be read in pieces")
@@ -348,11 +360,6 @@ def _ranged(answer: _Answer, start: int, size: int, known: Version | None) -> tu
     if first != start or last != min(start + size, total) - 1 or last < first:
         raise ReadFailed(f"{answer.host} answers another range than was asked for")
     return last - first + 1, answer.version(total), False
-
-
-def _is_empty(answer: _Answer) -> bool:
-    unsatisfied = answer.status == 416 and answer.one("content-range") == "bytes */0"
-    return unsatisfied or (answer.status == 200 and answer.one("content-length") == "0")
 
 
 def _whole(answer: _Answer) -> tuple[None, Version, bool]:

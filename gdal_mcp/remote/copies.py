@@ -17,11 +17,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
+from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.limits import ReadFailed
 from gdal_mcp.remote.record import Version
 
 BLOCK: Final = 64 << 10  # bytes: reads are rounded out to it, so that a range tells its server little
-Key = tuple[str, str]  # principal, address without secrets
+Key = tuple[
+    str, Address
+]  # the principal, and the address with what is secret in it: that may choose what is read
 
 
 @dataclass(slots=True, eq=False)

@@ -16,7 +16,7 @@ from gdal_mcp.remote.checks import Checks
 from gdal_mcp.remote.copies import Copies
 from gdal_mcp.remote.files import Means
 from gdal_mcp.remote.limits import Allowance, Days, Meter, Quota, ReadFailed
-from gdal_mcp.remote.reading import AT_ONCE, Reading, Source, explained, opened
+from gdal_mcp.remote.reading import AT_ONCE, Reading, Source, explained
 from gdal_mcp.settings.remote import RemoteSettings
 
 PREFIX: Final = "/vsihost/"
@@ -54,9 +54,19 @@ class Door:
         self.checks.listed(address, principal)
         return address
 
-    def open(self, addresses: Sequence[Address], *, principal: str, call_id: str, deadline: float) -> Reading:
+    def open(
+        self,
+        addresses: Sequence[Address],
+        *,
+        principal: str,
+        call_id: str,
+        deadline: float,
+        within: tuple[str, ...] | None = None,
+    ) -> Reading:
         """Begins to find the addresses, to read them for one call until `deadline` by time.monotonic(). Returns at once.
 
+        `within` are the hosts and folders that whoever approved the call was told of: redirects lead to no other. It is None
+        where nobody was asked. The asset of a STAC item may lie wherever the settings let it.
         Raises ToolError for too many of them; `Reading.failure` and `require_found` tell of those that are not found.
         """
         with explained():
@@ -64,7 +74,9 @@ class Door:
                 raise ReadFailed(
                     f"a call reads at most {_MAX_ADDRESSES} addresses, and this one names {len(addresses)}"
                 )
-        call = self._days.begin(principal, deadline)
+        if any(one.item_asset for one in addresses):
+            within = None
+        call = self._days.begin(principal, deadline, within)
         work, finding = (ThreadPoolExecutor(AT_ONCE, f"remote-{what}-{call_id}") for what in ("read", "find"))
         means = Means(self.checks, self._copies, work)
         sources = {
@@ -90,8 +102,7 @@ class Door:
         self._copies.close()
 
     def _source(self, asked: Address, call: Allowance, means: Means) -> Source:
-        address = self._asset(asked, call) if asked.item_asset else asked
-        return opened(address, asked, call, means)
+        return Source(self._asset(asked, call) if asked.item_asset else asked, asked, call, means)
 
     def _asset(self, asked: Address, call: Allowance) -> Address:
         """Where an asset of a STAC item lies, if it may be read. Raises ToolError, ReadFailed."""
@@ -105,6 +116,5 @@ class Door:
                 f"{asked.host}: the item has no such asset, or the asset has no address"
             ) from error
         # whatever its query says is the item's word, not the caller's
-        found = replace(found, query=(), secret=(*found.query, *found.secret))
-        self.checks.listed(found, call.principal)
-        return found
+        self.checks.listed(found.hidden, call.principal)
+        return found.hidden

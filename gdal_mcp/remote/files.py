@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterable, Sequence
 from concurrent.futures import CancelledError, Executor, Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final
 
@@ -110,7 +110,8 @@ class RemoteFile:
             return self._copy
 
     def _open(self) -> Copy:
-        copies, key = self._means.copies, (self._meter.call.principal, str(self.address))
+        copies = self._means.copies
+        key = self._meter.call.principal, replace(self.address, sidecars=())
         held = copies.known(key)
         try:
             got = self._means.checks.look(

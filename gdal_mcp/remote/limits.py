@@ -39,6 +39,8 @@ class Allowance:
     bytes_left: int
     requests_left: int
     days: "Days"
+    # hosts and folders, as the beginnings of addresses, that whoever approved the call was told of; None where nobody was asked
+    within: tuple[str, ...] | None = None
     read: int = 0
     requests: int = 0
     ended: threading.Event = field(default_factory=threading.Event)
@@ -99,12 +101,12 @@ class Days:
         self._read: Counter[str] = Counter()  # by calls that run
         self._requests: Counter[str] = Counter()
 
-    def begin(self, principal: str, deadline: float) -> Allowance:
+    def begin(self, principal: str, deadline: float, within: tuple[str, ...] | None = None) -> Allowance:
         """What a call may read; to be given to `end`."""
         kept, settings = self._quota.remote_used(principal), self._settings
         with self._lock:
             self._kept[principal] = kept
-        return Allowance(principal, deadline, settings.bytes_a_call, settings.requests_a_call, self)
+        return Allowance(principal, deadline, settings.bytes_a_call, settings.requests_a_call, self, within)
 
     def spend(self, principal: str, read: int, requests: int) -> None:
         """Raises ReadFailed over a limit; what is given back is always taken."""

@@ -13,7 +13,7 @@ from gdal_mcp.remote.limits import Meter, ReadFailed
 from gdal_mcp.settings.remote import PORTS
 
 _PAGE: Final = 4 << 20  # bytes of XML: a thousand keys of the longest names take half of that
-_DECLARES: Final = re.compile(rb"<!(DOCTYPE|ENTITY)", re.IGNORECASE)
+_DECLARES: Final = re.compile("<!(DOCTYPE|ENTITY)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,14 @@ def _query(address: Address, folder: str, after: str, *, deep: bool) -> str:
     return "&".join(f"{key}={quote(value, safe='-_.~')}" for key, value in sorted(rows.items()))
 
 
-def _parsed(text: bytes, address: Address) -> ET.Element:
-    """Without declarations, so that no entity is expanded. Raises ReadFailed."""
+def _parsed(data: bytes, address: Address) -> ET.Element:
+    """Without declarations, so that no entity is expanded; a coding that would hide them is not taken. Raises ReadFailed."""
     try:
+        text = data.decode()
         if _DECLARES.search(text):
             raise ReadFailed(f"{address.host} lists its keys with declarations of its own")
         root = ET.fromstring(text)  # noqa: S314 - without declarations there is nothing to expand
-    except ET.ParseError as error:
+    except (ET.ParseError, UnicodeDecodeError) as error:
         raise ReadFailed(f"{address.host} lists its keys in what is no XML") from error
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]

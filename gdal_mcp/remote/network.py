@@ -41,6 +41,7 @@ class CheckedNetwork(httpcore2.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.NetworkStream:
         *others, last = self._checked(host, port)
+        PACE.get().call.left()  # a name server takes its time, and the call may be over
         for address in others:
             try:
                 return PacedStream(

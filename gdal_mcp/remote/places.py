@@ -70,7 +70,7 @@ def by_host(places: Iterable[Located], size_of: Callable[[Located], int]) -> lis
         if isinstance(one, Remote):
             origin = one.address.origin
             row = rows.setdefault(origin, {"host": origin, "read_by": READ_BY, "reads": [], "bytes": 0})
-            row["reads"].append(str(one.address))
+            row["reads"].append(f"{one.address}{', wherever it lies' if one.address.item_asset else ''}")
             row["bytes"] += size_of(one)
             row["folders"] = sorted({*row.get("folders", ()), one.address.folder})
     return list(rows.values())
@@ -91,6 +91,7 @@ def without_secrets(value: Any, addresses: Sequence[Address]) -> Any:
     if isinstance(value, list | tuple):
         return [without_secrets(inner, addresses) for inner in value]
     if isinstance(value, str):
-        for key, secret in (pair for one in addresses for pair in one.secret):
+        pairs = {pair for one in addresses for pair in one.secret}
+        for key, secret in sorted(pairs, key=lambda pair: -len(pair[1])):  # one may begin like another
             value = value.replace(f"{key}={secret}", f"{key}=...")
     return value

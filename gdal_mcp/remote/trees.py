@@ -5,14 +5,18 @@ What a container may ask for is one of these. Free names below a folder would be
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final, Literal
 
 _METADATA: Final = (".zarray", ".zattrs", ".zgroup")
+# what a server could take for a way out of the tree's folder, as an address of the caller's may not have it either
+_CLIMBS: Final = re.compile(r"(^|/)(\.\.?)?(/|$)|[\\%\0-\x1f]")
 
-# `listed` is there; a `chunk` may never have been written, and is then as good as empty
-Held = Literal["listed", "chunk", "folder", "none"]
+# `listed` is there; `maybe` is a file beside another, or a chunk that may never have been written: it is as good as empty then
+Held = Literal["listed", "maybe", "folder", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +28,11 @@ class Grid:
     separator: str
 
     def has(self, key: str) -> bool:
+        if not self.counts:
+            return key == (self.start.rstrip("/") or "0")
         if not key.startswith(self.start):
             return False
         parts = key[len(self.start) :].split(self.separator)
-        if not self.counts:
-            return key == (self.start.rstrip("/") or "0")
         plain = all(part.isascii() and part.isdecimal() and str(int(part[:18])) == part for part in parts)
         return (
             len(parts) == len(self.counts)
@@ -37,85 +41,76 @@ class Grid:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Keys:
-    """The keys of one tree."""
+    """The keys of one source. A question of a container takes the same time however many there are."""
 
     files: frozenset[str]
-    grids: Mapping[str, Grid] = field(
-        default_factory=dict
-    )  # by the folder of the array, "" or with a slash at its end
-    folders: frozenset[str] = frozenset()
+    grids: Mapping[str, Grid] = field(default_factory=dict)  # by the folder of the array, "" for the top
+    maybe: frozenset[str] = frozenset()
+
+    @cached_property
+    def _folders(self) -> Mapping[str, set[str]]:
+        """What is in each folder above the files."""
+        found: dict[str, set[str]] = {"": set()}
+        for name in self.files:
+            folder, _, last = name.rpartition("/")
+            while last and last not in found.setdefault(folder, set()):
+                found[folder].add(last)
+                folder, _, last = folder.rpartition("/")
+        return found
 
     def held(self, key: str) -> Held:
         if key in self.files:
             return "listed"
-        if key in self.folders or not key:
+        if key in self._folders:
             return "folder"
-        for folder, grid in self.grids.items():
-            if key.startswith(folder) and grid.has(key[len(folder) :]):
-                return "chunk"
-        return "none"
+        above = ["", *(key[:at] for at, letter in enumerate(key) if letter == "/")]
+        arrays = [folder for folder in above if folder in self.grids]
+        inside = (self.grids[one].has(key[len(one) :].removeprefix("/")) for one in arrays)
+        return "maybe" if key in self.maybe or (not _CLIMBS.search(key) and any(inside)) else "none"
+
+    def first(self) -> list[str]:
+        """What every reader of a Zarr begins with, one after another: its group, and coordinates, which are one chunk each."""
+        single = [folder for folder, grid in self.grids.items() if grid.counts == (1,)]
+        names = [f"{one}/{self.grids[one].start}0".lstrip("/") for one in single]
+        return [one for one in (".zgroup", *names) if self.held(one) in ("listed", "maybe")]
 
     def below(self, folder: str) -> tuple[str, ...]:
         """The names in a folder, without chunks that may not be there."""
-        start = f"{folder}/" if folder else ""
-        names = (
-            one[len(start) :].partition("/")[0]
-            for one in (*self.files, *self.folders)
-            if one.startswith(start)
-        )
-        return tuple(sorted({name for name in names if name}))
-
-
-def of_list(names: Iterable[str]) -> Keys:
-    files = frozenset(names)
-    return Keys(files, folders=_folders(files))
+        return tuple(sorted(self._folders.get(folder, ())))
 
 
 def of_zarr(name: str, text: bytes) -> Keys | None:
     """The keys that consolidated metadata tells of, by the name of its file; None where it tells of none."""
     try:
         found = json.loads(text)
-        version2 = name == ".zmetadata"
-        rows = found["metadata"] if version2 else found["consolidated_metadata"]["metadata"]
-        return _version2(rows) if version2 else _version3({"": found, **rows})
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        if name == ".zmetadata":
+            rows = found["metadata"]
+            files = {name, *(key for key in rows if key.rpartition("/")[2] in _METADATA)}
+            grids = {
+                key.rpartition("/")[0]: Grid(
+                    _counts(row["shape"], row["chunks"]), "", row.get("dimension_separator", ".")
+                )
+                for key, row in rows.items()
+                if key.rpartition("/")[2] == ".zarray"
+            }
+        else:
+            rows = {"": found, **found["consolidated_metadata"]["metadata"]}
+            files = {f"{folder}/zarr.json".lstrip("/") for folder in rows}
+            grids = {folder: _version3(row) for folder, row in rows.items() if row["node_type"] == "array"}
+        return Keys(frozenset(one for one in files if not _CLIMBS.search(one)), grids)
+    except (ValueError, ArithmeticError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 
-def _version2(rows: Mapping[str, Any]) -> Keys:
-    grids = {}
-    for key, row in rows.items():
-        folder, _, last = key.rpartition("/")
-        if last == ".zarray":
-            counts = _counts(row["shape"], row["chunks"])
-            grids[f"{folder}/" if folder else ""] = Grid(counts, "", row.get("dimension_separator", "."))
-    files = {key for key in rows if key.rpartition("/")[2] in _METADATA}
-    return Keys(frozenset({".zmetadata", *files}), grids, _folders(files))
-
-
-def _version3(rows: Mapping[str, Any]) -> Keys:
-    grids = {}
-    for folder, row in rows.items():
-        if row["node_type"] == "array":
-            encoding = row.get("chunk_key_encoding", {"name": "default"})
-            own = encoding["name"] == "default"
-            separator = encoding.get("configuration", {}).get("separator", "/" if own else ".")
-            counts = _counts(row["shape"], row["chunk_grid"]["configuration"]["chunk_shape"])
-            grids[f"{folder}/" if folder else ""] = Grid(counts, f"c{separator}" if own else "", separator)
-    files = {f"{folder}/zarr.json" if folder else "zarr.json" for folder in rows}
-    return Keys(frozenset(files), grids, _folders(files))
+def _version3(row: Mapping[str, Any]) -> Grid:
+    encoding = row.get("chunk_key_encoding", {"name": "default"})
+    own = encoding["name"] == "default"
+    separator = encoding.get("configuration", {}).get("separator", "/" if own else ".")
+    counts = _counts(row["shape"], row["chunk_grid"]["configuration"]["chunk_shape"])
+    return Grid(counts, f"c{separator}" if own else "", separator)
 
 
 def _counts(shape: Iterable[int], chunks: Iterable[int]) -> tuple[int, ...]:
     return tuple(math.ceil(whole / part) for whole, part in zip(shape, chunks, strict=True))
-
-
-def _folders(files: Iterable[str]) -> frozenset[str]:
-    """All folders above the files."""
-    found: set[str] = set()
-    for name in files:
-        while (name := name.rpartition("/")[0]) and name not in found:
-            found.add(name)
-    return frozenset(found)

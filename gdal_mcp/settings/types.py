@@ -3,7 +3,7 @@
 import os
 import re
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator
 from pydantic_settings import NoDecode
@@ -57,3 +57,4 @@ LEAST_MEMORY = 128 << 20
 Place = Annotated[Path, BeforeValidator(as_typed)]
 Places = Annotated[tuple[Place, ...], NoDecode, BeforeValidator(_split)]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_names)]
+Lacks = Annotated[tuple[Literal["landlock", "pids-limit"], ...], NoDecode, BeforeValidator(split_names)]

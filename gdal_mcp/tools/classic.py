@@ -13,6 +13,7 @@ from gdal_mcp.gdal.catalogue.model import Kind
 from gdal_mcp.plan import Command, Draft, Layout, Output, OutputKind
 from gdal_mcp.toolbox import A, Arguments, Tool, schema_of, typed
 from gdal_mcp.tools.common import URI, DatasetPath, DraftContext, NewPath, Number, number
+from gdal_mcp.tools.raster.reproject import Resampling
 from sandbox.workspace import Located
 
 _DEFAULT_FORMATS: Final[Mapping[Kind, str]] = {"raster": "GTiff", "vector": "GPKG"}
@@ -29,10 +30,7 @@ Resolution = Literal["highest", "lowest", "average"]
 TranslateResampling = Literal[
     "nearest", "bilinear", "cubic", "cubicspline", "lanczos", "average", "rms", "mode"
 ]
-WarpResampling = Literal[
-    "near", "nearest", "bilinear", "cubic", "cubicspline", "lanczos", "average", "rms",
-    "mode", "min", "max", "med", "q1", "q3", "sum",
-]  # fmt: skip
+WarpResampling = Literal["near", Resampling]
 
 
 def _output(  # noqa: PLR0913 - what sets the programs apart
@@ -85,10 +83,6 @@ def _options(*given: tuple[str, Any]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _bands(bands: Sequence[str] | None) -> list[tuple[str, str]]:
-    return [("-b", band) for band in bands or ()]
-
-
 def _run(
     program: str, options: tuple[str, ...], sources: Sequence[Located], output: Output, **alike: Any
 ) -> Draft:
@@ -107,31 +101,6 @@ def _run(
     layout: Layout = "output-inputs" if program == "gdalbuildvrt" else "inputs-output"
     command = Command(program, options, tuple(map(str, sources)), output.inside, layout)
     return Draft(command, tuple(sources), (output,), arguments=arguments)
-
-
-def _writer(  # noqa: PLR0913 - the columns of the table that the tools below are
-    name: str,
-    model: type[A],
-    draft: Callable[[A, DraftContext], Draft],
-    *,
-    key: str,
-    like: str,
-    description: str,
-) -> Tool:
-    """A program that writes one output, whose URI is told under `key`."""
-    return Tool(
-        name=name,
-        title=name,
-        description=description,
-        schema=schema_of(model),
-        draft=typed(model, draft),
-        present=lambda answer: {key: answer.uri},
-        own_keys={key: URI},
-        required_keys=(key,),
-        like=like,
-        writes=True,
-        replaces=True,
-    )
 
 
 class GdalinfoArguments(Arguments):
@@ -188,21 +157,15 @@ def _translate(arguments: TranslateArguments, context: DraftContext) -> Draft:
     named = arguments.output_format
     driver, output = _dataset(context, arguments.dst_dataset, [source], "translate", driver=named)
     corners = ("-projwin", [*map(number, arguments.projwin)] if arguments.projwin else None)
-    options = _options(("-of", driver), *_bands(arguments.bands), corners, ("-r", arguments.resample_alg))
+    options = _options(
+        ("-of", driver),
+        *(("-b", band) for band in arguments.bands or ()),
+        corners,
+        ("-r", arguments.resample_alg),
+    )
     window = arguments.projwin and [arguments.projwin[index] for index in (0, 3, 2, 1)]
     alike = {"band": arguments.bands, "bbox": window, "resampling": arguments.resample_alg}
     return _run("gdal_translate", options, [source], output, output_format=driver, **alike)
-
-
-GDAL_TRANSLATE = _writer(
-    "gdal_translate",
-    TranslateArguments,
-    _translate,
-    key="output_uri",
-    like="raster convert",
-    description="Converts a raster to another format, band selection or window. An existing dst_dataset is replaced and kept "
-    'for undo. Example: {"src_dataset": "scene.tif", "dst_dataset": "red.png", "bands": ["1"], "output_format": "PNG"}.',
-)
 
 
 class WarpArguments(Arguments):
@@ -231,17 +194,6 @@ def _warp(arguments: WarpArguments, context: DraftContext) -> Draft:
     return _run("gdalwarp", options, sources, output, output_format=driver, **alike)
 
 
-GDALWARP = _writer(
-    "gdalwarp",
-    WarpArguments,
-    _warp,
-    key="output_uri",
-    like="raster reproject",
-    description="Reprojects and mosaics rasters. As the program does, it warps into an existing dst_dataset unless overwrite is "
-    'true; either way the old file is kept for undo. Example: {"src_datasets": ["a.tif", "b.tif"], "t_srs": "EPSG:3857"}.',
-)
-
-
 class BuildVrtArguments(Arguments):
     src_datasets: Sources
     dst_vrt: NewPath | None = None
@@ -255,17 +207,6 @@ def _buildvrt(arguments: BuildVrtArguments, context: DraftContext) -> Draft:
     options = _options(("-resolution", arguments.resolution), ("-separate", arguments.separate))
     alike = {"resolution": arguments.resolution, "separate": arguments.separate or None}
     return _run("gdalbuildvrt", options, sources, output, output_format="VRT", **alike)
-
-
-GDALBUILDVRT = _writer(
-    "gdalbuildvrt",
-    BuildVrtArguments,
-    _buildvrt,
-    key="vrt_uri",
-    like="raster mosaic",
-    description="Makes a virtual mosaic of rasters, or a stack with separate. "
-    'Example: {"src_datasets": ["n43.tif", "n44.tif"], "dst_vrt": "dem.vrt"}.',
-)
 
 
 class RasterizeArguments(Arguments):
@@ -292,17 +233,6 @@ def _rasterize(arguments: RasterizeArguments, context: DraftContext) -> Draft:
     return _run("gdal_rasterize", options, [source], output, output_format=driver, **alike)
 
 
-GDAL_RASTERIZE = _writer(
-    "gdal_rasterize",
-    RasterizeArguments,
-    _rasterize,
-    key="raster_uri",
-    like="vector rasterize",
-    description="Burns vector geometries into a new raster of a given size and extent. Example: "
-    '{"src_vector": "lakes.gpkg", "burn_value": 1, "width": 512, "height": 512, "extent": [0, 40, 10, 50]}.',
-)
-
-
 class XyzArguments(Arguments):
     dataset: DatasetPath
     dst_csv: NewPath | None = None
@@ -322,23 +252,14 @@ def _xyz(arguments: XyzArguments, context: DraftContext) -> Draft:
     kind: OutputKind = "array" if as_array else "table"
     output = _output(context, arguments.dst_csv, [source], "xyz.npy" if as_array else "xyz.csv", kind=kind)
     options = _options(
-        ("-csv", not as_array), ("-skipnodata", arguments.skip_nodata), *_bands(arguments.bands)
+        ("-csv", not as_array),
+        ("-skipnodata", arguments.skip_nodata),
+        *(("-b", band) for band in arguments.bands or ()),
     )
     bands = [int(band) for band in arguments.bands or ("1",)]
     library = {"skip_nodata": arguments.skip_nodata, "band_nums": bands} if as_array else None
     draft = _run("gdal2xyz", options, [source], output)
     return replace(draft, command=replace(draft.command, as_array=library))
-
-
-GDAL2XYZ = _writer(
-    "gdal2xyz",
-    XyzArguments,
-    _xyz,
-    key="xyz_uri",
-    like="raster as-features",
-    description="Writes the pixels of a raster as a table of x, y and band values. "
-    'Example: {"dataset": "dem.tif", "dst_csv": "dem.csv", "skip_nodata": true}.',
-)
 
 
 class MergeArguments(Arguments):
@@ -357,17 +278,6 @@ def _merge(arguments: MergeArguments, context: DraftContext) -> Draft:
     )
     command = Command("gdal_merge", options, tuple(map(str, sources)), layout="inputs-output")
     return Draft(command, sources, (output,))
-
-
-GDAL_MERGE = _writer(
-    "gdal_merge",
-    MergeArguments,
-    _merge,
-    key="merged_uri",
-    like="raster mosaic",
-    description="Merges rasters of one CRS into one. As the program does, it pastes into an existing dst_dataset, which is kept "
-    'for undo. Loads whole rasters into memory. Example: {"src_datasets": ["a.tif", "b.tif"], "n": 0}.',
-)
 
 
 class PolygonizeArguments(Arguments):
@@ -404,23 +314,65 @@ def _polygonize(arguments: PolygonizeArguments, context: DraftContext) -> Draft:
     return Draft(Command("gdal_polygonize", (*options, *operands)), inputs, (output,))
 
 
-GDAL_POLYGONIZE = _writer(
-    "gdal_polygonize",
-    PolygonizeArguments,
-    _polygonize,
-    key="vector_uri",
-    like="raster polygonize",
-    description="Makes polygons of connected pixels of equal value. As the program does, it appends to an existing dst_vector, "
-    'which is kept for undo. Example: {"src_dataset": "classes.tif", "field_name": "class"}.',
-)
+def _writer(  # noqa: PLR0913, PLR0917 - the columns of the table below
+    name: str,
+    model: type[A],
+    draft: Callable[[A, DraftContext], Draft],
+    key: str,
+    like: str,
+    description: str,
+) -> Tool:
+    """A program that writes one output, whose URI is told under `key`."""
+    return Tool(
+        name=name,
+        title=name,
+        description=description,
+        schema=schema_of(model),
+        draft=typed(model, draft),
+        present=lambda answer: {key: answer.uri},
+        own_keys={key: URI},
+        required_keys=(key,),
+        like=like,
+        writes=True,
+        replaces=True,
+    )
+
 
 CLASSIC: Final = (
     GDALINFO,
-    GDAL_TRANSLATE,
-    GDALWARP,
-    GDALBUILDVRT,
-    GDAL_RASTERIZE,
-    GDAL2XYZ,
-    GDAL_MERGE,
-    GDAL_POLYGONIZE,
-)
+    _writer(
+        "gdal_translate", TranslateArguments, _translate, "output_uri", "raster convert",
+        "Converts a raster to another format, band selection or window. An existing dst_dataset is replaced and kept "
+        'for undo. Example: {"src_dataset": "scene.tif", "dst_dataset": "red.png", "bands": ["1"], "output_format": "PNG"}.',
+    ),
+    _writer(
+        "gdalwarp", WarpArguments, _warp, "output_uri", "raster reproject",
+        "Reprojects and mosaics rasters. As the program does, it warps into an existing dst_dataset unless overwrite is "
+        'true; either way the old file is kept for undo. Example: {"src_datasets": ["a.tif", "b.tif"], "t_srs": "EPSG:3857"}.',
+    ),
+    _writer(
+        "gdalbuildvrt", BuildVrtArguments, _buildvrt, "vrt_uri", "raster mosaic",
+        "Makes a virtual mosaic of rasters, or a stack with separate. "
+        'Example: {"src_datasets": ["n43.tif", "n44.tif"], "dst_vrt": "dem.vrt"}.',
+    ),
+    _writer(
+        "gdal_rasterize", RasterizeArguments, _rasterize, "raster_uri", "vector rasterize",
+        "Burns vector geometries into a new raster of a given size and extent. Example: "
+        '{"src_vector": "lakes.gpkg", "burn_value": 1, "width": 512, "height": 512, "extent": [0, 40, 10, 50]}.',
+    ),
+    _writer(
+        "gdal2xyz", XyzArguments, _xyz, "xyz_uri", "raster as-features",
+        "Writes the pixels of a raster as a table of x, y and band values. "
+        'Example: {"dataset": "dem.tif", "dst_csv": "dem.csv", "skip_nodata": true}.',
+    ),
+    _writer(
+        "gdal_merge", MergeArguments, _merge, "merged_uri", "raster mosaic",
+        "Merges rasters of one CRS into one. As the program does, it pastes into an existing dst_dataset, which is kept "
+        'for undo. Loads whole rasters into memory. Example: {"src_datasets": ["a.tif", "b.tif"], "n": 0}.',
+    ),
+    _writer(
+        "gdal_polygonize", PolygonizeArguments, _polygonize, "vector_uri", "raster polygonize",
+        "Makes polygons of connected pixels of equal value. As the program does, it appends to an existing dst_vector, "
+        'which is kept for undo. Example: {"src_dataset": "classes.tif", "field_name": "class"}.',
+    ),
+)  # fmt: skip

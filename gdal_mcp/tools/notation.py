@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.given import collected, read_switch
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument
-from gdal_mcp.gdal.catalogue.switches import collected, read_switch
 
 MAX_LETTERS: Final = 32 << 10
 MAX_DEPTH: Final = 4

@@ -13,8 +13,8 @@ from pydantic import Field, WithJsonSchema
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.binding import Bound, bind_json, bind_named, render
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.given import argument_named
 from gdal_mcp.gdal.catalogue.model import DATASET_KINDS, Algorithm, Argument, Role, Step
-from gdal_mcp.gdal.catalogue.switches import argument_named
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Arguments, Tool, schema_of, spelling, typed
 from gdal_mcp.tools.algorithm import PIPELINES, ResolvedPaths, binding_context, presented

@@ -16,15 +16,13 @@ import structlog
 from sandbox.engine import ContainerDetails, ContainerState, EngineInfo, Leftover, Wire
 from sandbox.engines.docker_spec import READ_ONLY_RECURSIVE, create_body, differences
 from sandbox.engines.images import DockerImages
-from sandbox.engines.sockets import answering, close_what_fails
-from sandbox.engines.wire import DockerWire
+from sandbox.engines.wire import DockerWire, answering
 from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused
 from sandbox.isolation.policy import differing
 from sandbox.labels import OWNER, Moment
 from sandbox.mounted import mountinfo, submounts
 from sandbox.template import SandboxTemplate
 
-_REMOVAL_SECONDS = 20.0
 _REMOVAL_PAUSE, _REMOVAL_PAUSE_LONGEST = 0.005, 0.5
 
 _log = structlog.get_logger()
@@ -33,16 +31,13 @@ _log = structlog.get_logger()
 class DockerEngine:
     """One Docker-compatible engine on this host, through the official SDK."""
 
-    removal_seconds: float | None = None  # of patience with a removal that fails; None is the usual
+    removal_seconds = 20.0  # of patience with a removal that fails
 
     def __init__(self, client: docker.DockerClient) -> None:
-        close_what_fails(client)
         self._api = client.api
         self.images = DockerImages(self._api)
         # the SDK asks for a container's streams without a time limit: a silent engine would hold the call for ever
         self._api.request = partial(self._api.request, timeout=self._api.timeout)  # type: ignore[method-assign]
-        if str(self._api.base_url).startswith("https://"):
-            raise EngineUnavailable("a remote engine cannot see this host's workspaces. Use a local engine.")
 
     def close(self) -> None:
         self._api.close()
@@ -133,11 +128,6 @@ class DockerEngine:
             return found
         return None
 
-    def _state(self, container: str) -> Mapping[str, Any] | None:
-        """As the engine words it."""
-        found = self._inspected(container)
-        return found and found["State"]
-
     def describe(self, container: str) -> ContainerDetails | None:
         if (found := self._inspected(container)) is None or not found["State"].get("Running"):
             return None
@@ -157,14 +147,15 @@ class DockerEngine:
         )
 
     def state(self, container: str) -> ContainerState | None:
-        if (state := self._state(container)) is None:
+        if (found := self._inspected(container)) is None:
             return None
+        state = found["State"]
         running = bool(state.get("Running")) or state.get("Status") == "created"
         return ContainerState(running, int(state.get("ExitCode", 0)), bool(state.get("OOMKilled")))
 
     def process(self, container: str) -> int | None:
         # one that is prepared and not started has a process already, which is not yet its program
-        state = self._state(container) or {}
+        state = (self._inspected(container) or {}).get("State", {})
         return int(state.get("Pid") or 0) or None if state.get("Running") else None
 
     def wait(self, container: str, seconds: float) -> ContainerState | None:
@@ -173,8 +164,7 @@ class DockerEngine:
         return self.state(container)  # asked again: a wait also ends when the engine restarts
 
     def remove(self, container: str) -> None:
-        patience = _REMOVAL_SECONDS if self.removal_seconds is None else self.removal_seconds
-        end, pause = time.monotonic() + patience, _REMOVAL_PAUSE
+        end, pause = time.monotonic() + self.removal_seconds, _REMOVAL_PAUSE
         while True:  # until the engine does not know it any more
             try:
                 with answering("asked to remove a container"):

@@ -10,7 +10,7 @@ import requests.exceptions
 from docker.api import APIClient
 
 from sandbox.engine import ImageInfo
-from sandbox.engines.sockets import answering
+from sandbox.engines.wire import answering
 from sandbox.errors import ImageMissing, PullFailed
 
 REACH_SECONDS: Final = 20  # a registry that answers does so in a few; the engine itself would try for minutes

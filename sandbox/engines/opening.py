@@ -17,7 +17,6 @@ from sandbox.engines.discovery import EngineRefused, connect, discover, endpoint
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.k8s.cluster import SCHEME
 from sandbox.engines.k8s.engine import KubernetesEngine
-from sandbox.engines.memory import MemoryEngine
 from sandbox.engines.oci.confinement import security_options
 from sandbox.engines.oci.engine import OciEngine
 from sandbox.engines.oci.fetching import ensure_installed
@@ -27,7 +26,6 @@ from sandbox.engines.podman import PodmanEngine
 from sandbox.errors import EngineUnavailable
 
 _KINDS: Final = ("docker", "podman")
-_NOBODY: Final = "unix:///nonexistent/engine.sock"
 OCI: Final = "oci"
 OCI_FOLDER: Final = Path("/var/lib/gdal-mcp-oci")
 
@@ -37,13 +35,11 @@ def open_engine(address: str | None = None, timeout: float = 60) -> Engine:
 
     An address is where an engine listens (`unix:///run/docker.sock`, a path, `tcp://host:port`), with `docker:` or `podman:`
     in front of it where it must be of that kind, or that word alone; `oci`, or `oci://` and a folder, for containers without a
-    daemon; or `memory:`, an engine without containers. Where none is named and none listens, root gets `oci` if a runtime for
-    it is installed. `k8s://CONTEXT/NAMESPACE` is a cluster, `k8s://` the one that this runs in. `timeout` is in seconds, for each request. Raises EngineUnavailable when no engine answers, EngineRefused
-    when one that was named or found cannot be used.
+    daemon. Where none is named and none listens, root gets `oci` if a runtime for it is installed. `k8s://CONTEXT/NAMESPACE` is
+    a cluster, `k8s://` the one that this runs in. `timeout` is in seconds, for each request. Raises EngineUnavailable when no
+    engine answers, EngineRefused when one that was named or found cannot be used.
     """
     kind, _, place = (address or "").partition(":")
-    if kind == "memory":
-        return MemoryEngine()
     if kind == OCI:
         return OciEngine(Path(place.removeprefix("//")) if place else OCI_FOLDER).prepared()
     if address and address.startswith(SCHEME):
@@ -106,13 +102,6 @@ def engine_of(client: docker.DockerClient) -> DockerEngine:
     """Of the class for the name that an engine gives itself. Raises EngineUnavailable when it gives none."""
     engine = DockerEngine(client)
     return PodmanEngine(client) if engine.info().name == "Podman" else engine
-
-
-def unanswered(kind: type[DockerEngine] = DockerEngine) -> DockerEngine:
-    """One at an address where nobody listens, as after its daemon ended."""
-    engine = kind(docker.DockerClient(base_url=_NOBODY, version="1.41"))
-    engine.removal_seconds = 0.0  # nobody will answer later either
-    return engine
 
 
 def main() -> int:

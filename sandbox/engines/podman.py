@@ -17,7 +17,7 @@ import docker.errors
 from sandbox.engine import EngineInfo
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.libpod import create_spec, differences
-from sandbox.engines.sockets import answering
+from sandbox.engines.wire import answering
 from sandbox.errors import ImageMissing, IsolationRefused
 from sandbox.isolation.policy import differing
 from sandbox.isolation.seccomp import profile

@@ -1,13 +1,19 @@
-"""The streams of a container as Docker's API sends them: pieces of stdout and stderr on one connection."""
+"""What Docker's API sends: the streams of a container, as pieces of stdout and stderr on one connection; and what its SDK raises."""
 
 import contextlib
 import os
 import socket
 import struct
 import time
+import traceback
 from collections.abc import Iterator
 from typing import Any, Final
 
+import docker.errors
+import requests.exceptions
+import urllib3.exceptions
+
+from sandbox.errors import EngineUnavailable
 from sandbox.waiting import writable
 
 HEADER: Final = struct.Struct(">BxxxI")  # stdout or stderr, length
@@ -71,3 +77,29 @@ class DockerWire:
             if one is not None:
                 with contextlib.suppress(OSError):
                     one.close()
+
+
+@contextlib.contextmanager
+def answering(doing: str) -> Iterator[None]:
+    """Turns what the SDK and its HTTP stack raise into our own error."""
+    try:
+        yield
+    except docker.errors.APIError as error:
+        raise EngineUnavailable(
+            f"the container engine refused when {doing}: {error.explanation or error}"
+        ) from error
+    except (
+        docker.errors.DockerException,
+        requests.exceptions.RequestException,
+        urllib3.exceptions.HTTPError,
+        OSError,
+    ) as error:
+        # the SDK forgets the socket of a connection that nobody accepts: it stays open for as long as somebody holds the error,
+        # long enough for a server that asks a silent engine again and again
+        below: BaseException | None = error
+        while below is not None:
+            traceback.clear_frames(below.__traceback__)
+            below = below.__cause__ or below.__context__
+        raise EngineUnavailable(
+            f"the container engine does not answer (when {doing}). Start it, then try again."
+        ) from error

@@ -155,6 +155,7 @@ def own_name(folder):
 def files(nonces, folders):
     return {
         "security label": security_label(),
+        "kernel": os.uname().release,
         "boot": first_line("/proc/sys/kernel/random/boot_id"),
         "nonces": {path: first_line(path)[:64] for path in nonces},
         "folders": {path: folder(path) for path in folders},

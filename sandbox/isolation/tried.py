@@ -171,6 +171,18 @@ def _shown(evidence: Evidence) -> Iterator[Found]:
 
 FILES: Final = (Rule("files", "nonces", _nonces), Rule("files", "folders", _folders))
 CONFINED: Final = Rule("container", "security module", _confined, "5.2, 5.3")
+# of gVisor and Kata another one than the host's
+KERNEL: Final = Rule(
+    "container",
+    "kernel",
+    lambda one: [
+        Found(
+            "",
+            f"{one.look['files']['kernel']}, under {one.template.runtime or 'the default runtime'}",
+            "note",
+        )
+    ],
+)
 _OUT: Final = "escape"
 ATTEMPTS: Final = {  # by the group of attempts in the look program
     group: Rule(_OUT, name, _refused(group), cis)

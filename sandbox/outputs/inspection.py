@@ -25,7 +25,7 @@ from sandbox.outputs.filetree import (
     sync_tree,
     walk,
 )
-from sandbox.outputs.store import Part, Staged, StagingUsage
+from sandbox.outputs.store import Part, PublishedFile, Staged, StagingUsage
 from sandbox.portable import mount_table
 from sandbox.template import Limits
 from sandbox.workspace import Identity, Located, open_folder
@@ -33,18 +33,6 @@ from sandbox.workspace import Identity, Located, open_folder
 MAX_LISTED = 500_000  # names in a folder that is renamed or taken away; some seconds
 _UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, undecodable bytes, line separators
 _STRICT_UMASK = 0o077
-
-
-@dataclass(frozen=True, slots=True)
-class Sealed:
-    """A staged file or folder that is ready to be moved: what it holds and how to know it again. As `PublishedFile`."""
-
-    identity: Identity
-    size: int
-    sha256: str
-    parts: tuple[Part, ...] = ()
-    listing: str = ""
-    is_folder: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +100,13 @@ def _refuse_unfit(entry: Entry) -> None:
         raise OutputRejected(f"{shown} has a second hard link; a published file has only one.")
 
 
-def seal(place: DirEntry, staged: Staged, permissions: Permissions, ops: DirOps) -> Sealed:
-    """Gives a collected file or folder its owner and mode, digests it and puts it on disk. Raises OutputRejected."""
+def seal(
+    place: DirEntry, staged: Staged, target: Located, permissions: Permissions, ops: DirOps
+) -> PublishedFile:
+    """Gives a collected file or folder its owner and mode, digests it and puts it on disk; as it will stand at its target.
+
+    Raises OutputRejected.
+    """
     changed = OutputRejected(f"{place.name!r} was changed after it was collected.")
     with ops.step("seal"):
         if not staged.is_folder:
@@ -123,7 +116,8 @@ def seal(place: DirEntry, staged: Staged, permissions: Permissions, ops: DirOps)
                     raise changed
                 sha256 = _seal_file(file, place.name, permissions)
                 os.fsync(file)
-                return Sealed(Identity.of(os.fstat(file)), status.st_size, sha256)
+                made = replace(target, identity=Identity.of(os.fstat(file)), is_folder=False)
+                return PublishedFile(made, status.st_size, sha256)
         with opened_folder(place.folder, place.name, repair=True) as top:
             if os.fstat(top).st_ino != staged.identity.inode:
                 raise changed
@@ -141,8 +135,9 @@ def seal(place: DirEntry, staged: Staged, permissions: Permissions, ops: DirOps)
             parts.sort(key=lambda part: part.relative.encode())
             permissions.apply(top, is_folder=True)
             sync_tree(top, len(parts))
-            size, identity = sum(part.size for part in parts), Identity.of(os.fstat(top))
-            return Sealed(identity, size, tree_digest(parts), tuple(parts), listing(top), is_folder=True)
+            made = replace(target, identity=Identity.of(os.fstat(top)), is_folder=True)
+            size = sum(part.size for part in parts)
+            return PublishedFile(made, size, tree_digest(parts), tuple(parts), listing(top))
 
 
 def _seal_file(file: int, name: str, permissions: Permissions) -> str:

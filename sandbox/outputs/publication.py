@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 
 from sandbox.errors import OutputRejected, SandboxError, StagingFailed
 from sandbox.outputs.dirops import DirEntry
-from sandbox.outputs.inspection import Permissions, Sealed, listing_of, permissions_for, seal
+from sandbox.outputs.inspection import Permissions, listing_of, permissions_for, seal
 from sandbox.outputs.journal import Content, Mark, Record, State, Step, valid_id
 from sandbox.outputs.layout import LockedFolder, StagingLayout, staging_errors
 from sandbox.outputs.store import Publication, Published, PublishedFile, Staged, Transfer
@@ -35,7 +35,7 @@ class Request:
     out: int  # the open staging folder
     staged: Mapping[str, Staged]
     publications: tuple[Publication, ...]
-    removes: tuple[Located, ...] = ()  # beyond those of the publications
+    removes: tuple[Located, ...] = ()
     transfers: tuple[Transfer, ...] = ()
     listings: Mapping[PurePosixPath, str] = field(default_factory=dict)  # `listing_of` folders, by place
 
@@ -43,8 +43,7 @@ class Request:
     def removals(self) -> tuple[Located, ...]:
         """All that is to be taken away, once each, without what is replaced."""
         targets = {one.relative for one in self.targets}
-        asked = (*self.removes, *(gone for one in self.publications for gone in one.removes))
-        return tuple({gone.relative: gone for gone in asked if gone.relative not in targets}.values())
+        return tuple({one.relative: one for one in self.removes if one.relative not in targets}.values())
 
     @property
     def present_removals(self) -> tuple[Located, ...]:
@@ -72,13 +71,17 @@ def publish(layout: StagingLayout, request: Request) -> Published:
             permissions = [_check_unchanged(layout, one.target) for one in request.publications]
             sealed = [
                 seal(
-                    DirEntry(request.out, one.staged_name), request.staged[one.staged_name], given, layout.ops
+                    DirEntry(request.out, one.staged_name),
+                    request.staged[one.staged_name],
+                    one.target,
+                    given,
+                    layout.ops,
                 )
                 for one, given in zip(request.publications, permissions, strict=True)
             ]
             # what is in a folder that goes must be what the plan saw, as its own size and time do not tell
-            replaced = (one.target for one in request.publications if one.target.relative in request.listings)
-            for place in (*request.unstaged, *replaced):
+            emptied = (one.target for one in request.publications if one.target.relative in request.listings)
+            for place in (*request.unstaged, *emptied):
                 if place.is_folder and listing_of(place) != request.listings.get(place.relative):
                     raise OutputRejected(
                         f"something in {place} changed since the call was planned. Plan the call again."
@@ -93,7 +96,12 @@ def publish(layout: StagingLayout, request: Request) -> Published:
         raise
     except SandboxError as error:  # a refused path, as the error that callers of staging expect
         raise OutputRejected(f"nothing was published: {error}") from error
-    return _published(request, sealed)
+    replaced = tuple(one for one in request.targets if one.identity is not None)
+    moved = []
+    for one in request.transfers:
+        now = replace(one.target, identity=one.source.identity, is_folder=one.source.is_folder)
+        moved.append(replace(one, target=now))
+    return Published(request.call_id, tuple(sealed), replaced, request.present_removals, tuple(moved))
 
 
 def _publish_in(entry: LockedFolder, request: Request, record: Record) -> None:
@@ -173,14 +181,14 @@ def _check_unchanged(layout: StagingLayout, target: Located) -> Permissions:
         return permissions_for(status, os.fstat(root))
 
 
-def _record(request: Request, sealed: list[Sealed]) -> Record:
+def _record(request: Request, sealed: list[PublishedFile]) -> Record:
     steps: list[Step] = []
     contents: list[Content] = []
     # removals first: a stale -wal beside a new database would be replayed into it
     for gone in request.present_removals:
         steps.append(Step(str(len(steps)), gone.relative, None, _mark(gone)))
     for one, made in zip(request.publications, sealed, strict=True):
-        steps.append(Step(str(len(steps)), one.target.relative, _mark(made), _mark(one.target)))
+        steps.append(Step(str(len(steps)), one.target.relative, _mark(made.located), _mark(one.target)))
         contents.append(Content(one.target.relative, made.size, made.sha256, made.listing))
     for transfer in request.transfers:
         source, target = transfer.source, transfer.target
@@ -191,19 +199,6 @@ def _record(request: Request, sealed: list[Sealed]) -> Record:
     return Record(request.call_id, request.staging_id, State.PREPARED, now, tuple(steps), tuple(contents))
 
 
-def _mark(found: Located | Sealed) -> Mark | None:
+def _mark(found: Located) -> Mark | None:
     """What it is recognised by later; None when nothing was there."""
     return None if found.identity is None else Mark.of(found.identity, is_folder=found.is_folder)
-
-
-def _published(request: Request, sealed: list[Sealed]) -> Published:
-    def at(target: Located, found: Located | Sealed) -> Located:
-        return replace(target, identity=found.identity, is_folder=found.is_folder)
-
-    files = tuple(
-        PublishedFile(at(one.target, made), made.size, made.sha256, made.parts)
-        for one, made in zip(request.publications, sealed, strict=True)
-    )
-    replaced = tuple(one for one in request.targets if one.identity is not None)
-    moved = tuple(replace(one, target=at(one.target, one.source)) for one in request.transfers)
-    return Published(request.call_id, files, replaced, request.present_removals, moved)

@@ -44,14 +44,10 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What is staged under a name goes to a target; `target.identity` says what may be replaced there.
-
-    `removes` are sidecar files of the replaced dataset that would be wrong beside the new one, unless published too.
-    """
+    """What is staged under a name goes to a target; `target.identity` says what may be replaced there."""
 
     staged_name: str
     target: Located
-    removes: tuple[Located, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +79,7 @@ class PublishedFile:
     size: int  # bytes
     sha256: str
     parts: tuple[Part, ...] = ()  # of a folder
+    listing: str = ""  # of a folder: tells if it was changed since
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from gdal_mcp.approval.model import Approval, NewQuestion
+from gdal_mcp.approval.model import Approval
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.ledger.registry import Artifact, Call, CallEnd, Registry
 from tests.mcp.talk import Place
@@ -18,14 +18,14 @@ def asked(place: Place, principal: str, *, ttl: float = 600.0, **more: object) -
         "plan_digest": secrets.token_hex(32),
         "principal": principal,
         "tool": "convert",
-        "text": "?",
+        "summary": "?",
         "effect": "create",
         "workspaces": (str(place.workspace),),
         "details": details,
         **more,
     }
     with approvals(place) as store:
-        return store.request(NewQuestion(**given), ttl)
+        return store.request(Approval(**given), ttl)
 
 
 @contextmanager

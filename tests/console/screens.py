@@ -1,22 +1,37 @@
-"""Answers as a server would give them, with one of everything that the page can show. No server runs for it."""
+"""The server's own answers about one of everything that the page can show. No server runs for it."""
 
 import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Route
 
-from gdal_mcp.console.headers import POLICY
+from gdal_mcp.access.identity import local
+from gdal_mcp.approval.model import Approval, Grant
+from gdal_mcp.approval.question import Forecast, RunEnvironment, parts
+from gdal_mcp.calls.activity import Running
+from gdal_mcp.console import serializers
+from gdal_mcp.console.routes import POLICY
+from gdal_mcp.console.sessions import Viewer
+from gdal_mcp.ledger.audit_record import time_text
+from gdal_mcp.ledger.figures import EndedCall, Summary
+from gdal_mcp.ledger.registry import Artifact, Call
+from gdal_mcp.ledger.statement import record
+from gdal_mcp.plan import Command, Draft, Output, Plan
+from sandbox.template import Limits
+from sandbox.workspace import Identity, Located, Workspace
 from tests.console.kit import WATCH, Window
 from tests.png import png
 
 STATIC = Path(__file__).parents[2] / "gdal_mcp" / "console" / "static"
 BASE = "http://console.test/console/"
 NOW = time.time()
+ANN, WRITER = Viewer(local("ann"), "x"), "token:writer"
 MEDIA = {
     ".html": "text/html",
     ".js": "text/javascript",
@@ -31,6 +46,7 @@ const other = window.fetch;
 window.fetch = (path, options) => path !== "api/live" ? other(path, options) : Promise.resolve(new Response(new ReadableStream({
   start(made) { window.tell = (text) => made.enqueue(new TextEncoder().encode(text)); window.tell(%s); } })));
 """
+WIDE = "long" * 50
 LONG = "/srv/maps/city-planning/2026/district-boundaries-with-population-and-income.gpkg"
 
 
@@ -40,254 +56,149 @@ def slope(width: int, height: int) -> bytes:
     return png(width, height, rows)
 
 
-def some(*values: Any) -> dict[str, Any]:
-    return {"shown": list(values), "more": 0}
+def file(name: str, size: int) -> Located:
+    return Located(
+        Workspace(Path("/srv/maps"), writable=True), PurePosixPath(name), Identity(1, 1, size, 10**18)
+    )
 
 
-def file(path: str, size: int, kind: str) -> dict[str, Any]:
-    return {"path": path, "bytes": size, "modified": NOW - 200_000, "kind": kind}
+def question(name: str, effect: str, draft: Draft, **known: Any) -> Approval:
+    mounts = ("/srv/maps/dem.tif:ro",)
+    plan = Plan(f"call-{name}", "convert", WRITER, draft, Limits(), "sha256:00", "", mounts, {})
+    return Approval(
+        id=name,
+        plan_digest=plan.digest,
+        principal=WRITER,
+        tool=plan.tool,
+        summary="",
+        created=NOW,
+        expires=NOW + 600,
+        call_id=plan.call_id,
+        effect=effect,
+        workspaces=("/srv/maps",),
+        details=parts(plan, "it writes", RunEnvironment("gdal:3.11", "sha256:00"), Forecast(**known)),
+    )
 
 
-def question(identity: str, **details: Any) -> dict[str, Any]:
-    told = {
-        "sentence": "token:writer asks to write slope.tif and replace slope.tif in the workspace, with reproject.",
-        "reason": "it replaces a file",
-        "tool": "reproject",
-        "command": [
-            "gdal",
-            "raster",
-            "reproject",
-            "--dst-crs=EPSG:3857",
-            "/srv/maps/dem.tif",
-            "/srv/maps/slope.tif",
-        ],
-        "writes": some(
-            {
-                "path": "/srv/maps/slope.tif",
-                "changes": False,
-                "replaces": some(file("/srv/maps/slope.tif", 3 << 20, "GTiff, 1024 x 768, 3 bands")),
-                "may_replace": some(file("/srv/maps/slope.tif.aux.xml", 900, "")),
-            }
-        ),
-        "reads": some({"path": "/srv/maps/dem.tif", "bytes": 5 << 20}),
-        "moves": some(),
-        "removes": some(),
-        "checks": [
-            {
-                "code": "nearest_on_continuous",
-                "message": "Nearest neighbour on heights makes steps.",
-                "suggestion": "Use `resampling: bilinear`.",
-            }
-        ],
-        "estimate": {"output_bytes": 4 << 20, "seconds": 3.2},
-        "limits": {"memory_bytes": 1 << 30, "cpus": 2, "wall_seconds": 300},
-        "where": {
-            "image": "gdal:3.11",
-            "digest": "sha256:" + "ab" * 32,
-            "tier": "runc",
-            "network": "none",
-            "mounts": ["/srv/maps/dem.tif (read-only)"],
-        },
-        "plan": "cd" * 32,
-        **details,
-    }
-    common = {
-        "tool": told["tool"],
-        "principal": "token:writer",
-        "effect": "replace",
-        "ways": ["console"],
-        "workspaces": ["/srv/maps"],
-    }
-    return {
-        **common,
-        "id": identity,
-        "call": f"call-{identity}",
-        "created": NOW,
-        "expires": NOW + 600,
-        "details": told,
-        "decidable": True,
-        "deniable": True,
-        "grantable": True,
-    }
-
-
+CHECK = {
+    "code": "nearest_on_continuous",
+    "message": "Nearest neighbour on heights makes steps.",
+    "suggestion": "Use `resampling: bilinear`.",
+}
+DEM, OLD, ROADS = (
+    file("dem.tif", 5 << 20),
+    file("slope.tif", 3 << 20),
+    [file(f"{WIDE}.{end}", 80_000) for end in ("shp", "dbf")],
+)
+SLOPE = Output(replace(OLD, identity=None), replaces=(OLD,), shared=(file("slope.tif.aux.xml", 900),))
+COMMAND = Command("gdal", ("raster", "reproject", "--dst-crs=EPSG:3857"), (str(DEM),), None, "inputs-output")
 QUESTIONS = [
-    question("q1"),
-    {
-        **question(
-            "q2",
-            sentence="token:writer asks to delete roads.shp and 3 more, with delete.",
-            tool="delete",
-            reason="it deletes files",
-            command=["delete", *(f"/srv/maps/roads.{end}" for end in ("shp", "dbf", "shx", "prj"))],
-            writes=some(),
-            removes=some(
-                file("/srv/maps/roads.shp", 80_000, "ESRI Shapefile, 1 layer"),
-                file("/srv/maps/roads.dbf", 12_000, ""),
-            ),
-            checks=[],
-        ),
-        "effect": "destroy",
-        "grantable": False,
-    },
-]
-DECIDED = [
-    {
-        "id": "q0",
-        "call": "call-0",
-        "tool": "convert",
-        "state": "denied",
-        "sentence": "token:writer asks to write a.tif, with convert.",
-        "by": "local:ann",
-        "how": "console",
-        "at": NOW - 900,
-    }
-]
+    question("q1", "replace", Draft(COMMAND, (DEM,), (SLOPE,)), checks=(CHECK,),
+        estimate={"output_bytes": 4 << 20, "seconds": 3.2}, kind_of=lambda _: "GTiff, 1024 x 768, 3 bands"),
+    question("q2", "destroy", Draft(Command("delete", ()), (), (), removes=tuple(ROADS), always_asked=True)),
+]  # fmt: skip
+DECIDED = replace(
+    QUESTIONS[0], id="q0", state="denied", decided_by="local:ann", decided_how="console", decided_at=NOW - 900
+)
 
 
-def running(identity: str, **more: Any) -> dict[str, Any]:
-    return {
-        "id": identity,
-        "tool": "reproject",
-        "principal": "token:writer",
-        "client": "claude-desktop 1.2",
-        "begun": NOW - 40,
-        "stage": "running",
-        "fraction": 0.2,
-        "message": "",
-        "outputs": ["/srv/maps/out/warped.tif"],
-        "question": None,
-        "cancellable": True,
-        **more,
-    }
+def running(name: str, question_id: str | None = None, **more: Any) -> dict[str, Any]:
+    outputs: Any = more.pop("outputs", ("/srv/maps/out/warped.tif",))
+    fields = {"tool": "reproject", "stage": "running", "fraction": 0.2, "scope": None, **more}
+    one = Running(
+        name, principal=WRITER, client="claude-desktop 1.2", begun=NOW - 40, outputs=outputs, **fields
+    )
+    return serializers.running(one, ANN, question_id)
 
 
 RUNNING = [
     running("r1"),
-    running("r2", tool="delete", stage="waiting for approval", fraction=0.0, question="q2", outputs=[LONG]),
+    running("r2", "q2", tool="delete", stage="waiting for approval", fraction=0.0, outputs=(LONG,)),
 ]
 
 
-def call(identity: str, outcome: str, **more: Any) -> dict[str, Any]:
-    return {
-        "id": identity,
-        "tool": "convert",
-        "principal": "token:writer",
-        "started": NOW - 90_000,
-        "outcome": outcome,
-        "seconds": 1.25,
-        "message": "",
-        "command": f"gdal raster convert --output-format=COG {LONG} /srv/maps/out/converted.tif",
-        "files": 1,
-        "question": None,
-        "undone": False,
-        **more,
+def call(name: str, outcome: str, message: str = "", **more: Any) -> Call:
+    argv = ("gdal", "raster", "convert", "--output-format=COG", LONG, "/srv/maps/out/converted.tif")
+    times = {"started": NOW - 90_000, "finished": NOW - 89_998.75}
+    image = {
+        "image_reference": "gdal:3.11",
+        "tool_version": "3.11.0",
+        "tier": "runc",
+        "plan_digest": "ef" * 32,
     }
+    return replace(
+        Call(name, WRITER, "convert", {}, argv=argv, outcome=outcome, message=message, **times, **image),
+        **more,
+    )
 
 
+WORDS = ["ERROR 4: `dem.tif' not recognized as being in a supported file format."] * 2
 CALLS = [
-    call("waiting", "WAITING", question="q1", message="the call needs a person's approval.", seconds=0.0),
-    call("failed", "GDAL_ERROR", message="GDAL could not do it."),
-    call("undone", "OK", undone=True, tool="raster_pipeline"),
-    call("done", "OK", tool="delete", command="delete /srv/maps/roads.shp /srv/maps/roads.dbf"),
-    call("denied", "DENIED", message="local:ann denied it."),
+    call("waiting", "WAITING", "the call needs a person's approval.", receipt={"question": "q1"}),
+    call(
+        "failed",
+        "GDAL_ERROR",
+        "GDAL could not do it.",
+        receipt={"untrusted": {"gdal": WORDS, "stderr": "raw"}},
+    ),
+    call("undone", "OK", undone="local:ann", tool="raster_pipeline"),
+    call("done", "OK", tool="delete", argv=("delete", *map(str, ROADS)), removed=tuple(map(str, ROADS))),
+    call("denied", "DENIED", f"local:ann denied it. {WIDE}", argv=("gdal", WIDE)),
 ]
 
 
-def output(number: int, name: str, box: list[float], **more: Any) -> dict[str, Any]:
-    return {
-        "id": number,
-        "call": "done",
-        "path": f"/srv/maps/{name}",
-        "name": name,
-        "media_type": "image/tiff",
-        "created": NOW - number * 5000,
-        "state": "listed",
-        "bytes": 2 << 20,
-        "pictured": True,
-        "folder": False,
-        "tool": "reproject",
-        "driver": "GTiff",
-        "crs": "EPSG:32632",
-        "wgs84": [box] if box else [],
-        **more,
-    }
+def output(number: int, name: str, *box: float, **facts: Any) -> dict[str, Any]:
+    path, made = f"/srv/maps/{name}", NOW - number * 5000
+    one = Artifact(path, path, name, 2 << 20, "image/tiff", "00", call_id="done", created=made, id=number)
+    dataset = {"driver": "GTiff", "crs": "EPSG:32632", "wgs84": [box] if box else [], **facts}
+    return {**serializers.artifact(one, dataset if box else None), "tool": "reproject"}
 
 
 OUTPUTS = [
-    output(1, "warped.tif", [11.2, 47.9, 11.9, 48.4], size=[1024, 768]),
-    output(2, "zones.gpkg", [11.0, 48.1, 11.5, 48.6], driver="GPKG", crs="EPSG:4326", features=1),
-    output(3, "table.csv", [], driver="CSV", crs=None, features=12_345, pictured=False),
-    output(4, "a-station-with-a-name-that-is-long.geojson", [11.6, 48.2, 11.6, 48.2], features=1),
+    output(1, "warped.tif", 11.2, 47.9, 11.9, 48.4, size=[1024, 768]),
+    output(2, "zones.gpkg", 11.0, 48.1, 11.5, 48.6, driver="GPKG", crs="EPSG:4326", features=1),
+    output(3, "table.csv"),
+    output(4, "a-station-with-a-name-that-is-long.geojson", 11.6, 48.2, 11.6, 48.2, features=1),
 ]
 
 
-def record(listed: dict[str, Any]) -> dict[str, Any]:
-    receipt: dict[str, Any] = {"question": listed["question"]} if listed["question"] else {}
-    if listed["outcome"] == "GDAL_ERROR":
-        receipt["untrusted"] = {
-            "gdal": ["ERROR 4: `dem.tif' not recognized as being in a supported file format."] * 2,
-            "stderr": "raw",
-        }
-    told = {
-        **listed,
-        "argv": listed["command"].split(),
-        "receipt": receipt,
-        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(NOW)),
-        "duration": 1.25,
-        "approval": "",
-        "tier": "runc",
-        "image": "gdal:3.11",
-        "tool_version": "3.11.0",
-        "plan": "ef" * 32,
-        "removed": ["/srv/maps/roads.shp", "/srv/maps/roads.dbf"] if listed["tool"] == "delete" else [],
-    }
-    audit = [{"seq": 12, "time": told["started"], "type": "call.finished", "hash": "12" * 32}]
+def shown_call(one: Call) -> dict[str, Any]:
+    """As `ConsoleService.call` answers."""
+    audit = [{"seq": 12, "time": time_text(NOW), "type": "call.finished", "hash": "12" * 32}]
     return {
-        "principal": "token:writer",
-        "record": told,
+        "principal": WRITER,
+        "record": record(one),
         "statement": {},
-        "artifacts": OUTPUTS[:1] if listed["outcome"] == "OK" else [],
+        "artifacts": OUTPUTS[:1] if one.outcome == "OK" else [],
         "audit": audit,
-        "undone": listed["undone"],
-        "undoable": listed["outcome"] == "OK" and not listed["undone"],
+        "undone": bool(one.undone),
+        "undoable": one.outcome == "OK" and not one.undone,
     }
 
 
-TIMES = {"total": {"p50": 1.2, "p95": 4.0}}
-FIGURES = {
-    "calls": 12,
-    "pool": {"hit_rate": 0.75},
-    "seconds": TIMES,
-    "cpu_seconds": 12.5,
-    "output": {"bytes": 5 << 20, "files": 7},
-    "by_tool_and_outcome": [{"tool": "convert", "outcome": "OK", "count": 12}],
-}
-GRANT = {
-    "id": "g",
-    "principal": "token:writer",
-    "tool": "convert",
-    "workspace": "/srv/maps",
-    "expires": NOW + 900,
-    "by": "local:ann",
-    "state": "holds",
-    "revocable": True,
+COUNTED = Summary()
+for seconds in (0.5, 1.2, 4.0):
+    COUNTED.add(
+        EndedCall("convert", "OK", NOW, {"run": seconds, "total": seconds}, "warm", 6e7, seconds, 1, 1 << 20)
+    )
+FIGURES = COUNTED.as_dict()
+GRANT = Grant(WRITER, "convert", "/srv/maps", "local:ann", "console", "g", NOW, NOW + 900)
+ME = {
+    "principal": "local:ann",
+    "decides": True,
+    "admin": True,
+    "version": "1.0",
+    "minutes": [15],
+    "workspaces": ["/srv/maps"],
 }
 ANSWERS: dict[str, Any] = {
-    "me": {
-        "principal": "local:ann",
-        "decides": True,
-        "admin": True,
-        "version": "1.0",
-        "minutes": [15],
-        "workspaces": ["/srv/maps"],
-    },
-    "calls": {"calls": CALLS, "next": None},
+    "me": ME,
+    "calls": {"calls": list(map(serializers.listed, CALLS)), "next": None},
     "outputs": {"outputs": OUTPUTS, "next": None},
-    "grants": {"grants": [GRANT]},
+    "grants": {"grants": [serializers.grant(GRANT, NOW, ANN)]},
     "audit": {"path": "/var/lib/gdal-mcp/audit.jsonl", "records": 40, "checkpoint": "40:" + "9a" * 32},
     "figures": {"lately": FIGURES, "total": FIGURES},
-    **{f"calls/{one['id']}": record(one) for one in CALLS},
+    **{f"calls/{one.id}": shown_call(one) for one in CALLS},
 }
 PICTURES = {
     "pictures/1": (320, 240),
@@ -295,8 +206,12 @@ PICTURES = {
     "pictures/4": (64, 64),
     "questions/q1/picture/0": (320, 200),
 }
+ASKED = {
+    "pending": [serializers.question(one, ANN) for one in QUESTIONS],
+    "decided": [serializers.decision(DECIDED)],
+}
 EVENTS = [
-    ("questions", {"now": NOW, "pending": QUESTIONS, "decided": DECIDED}),
+    ("questions", {"now": NOW, **ASKED}),
     ("running", {"now": NOW, "running": RUNNING}),
 ]
 

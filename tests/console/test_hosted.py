@@ -173,7 +173,7 @@ def test_what_a_person_decides_every_time_cannot_be_allowed_beforehand(house, pe
 
 
 def test_a_yes_here_does_not_count_where_the_policy_wants_another_way(house, people):
-    row = asked(house.server.place, "token:ann", ways=frozenset({"terminal"}))
+    row = asked(house.server.place, "token:ann", ways=("terminal",))
     assert people["carol"].post(f"api/decide/{row.id}", {"approved": True}).status_code == 409
     with approvals(house.server.place) as store:
         assert store.look(row.id).state == "pending"

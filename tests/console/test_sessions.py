@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from gdal_mcp.access.identity import APPROVE, Principal
-from gdal_mcp.approval.model import NewQuestion
+from gdal_mcp.approval.model import Approval
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.calls.activity import Activity
 from gdal_mcp.console import live
@@ -101,7 +101,7 @@ def test_the_registry_is_asked_once_however_many_look(server: Any, monkeypatch: 
 
 def test_each_is_sent_what_that_one_may_see(server: Any):
     row = server.approvals.approvals.request(
-        NewQuestion(plan_digest="d", principal="token:bob", tool="t", text="?"), 60
+        Approval(plan_digest="d", principal="token:bob", tool="t", summary="?"), 60
     )
     snapshot = anyio.run(Live(server).now)
     told = {

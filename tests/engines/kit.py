@@ -16,6 +16,7 @@ import pytest
 
 from sandbox.engine import Engine
 from sandbox.engines.discovery import connect
+from sandbox.engines.docker import DockerEngine
 from sandbox.errors import EngineUnavailable
 from sandbox.template import Limits
 from tests.engines.bench import LIMITS, Bench
@@ -36,6 +37,13 @@ def bench_on(
         assert bench.ours() == {}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def unanswered(kind: type[DockerEngine] = DockerEngine) -> DockerEngine:
+    """One at an address where nobody listens, as after its daemon ended."""
+    engine = kind(docker.DockerClient(base_url="unix:///nonexistent/engine.sock", version="1.41"))
+    engine.removal_seconds = 0.0  # nobody will answer later either
+    return engine
 
 
 def not_tried(engine: str, reason: str) -> NoReturn:

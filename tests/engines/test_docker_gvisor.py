@@ -12,14 +12,13 @@ import pytest
 
 from gdal_mcp.host.image import Image
 from sandbox.engines.docker import DockerEngine
-from sandbox.engines.opening import unanswered
 from sandbox.errors import AttestationFailed
 from sandbox.program import delivered, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.waiting import Cancellation
 from tests.engines.bench import LIMITS, Bench
 from tests.engines.checks import conforms
-from tests.engines.kit import bench_on, not_tried
+from tests.engines.kit import bench_on, not_tried, unanswered
 from tests.engines.known import GVISOR
 from tests.private_engine import private_engine
 

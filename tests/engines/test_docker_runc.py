@@ -6,10 +6,9 @@ import pytest
 
 from gdal_mcp.host.image import Image
 from sandbox.engines.docker import DockerEngine
-from sandbox.engines.opening import unanswered
 from tests.engines.bench import Bench
 from tests.engines.checks import conforms
-from tests.engines.kit import bench_on
+from tests.engines.kit import bench_on, unanswered
 from tests.engines.known import DOCKER
 
 pytestmark = [

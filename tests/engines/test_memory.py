@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.engines.memory import Box, MemoryEngine
 from tests.engines.bench import (
     FORK,
     LEAVE_A_MARK,
@@ -18,6 +17,7 @@ from tests.engines.bench import (
 )
 from tests.engines.checks import conforms
 from tests.engines.known import MEMORY
+from tests.engines.memory import Box, MemoryEngine
 
 IMAGE = "sha256:" + "a" * 64
 

@@ -9,12 +9,12 @@ import pytest
 
 from gdal_mcp.gdal.catalogue.capture import captured
 from gdal_mcp.host.image import Image
-from sandbox.engines.opening import open_engine, unanswered
+from sandbox.engines.opening import open_engine
 from sandbox.engines.podman import PodmanEngine
 from tests.cli.conftest import Desk
 from tests.engines.bench import Bench
 from tests.engines.checks import conforms
-from tests.engines.kit import PodmanService, bench_on, podman_service
+from tests.engines.kit import PodmanService, bench_on, podman_service, unanswered
 from tests.engines.known import PODMAN
 
 pytestmark = [

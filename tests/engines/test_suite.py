@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from sandbox.engine import ContainerState, Leftover
-from sandbox.engines.memory import MemoryEngine
 from sandbox.errors import EngineUnavailable
 from sandbox.template import SandboxTemplate
 from tests.engines.bench import Bench
 from tests.engines.checks import CHECKS, FAILURES
 from tests.engines.known import KNOWN
+from tests.engines.memory import MemoryEngine
 from tests.engines.test_memory import IMAGE, gone, program
 
 pytestmark = pytest.mark.claim("engine.suite-notices-a-worse-engine")

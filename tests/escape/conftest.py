@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from sandbox import slot as slot_module
-from sandbox.engine import Engine
-from sandbox.engines import docker as docker_module
-from sandbox.engines.docker import DockerEngine
+from gdal_mcp.cli import main
+from sandbox.attestation import attest, try_to_escape
+from sandbox.isolation.rows import Row
 from sandbox.labels import OWNER
 from sandbox.outcome import Exited, SandboxResult, TimedOut
 from sandbox.outputs.staging import StagingArea
@@ -115,28 +114,6 @@ def like_a_call(make_template, ground) -> Callable[[Path], SandboxTemplate]:
     return make
 
 
-@pytest.fixture
-def weaken(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., None]], None]:
-    """`weaken(change)`: an engine that lets `change` alter what is asked, and a server that looks away."""
-
-    if not isinstance(engine, DockerEngine):
-        pytest.skip("in Docker's words; tests/engines/test_oci.py weakens config.json point by point")
-
-    def one(change: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
-        real = docker_module.create_body
-
-        def body(*given: Any) -> dict[str, Any]:
-            made = real(*given)
-            change(made, made["HostConfig"])
-            return made
-
-        monkeypatch.setattr(docker_module, "create_body", body)
-        monkeypatch.setattr(docker_module, "differences", lambda _asked, _found: ())
-        monkeypatch.setattr(slot_module, "_refuse_weaker", lambda _template, _facts, **_: None)
-
-    return one
-
-
 @pytest.fixture(autouse=True)
 def _host_is_as_it_was(ground, engine, owner) -> Iterator[None]:
     """After each attack: no container, no staging folder, and every file outside it untouched."""
@@ -145,6 +122,42 @@ def _host_is_as_it_was(ground, engine, owner) -> Iterator[None]:
     assert [one for one in engine.leftovers() if one.labels[OWNER] == owner.id] == []
     assert ground.state() == before
     assert os.listdir(ground.workspace / RESERVED / "staging") == []
+
+
+@pytest.fixture
+def attested(runner, ground, like_a_call, cancel) -> tuple[Row, ...]:
+    """This host as it is."""
+    with ground.area.open("staging-0000", USER) as staging:
+        return attest(runner, like_a_call(staging.path), staging.path, cancel)
+
+
+@pytest.fixture
+def escape(runner, ground, like_a_call, attested, cancel) -> Callable[[], tuple[Row, ...]]:
+    """`escape()`: all rows of one container like a call's."""
+
+    def one() -> tuple[Row, ...]:
+        with ground.area.open("staging-0001", USER) as staging:
+            return try_to_escape(runner, like_a_call(staging.path), attested, cancel)
+
+    return one
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("state")
+
+
+@pytest.fixture
+def doctor(ground, state, capsys) -> Callable[..., tuple[int, str]]:
+    """`doctor(*options)`: its exit code and what it prints."""
+
+    def one(*options: str) -> tuple[int, str]:
+        code = main(
+            ["doctor", "--escape", *options, "--workspace", str(ground.workspace), "--state-dir", str(state)]
+        )
+        return code, capsys.readouterr().out
+
+    return one
 
 
 @pytest.fixture(scope="module")

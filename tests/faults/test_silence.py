@@ -85,5 +85,5 @@ def _all_at_once(behind: dict[str, Behind], scene: Scene | None = None) -> list[
 def test_the_seconds_that_are_told_cover_the_patience_that_a_server_has():
     answer = inspect.signature(connect).parameters["timeout"].default
     # one request that is not answered, and the removal of what was made before it, whose last try may take as long again
-    assert ROWS["engine-silent"].seconds >= 2 * answer + docker._REMOVAL_SECONDS
-    assert ROWS["engine-silent-at-removal"].seconds >= answer + docker._REMOVAL_SECONDS
+    assert ROWS["engine-silent"].seconds >= 2 * answer + docker.DockerEngine.removal_seconds
+    assert ROWS["engine-silent-at-removal"].seconds >= answer + docker.DockerEngine.removal_seconds

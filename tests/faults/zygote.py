@@ -79,7 +79,7 @@ def _hurry(seconds: float) -> None:
     connect = opening.connect
     registry_schema._BUSY_SECONDS = seconds
     opening.connect = lambda address, _timeout, *kind: connect(address, seconds, *kind)
-    docker._REMOVAL_SECONDS = seconds
+    docker.DockerEngine.removal_seconds = seconds
 
 
 if __name__ == "__main__":

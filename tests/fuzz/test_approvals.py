@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from gdal_mcp.access.policy import WAYS
-from gdal_mcp.approval.model import Approval, Decision, Grant, NewQuestion
+from gdal_mcp.approval.model import Approval, Decision, Grant
 from gdal_mcp.approval.store import SUSPENDED, Approvals
 from gdal_mcp.ledger.registry import Registry
 from tests.fuzz.kit import tries
@@ -72,7 +72,9 @@ class Approving(RuleBasedStateMachine):
         ttl=st.sampled_from((30.0, 60.0, 300.0)),
     )
     def ask(self, server: int, digest: str, who: str, ways: frozenset[Any], ttl: float) -> None:
-        asked = NewQuestion(plan_digest=digest, principal=who, tool="convert", text="Write a.tif", ways=ways)
+        asked = Approval(
+            plan_digest=digest, principal=who, tool="convert", summary="Write a.tif", ways=tuple(ways)
+        )
         made = self.servers[server].request(asked, ttl)
         assert made.id not in self.rows
         self.rows[made.id] = Row(digest, who, ways, self.clock.now + ttl)

@@ -19,14 +19,12 @@ from tests.fuzz.kit import anything, grown, outcome, tries
 from tests.unit.fitting import BY_DRIVER, FITTING
 
 pytestmark = pytest.mark.claim("args.no-text-hangs-the-server")
+ALGORITHMS = (*packaged().algorithms.values(), *(step.algorithm for step in packaged().steps.values()))
 ARGUMENTS = {
-    one.rule.check: one
-    for algorithm in (
-        *packaged().algorithms.values(),
-        *(step.algorithm for step in packaged().steps.values()),
-    )
-    for one in algorithm.arguments
-    if one.rule.check in CHECKS
+    argument.rule.check: (algorithm, argument)
+    for algorithm in ALGORITHMS
+    for argument in algorithm.arguments
+    if argument.rule.check in CHECKS
 }
 SEEDS = {
     **FITTING,
@@ -38,7 +36,9 @@ LONGEST = 40_000  # letters; more than the longest text that any check reads
 
 
 def situation(check: str) -> Situation:
-    return Situation(Context(packaged(), threads=4, allow_sql=True), ARGUMENTS[check], None, (), ("GTiff",))
+    algorithm, argument = ARGUMENTS[check]
+    context = Context(packaged(), "out.tif", threads=4, allow_sql=True)
+    return Situation(context, algorithm, {}, argument)
 
 
 def texts_of(seeds: list[Any]) -> st.SearchStrategy[str]:

@@ -109,7 +109,7 @@ def test_a_container_is_removed_even_when_the_first_tries_fail(engine, waiting, 
 @pytest.mark.claim("sandbox.removed")
 def test_a_removal_that_never_succeeds_is_told(engine, waiting, marks, monkeypatch):
     container = engine.create(waiting, marks)
-    monkeypatch.setattr(docker_module, "_REMOVAL_SECONDS", 0.05)
+    monkeypatch.setattr(docker_module.DockerEngine, "removal_seconds", 0.05)
     with monkeypatch.context() as stuck:
 
         def fail(*_, **__):
@@ -188,7 +188,7 @@ def proxy(tmp_path_factory):
 @pytest.fixture
 def behind(proxy, image, monkeypatch):
     """An engine reached through the proxy, with less patience than usual, but enough for a busy machine."""
-    monkeypatch.setattr(docker_module, "_REMOVAL_SECONDS", 0.1)
+    monkeypatch.setattr(docker_module.DockerEngine, "removal_seconds", 0.1)
     monkeypatch.setattr(runner_module, "STOP_SECONDS", PATIENCE)
     client = connect(proxy.address, timeout=PATIENCE)
     through = DockerEngine(client)

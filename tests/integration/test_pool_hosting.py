@@ -64,7 +64,7 @@ def call(app: App) -> SandboxResult:
 
 @pytest.mark.claim("faults.engine-fails")
 def test_an_engine_that_goes_away_and_comes_back_gives_a_new_pool(app, proxy, client, monkeypatch):
-    monkeypatch.setattr(docker_module, "_REMOVAL_SECONDS", 0.1)
+    monkeypatch.setattr(docker_module.DockerEngine, "removal_seconds", 0.1)
     app.hosting.keep_warm()
     first = app.hosting.ready().pool
     until(lambda: first.figures().waiting == 2)

@@ -7,6 +7,7 @@ storage.
 import os
 import secrets
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -27,6 +28,8 @@ from tests.waiting import until
 
 NODE_PIDS = 128  # at least what the nodes' own podPidsLimit is
 CLAIM = "data"
+ROOT = Path(__file__).parents[2]
+OWN = "/run/gdal-mcp-cluster/kubeconfig"  # of scripts/cluster.sh
 RULES = [
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "get", "list", "watch", "delete"]},
     {"apiGroups": [""], "resources": ["pods/attach"], "verbs": ["get", "create"]},
@@ -82,10 +85,12 @@ def ask(api: Api, method: str, path: str, body: dict[str, Any] | None = None) ->
 
 @pytest.fixture(scope="session")
 def ground(image: Image) -> Iterator[Ground]:
-    config = os.environ.get("KUBECONFIG")
+    config = os.environ.get("KUBECONFIG", "")
     if not config:
         assert "KUBERNETES" not in os.environ, "KUBECONFIG names no cluster"  # as in `make kubernetes`
         not_tried("Kubernetes", "KUBECONFIG names no cluster whose nodes see this machine's files")
+    if config == OWN:
+        loaded(image.reference)
     namespace = f"gdal-calls-{secrets.token_hex(4)}"
     admin = Api(Cluster.of_kubeconfig(Path(config), namespace=namespace))
     folder = Path(tempfile.mkdtemp(prefix="gdal-mcp-k8s-", dir="/var/tmp"))
@@ -133,6 +138,14 @@ def _account(config: Path, token: str) -> str:
     return yaml.safe_dump(
         {**loaded, "users": [{"name": "account", "user": {"token": token}}], "current-context": "calls"}
     )
+
+
+def loaded(image: str) -> str:
+    """By which name@digest the node of the repository's own cluster has an image of Docker's from now on."""
+    done = subprocess.run(
+        [ROOT / "scripts/cluster.sh", "load", image], check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
 
 
 def limits() -> Limits:

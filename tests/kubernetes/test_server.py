@@ -126,10 +126,9 @@ def test_a_server_that_is_killed_at_any_moment_leaves_nothing_after_the_next_sta
 LONG = Scene("long", "gdalinfo", {"dataset": "huge.vrt", "stats": True})
 
 
-def huge(place: Place) -> None:
+def huge(place: Place, side: int = 150_000) -> None:
     """Pixels for minutes."""
     LONG.prepare(place)
-    side = 150_000
     source = '<SourceFilename relativeToVRT="1">in.tif</SourceFilename><SourceBand>1</SourceBand>'
     places = f'<SrcRect xOff="0" yOff="0" xSize="40" ySize="30"/><DstRect xOff="0" yOff="0" xSize="{side}" ySize="{side}"/>'
     band = f'<VRTRasterBand dataType="Byte" band="1"><SimpleSource>{source}{places}</SimpleSource></VRTRasterBand>'
@@ -138,24 +137,26 @@ def huge(place: Place) -> None:
     )
 
 
+DEFLATED = Scene(
+    "write",
+    "convert",
+    {"input": "huge.vrt", "output": "out.tif", "creation_options": {"COMPRESS": "DEFLATE"}},
+)
+
+
 @pytest.mark.parametrize("grace", [1, 0], ids=["drained", "deleted by force"])
 def test_a_pod_that_is_taken_away_ends_its_call_and_publishes_nothing(
     ground: Ground, place: Place, grace: int
 ) -> None:
     huge(place)
-    scene = Scene(
-        "write",
-        "convert",
-        {"input": "huge.vrt", "output": "out.tif", "creation_options": {"COMPRESS": "DEFLATE"}},
-    )
     with serving(ground, place) as pipes:
         assert outcome_of(INFO.call(pipes)) == "OK"
         until(lambda: ground.pods() == {})
-        number = scene.begin(pipes)
+        number = DEFLATED.begin(pipes)
         until(lambda: len(waiting(ground)) == 1 and any(place.staged))
         (name,) = waiting(ground)
         ground.admin.delete(name, grace)
-        assert outcome_of(scene.finish(pipes, number)) == "ENGINE_UNAVAILABLE"
+        assert outcome_of(DEFLATED.finish(pipes, number)) == "ENGINE_UNAVAILABLE"
         assert not place.path("out.tif").exists()
         assert outcome_of(INFO.call(pipes)) == "OK"
     assert ground.pods() == {}

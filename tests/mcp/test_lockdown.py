@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 
 from tests.mcp.attack_files import UNSAFE
 from tests.mcp.hostile_files import ANSI, HIDDEN
-from tests.mcp.talk import Person, Place, Talk, inside, talking
+from tests.mcp.talk import Person, Place, Talk, inside
 from tests.oracle.container import Oracle
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("content.lockdown")]
@@ -101,9 +101,8 @@ def own(grounds: Path, oracle: Oracle) -> Place:
 
 
 @pytest.fixture(scope="module")
-def locked(own: Place, grounds: Path) -> Iterator[Talk]:
-    command = own.command("--approval", "never", "--lockdown")
-    with talking(command, grounds / "lockdown.log", person=Person()) as made:
+def locked(own: Place) -> Iterator[Talk]:
+    with inside(own.command("--approval", "never", "--lockdown"), person=Person()) as made:
         yield made
 
 

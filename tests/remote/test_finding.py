@@ -8,7 +8,10 @@ import pytest
 
 from gdal_mcp.access.policy import Allow, Deny, RequireApproval
 from gdal_mcp.errors import ToolError
+from gdal_mcp.remote.address import parse
 from gdal_mcp.remote.door import Door
+from gdal_mcp.remote.limits import ReadFailed
+from gdal_mcp.remote.listing import _parsed
 from gdal_mcp.toolbox import ImmediateResult
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.remote import REMOTE_LIST, STAC_SEARCH
@@ -72,9 +75,9 @@ def test_a_search_finds_by_place_time_and_properties_over_several_pages(server: 
 def test_a_page_leads_to_no_file_no_other_host_and_no_end(server: Origin, make: Make, tmp_path: Any):
     secret = tmp_path / "secret.json"
     secret.write_text(json.dumps({"features": [{"id": "stolen"}], "links": []}))
-    door = make()
+    door = make(*(f"{host}:{server.port}" for host in ("data.test", "other.test")))
     for href in (
-        str(secret), f"file://{secret}", "http://169.254.169.254/x", "https://127.0.0.1/x", "https://other.test/search", "",
+        server.url("/stac/search", "other.test"), str(secret), f"file://{secret}", "http://169.254.169.254/x", "https://127.0.0.1/x", "https://other.test/search", "",
     ):  # fmt: skip
         page = {"features": [{"id": "one"}], "links": [{"rel": "next", "href": href}]}
         server.special["/stac/search"] = lambda handler, page=page: handler.simple(
@@ -155,6 +158,18 @@ def test_a_bucket_is_listed_folder_by_folder(make: Make, store: Store, monkeypat
     ):
         with pytest.raises(ToolError):
             answer(REMOTE_LIST, door, prefix=prefix)
+
+
+def test_a_list_with_declarations_is_refused_in_any_coding():
+    """Entities would be expanded, and a coding that hides their declaration is as good as one."""
+    text = '<?xml version="1.0" encoding="{}"?><!DOCTYPE a [<!ENTITY b "bb">]><a><Key>&b;</Key></a>'
+    for coding in ("utf-8", "utf-16", "cp037"):
+        data = text.format(coding).encode(coding)
+        if coding == "cp037":  # the declaration of the coding itself is read as ASCII
+            first, rest = text.format(coding).split("?>", 1)
+            data = f"{first}?>".encode() + rest.encode(coding)
+        with pytest.raises(ReadFailed):
+            _parsed(data, parse("s3://maps/x"))
 
 
 @pytest.mark.claim("remote.finding-is-reading")

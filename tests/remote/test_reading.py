@@ -8,7 +8,7 @@ import pytest
 from gdal_mcp.errors import Code, ToolError
 from sandbox.questions import Status
 from tests.remote.conftest import DATA, Make, Opened
-from tests.remote.origin import Origin
+from tests.remote.origin import Handler, Origin
 from tests.waiting import until
 
 BLOCK = 64 << 10
@@ -76,6 +76,19 @@ def test_one_principal_never_reads_what_another_one_read(server: Origin, make: M
     assert server.sent == 2 * before
     assert "if-none-match" not in server.asked[-1].headers
     assert call.reading.record()[0].cached_bytes == 0
+
+
+def test_what_a_hidden_parameter_chooses_is_not_taken_for_another(server: Origin, make: Make, opened: Opened):
+    """Such a server may give both the same ETag."""
+    bodies = {"a": b"a" * 1000, "b": b"b" * 1000}
+
+    def chosen(handler: Handler) -> None:
+        handler.mode_ok(bodies[handler.path[-1]])
+
+    server.special["/ok/get"] = chosen
+    door = make()
+    for name, body in bodies.items():
+        assert opened(door, server.url(f"/ok/get?key={name}")).read((0, 1000)).body == body
 
 
 def test_what_has_only_a_weak_validator_is_not_kept_for_the_next_call(

@@ -1,98 +1,102 @@
-"""What a trap is, and how one is tried."""
+"""How the table of traps is read, and how a trap is tried."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from tests.mcp.talk import Talk
+from tests.traps.table import TABLE
 
 
 @dataclass(frozen=True)
-class Trap:
-    """`call` must be answered with the check `code`, or refused by it; `twins` must be answered without any check."""
+class Case:
+    """The `twin` 0 is the trap itself: answered with the check `code`, or refused by it. The others get no check."""
 
     code: str
-    call: tuple[str, dict[str, Any]]
-    twins: tuple[tuple[str, dict[str, Any]], ...] = ()
-    refused: bool = False
-    before: bool | None = None  # whether `validate_call` knows it; None: as far as it is refused
-    mends: bool = False  # whether a call that corrects it is told
-    # checks that a twin may have for another reason
-    ignored: frozenset[str] = field(default_factory=frozenset)
+    twin: int
+    tool: str
+    arguments: dict[str, Any]
+    marks: frozenset[str]
+
+    @property
+    def refused(self) -> bool:
+        return "refused" in self.marks and not self.twin
 
 
-def write(algorithm: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
-    named = {name.replace("_", "-"): value for name, value in arguments.items()}
-    return "gdal_write", {"algorithm": algorithm, "arguments": named}
+def call(text: str) -> tuple[str, dict[str, Any]]:
+    """A tool, or an algorithm, whose names are of several words, and its arguments, which are JSON or plain text."""
+    tool, *pairs = re.split(r" (?=[a-z][a-z_-]*=)", text)
+    given = {}
+    for name, _, value in (pair.partition("=") for pair in pairs):
+        try:
+            given[name] = json.loads(value)
+        except ValueError:
+            given[name] = value
+    if " " not in tool:
+        return tool, given
+    return "gdal_read" if tool == "vector info" else "gdal_write", {"algorithm": tool, "arguments": given}
 
 
-def read(algorithm: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
-    return "gdal_read", write(algorithm, **arguments)[1]
+def cases() -> Iterator[Case]:
+    code, marks, twin = "", frozenset[str](), 0
+    for number, line in enumerate(TABLE.splitlines()):
+        if line.startswith(" "):
+            yield Case(code, twin, *call(line.strip().replace("OUT", f"trap{number}")), marks)
+            twin += 1
+        elif line and not line.startswith("#"):
+            (code, *words), twin = line.split(), 0
+            marks = frozenset(words)
 
 
-def call(tool: str, /, **arguments: Any) -> tuple[str, dict[str, Any]]:
-    return tool, arguments
-
-
-def named(output: str, number: int, given: Any) -> Any:
-    """The same arguments with an output of their own."""
-    if isinstance(given, dict):
-        return {name: named(output, number, one) for name, one in given.items()}
-    return given.replace("OUT", f"{output}{number}") if isinstance(given, str) else given
+def quick(made: list[Case]) -> list[Case]:
+    """The first trap of each code, with its first twin."""
+    first = {one.code: number for number, one in reversed(list(enumerate(made))) if not one.twin}
+    chosen = (made[number : number + 2] for number in first.values())
+    return [one for trap in chosen for one in trap if one.twin or one is trap[0]]
 
 
 def rows_of(told: dict[str, Any]) -> list[dict[str, Any]]:
     """All checks, of the call and of its outputs."""
-    return [
-        *told.get("checks", ()),
-        *(row for one in told.get("outputs", ()) if isinstance(one, dict) for row in one["checks"]),
-    ]
+    outputs = (one for one in told.get("outputs", ()) if isinstance(one, dict))
+    return [*told.get("checks", ()), *(row for one in outputs for row in one["checks"])]
 
 
 def codes(told: dict[str, Any]) -> set[str]:
     rows = rows_of(told)
-    for row in rows:
-        assert row["message"]
-        assert row["suggestion"]
+    assert all(row["message"] and row["suggestion"] for row in rows)
     return {row["code"] for row in rows}
 
 
-def first_of_each(traps: Sequence[Trap]) -> tuple[tuple[Trap, ...], tuple[Trap, ...]]:
-    """One trap of each code, and the others."""
-    first = {trap.code: trap for trap in reversed(traps)}
-    return tuple(first.values()), tuple(trap for trap in traps if trap is not first[trap.code])
-
-
-def spring(talk: Talk, traps: tuple[Trap, ...], name: str, subtests: pytest.Subtests) -> None:
-    """Each trap is told, and its twins are not; outputs are called after `name`. All calls are sent at once."""
+def spring(talk: Talk, made: Iterable[Case], subtests: pytest.Subtests) -> None:
+    """All calls are sent at once."""
     under_way = []
-    for number, trap in enumerate(traps):
-        for other, (tool, given) in enumerate((trap.call, *trap.twins)):
-            arguments = named(f"{name}{other}_", number, given)
-            known = not other and (trap.refused or trap.before)
-            planned = talk.start("validate_call", tool=tool, arguments=arguments) if known else None
-            under_way.append((trap, other, arguments, planned, talk.start(tool, **arguments)))
-    for trap, other, arguments, planned, call in under_way:
-        with subtests.test(trap.code, twin=other, arguments=str(arguments)):
+    for case in made:
+        known = not case.twin and case.marks & {"refused", "before"}
+        asked = {"tool": case.tool, "arguments": case.arguments}
+        planned = talk.start("validate_call", **asked) if known else None
+        under_way.append((case, planned, talk.start(case.tool, **case.arguments)))
+    for _, _, call in under_way:  # a mending call would wait behind all of them
+        call.result(timeout=300)
+    for case, planned, call in under_way:
+        with subtests.test(case.code, twin=case.twin, arguments=str(case.arguments)):
             done = call.result(timeout=300)
             said = done.structured_content
-            assert done.is_error is (trap.refused and not other), said
+            assert done.is_error is case.refused, said
+            ignored = {mark.removeprefix("ignoring:") for mark in case.marks}
             if planned is not None:
                 seen = planned.result(timeout=300).structured_content
-                assert trap.code in codes(seen), seen
-                assert seen["valid"] is not trap.refused
-            if other:
-                assert codes(said) <= trap.ignored, rows_of(said)
-            else:
-                _told(talk, trap, said)
-
-
-def _told(talk: Talk, trap: Trap, said: dict[str, Any]) -> None:
-    rows = [said["error"]["check"]] if trap.refused else rows_of(said)
-    assert trap.code in {row["code"] for row in rows}, said
-    if trap.mends:
-        mend = next(row["mend"] for row in rows if row["code"] == trap.code)
-        made = talk.done(mend["tool"], **mend["arguments"])
-        assert codes(made) <= trap.ignored, rows_of(made)
+                assert case.code in codes(seen), seen
+                assert seen["valid"] is not case.refused
+            if case.twin:
+                assert codes(said) <= ignored, rows_of(said)
+                continue
+            rows = [said["error"]["check"]] if case.refused else rows_of(said)
+            found = [row for row in rows if row["code"] == case.code]
+            assert found, said
+            if "mends" in case.marks:
+                mended = talk.done(found[0]["mend"]["tool"], **found[0]["mend"]["arguments"])
+                assert codes(mended) <= ignored, rows_of(mended)

@@ -10,7 +10,6 @@ import pytest
 
 from sandbox import slot as slot_module
 from sandbox.capacity import LockFileCapacity
-from sandbox.engines.memory import MemoryEngine
 from sandbox.errors import EngineUnavailable
 from sandbox.outcome import Exited
 from sandbox.outputs.staging import StagingArea
@@ -21,6 +20,7 @@ from sandbox.pool.sizing import Sizes
 from sandbox.runner import Job, Runner
 from sandbox.waiting import Cancellation
 from sandbox.workspace import RESERVED, Workspace
+from tests.engines.memory import MemoryEngine
 from tests.unit.pool_kit import LIMITS, Clock, kind, worker
 from tests.waiting import until
 

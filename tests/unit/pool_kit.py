@@ -5,11 +5,11 @@ import time
 from pathlib import PurePosixPath
 from typing import Any
 
-from sandbox.engines.memory import Box
 from sandbox.pool.lease import SlotKey
 from sandbox.protocol import HEADER, LENGTH
 from sandbox.template import Limits, Mount, SandboxTemplate, host_source
 from tests.conftest import USER
+from tests.engines.memory import Box
 
 MIB = 1 << 20
 LIMITS = Limits(memory_bytes=64 * MIB, wall_seconds=20.0)

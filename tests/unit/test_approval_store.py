@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.access.policy import WAYS, Way
-from gdal_mcp.approval.model import Approval, Decision, Grant, NewQuestion
+from gdal_mcp.approval.model import Approval, Decision, Grant
 from gdal_mcp.approval.store import LONGEST_GRANT, MOST_OPEN, SUSPENDED, Approvals, TooManyOpen
 from gdal_mcp.ledger.registry import Registry
 from tests.unit.clock import Clock
@@ -25,9 +24,9 @@ def approvals(path: Path, clock: Clock) -> Iterator[Approvals]:
     approvals.close()
 
 
-def asked(digest: str, who: str, ways: frozenset[Way] = WAYS) -> NewQuestion:
-    return NewQuestion(
-        plan_digest=digest, principal=who, tool="raster_convert", text="Write a.tif", ways=ways
+def asked(digest: str, who: str, holder: str = "") -> Approval:
+    return Approval(
+        plan_digest=digest, principal=who, tool="raster_convert", summary="Write a.tif", holder=holder
     )
 
 
@@ -53,7 +52,7 @@ def test_one_who_asks_without_end_is_refused_and_nobody_else(approvals: Approval
 
 
 def test_a_call_that_is_sent_again_takes_up_the_question_that_nobody_waits_for(approvals: Approvals) -> None:
-    first = approvals.request(asked("d", "alice"), TTL, "s:c1")
+    first = approvals.request(asked("d", "alice", "s:c1"), TTL)
     assert approvals.adopt("d", "alice", "s:c2") is None, "its call still waits"
     approvals.hold(first.id)
     assert approvals.adopt("e", "alice", "s:c2") is None
@@ -76,7 +75,7 @@ def test_a_suspended_question_is_its_own_calls_until_it_is_approved_elsewhere(ap
 
 
 def test_what_calls_of_dead_servers_asked_is_free(approvals: Approvals) -> None:
-    dead, living = (approvals.request(asked(name, "alice"), TTL, f"{name}:c") for name in ("dead", "living"))
+    dead, living = (approvals.request(asked(name, "alice", f"{name}:c"), TTL) for name in ("dead", "living"))
     approvals.release_dead(lambda server: server == "living")
     assert [getattr(approvals.look(one.id), "holder", None) for one in (dead, living)] == ["", "living:c"]
 

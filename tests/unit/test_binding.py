@@ -146,15 +146,13 @@ def test_a_switch_in_the_place_of_a_value_is_refused_even_where_any_text_would_d
 def test_creation_options_follow_the_format_wherever_it_is_said() -> None:
     with pytest.raises(ArgumentRefused):
         bind_switches(RASTER, ["--co=COMPRESS=LZW"], Context(packaged(), output_name="out"))
-    assert words(RASTER, "--co=COMPRESS=LZW", context=Context(packaged(), output_format="GTiff")) == (
-        "--creation-option=COMPRESS=LZW",
-    )
-    with pytest.raises(ArgumentRefused):
-        bind_switches(
-            RASTER, ["--co=COMPRESS=LZW"], Context(packaged(), output_name="out.tif", output_format="PNG")
+    for switches, output in ((["--of=GTiff"], "out.png"), ([], "out.tif")):
+        context = Context(packaged(), output_name=output)
+        assert "--creation-option=COMPRESS=LZW" in words(
+            RASTER, *switches, "--co=COMPRESS=LZW", context=context
         )
     with pytest.raises(ArgumentRefused):
-        bind_switches(RASTER, ["--of=GTiff"], Context(packaged(), output_format="GTiff"))
+        bind_switches(RASTER, ["--of=PNG", "--co=COMPRESS=LZW"], CONTEXT)
 
 
 def test_a_path_stays_as_written_until_it_is_resolved() -> None:

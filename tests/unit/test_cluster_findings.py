@@ -36,9 +36,12 @@ def test_a_quota_is_held_against_what_runs_and_waits(tmp_path: Path):
 
 def test_what_a_plain_pod_found_is_judged():
     good = Look("node-1", "6.1.0", 3, True, "Network is unreachable")
-    assert node(good).state == network(good).state == "ok"
-    assert node(good._replace(landlock=0)).state == "failed"
-    assert node(good._replace(filtered=False)).state == "warning"
+    usual = load_settings(engine="k8s://")
+    assert node(good, usual).state == network(good).state == "ok"
+    assert node(good._replace(landlock=0), usual).state == "failed"
+    accepting = load_settings(engine="k8s://", nodes_without="landlock")
+    assert node(good._replace(landlock=0), accepting).state == "warning"
+    assert node(good._replace(filtered=False), usual).state == "warning"
     assert network(good._replace(network="")).state == "warning"
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from sandbox.engine import STDERR, STDOUT
 from sandbox.engines.docker import DockerWire
-from sandbox.engines.opening import unanswered
 from sandbox.errors import EngineUnavailable
 from sandbox.waiting import readable
+from tests.engines.kit import unanswered
 
 
 def engine_frame(stream, data):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from gdal_mcp.web.health import ITEMS, look
-from sandbox.engines.memory import MemoryEngine
+from tests.engines.memory import MemoryEngine
 
 IMAGE = SimpleNamespace(id="sha256:aa", reference="gdal:1")
 

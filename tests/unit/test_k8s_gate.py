@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from sandbox.engines.k8s import pod as pod_module
 from sandbox.engines.k8s.pod import ARCHITECTURES, bpf, gated
 from sandbox.template import Limits, SandboxTemplate
 from scripts.seccomp_bpf import compiled
@@ -74,6 +75,16 @@ def test_without_the_start_nothing_runs_and_what_follows_it_is_the_command_s():
     ran = through_the_gate("cat", stdin=b"")
     assert (ran.returncode, ran.stdout) == (0, b"")
     assert through_the_gate("cat", stdin=b"\nfor the command\n").stdout == b"for the command\n"
+
+
+def test_a_start_that_nobody_gives_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(pod_module, "START_SECONDS", 0.1)
+    words = [
+        sys.executable,
+        *list(gated(SandboxTemplate("sha256:0", ("cat",), (1, 1), LIMITS), os.uname().machine))[1:],
+    ]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as left:
+        assert left.wait(60) == 0
 
 
 def test_a_command_that_is_not_there_is_no_success():

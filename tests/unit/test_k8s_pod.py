@@ -17,7 +17,7 @@ from sandbox.engines.k8s.engine import leftover
 from sandbox.engines.k8s.pod import amount, differences, pod
 from sandbox.engines.k8s.status import has_ended, image_of, is_leaving, refusal, state, unplaced
 from sandbox.errors import CapacityExhausted, EngineUnavailable, ImageMissing, IsolationRefused
-from sandbox.labels import Moment, labels, overdue
+from sandbox.labels import OWNER, UPTIME_DEADLINE, Moment, labels, overdue
 from sandbox.outcome import Evicted, Exited, Killed, OutOfMemory, judge
 from sandbox.template import HostPath, Limits, Mount, SandboxTemplate, VolumePath
 
@@ -285,12 +285,31 @@ def test_a_deadline_is_told_by_the_api_s_clock():
     assert overdue(found.labels, Moment.now()) == pytest.approx(-50, abs=2)
 
 
-def test_a_look_at_an_image_that_a_killed_server_left_is_nobody_s():
-    marks, made = labels("gone", "image", 60), dt.datetime.now(dt.UTC).isoformat()
-    now = dt.datetime.now(dt.UTC).timestamp()
-    for there, left in ((ended(0), True), (standing(running={}), False)):
-        there["metadata"] |= {"annotations": dict(marks), "creationTimestamp": made}
-        assert (overdue(leftover(there, now).labels, Moment.now()) > 300) is left
+@pytest.mark.claim("engine.kubernetes-leases")
+def test_what_ended_long_ago_by_the_api_s_clock_is_nobody_s_and_what_runs_is_not():
+    now = dt.datetime.now(dt.UTC)
+    for there, seconds, left in (
+        (ended(0), 200, True),
+        (ended(0), 20, False),  # its server is about to remove it
+        (ended(0), None, False),  # an API that keeps no record of changes
+        (standing(running={}), 200, False),  # its server may only stand still
+    ):
+        told = (
+            [] if seconds is None else [now - dt.timedelta(seconds=one) for one in (seconds, seconds + 300)]
+        )
+        there["metadata"] |= {
+            "annotations": dict(labels("gone", "call", 6000)),
+            "creationTimestamp": (now - dt.timedelta(seconds=900)).isoformat(),
+            "managedFields": [{"time": one.isoformat()} for one in told],
+        }
+        assert (overdue(leftover(there, now.timestamp()).labels, Moment.now()) > 300) is left
+
+
+def test_a_lock_tells_of_the_servers_of_its_own_machine_alone():
+    here = dict(labels("abc", "call", 60))
+    for marks, known in ((here, "abc"), ({**here, UPTIME_DEADLINE: "another-boot 12.0"}, None)):
+        there = told(creationTimestamp="2026-11-23T08:00:00Z", annotations=marks)
+        assert leftover(there, 0.0).labels.get(OWNER) == known
 
 
 # --- where a cluster is ---

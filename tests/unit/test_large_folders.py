@@ -17,8 +17,8 @@ from staging_kit import write
 
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.given import read_switches
 from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.switches import read_switches
 from gdal_mcp.gdal.datasets.listing import MAX_ROWS, Query, page
 from gdal_mcp.gdal.datasets.paths import Paths, family, reading
 from gdal_mcp.gdal.datasets.sidecars import (

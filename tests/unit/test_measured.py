@@ -328,6 +328,7 @@ POD = {**FACTS, "sockets": [], "programs": False, "interfaces": ["lo", "eth0"]}
 POD["mounts"] = [{"bytes": 0, "closed": False, **row} for row in POD["mounts"]]
 
 
+@pytest.mark.claim("engine.kubernetes-nodes-without")
 def test_of_a_pod_the_effect_counts_and_of_no_other_container():
     """What a node mounts unasked is closed, its interfaces lead nowhere, scratch runs nothing, shared memory is one page."""
     scratch = mount("/tmp", "rw,relatime", "tmpfs")
@@ -346,7 +347,12 @@ def test_of_a_pod_the_effect_counts_and_of_no_other_container():
     assert found(facts(sockets=[2])) == {"network interfaces"}
     assert found(facts(programs=True)) == {"scratch /tmp"}
     assert found(facts(shared_bytes=1 << 20)) == {"shared memory"}
-    assert found(facts(closed=False)) == {"foreign mounts"}
+    assert found(facts(closed=False)) == {"open files of the Pod"}
+    accepting = replace(TEMPLATE, nodes_without=("landlock",))
+    assert shortfalls(accepting, facts(closed=False, programs=True), pods=True) == ()
+    assert {row.name for row in shortfalls(accepting, facts(sockets=[2]), pods=True)} == {
+        "network interfaces"
+    }
     assert found(facts(), pods=False) == {
         "network interfaces",
         "scratch /tmp",

@@ -10,7 +10,6 @@ import pytest
 
 from sandbox import mounted
 from sandbox.capacity import LockFileCapacity
-from sandbox.engines.memory import Box
 from sandbox.errors import CapacityExhausted, EngineUnavailable, PathReplaced
 from sandbox.labels import CALL
 from sandbox.outputs.staging import StagingArea
@@ -20,6 +19,7 @@ from sandbox.pool.lease import SlotKey
 from sandbox.slot import LaunchCancelled
 from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace
+from tests.engines.memory import Box
 from tests.unit.pool_fixtures import (
     READS,
     Making,

@@ -5,7 +5,6 @@ from contextlib import suppress
 
 import pytest
 
-from sandbox.engines.memory import Box
 from sandbox.errors import EngineUnavailable
 from sandbox.outcome import Cancelled, Exited
 from sandbox.pool import pool as pool_module
@@ -14,6 +13,7 @@ from sandbox.pool.pool import WarmPool
 from sandbox.pool.sizing import MEMORY_SECONDS, Sizes
 from sandbox.runner import Job, Runner
 from sandbox.waiting import Cancellation
+from tests.engines.memory import Box
 from tests.unit.pool_fixtures import (
     READS,
     Making,

@@ -10,12 +10,12 @@ import pytest
 from sandbox import runner as runner_module
 from sandbox import slot as slot_module
 from sandbox.capacity import LockFileCapacity
-from sandbox.engines.memory import MemoryEngine
 from sandbox.outcome import Cancelled, Exited, Killed, ProtocolViolated, TimedOut
 from sandbox.runner import Job, Runner
 from sandbox.slot import Slot
 from sandbox.template import Limits
 from sandbox.waiting import Cancellation, Wakeup, readable
+from tests.engines.memory import MemoryEngine
 from tests.unit.pool_kit import LIMITS, kind, worker
 
 

@@ -62,7 +62,7 @@ def test_what_is_more_than_may_be_digested_says_so_and_what_fits_is_digested(roo
     assert [one.sha256 for one in found.values()] == [None, sha256(b"x" * 100), None]
     assert all(one.reason for one in found.values() if one.sha256 is None)
     assert [one.size for one in found.values()] == [5000, 100, 901]
-    assert all(one.modified_ns for one in found.values())
+    assert all(one.identity.mtime_ns for one in found.values())
 
 
 def test_a_file_that_is_written_over_during_the_run_is_said_to_be_changed(root: Path, spaces: Workspaces):
@@ -137,7 +137,7 @@ def test_a_folder_is_digested_as_a_published_one_is(root: Path, spaces: Workspac
     parts = [Part(name, len(data), sha256(data)) for name, data in files.items()]
     one = made_of(spaces, "d")["d"]
     assert one.sha256 == tree_digest(sorted(parts, key=lambda part: part.relative.encode()))
-    assert (one.size, one.folder) == (6, True)
+    assert (one.size, one.located.is_folder) == (6, True)
 
 
 @pytest.mark.parametrize("odd", ["link", "pipe", "too many", "too large"])

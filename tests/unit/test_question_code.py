@@ -3,7 +3,7 @@
 import pytest
 
 from gdal_mcp.approval.code import code_lines, told_code
-from gdal_mcp.approval.model import Decision, NewQuestion
+from gdal_mcp.approval.model import Approval, Decision
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.ledger.registry import Registry
 
@@ -48,11 +48,11 @@ def test_the_code_before_is_the_newest_that_was_approved_for_the_same_person(tmp
     store = Approvals(tmp_path / "registry.sqlite")
 
     def ask(code: str, principal: str, *, approved: bool) -> None:
-        asked = NewQuestion(
+        asked = Approval(
             plan_digest="0" * 64,
             principal=principal,
             tool="run_python",
-            text="t",
+            summary="t",
             details={"code": {"text": code}},
         )
         row = store.request(asked, 60)

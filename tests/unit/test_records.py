@@ -17,7 +17,7 @@ from gdal_mcp.calls.operation import Operation
 from gdal_mcp.calls.records import Records
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.ledger.audit import AuditLog
-from gdal_mcp.ledger.registry import Call, CallQuery, Registry
+from gdal_mcp.ledger.registry import Call, Registry
 from gdal_mcp.pipeline import Request
 from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.settings import load_settings
@@ -212,7 +212,7 @@ def test_an_answer_without_a_container_is_in_the_audit_log_alone(records: Record
     records.answered(one)
     assert records.finished(one, None, None) is None
     assert [event["type"] for event in events(records)] == ["call.started", "call.finished"]
-    assert records.registry.search(CallQuery()).calls == ()
+    assert records.registry.search().items == ()
 
 
 @pytest.mark.claim("audit.no-record-no-run")

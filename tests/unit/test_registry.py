@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from gdal_mcp.ledger.registry import Artifact, Call, CallEnd, CallQuery, Registry
+from gdal_mcp.ledger.registry import Artifact, Call, CallEnd, Registry
 from tests.unit.clock import Clock
 from tests.unit.registry_kit import artifact, begin, clock, listed, path, publish, registry
 
@@ -70,7 +70,7 @@ def test_only_unfinished_calls_of_dead_servers_are_ended(registry: Registry) -> 
     lost = CallEnd("INTERNAL", "server restarted")
     ended = registry.interrupted(lambda server: server == "alive", lambda _call: lost)
     assert [(call.id, call.outcome, call.message) for call in ended] == [("lost", lost.outcome, lost.message)]
-    states = {call.id: (call.outcome, call.finished is None) for call in registry.search(CallQuery()).calls}
+    states = {call.id: (call.outcome, call.finished is None) for call in registry.search().items}
     assert states == {"done": ("OK", False), "lost": ("INTERNAL", False), "running": ("", True)}
     assert registry.interrupted(lambda server: server == "alive", lambda _call: lost) == ()
 

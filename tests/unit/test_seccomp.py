@@ -8,6 +8,7 @@ import pytest
 
 from sandbox.errors import IsolationRefused
 from sandbox.isolation.seccomp import profile, rules
+from sandbox.isolation.syscalls import NUMBERS
 
 ARCHITECTURES = ("x86_64", "aarch64")
 ALLOWED = 0
@@ -17,21 +18,6 @@ NEW_NAMESPACES = {
     "CLONE_NEWNET": 0x40000000,
 }  # fmt: skip
 THREAD = 0x003D0F00  # the flags with which both C libraries start a thread
-NEVER = [
-    "ptrace", "process_vm_readv", "process_vm_writev", "kcmp", "perf_event_open", "pidfd_getfd", "mount",
-    "umount2", "fsopen", "fsmount", "fsconfig", "move_mount", "open_tree", "mount_setattr", "pivot_root",
-    "unshare", "setns", "chroot", "clone3", "io_uring_setup", "io_uring_enter", "io_uring_register",
-    "keyctl", "add_key", "request_key", "name_to_handle_at", "open_by_handle_at", "splice", "tee",
-    "vmsplice", "bpf", "userfaultfd", "personality", "memfd_create", "memfd_secret", "execveat", "seccomp",
-    "mknod", "mknodat", "symlink", "symlinkat", "link", "chown", "fchown", "lchown", "fchownat", "setuid",
-    "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups", "setfsuid", "setfsgid",
-    "capset", "kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "reboot",
-    "swapon", "swapoff", "quotactl", "ioperm", "iopl", "clock_settime", "settimeofday", "adjtimex",
-    "syslog", "fanotify_init", "inotify_init1", "lookup_dcookie", "mbind", "set_mempolicy", "get_mempolicy",
-    "move_pages", "connect", "bind", "listen", "accept", "accept4", "sendmsg", "sendmmsg", "shmget",
-    "semget", "msgget", "mq_open", "io_setup", "io_submit", "sync", "syncfs", "acct", "modify_ldt",
-    "timer_create",
-]  # fmt: skip
 
 
 def decide(architecture, name, *arguments):
@@ -54,11 +40,12 @@ def _holds(conditions, arguments):
 
 @pytest.mark.claim("sandbox.own-seccomp")
 def test_a_dangerous_call_is_refused_whatever_its_arguments(subtests):
-    for name in NEVER:
-        for architecture in ARCHITECTURES:
-            with subtests.test(name=name, architecture=architecture):
+    for architecture in ARCHITECTURES:
+        with subtests.test(architecture=architecture):
+            for name in NUMBERS[architecture]:
                 for value in (0, 1, 0xFFFFFFFF, 1 << 63):
-                    assert decide(architecture, name, *[value] * 6) in (errno.EPERM, errno.ENOSYS)
+                    said = decide(architecture, name, *[value] * 6)
+                    assert said in (errno.EPERM, errno.ENOSYS, errno.ENOTSUP), name
 
 
 @pytest.mark.claim("sandbox.own-seccomp")

@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import socket
 import threading
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,14 +16,19 @@ from gdal_mcp.app import running
 from gdal_mcp.commands.replay import replay_call
 from gdal_mcp.ledger.audit import verify
 from sandbox.labels import OWNER
-from tests.mcp.talk import Person, Place, Talk, inside, settings_for
+from tests.mcp.talk import Person, Place, Talk, beside, inside, settings_for
 from tests.mcp.test_deciding import program
 from tests.remote.origin import Origin
+from tests.waiting import until
 
 pytestmark = [pytest.mark.engine]
 SECRET = "s3cr3t-signature"  # looked for everywhere
 
+NAMES_ZARR = """<VRTDataset rasterXSize="2000" rasterYSize="2000"><VRTRasterBand dataType="UInt16" band="1"><SimpleSource>
+<SourceFilename relativeToVRT="1">d.zarr</SourceFilename><SourceBand>1</SourceBand></SimpleSource></VRTRasterBand></VRTDataset>"""
+
 Serve = Callable[..., Talk]
+Command = Callable[..., list[str]]
 
 
 @pytest.fixture
@@ -39,17 +46,26 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def serve(place: Place, origin: Origin, shared_server: tuple[Origin, Path]) -> Iterator[Serve]:
-    """`serve("--approval", "never", remote=..., person=...)`: a client of a server that may read from data.test."""
+def command(place: Place, origin: Origin, shared_server: tuple[Origin, Path]) -> Command:
+    """`command("--approval", "never", remote=...)`: that of a server that may read from data.test."""
+
+    def made(*options: str, remote: str | None = None) -> list[str]:
+        listed = f'[[remote.source]]\nat = "data.test:{origin.port}"\nnetworks = ["127.0.0.0/8"]\n'
+        file = place.state.parent / "settings.toml"
+        table = f'[remote]\nca = "{shared_server[1]}"\nsilence_seconds = 5\n'
+        file.write_text(table + (listed if remote is None else remote))
+        return place.command("--config", str(file), *options)
+
+    return made
+
+
+@pytest.fixture
+def serve(command: Command) -> Iterator[Serve]:
+    """`serve("--approval", "never", remote=..., person=...)`: a client of such a server."""
     with ExitStack() as stack:
 
-        def made(*options: str, remote: str | None = None, person: Person | None = None, **env: str) -> Talk:
-            listed = f'[[remote.source]]\nat = "data.test:{origin.port}"\nnetworks = ["127.0.0.0/8"]\n'
-            file = place.state.parent / "settings.toml"
-            table = f'[remote]\nca = "{shared_server[1]}"\nsilence_seconds = 5\n'
-            file.write_text(table + (listed if remote is None else remote))
-            command = place.command("--config", str(file), *options)
-            return stack.enter_context(inside(command, person=person, env=env))
+        def made(*options: str, remote: str | None = None, person: Person | None = None) -> Talk:
+            return stack.enter_context(inside(command(*options, remote=remote), person=person))
 
         yield made
 
@@ -175,13 +191,18 @@ def test_a_read_that_fails_fails_the_call_and_nothing_is_published(
 def test_a_damaged_chunk_fails_the_call_and_does_not_hang_it(
     serve: Serve, origin: Origin, place: Place, data: Path
 ):
-    """Of a Zarr that lies here, and of one that the server reads."""
+    """Of a Zarr that lies here, of one that the server reads, and of one that only what it reads names."""
     shutil.copytree(data / "d.zarr", place.workspace / "d.zarr")
     [chunk] = (place.workspace / "d.zarr").rglob("3.3")
     chunk.write_bytes(b"no chunk")
     origin.files[f"d.zarr/{chunk.relative_to(place.workspace / 'd.zarr')}"] = b"no chunk"
+    with zipfile.ZipFile(place.workspace / "in.zip", "w") as archive:
+        archive.writestr("names.vrt", NAMES_ZARR)
+        for one in (place.workspace / "d.zarr").rglob("*"):
+            archive.write(one, one.relative_to(place.workspace))
+    origin.files["in.zip"] = (place.workspace / "in.zip").read_bytes()
     talk = serve("--approval", "never", "--timeout-seconds", "30")
-    for path in ("d.zarr", origin.url("/ok/d.zarr")):
+    for path in ("d.zarr", origin.url("/ok/d.zarr"), f"/vsizip/{{{origin.url('/ok/in.zip')}}}/names.vrt"):
         assert talk.failed("convert", input=path, output="never.tif")["code"] == "GDAL_ERROR"
 
 
@@ -233,6 +254,16 @@ def test_a_grant_covers_the_folder_of_a_host_that_it_names_and_no_other(
             "NETWORK_BLOCKED",
         )
     assert len(person.asked) == 3
+    for address, covered in (
+        (origin.url("/ok/beside.tif"), True),
+        (origin.url("/okay/beside.tif"), False),
+        (item, False),
+    ):
+        call = json.dumps({"input": address, "output": "third.tif"})
+        told = program(
+            place, "policy", "check", "convert", call, "--config", str(place.state.parent / "settings.toml")
+        )
+        assert bool(json.loads(told.stdout)["grant"]) is covered, address
 
 
 @pytest.mark.claim("remote.no-secret-kept")
@@ -294,6 +325,45 @@ def test_a_container_that_is_killed_while_it_reads_ends_the_call_and_its_request
     result = call.result(timeout=60)
     assert result.is_error
     assert result.structured_content["error"]["code"] == "ENGINE_UNAVAILABLE"
+
+
+def test_a_call_that_is_cancelled_while_an_address_is_looked_up_asks_nobody(
+    serve: Serve, origin: Origin, place: Place, monkeypatch, client
+):
+    looking, go_on = threading.Event(), threading.Event()
+    found = socket.getaddrinfo
+
+    def slow(*asked: Any, **named: Any) -> Any:
+        looking.set()
+        go_on.wait(120)
+        return found(*asked, **named)
+
+    talk = serve("--approval", "never")
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    call = talk.start("convert", input=origin.url("/ok/a.tif"), output="out.tif")
+    assert looking.wait(60)
+    call.cancel()
+    until(lambda: [one for one in place.audited if one["type"] == "call.finished"])
+    [ended] = [one for one in place.audited if one["type"] == "call.finished"]
+    assert ended["outcome"] == "CANCELLED"
+    mine = {"label": OWNER}
+    until(
+        lambda: place.owners.isdisjoint(one["Labels"][OWNER] for one in client.api.containers(filters=mine))
+    )
+    go_on.set()
+    talk.done("info", path=origin.url("/ok/beside.tif"))
+    assert {one.path for one in origin.asked} == {"/ok/beside.tif"}
+    assert not (place.workspace / "out.tif").exists()
+
+
+def test_a_container_that_waited_reads_for_a_call(command: Command, origin: Origin):
+    settings = settings_for(command("--approval", "never"), {"GDAL_MCP_POOL_MAX": "2"})
+    with running(settings) as app, beside(app) as talk:
+        app.hosting.keep_warm()
+        until(lambda: app.hosting.ready().pool.figures().waiting == 2)
+        receipt = talk.done("info", path=origin.url("/ok/a.tif"))["receipt"]
+    assert receipt["pool"] == "warm"
+    assert receipt["remote"][0]["requests"] == 1
 
 
 @pytest.mark.nightly

@@ -5,10 +5,10 @@ import pytest
 from tests.mcp.talk import Place
 from tests.remote.catalogue import serve as serve_catalogue
 from tests.remote.origin import Origin
-from tests.vsihost.test_calls import Serve, origin, place, serve
+from tests.vsihost.test_calls import Serve, command, origin, place, serve
 
 pytestmark = [pytest.mark.engine]
-__all__ = ["origin", "place", "serve"]
+__all__ = ["command", "origin", "place", "serve"]
 
 
 @pytest.mark.claim("remote.fetched-is-checked")

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import Field
-from typing_extensions import TypedDict
 
 from gdal_mcp.gdal.answers import read
-from gdal_mcp.gdal.answers.words import Count, Kept, Number, Real, Switch, at_most, kept
+from gdal_mcp.gdal.answers.words import Count, Number, Real, Switch, at_most, kept, shape
 
 MOST_CHECKS: Final = 50
 
@@ -32,24 +31,18 @@ CHECKS: Final[Mapping[str, Advice]] = {
 }
 
 
-class _Numbers(TypedDict, total=False):
-    """Which input, layer or band, from 0; and how much."""
-
-    input: Kept[Count]
-    layer: Kept[Count]
-    band: Kept[Count]
-    count: Kept[Count]
-    of: Kept[Count]
-    percent: Kept[Number]
-    metres: Kept[Number]
-    units: Kept[Number]
-    fields: Kept[Annotated[list[Count], at_most(100)]]
-    minimum: Kept[Real]
-    maximum: Kept[Real]
-    sampled: Kept[Switch]
-    geometry: Kept[
-        Annotated[str, Field(pattern="^(MULTI)?(POINT|LINESTRING|POLYGON)Z?M?$|^GEOMETRYCOLLECTIONZ?M?$")]
-    ]
+# which input, layer or band, from 0; and how much
+_NUMBERS: Final = shape(
+    **dict.fromkeys(("input", "layer", "band", "count", "of"), Count),
+    **dict.fromkeys(("percent", "metres", "units"), Number),
+    fields=Annotated[list[Count], at_most(100)],
+    minimum=Real,
+    maximum=Real,
+    sampled=Switch,
+    geometry=Annotated[
+        str, Field(pattern="^(MULTI)?(POINT|LINESTRING|POLYGON)Z?M?$|^GEOMETRYCOLLECTIONZ?M?$")
+    ],
+)
 
 
 def checks(value: Any) -> tuple[Mapping[str, Any], ...]:
@@ -58,5 +51,5 @@ def checks(value: Any) -> tuple[Mapping[str, Any], ...]:
     for row in value[:MOST_CHECKS] if isinstance(value, list) else []:
         code = row.get("code") if isinstance(row, dict) else None
         if isinstance(code, str) and code in CHECKS:
-            told.append({"code": code, **CHECKS[code]._asdict(), **kept(_Numbers, row)})
+            told.append({"code": code, **CHECKS[code]._asdict(), **kept(_NUMBERS, row)})
     return tuple(told)

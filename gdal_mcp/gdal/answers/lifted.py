@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from gdal_mcp.gdal.answers import read
-from gdal_mcp.gdal.answers.checks import checks
+from gdal_mcp.gdal.answers.checks import CHECKS, checks
 from gdal_mcp.gdal.discovery.sql import sql_advice
 from gdal_mcp.toolbox import Described, LibraryMessage, MessageSummary
 
@@ -22,28 +22,20 @@ _NUMBER: Final = r"-?[0-9]{1,19}(?:\.[0-9]{1,19})?(?:e[+-]?[0-9]{1,3})?"
 _ANY_NUMBER: Final = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?", re.IGNORECASE)
 
 
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text.replace("{number}", _NUMBER), re.DOTALL)
+
+
 class Rule(NamedTuple):
     """Texts that mean one thing. A group's name is the key of its number."""
 
     code: str
     patterns: tuple[re.Pattern[str], ...]
-    message: str
-    suggestion: str
     repeats: bool  # false where GDAL warns only once
 
 
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text.replace("{number}", _NUMBER), re.DOTALL)
-
-
 RULES: Final = tuple(
-    Rule(
-        one["code"],
-        tuple(map(_pattern, one["patterns"])),
-        one["message"],
-        one["suggestion"],
-        one.get("repeats", True),
-    )
+    Rule(one["code"], tuple(map(_pattern, one["patterns"])), one.get("repeats", True))
     for one in read("warnings.toml")["warning"]
 )
 _ERRORS: Final = tuple(
@@ -66,10 +58,7 @@ def lifted(
             continue
         rule, numbers = found
         counts[rule.code] += one.count
-        rows.setdefault(
-            rule.code,
-            {"code": rule.code, "message": rule.message, "suggestion": rule.suggestion, **numbers},
-        )
+        rows.setdefault(rule.code, {"code": rule.code, **CHECKS[rule.code]._asdict(), **numbers})
         if rule.repeats:
             rows[rule.code]["count"] = counts[rule.code]
     return MessageSummary((*checks(odd), *rows.values()), tuple(folded(messages)))

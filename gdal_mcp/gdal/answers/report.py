@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from gdal_mcp.calls.longresults import STEPS, cut, json_text, mark
 from gdal_mcp.gdal.answers import words
+from gdal_mcp.gdal.catalogue.load import adapter
 from gdal_mcp.toolbox import Answer
 from gdal_mcp.untrusted import UNTRUSTED
 
@@ -250,7 +251,7 @@ def _fact(key: str, value: Any, depth: int) -> Any:
     if isinstance(value, str) and value in _known_words():
         return value
     try:
-        return words.adapter(_Leaf).validate_python(value)
+        return adapter(_Leaf).validate_python(value)
     except ValidationError:
         return _DROP
 
@@ -265,7 +266,7 @@ def _code_of(wkt: Any) -> str | None:
     found = _ID_AT_THE_END.search(wkt[-120:]) if isinstance(wkt, str) else None
     code = f"{found[1]}:{found[2] or found[3]}" if found else None
     try:
-        known: str | None = words.adapter(words.CrsCode | None).validate_python(code)
+        known: str | None = adapter(words.CrsCode | None).validate_python(code)
     except ValidationError:
         return None
     return known

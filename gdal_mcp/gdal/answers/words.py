@@ -6,21 +6,20 @@ a key of an object is dropped, an item of a list becomes null, so that lists can
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
     StrictBool,
-    TypeAdapter,
     ValidationError,
     WrapValidator,
 )
 from pydantic_core import PydanticOmit
 from typing_extensions import TypedDict
 
-from gdal_mcp.gdal.catalogue.load import packaged
+from gdal_mcp.gdal.catalogue.load import adapter, packaged
 
 _LARGEST: Final = 1 << 64  # GDAL's widest whole numbers have 64 bits
 
@@ -116,12 +115,6 @@ def _or_null(value: Any, validate: Callable[[Any], Any]) -> Any:
         return None
 
 
-@cache
-def adapter(model: Any) -> TypeAdapter[Any]:
-    """Validates what a type says; made when it is first needed, which takes tens of milliseconds."""
-    return TypeAdapter(model)
-
-
 def kept(model: Any, value: Any) -> Mapping[str, Any]:
     """What a model leaves of an object; nothing of what is none."""
     try:
@@ -134,13 +127,6 @@ def kept(model: Any, value: Any) -> Mapping[str, Any]:
 def at_most(count: int) -> BeforeValidator:
     """Cuts a list before its items are looked at."""
     return BeforeValidator(lambda value: value[:count] if isinstance(value, list) else value)
-
-
-T = TypeVar("T")
-# the value of a key, which null may be; a key whose value does not fit is dropped
-Kept = Annotated[T | None, WrapValidator(_or_omit)]
-# an item of a list, null where it does not fit
-Item = Annotated[T | None, WrapValidator(_or_null)]
 
 
 def shape(**keys: Any) -> Any:
@@ -164,7 +150,7 @@ Number = (
 Real = Number | Literal["nan", "inf", "-inf", "NaN", "Infinity", "-Infinity"]
 Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]
 Box = Annotated[list[Number], Field(min_length=4, max_length=4)]
-Shape = Annotated[list[Item[Count]], at_most(32)]
+Shape = many(Count, 32)
 # AUTH:CODE of an authority that PROJ knows, of the form that its codes have
 CrsCode = Annotated[
     str,

@@ -9,16 +9,21 @@ Invariants of what is rendered:
 
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from gdal_mcp.gdal.catalogue.checks import CallArguments, Context, accepted, refuse_absent_output, unsplit
+from gdal_mcp.gdal.catalogue.checks import Context, Situation, accepted, refuse_absent_output, unsplit
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, Problems, UnknownArgument
 from gdal_mcp.gdal.catalogue.forms import split
-from gdal_mcp.gdal.catalogue.jsonvalues import texts_of
+from gdal_mcp.gdal.catalogue.given import (
+    ELEMENT_BYTES,
+    GivenArgument,
+    argument_named,
+    read_switches,
+    texts_of,
+)
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
 from gdal_mcp.gdal.catalogue.schema import SAME_NAMES
-from gdal_mcp.gdal.catalogue.switches import ELEMENT_BYTES, GivenArgument, argument_named, read_switches
 
 # A resolver answers with an absolute path or, for an input, with a driver's name of a part of a file at one.
 _PLACE: Final = re.compile(r'[A-Za-z0-9_]+:(?:[^/\\@":]{0,128}:)*"?/(?!/)')
@@ -27,28 +32,12 @@ Resolver = Callable[[Argument, str], str]
 
 
 @dataclass(frozen=True, slots=True)
-class BoundArgument:
-    """An argument with checked values. Values of a path role are as the client wrote them until `resolved`."""
-
-    argument: Argument
-    values: tuple[str, ...]
-    resolved: bool = False
-
-    @property
-    def name(self) -> str:
-        return self.argument.name
-
-    @property
-    def role(self) -> Role:
-        return self.argument.role
-
-
-@dataclass(frozen=True, slots=True)
 class Bound:
     """Checked arguments of the commands in `paths`; where there are several, they say the same to each."""
 
     paths: tuple[str, ...]
-    arguments: tuple[BoundArgument, ...] = field(default=())
+    arguments: tuple[GivenArgument, ...]
+    resolved: bool = False  # until then the values of path roles are as the client wrote them
 
     @property
     def replaces(self) -> bool:
@@ -68,19 +57,13 @@ class Bound:
 
     def resolve(self, resolver: Resolver) -> "Bound":
         """The same with every path put through `resolver`, which returns an absolute path or raises."""
-        return replace(
-            self,
-            arguments=tuple(
-                replace(
-                    one,
-                    values=tuple(_place(one.argument, text, resolver) for text in one.values),
-                    resolved=True,
-                )
-                if one.role in PATH_ROLES
-                else one
-                for one in self.arguments
-            ),
-        )
+
+        def placed(given: GivenArgument) -> GivenArgument:
+            values = tuple(_place(given.argument, text, resolver) for text in given.values)
+            return replace(given, values=values)
+
+        found = (placed(one) if one.role in PATH_ROLES else one for one in self.arguments)
+        return Bound(self.paths, tuple(found), resolved=True)
 
 
 def bind_switches(algorithm: Algorithm, switches: Sequence[str], context: Context) -> Bound:
@@ -117,7 +100,7 @@ def bind_named(algorithm: Algorithm, given: Mapping[str, Sequence[str]], context
         GivenArgument(argument_named(algorithm, name), tuple(values)) for name, values in given.items()
     )
     for one in named:
-        if one.argument.role is Role.FORBIDDEN or one.argument.hidden:
+        if one.role is Role.FORBIDDEN or one.argument.hidden:
             _refuse_owned(one.argument, context)
     return _bind_all(algorithm, named, context)
 
@@ -165,7 +148,7 @@ def _known_name(name: str, known: Container[str]) -> str:
 
 
 def _bind_all(algorithm: Algorithm, given: Sequence[GivenArgument], context: Context) -> Bound:
-    names = {one.argument.name for one in given} | context.taken
+    names = {one.name for one in given} | context.taken
     missing = [one.name for one in algorithm.arguments if one.required and one.name not in names]
     if missing:
         raise ArgumentRefused(f"gdal {algorithm.path} needs {', '.join(missing)}.", "Give them.")
@@ -176,7 +159,7 @@ def _bind_all(algorithm: Algorithm, given: Sequence[GivenArgument], context: Con
             )
     # in the order of the description: keys of JSON have none, and GDAL takes `--limit` before `--features` for both
     order = {one.name: number for number, one in enumerate(algorithm.arguments)}
-    bound = _bind(algorithm, sorted(given, key=lambda one: order[one.argument.name]), context)
+    bound = _bind(algorithm, sorted(given, key=lambda one: order[one.name]), context)
     if bound.updates and not any(one.role in (Role.OUTPUT, Role.UPDATE) for one in bound.arguments):
         raise ArgumentRefused("the call changes an output and names none.", "Name the output.")
     return bound
@@ -188,9 +171,10 @@ def render(bound: Bound) -> tuple[str, ...]:
     --update goes first: GDAL takes it behind --append or --overwrite-layer, which imply it, for a second one.
     """
     arguments = sorted(bound.arguments, key=lambda one: one.name != "update")
-    return tuple(
-        _guarded(word) for one in arguments if one.role is not Role.HOST_OWNED for word in _words(one)
-    )
+    passed = [one for one in arguments if one.role is not Role.HOST_OWNED]
+    if not bound.resolved and (paths := [one.name for one in passed if one.role in PATH_ROLES]):
+        raise ValueError(f"the paths of --{paths[0]} are not resolved")
+    return tuple(_guarded(word) for one in passed for word in _words(one))
 
 
 def _refuse_owned(argument: Argument, context: Context) -> None:
@@ -211,7 +195,7 @@ def _refuse_owned(argument: Argument, context: Context) -> None:
 
 
 def _bind(algorithm: Algorithm, given: Sequence[GivenArgument], context: Context) -> Bound:
-    names = {one.argument.name for one in given} | context.taken
+    names = {one.name for one in given} | context.taken
     for argument in (one for one in algorithm.arguments if one.name in names):
         rivals = algorithm.companions(argument, "exclusion_group") & names
         if rivals:
@@ -221,14 +205,15 @@ def _bind(algorithm: Algorithm, given: Sequence[GivenArgument], context: Context
         needed = algorithm.companions(argument, "dependency_group") | set(argument.depends_on)
         if needed - names:
             raise ArgumentRefused(f"--{argument.name} also needs --{min(needed - names)}.", "Give both.")
-    asked = CallArguments(context, algorithm, {one.argument.name: one.values for one in given})
+    values = {one.name: one.values for one in given}
     problems = Problems()
     arguments = []
     with problems.collected():
-        refuse_absent_output(asked)
+        refuse_absent_output(context, algorithm, values)
     for one in given:
         with problems.collected():
-            arguments.append(BoundArgument(one.argument, accepted(asked, one)))
+            checked = accepted(Situation(context, algorithm, values, one.argument), one.values)
+            arguments.append(GivenArgument(one.argument, checked))
     problems.raise_any()
     return Bound((algorithm.path,), tuple(arguments))
 
@@ -245,17 +230,14 @@ def _place(argument: Argument, text: str, resolver: Resolver) -> str:
     return unsplit(argument, parts.join(place, what))
 
 
-def _words(bound: BoundArgument) -> Iterator[str]:
-    argument = bound.argument
-    if bound.role in PATH_ROLES and not bound.resolved:
-        raise ValueError(f"the paths of --{bound.name} are not resolved")
+def _words(given: GivenArgument) -> Iterator[str]:
+    argument, values = given.argument, given.values
     if argument.type == "boolean":
-        yield f"--{bound.name}" if bound.values == ("true",) else f"--{bound.name}=false"
+        yield f"--{given.name}" if values == ("true",) else f"--{given.name}=false"
         return
-    values = bound.values
     if argument.packed and (not argument.repeatable or argument.element_type in ("integer", "real")):
         values = (",".join(values),)
-    yield from (f"--{bound.name}={value}" for value in values)
+    yield from (f"--{given.name}={value}" for value in values)
 
 
 def _guarded(word: str) -> str:

@@ -1,7 +1,7 @@
 """The values of one argument as they may be passed on, in the light of the whole call, by the checks that `roles.toml` names. Pure."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -25,12 +25,10 @@ from gdal_mcp.gdal.catalogue.model import (
 from gdal_mcp.gdal.catalogue.options import check_option
 from gdal_mcp.gdal.catalogue.plain import PLAIN
 from gdal_mcp.gdal.catalogue.sql import check_allowed, check_condition, check_dialect, check_statement
-from gdal_mcp.gdal.catalogue.switches import GivenArgument
 from gdal_mcp.gdal.catalogue.values import check_shape, check_text, choices_text, number_of
 
 _INT32: Final = (1 << 31) - 1
 _INPUT_CHECKS: Final = frozenset(("input-format", "open-option"))
-_WRITER_CHECKS: Final = frozenset(("output-format", "creation-option", "layer-option", "output-open-option"))
 _TEMPLATE: Final = re.compile(r"\{(?:AUTO_NAME|DS_BASENAME|DS_INDEX|LAYER_NAME|LAYER_INDEX)\}")
 _NODATA_WORDS: Final = re.compile(r"none|[+-]?(nan|inf)", re.IGNORECASE)
 
@@ -41,45 +39,67 @@ class Context:
 
     catalogue: Catalogue
     output_name: str = ""  # file name of the output; without a format its extension names the driver
-    output_format: str | None = None  # the tool's own argument, if it was given
     threads: int = 1  # the most that the container has
     taken: frozenset[str] = frozenset()  # canonical names that the tool passes itself
     allow_sql: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class CallArguments:
-    """A call: every argument's values by name, and what the tool has decided."""
+class Situation:
+    """One argument in the light of the whole call, of which `given` has every argument's values by name."""
 
     context: Context
     algorithm: Algorithm
     given: Mapping[str, tuple[str, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
-    """What a check needs to know besides the text."""
-
-    context: Context
     argument: Argument
-    kind: Kind | None  # of the data that the argument is about
-    input_drivers: tuple[str, ...]  # those that an input format names; empty is any
-    output_drivers: tuple[str, ...]  # those that may write the output; empty is unknown
 
     @property
     def what(self) -> str:
         return f"--{self.argument.name}"
 
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of data that the argument is about, where there is only one."""
+        place = self.algorithm.long_names.get(
+            "input" if self.argument.rule.check in _INPUT_CHECKS else "output"
+        )
+        if place is None or not place.dataset_kinds:
+            return self.algorithm.kind
+        return DATASET_KINDS[place.dataset_kinds[0]] if len(place.dataset_kinds) == 1 else None
+
+    @property
+    def input_drivers(self) -> tuple[str, ...]:
+        """Those that an input format names; empty is any."""
+        named = self.given.get("input-format", ())
+        return tuple(input_format(self.context.catalogue, name, self.kind) for name in named)
+
+    @property
+    def output_drivers(self) -> tuple[str, ...]:
+        """The drivers that may write the output: the one that is named, else what its name says; empty is unknown."""
+        argument, named = self.algorithm.long_names.get("output-format"), self.given.get("output-format")
+        chosen = named[0] if named else argument and argument.usage.get("default")
+        if argument is not None and isinstance(chosen, str):
+            # others of that name choose json or text
+            reports = (*argument.choices, *extra_formats(argument))
+            if argument.rule.check == "output-format" and chosen.lower() not in reports:
+                return (output_format(self.context.catalogue, chosen, self.kind),)
+        made = (
+            one for role in (Role.OUTPUT, Role.UPDATE) for one in self.algorithm.arguments if one.role is role
+        )
+        texts = (self.given[one.name][0] for one in made if self.given.get(one.name))
+        return drivers_for(self.context.catalogue, next(texts, self.context.output_name), self.kind)
+
     def option(self, scope: Scope, drivers: tuple[str, ...], text: str) -> str:
         return check_option(self.context.catalogue, scope, drivers, text)
 
     def written_option(self, scope: Scope, text: str) -> str:
-        if not self.output_drivers:
+        drivers = self.output_drivers
+        if not drivers:
             raise ArgumentRefused(
                 f"{self.what} depends on the output format, and nothing says which it is.",
                 "Name the output format, for example GTiff.",
             )
-        return self.option(scope, self.output_drivers, text)
+        return self.option(scope, drivers, text)
 
 
 Check = Callable[[Situation, str], str]
@@ -98,11 +118,11 @@ def _choice(situation: Situation, text: str) -> str:
 
 
 def _output_format(situation: Situation, text: str) -> str:
-    if situation.argument.choices:
-        return _choice(situation, text)
-    if text.lower() in extra_formats(situation.argument):
+    argument = situation.argument
+    if text.lower() in (*argument.choices, *extra_formats(argument)):
         return text.lower()
-    return output_format(situation.context.catalogue, text, situation.kind)
+    name = output_format(situation.context.catalogue, text, situation.kind)
+    return _choice(situation, name) if argument.choices else name
 
 
 def _crs_or(*words: str) -> Check:
@@ -182,26 +202,15 @@ CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
 )
 
 
-def accepted(asked: CallArguments, given: GivenArgument) -> tuple[str, ...]:
+def accepted(situation: Situation, values: Sequence[str]) -> tuple[str, ...]:
     """The values in the form that is passed on. Raises ArgumentRefused."""
-    argument, count = given.argument, len(given.values)
+    argument, count = situation.argument, len(values)
     most = argument.max_count if argument.is_list else 1
     least = max(1, argument.min_count)
     if count < least or (most is not None and count > most):
         bounds = f"{least}" if least == most else f"{least} to {'any number of' if most is None else most}"
         raise ArgumentRefused(f"--{argument.name} has {count} values.", f"It takes {bounds}.")
-    check = argument.rule.check
-    reads = check in _INPUT_CHECKS
-    kind = _kind(asked.algorithm, "input" if reads else "output")
-    read = asked.given.get("input-format", ()) if reads else ()
-    situation = Situation(
-        asked.context,
-        argument,
-        kind,
-        tuple(input_format(asked.context.catalogue, name, kind) for name in read),
-        _output_drivers(asked, kind) if check in _WRITER_CHECKS else (),
-    )
-    return tuple(_value(situation, text) for text in given.values)
+    return tuple(_value(situation, text) for text in values)
 
 
 def unsplit(argument: Argument, value: str) -> str:
@@ -213,51 +222,14 @@ def unsplit(argument: Argument, value: str) -> str:
     return value
 
 
-def _kind(algorithm: Algorithm, name: str) -> Kind | None:
-    """The kind of data that the input or the output is, where there is only one."""
-    place = algorithm.long_names.get(name)
-    if place is None or not place.dataset_kinds:
-        return algorithm.kind
-    return DATASET_KINDS[place.dataset_kinds[0]] if len(place.dataset_kinds) == 1 else None
-
-
-def _output_drivers(asked: CallArguments, kind: Kind | None) -> tuple[str, ...]:
-    """The drivers that may write the output: the one that is named, else what the name of the output says."""
-    named = asked.given.get("output-format", ())
-    if named and asked.context.output_format is not None:
-        raise ArgumentRefused("the output format is given twice.", "Use the tool's own argument.")
-    argument = asked.algorithm.long_names.get("output-format")
-    default = argument.usage.get("default") if argument is not None else None
-    chosen = (
-        named[0] if named else asked.context.output_format or (default if isinstance(default, str) else None)
-    )
-    if chosen is not None and argument is not None:
-        # others of that name choose json or text
-        reports = (*argument.choices, *extra_formats(argument))
-        if argument.rule.check != "output-format" or chosen.lower() in reports:
-            chosen = None
-    if chosen is not None:
-        return (output_format(asked.context.catalogue, chosen, kind),)
-    made = (
-        one for role in (Role.OUTPUT, Role.UPDATE) for one in asked.algorithm.arguments if one.role is role
-    )
-    texts = (asked.given[one.name][0] for one in made if asked.given.get(one.name))
-    return drivers_for(asked.context.catalogue, next(texts, asked.context.output_name), kind)
-
-
-def refuse_absent_output(asked: CallArguments) -> None:
+def refuse_absent_output(
+    context: Context, algorithm: Algorithm, given: Mapping[str, tuple[str, ...]]
+) -> None:
     """Raises FormatAbsent where only the name of the output says its format, and the image lacks that."""
-    if "output-format" not in asked.algorithm.long_names or asked.context.output_format is not None:
-        return
-    if not asked.given.get("output-format"):
-        made = (
-            one.name for one in asked.algorithm.arguments if one.role is Role.OUTPUT and one.dataset_kinds
-        )
-        for text in (
-            asked.context.output_name,
-            *(text for name in made for text in asked.given.get(name, ())),
-        ):
-            refuse_absent(asked.context.catalogue, text)
+    if "output-format" in algorithm.long_names and not given.get("output-format"):
+        made = (one.name for one in algorithm.arguments if one.role is Role.OUTPUT and one.dataset_kinds)
+        for text in (context.output_name, *(text for name in made for text in given.get(name, ()))):
+            refuse_absent(context.catalogue, text)
 
 
 def _value(situation: Situation, text: str) -> str:

@@ -8,12 +8,15 @@ Invariants:
 
 import json
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import product
 from types import MappingProxyType
 from typing import Any, Final
+
+from pydantic import TypeAdapter
 
 from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
 from gdal_mcp.gdal.catalogue.model import (
@@ -21,7 +24,6 @@ from gdal_mcp.gdal.catalogue.model import (
     Argument,
     Catalogue,
     Driver,
-    Kind,
     OptionRule,
     OptionSpec,
     Role,
@@ -35,16 +37,7 @@ from gdal_mcp.gdal.catalogue.model import (
 DATA: Final = "gdal-3.13.json"
 RELEASE: Final = (3, 13)  # of the packaged data
 GENERATOR: Final = "gdal-mcp catalogue build --image REFERENCE"  # the header of what `capture` makes
-UNBOUNDED: Final = 2147483647  # what GDAL says for a list without a highest count
 MAX_SHOWN: Final = 200  # problems in one message
-
-_TYPES: Final = frozenset(
-    "boolean string integer real dataset string_list integer_list real_list dataset_list".split()
-)
-_DRIVER_SCOPES: Final = (Scope.CREATION, Scope.LAYER, Scope.OPEN)
-_STEP_KINDS: Final[Mapping[str, Kind | None]] = MappingProxyType(
-    {"": None, "raster": "raster", "vector": "vector"}
-)
 
 
 @lru_cache(maxsize=1)
@@ -62,7 +55,7 @@ def catalogue_of(text: str) -> Catalogue:
     rules = (_toml("roles.toml"), _toml("options.toml"), _toml("formats.toml"))
     try:
         return build(patched(facts, _toml("patches.toml")), *rules)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise CatalogueBroken(f"the catalogue's data is not complete: {error!r}. Build it again.") from error
 
 
@@ -79,16 +72,34 @@ def _toml(name: str) -> dict[str, Any]:
     return tomllib.loads(_read(name))
 
 
+@cache
+def adapter(model: Any) -> TypeAdapter[Any]:
+    """Validates what a type says; made when it is first needed, which takes tens of milliseconds."""
+    return TypeAdapter(model)
+
+
+def _read_as(model: Any, entry: Any) -> Any:
+    """An entry of the data as a value of the model, which names what it reads of it. Raises CatalogueBroken."""
+    try:
+        return adapter(model).validate_python(entry)
+    except ValueError as error:
+        raise CatalogueBroken(
+            f"an entry is not as it must be: {error}. Correct it, or build the data again."
+        ) from error
+
+
 def build(
     facts: dict[str, Any], roles: dict[str, Any], options: dict[str, Any], formats: dict[str, Any]
 ) -> Catalogue:
     reader = _Reader(roles)
-    reader.require_roles(facts)
     algorithms = {entry["path"]: reader.algorithm(entry) for entry in facts["algorithms"]}
     steps = [reader.step(entry, algorithms) for entry in facts["steps"]]
+    reader.require_roles(facts["gdal"])
     extra = options.get("extra", ())
     shared = {
-        scope: _specs([*facts[scope], *(one for one in extra if one["scope"] == scope)])
+        scope: _read_as(
+            tuple[OptionSpec, ...], [*facts[scope], *(one for one in extra if one["scope"] == scope)]
+        )
         for scope in (Scope.WARP, Scope.TRANSFORM)
     }
     return Catalogue(
@@ -100,16 +111,7 @@ def build(
         shared_options=MappingProxyType(shared),
         option_rules=MappingProxyType(_option_rules(options)),
         unwritten=MappingProxyType({name.lower(): reason for name, reason in formats["refuse"].items()}),
-        some_builds=tuple(
-            SomeBuilds(
-                one["name"],
-                one["kind"],
-                frozenset(one["extensions"]),
-                tuple((offset, bytes.fromhex(start)) for offset, start in one["starts"]),
-                one["full"],
-            )
-            for one in formats["some_builds"]
-        ),
+        some_builds=_read_as(tuple[SomeBuilds, ...], formats["some_builds"]),
     )
 
 
@@ -121,40 +123,28 @@ class _Reader:
 
     def __init__(self, roles: Mapping[str, Any]) -> None:
         """Raises CatalogueBroken for a rule without a reason or without a role."""
-        self._shared = {name: _rule(f"shared {name}", entry) for name, entry in roles["shared"].items()}
-        self._own = {
-            (path, name): _rule(f"{path} {name}", entry)
-            for path, entries in roles.get("algorithm", {}).items()
+        tables = {"": roles["shared"], **roles.get("algorithm", {})}
+        self._rules = {
+            (path, name): _read_as(Rule, entry)
+            for path, entries in tables.items()
             for name, entry in entries.items()
         }
         self._made: dict[tuple[int, str], Argument] = {}
+        self._missing: list[str] = []
 
-    def _rule_of(self, path: str, argument: Mapping[str, Any]) -> Rule | None:
-        own = self._own.get((path, argument["name"]))
-        if own is not None:
-            return own if not own.types or argument["type"] in own.types else None
-        shared = self._shared.get(argument["name"])
-        return shared if shared is not None and argument["type"] in shared.types else None
-
-    def require_roles(self, facts: dict[str, Any]) -> None:
-        """All that is missing at once, as a new GDAL brings several arguments."""
-        missing = [
-            f"{entry['path']} {argument['name']} ({argument['type']})"
-            for entry in (*facts["algorithms"], *facts["steps"])
-            for argument in entry["arguments"]
-            if not isinstance(argument, str) and self._rule_of(entry["path"], argument) is None
-        ]
-        if missing:
-            shown = "\n  ".join(missing[:MAX_SHOWN])
+    def require_roles(self, version: str) -> None:
+        """Names all that is missing at once, as a new GDAL brings several arguments."""
+        if self._missing:
+            shown = "\n  ".join(self._missing[:MAX_SHOWN])
             raise CatalogueBroken(
-                f"{len(missing)} arguments of GDAL {facts['gdal']} have no role. Give each one in roles.toml:\n  {shown}"
+                f"{len(self._missing)} arguments of GDAL {version} have no role. Give each one in roles.toml:\n  {shown}"
             )
 
     def algorithm(self, entry: dict[str, Any], like: Algorithm | None = None) -> Algorithm:
         """A step's entry may name arguments of the algorithm of the same path instead of describing them."""
         known = {argument.name: argument for argument in like.arguments} if like else {}
-        arguments = tuple(self._argument(entry["path"], one, known) for one in entry["arguments"])
-        return Algorithm(entry["path"], entry["description"], entry["url"], arguments)
+        arguments = [self._argument(entry["path"], one, known) for one in entry["arguments"]]
+        return Algorithm(entry["path"], entry["description"], entry["url"], tuple(filter(None, arguments)))
 
     def step(self, entry: dict[str, Any], algorithms: Mapping[str, Algorithm]) -> Step:
         """GDAL describes the input of a few steps, which have it from the step before."""
@@ -162,130 +152,65 @@ class _Reader:
         if entry["takes"] and "first" not in entry["places"]:
             own = tuple(one for one in algorithm.arguments if one.name != "input")
             algorithm = replace(algorithm, arguments=own)
-        return Step(
-            algorithm=algorithm,
-            name=entry["name"],
-            pipelines=tuple(entry["pipelines"]),
-            places=tuple(entry["places"]),
-            takes=_STEP_KINDS[entry["takes"]],
-            gives=_STEP_KINDS[entry["gives"]],
-        )
+        flow = {side: entry[side] or None for side in ("takes", "gives")}
+        step: Step = _read_as(Step, {**entry, **flow, "algorithm": algorithm})
+        return step
 
-    def _argument(self, path: str, entry: dict[str, Any] | str, known: Mapping[str, Argument]) -> Argument:
+    def _argument(
+        self, path: str, entry: dict[str, Any] | str, known: Mapping[str, Argument]
+    ) -> Argument | None:
+        """None for one without a role, which `require_roles` names, and for what refers to such a one."""
         if isinstance(entry, str):
-            if entry not in known:
+            if entry not in known and not self._missing:
                 raise CatalogueBroken(
                     f"the step {path} names an argument {entry} that no algorithm of that path has. Build the data again."
                 )
-            return known[entry]
-        rule = self._rule_of(path, entry)
-        assert rule is not None  # require_roles has passed
+            return known.get(entry)
+        own, shared = (self._rules.get((one, entry["name"])) for one in (path, ""))
+        rule = own or shared
+        if rule is None or (entry["type"] not in rule.types and (own is None or own.types)):
+            self._missing.append(f"{path} {entry['name']} ({entry['type']})")
+            return None
         key = (id(rule), repr(entry))
         if key not in self._made:
-            self._made[key] = _argument(path, entry, rule)
+            said = {**entry, "rule": rule, "usage": MappingProxyType(entry)}
+            self._made[key] = _read_as(Argument, said)
+            _refuse_open(path, self._made[key])
         return self._made[key]
 
 
-def _rule(where: str, entry: Mapping[str, Any]) -> Rule:
-    if not entry.get("reason"):
-        raise CatalogueBroken(f"rule {where} in roles.toml has no reason.")
-    try:
-        role = Role(entry["role"])
-    except (KeyError, ValueError) as error:
-        raise CatalogueBroken(f"rule {where} in roles.toml has no known role.") from error
-    texts = {key: entry.get(key, "") for key in ("check", "form", "mode")}
-    types = frozenset(entry.get("types", ()))
-    return Rule(role, entry["reason"], **texts, primary=entry.get("primary", False), types=types)
-
-
-def _argument(path: str, entry: dict[str, Any], rule: Rule) -> Argument:
-    if entry["type"] not in _TYPES:
-        raise CatalogueBroken(f"argument {entry['name']} is of an unknown type. Build the data again.")
-    element = entry["type"].removesuffix("_list")
-    if rule.role is Role.VALUE and element == "string" and not rule.check:  # would pass anything
+def _refuse_open(path: str, argument: Argument) -> None:
+    """Raises CatalogueBroken for an argument whose role would let anything pass."""
+    role, element = argument.role, argument.element_type
+    if role is Role.VALUE and element == "string" and not argument.rule.check:
         raise CatalogueBroken(
-            f"argument {entry['name']} of {path} is a text without a check. Name one in roles.toml."
+            f"argument {argument.name} of {path} is a text without a check. Name one in roles.toml."
         )
-    if rule.role in (Role.VALUE, Role.EXPRESSION) and element == "dataset":
+    if role in (Role.VALUE, Role.EXPRESSION) and element == "dataset":
         raise CatalogueBroken(
-            f"argument {entry['name']} of {path} is a dataset and cannot have the role {rule.role}."
+            f"argument {argument.name} of {path} is a dataset and cannot have the role {role}."
         )
-    return Argument(
-        name=entry["name"],
-        type=entry["type"],
-        rule=rule,
-        description=entry.get("description", ""),
-        short_name=entry.get("short_name", ""),
-        aliases=tuple(entry.get("aliases", ())),
-        required=entry.get("required", False) and "mutual_exclusion_group" not in entry,
-        hidden=entry.get("hidden", False),
-        positional=entry.get("positional", False),
-        choices=tuple(str(choice) for choice in entry.get("choices", ())),
-        hidden_choices=tuple(entry.get("hidden_choices", ())),
-        minimum=entry.get("min_value"),
-        maximum=entry.get("max_value"),
-        min_included=entry.get("min_value_is_included", True),
-        max_included=entry.get("max_value_is_included", True),
-        min_count=entry.get("min_count", 0),
-        max_count=None if entry.get("max_count", UNBOUNDED) == UNBOUNDED else entry["max_count"],
-        packed=entry.get("packed_values_allowed", False),
-        repeatable=entry.get("repeated_arg_allowed", True),
-        exclusion_group=entry.get("mutual_exclusion_group", ""),
-        dependency_group=entry.get("mutual_dependency_group", ""),
-        depends_on=tuple(entry.get("depends_on", ())),
-        dataset_kinds=tuple(entry.get("dataset_type", ())),
-        usage=MappingProxyType(entry),
-    )
 
 
 def _driver(entry: dict[str, Any], written_by_algorithms: Mapping[str, str]) -> Driver:
-    capabilities = frozenset(entry.get("capabilities", ()))
-    if entry["name"] in written_by_algorithms:
-        capabilities |= {"create", "raster", "vector"}
-    return Driver(
-        name=entry["name"],
-        long_name=entry.get("long_name", ""),
-        extensions=tuple(entry.get("extensions", ())),
-        capabilities=capabilities,
-        prefix=entry.get("prefix", ""),
-        options=MappingProxyType({scope: _specs(entry.get(scope, ())) for scope in _DRIVER_SCOPES}),
-    )
-
-
-def _specs(entries: Iterable[dict[str, Any]]) -> tuple[OptionSpec, ...]:
-    return tuple(
-        OptionSpec(
-            name=entry["name"],
-            type=entry["type"],
-            description=entry.get("description", ""),
-            choices=tuple(entry.get("choices", ())),
-            choice_aliases=tuple(entry.get("choice_aliases", ())),
-            minimum=float(entry["min"]) if "min" in entry else None,
-            maximum=float(entry["max"]) if "max" in entry else None,
-            max_letters=int(entry["maxsize"]) if "maxsize" in entry else None,
-            aliases=tuple(entry[key] for key in ("alias", "deprecated_alias") if entry.get(key)),
-        )
-        for entry in entries
-    )
+    more = ("create", "raster", "vector") if entry["name"] in written_by_algorithms else ()
+    capabilities = [*entry.get("capabilities", ()), *more]
+    options = {scope: entry.get(scope, ()) for scope in (Scope.CREATION, Scope.LAYER, Scope.OPEN)}
+    driver: Driver = _read_as(Driver, {**entry, "capabilities": capabilities, "options": options})
+    return driver
 
 
 def _option_rules(options: dict[str, Any]) -> dict[tuple[str, Scope, str], OptionRule]:
     """`options` of a row is a list that holds for each of its `drivers`, or a table of lists by driver."""
     rules: dict[tuple[str, Scope, str], OptionRule] = {}
-    for permitted, entry in (
-        (part == "permit", one) for part in ("permit", "refuse") for one in options[part]
-    ):
-        shape = None
-        if permitted:
-            choices = tuple(entry.get("choices", ()))
-            shape = Shape(entry["kind"], choices, pattern=entry.get("pattern", ""))
+    for entry in (*options["permit"], *({**one, "kind": ""} for one in options["refuse"])):
+        choices, pattern = tuple(entry.get("choices", ())), entry.get("pattern", "")
+        shape = Shape(entry["kind"], choices, pattern=pattern) if entry["kind"] else None
         rule = OptionRule(entry["reason"], shape, entry.get("suggestion", ""))
         named = entry["options"]
         by_driver = named if isinstance(named, dict) else dict.fromkeys(entry["drivers"], named)
-        for driver, scope, names in (
-            (one, scope, by_driver[one]) for one in by_driver for scope in entry["scopes"]
-        ):
-            for key in ((driver, Scope(scope), name) for name in names):
+        for driver, scope in product(by_driver, entry["scopes"]):
+            for key in ((driver, Scope(scope), name) for name in by_driver[driver]):
                 if key in rules:
                     raise CatalogueBroken(f"option {key} has two rules in options.toml.")
                 rules[key] = rule

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, SkipValidation
 
 Kind = Literal["raster", "vector", "multidim"]
 Place = Literal["first", "middle", "last"]  # of a step in a pipeline
@@ -65,7 +67,7 @@ class Rule:
     """The hand-written part of an argument: `check` says how its values are validated, `reason` why the role."""
 
     role: Role
-    reason: str
+    reason: Annotated[str, Field(min_length=1)]
     check: str = ""
     # of a path role: how its text names the place; a form of catalogue/forms.py, empty is a dataset
     form: str = ""
@@ -74,34 +76,49 @@ class Rule:
     types: frozenset[str] = frozenset()  # GDAL types that a shared rule is meant for
 
 
+# what GDAL says for a list without a highest count
+_UNBOUNDED = 2147483647
+Type = Literal[
+    "boolean", "string", "integer", "real", "dataset", "string_list", "integer_list", "real_list", "dataset_list"
+]  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of an algorithm. Facts are GDAL's; the rule is ours."""
+    """One argument of an algorithm. Facts are GDAL's, an alias being its own word for one; the rule is ours."""
 
     name: str
-    type: str  # boolean, string, integer, real, dataset, or one of the last four with `_list`
-    rule: Rule
+    type: Type
+    rule: SkipValidation[Rule]
     description: str = ""
     short_name: str = ""
     aliases: tuple[str, ...] = ()
-    required: bool = False  # by itself; see Algorithm.one_of
+    needed: Annotated[bool, Field(alias="required")] = False  # or another of its group, see `required`
     hidden: bool = False
     positional: bool = False
-    choices: tuple[str, ...] = ()
+    choices: Annotated[tuple[str, ...], BeforeValidator(lambda choices: tuple(map(str, choices)))] = ()
     hidden_choices: tuple[str, ...] = ()
-    minimum: float | None = None
-    maximum: float | None = None
-    min_included: bool = True
-    max_included: bool = True
+    minimum: Annotated[float | None, Field(alias="min_value")] = None
+    maximum: Annotated[float | None, Field(alias="max_value")] = None
+    min_included: Annotated[bool, Field(alias="min_value_is_included")] = True
+    max_included: Annotated[bool, Field(alias="max_value_is_included")] = True
     min_count: int = 0
-    max_count: int | None = None  # None is unbounded
-    packed: bool = False  # one text may hold several values, separated by commas
-    repeatable: bool = True
-    exclusion_group: str = ""
-    dependency_group: str = ""
+    max_count: Annotated[int | None, BeforeValidator(lambda most: None if most == _UNBOUNDED else most)] = (
+        None
+    )
+    # one text may hold several values, separated by commas
+    packed: Annotated[bool, Field(alias="packed_values_allowed")] = False
+    repeatable: Annotated[bool, Field(alias="repeated_arg_allowed")] = True
+    exclusion_group: Annotated[str, Field(alias="mutual_exclusion_group")] = ""
+    dependency_group: Annotated[str, Field(alias="mutual_dependency_group")] = ""
     depends_on: tuple[str, ...] = ()
-    dataset_kinds: tuple[str, ...] = ()
-    usage: Mapping[str, object] = field(default_factory=dict)  # all that GDAL says, for schemas
+    dataset_kinds: Annotated[tuple[str, ...], Field(alias="dataset_type")] = ()
+    usage: SkipValidation[Mapping[str, object]] = field(default_factory=dict)  # all that GDAL says
+
+    @property
+    def required(self) -> bool:
+        """Whether it is needed by itself; see Algorithm.one_of."""
+        return self.needed and not self.exclusion_group
 
     @property
     def is_list(self) -> bool:
@@ -148,7 +165,7 @@ class Algorithm:
         for argument in self.arguments:
             if argument.exclusion_group:
                 groups.setdefault(argument.exclusion_group, []).append(argument)
-        needed = [group for group in groups.values() if any(one.usage.get("required") for one in group)]
+        needed = [group for group in groups.values() if any(one.needed for one in group)]
         return tuple(tuple(one.name for one in group) for group in needed)
 
     def companions(self, argument: Argument, group: str) -> set[str]:
@@ -175,7 +192,7 @@ class Step:
     nothing to the next.
     """
 
-    algorithm: Algorithm
+    algorithm: SkipValidation[Algorithm]
     name: str  # as a pipeline says it: `clip`, `grid count`
     pipelines: tuple[str, ...]  # the commands that have it, such as `raster pipeline`
     places: tuple[Place, ...]  # where it may stand
@@ -192,14 +209,15 @@ class OptionSpec:
     description: str = ""
     choices: tuple[str, ...] = ()
     choice_aliases: tuple[str, ...] = ()
-    minimum: float | None = None
-    maximum: float | None = None
-    max_letters: int | None = None
-    aliases: tuple[str, ...] = ()
+    minimum: Annotated[float | None, Field(alias="min")] = None
+    maximum: Annotated[float | None, Field(alias="max")] = None
+    max_letters: Annotated[int | None, Field(alias="maxsize")] = None
+    alias: str = ""
+    deprecated_alias: str = ""
 
     def canonical(self, key: str) -> str | None:
         """The declared spelling of a key that means this option, whatever its case; None if it does not."""
-        for name in (self.name, *self.aliases):
+        for name in filter(None, (self.name, self.alias, self.deprecated_alias)):
             if name.upper() == key.upper():
                 return name
         pattern = re.escape(self.name).replace(r"\*", "[A-Za-z0-9_]+")
@@ -211,11 +229,10 @@ class Driver:
     """One format. Options that GDAL does not declare are never passed to it."""
 
     name: str
-    long_name: str
-    extensions: tuple[str, ...]  # lower case, without a dot
-    capabilities: frozenset[str]
-    prefix: str
     options: Mapping[Scope, tuple[OptionSpec, ...]]
+    long_name: str = ""
+    extensions: tuple[str, ...] = ()  # lower case, without a dot
+    capabilities: frozenset[str] = frozenset()
 
     def writes(self, kind: Kind | None) -> bool:
         """Whether GDAL can make a dataset of this kind with it; of any kind for None."""
@@ -247,7 +264,9 @@ class SomeBuilds:
     name: str  # GDAL's short name
     kind: Kind
     extensions: frozenset[str]
-    starts: tuple[tuple[int, bytes], ...]  # what files begin with: an offset, and the bytes there
+    starts: tuple[
+        tuple[int, Annotated[bytes, BeforeValidator(bytes.fromhex)]], ...
+    ]  # what files begin with: an offset, and the bytes there
     full: bool  # whether the official `full` image has it
 
 

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Any, Final
 
-from gdal_mcp.gdal.catalogue.jsonvalues import KEYED, NUMERIC, is_packed
+from gdal_mcp.gdal.catalogue.given import KEYED, MAX_VALUES, NUMERIC, is_packed
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, Algorithm, Argument, Role
-from gdal_mcp.gdal.catalogue.switches import MAX_VALUES
 
 _LISTED_IN_A_FILE: Final = re.compile(r"\s*\(or specify a @[^)]*\)")  # of GDAL's help; such a text is refused
 _SHORT: Final = 48  # letters of a description in a list of a hundred tools

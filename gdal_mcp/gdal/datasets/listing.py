@@ -18,8 +18,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.datasets.files import FOLDER_ENDINGS, FOLDER_MARKS
-from gdal_mcp.gdal.datasets.sidecars import grouped
+from gdal_mcp.gdal.datasets.sidecars import WHOLE, grouped
 from gdal_mcp.untrusted import clean_text, shown_text
 from sandbox.browse import Barred, Folder, Found, Kind
 from sandbox.workspace import Located
@@ -161,11 +160,11 @@ class _Reader:
     def _folder(self, folder: Folder, name: str, above: str, after: Key | None) -> Iterator[Row]:
         """A row for a folder that was not told, and those below it unless it is one dataset."""
         found = folder.look(name) if after is None and self.query.matches(above, name) else None
-        if PurePosixPath(name).suffix.lower() in FOLDER_ENDINGS:
+        if PurePosixPath(name).suffix.lower() in WHOLE["folders"]:
             yield from [Row(found, is_dataset=found.kind is Kind.FOLDER)] if found else []
             return
         with folder.enter(name) as inner:
-            whole = isinstance(inner, Folder) and any(mark in inner.names for mark in FOLDER_MARKS)
+            whole = isinstance(inner, Folder) and any(mark in inner.names for mark in WHOLE["marks"])
             if found is not None and inner is not Barred.GONE:
                 yield Row(found, is_dataset=whole)
             if isinstance(inner, Folder) and not whole:

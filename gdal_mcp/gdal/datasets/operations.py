@@ -12,25 +12,14 @@ Invariants:
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import PurePosixPath
-from types import MappingProxyType
 from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.datasets.files import (
-    dataset,
-    destination,
-    existing_place,
-    files,
-    free,
-    named_alike,
-    output_place,
-    place_inside,
-    refuse_nested,
-    refuse_plain_folder,
-)
-from gdal_mcp.gdal.datasets.names import invalid, refused
-from gdal_mcp.gdal.datasets.paths import Paths
+from gdal_mcp.gdal.datasets.names import invalid, parse, refused
+from gdal_mcp.gdal.datasets.paths import POINTING, Paths
+from gdal_mcp.gdal.datasets.sidecars import REPLACED, WHOLE
 from gdal_mcp.plan import Output, OutputKind
 from gdal_mcp.remote.address import is_address
 from gdal_mcp.untrusted import clean_text
@@ -40,6 +29,7 @@ from sandbox.outputs.store import Transfer
 from sandbox.workspace import Located, open_folder
 
 Given = Mapping[str, tuple[str, ...]]
+_NAMED_INSIDE: Final = frozenset({".ige", ".rrd", ".rde"})  # an .img holds the names of these
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +44,6 @@ class FileWork:
     removes: tuple[Located, ...] = ()  # after: each is taken away, with all that is in it
     listings: Mapping[PurePosixPath, str] = field(default_factory=dict)  # for `Staging.publish`
     identified: tuple[Located, ...] = ()  # GDAL must know each, see `check_identified`
-
-
-Planner = Callable[[Given, Paths], FileWork]
 
 
 def plan_operation(path: str, given: Given, paths: Paths) -> FileWork:
@@ -88,55 +75,127 @@ def check_identified(identified: tuple[Located, ...], report: Any) -> None:
         )
 
 
+# --- datasets
+
+
 def _delete_datasets(given: Given, paths: Paths) -> FileWork:
-    mains = tuple(dataset(text, paths) for text in given.get("filename", ()))
+    mains = tuple(_dataset(text, paths) for text in given.get("filename", ()))
     if not mains:
         raise invalid("filename is needed.", "Name one dataset or more.")
-    gone = tuple({one.relative: one for main in mains for one in files(main, paths)}.values())
-    _refuse_several(gone)
-    return FileWork(_identify(mains), mains, removes=gone, listings=_listings(gone), identified=mains)
+    gone = tuple({one.relative: one for main in mains for one in _files(main, paths)}.values())
+    return _on_datasets(mains, gone, removes=gone)
 
 
-def _rename_dataset(given: Given, paths: Paths) -> FileWork:
-    source = dataset(_one(given, "source"), paths)
-    output = destination(_one(given, "destination"), source, paths, overwrite=_true(given, "overwrite"))
-    _refuse_several((source, output.target))
-    transfers = named_alike(source, output, paths)
-    stale = _stale(output, transfers)
-    places = (*stale, *(place for one in transfers for place in (one.source, one.target)))
-    return FileWork(
-        _identify((source,)),
-        (source,),
-        transfers=transfers,
-        removes=stale,
-        listings=_listings(places),
-        identified=(source,),
-    )
-
-
-def _copy_dataset(given: Given, paths: Paths) -> FileWork:
-    source = paths.input(_one(given, "source"))
-    refuse_plain_folder(source)
-    output = destination(_one(given, "destination"), source, paths, overwrite=_true(given, "overwrite"))
-    copies = named_alike(source, output, paths)
-    stale = _stale(output, copies)
+def _move_dataset(given: Given, paths: Paths, *, copies: bool) -> FileWork:
+    """Under a new name, which keeps its extension; what is there and replaced by nothing of it is removed."""
+    text = _one(given, "source")
+    source = paths.input(text) if copies else _dataset(text, paths)
+    if copies:
+        _refuse_plain_folder(source)
+    output = _destination(_one(given, "destination"), source, paths, overwrite=_true(given, "overwrite"))
+    moves = _named_alike(source, output, paths)
+    targets = {one.target.relative: one.target for one in moves}
+    stale = tuple(one for one in output.replaces if one.relative not in targets)
+    if not copies:
+        places = (*stale, *(place for one in moves for place in (one.source, one.target)))
+        return _on_datasets((source,), places, transfers=moves, removes=stale)
     outputs = tuple(
         Output(one.target, "dataset" if one.source == source else "file", replaces=_there(one.target))
-        for one in copies
+        for one in moves
     )
-    return FileWork(
-        _identify((source,)),
-        (source,),
-        outputs=outputs,
-        copies=copies,
-        removes=stale,
-        listings=_listings((*stale, *(one.target for one in copies))),
-        identified=(source,),
-    )
+    return _on_datasets((source,), (*stale, *targets.values()), outputs=outputs, copies=moves, removes=stale)
+
+
+def _on_datasets(mains: tuple[Located, ...], places: tuple[Located, ...], **work: Any) -> FileWork:
+    """Work on what GDAL must know, in which `places` change."""
+    _refuse_several(places)
+    if any("," in str(one) for one in mains):  # GDAL would read two names
+        fix = "Use vsi move to give it another name first."
+        raise invalid("a path with a comma cannot be looked at.", fix)
+    names = (f"--filename={one}" for one in mains)
+    argv = ("dataset", "identify", "--report-failures", "--output-format=json", *names)
+    return FileWork(argv, mains, listings=_listings(places), identified=mains, **work)
+
+
+def _dataset(text: str, paths: Paths) -> Located:
+    """The main file or folder of a dataset that may be renamed or deleted."""
+    found = _existing(text, paths)
+    _refuse_plain_folder(found)
+    if (owner := paths.listings.owner(found)) is not None:
+        raise invalid(f"{found.name} is a part of {owner.name}.", f"Name {owner.name}, or use the vsi tools.")
+    return found
+
+
+def _files(main: Located, paths: Paths) -> tuple[Located, ...]:
+    return (main, *paths.listings.companions(main))
+
+
+def _refuse_plain_folder(located: Located) -> None:
+    """GDAL takes any folder with a shapefile in it for a dataset, and we would take all that is in it."""
+    if not located.is_folder or _ending(located) in WHOLE["folders"]:
+        return
+    with open_folder(located.workspace, located.relative) as folder, os.scandir(folder) as entries:
+        if any(one.name in WHOLE["marks"] for one in entries):
+            return
+    fix = "Name a dataset in it, or use the vsi tools."
+    raise invalid(f"{located.name} is a folder of files, not one dataset.", fix)
+
+
+def _destination(text: str, source: Located, paths: Paths, *, overwrite: bool) -> Output:
+    found = _place(text, paths)
+    if found.is_folder and not (source.is_folder and _ending(source) == _ending(found)):
+        text = str(found.path / source.name)
+    kind: OutputKind = "folder" if source.is_folder else "dataset"
+    output = paths.output(text, inputs=(source,), overwrite=overwrite, kind=kind)
+    target, ending = output.target, _ending(source)
+    if ending != _ending(target):
+        raise invalid(
+            f"{source.name} would get another extension, and not another format.",
+            "Keep the extension, or convert the dataset.",
+        )
+    _refuse_nested(source, target)
+    # the files under their new names might not be the dataset any more
+    if not source.is_folder and ending not in REPLACED and ending not in WHOLE["files"]:
+        raise invalid(
+            f"which files belong to a dataset of the kind of {source.name} is not known.",
+            "Use vsi move or vsi copy for each of its files, or convert the dataset.",
+        )
+    for inner in _files(source, paths):
+        if _ending(inner) in _NAMED_INSIDE:
+            raise invalid(
+                f"{source.name} holds the name of {inner.name}, so it would not find it under another.",
+                "Use raster convert to write it under another name.",
+            )
+    if ending in POINTING and source.path.parent != target.path.parent:
+        raise invalid(
+            f"{source.name} names its sources relative to its folder, and would not find them from another.",
+            "Give the new name in the same folder, or write it anew there.",
+        )
+    return output
+
+
+def _named_alike(source: Located, output: Output, paths: Paths) -> tuple[Transfer, ...]:
+    """Each file of a dataset with its new name: what follows the name or the stem of the main file stays."""
+    known = {one.name: one for one in output.replaces}
+    old, new = PurePosixPath(source.name), PurePosixPath(output.target.name)
+    moves = []
+    for one in _files(source, paths):
+        whole = one.name.startswith(old.name)
+        name = (
+            new.name + one.name.removeprefix(old.name)
+            if whole
+            else new.stem + one.name.removeprefix(old.stem)
+        )
+        target = known.get(name) or _free(_place(str(output.target.path.parent / name), paths))
+        moves.append(Transfer(one, target))
+    return tuple(moves)
+
+
+# --- files and folders
 
 
 def _delete_file(given: Given, paths: Paths) -> FileWork:
-    gone = existing_place(_one(given, "filename"), paths)
+    gone = _existing(_one(given, "filename"), paths)
     if gone.is_folder and not _true(given, "recursive"):
         with open_folder(gone.workspace, gone.relative) as opened, os.scandir(opened) as entries:
             if next(entries, None) is not None:
@@ -146,10 +205,9 @@ def _delete_file(given: Given, paths: Paths) -> FileWork:
 
 
 def _move_file(given: Given, paths: Paths) -> FileWork:
-    source = existing_place(_one(given, "source"), paths)
-    target = free(place_inside(_one(given, "destination"), source, paths))
+    source = _existing(_one(given, "source"), paths)
+    target = _inside(_one(given, "destination"), source, paths)
     _refuse_several((source, target))
-    refuse_nested(source, target)
     transfers = (Transfer(source, target),)
     return FileWork(_list(source), (source,), transfers=transfers, listings=_listings((source,)))
 
@@ -158,8 +216,7 @@ def _copy_file(given: Given, paths: Paths) -> FileWork:
     source = _tree(_one(given, "source"), paths)
     if source.is_folder and not _true(given, "recursive"):
         raise invalid(f"{source.name} is a folder.", "Set recursive to copy it with all in it.")
-    target = free(place_inside(_one(given, "destination"), source, paths))
-    refuse_nested(source, target)
+    target = _inside(_one(given, "destination"), source, paths)
     output = Output(target, "folder" if source.is_folder else "file")
     recursive = ("--recursive",) if source.is_folder else ()  # GDAL refuses it for a file
     skipping = ("--skip-errors",) if _true(given, "skip-errors") else ()
@@ -171,53 +228,70 @@ def _sync(given: Given, paths: Paths) -> FileWork:
     """As GDAL has it, a source that ends with a slash is its contents; else it gets its own name in the destination."""
     text = _one(given, "source")
     source = _tree(text, paths)
-    found = output_place(_one(given, "destination"), paths)
+    found = _place(_one(given, "destination"), paths)
     nested = source.is_folder and not text.endswith("/")
     if found.is_folder and (nested or not source.is_folder):
-        found, nested = output_place(str(found.path / source.name), paths), False
+        found, nested = _place(str(found.path / source.name), paths), False
     if found.identity is not None and found.is_folder is not source.is_folder:
         raise invalid(f"{found.name} would turn from file to folder or back.", "Choose another destination.")
-    refuse_nested(source, found)
+    _refuse_nested(source, found)
     kind: OutputKind = "folder" if source.is_folder else "file"
     output = Output(found, kind, update=found.identity is not None, replaces=_there(found))
     recursive = ("--recursive",) if _true(given, "recursive") else ()
     values = (f"--{name}={value}" for name in ("strategy", "num-threads") for value in given.get(name, ()))
-    argv = ("vsi", "sync", *recursive, *values)
     named = f"{source}/" if source.is_folder and not nested else str(source)
-    argv = (*argv, f"--source={named}", f"--destination={output.inside}")
+    argv = ("vsi", "sync", *recursive, *values, f"--source={named}", f"--destination={output.inside}")
     return FileWork(argv, (source,), (output,), listings=_listings((found,)))
 
 
-_PLANNERS: Final[Mapping[str, Planner]] = MappingProxyType(
-    {
-        "dataset copy": _copy_dataset,
-        "dataset delete": _delete_datasets,
-        "dataset rename": _rename_dataset,
-        "vsi copy": _copy_file,
-        "vsi delete": _delete_file,
-        "vsi move": _move_file,
-        "vsi sync": _sync,
-    }
-)
+_PLANNERS: Final[Mapping[str, Callable[[Given, Paths], FileWork]]] = {
+    "dataset copy": partial(_move_dataset, copies=True),
+    "dataset delete": _delete_datasets,
+    "dataset rename": partial(_move_dataset, copies=False),
+    "vsi copy": _copy_file,
+    "vsi delete": _delete_file,
+    "vsi move": _move_file,
+    "vsi sync": _sync,
+}
 FILE_OPERATIONS: Final = frozenset(_PLANNERS)
 # a person says yes to each call, whatever the policy
 ALWAYS_ASKED: Final = FILE_OPERATIONS - {"dataset copy", "vsi copy"}
-
-
-def _identify(located: tuple[Located, ...]) -> tuple[str, ...]:
-    if any("," in str(one) for one in located):  # GDAL would read two names
-        raise invalid(
-            "a path with a comma cannot be looked at.", "Use vsi move to give it another name first."
-        )
-    names = (f"--filename={one}" for one in located)
-    return ("dataset", "identify", "--report-failures", "--output-format=json", *names)
 
 
 def _list(located: Located) -> tuple[str, ...]:
     return ("vsi", "list", "--output-format=json", f"--filename={located}")
 
 
-# --- places
+def _place(text: str, paths: Paths) -> Located:
+    try:
+        return paths.workspaces.output(text)
+    except PathRefused:
+        parse(text)  # tells of a name that is no path at all
+        raise
+
+
+def _existing(text: str, paths: Paths) -> Located:
+    """A file or folder that may be renamed or deleted: in a writable workspace, and no link."""
+    found = _place(text, paths)
+    if found.identity is None:
+        parse(text)
+        raise PathMissing(f"{found.name!r} does not exist in a workspace.")
+    return found
+
+
+def _free(target: Located) -> Located:
+    if target.identity is not None:
+        fix = "Choose another name, or delete it first."
+        raise invalid(f"{target.name} exists already and would be lost.", fix)
+    return target
+
+
+def _inside(text: str, source: Located, paths: Paths) -> Located:
+    """The free place that a text names, or the source's name in it if it is a folder."""
+    found = _place(text, paths)
+    target = _free(_place(str(found.path / source.name), paths) if found.is_folder else found)
+    _refuse_nested(source, target)
+    return target
 
 
 def _tree(text: str, paths: Paths) -> Located:
@@ -227,18 +301,10 @@ def _tree(text: str, paths: Paths) -> Located:
     return found
 
 
-def _stale(output: Output, transfers: tuple[Transfer, ...]) -> tuple[Located, ...]:
-    """What is replaced under a name that nothing gets."""
-    goes = {one.target.relative for one in transfers}
-    return tuple(one for one in output.replaces if one.relative not in goes)
-
-
-def _there(target: Located) -> tuple[Located, ...]:
-    return (target,) if target.identity is not None else ()
-
-
-def _listings(places: tuple[Located, ...]) -> Mapping[PurePosixPath, str]:
-    return {one.relative: listing_of(one) for one in places if one.is_folder}
+def _refuse_nested(source: Located, target: Located) -> None:
+    if target.path.is_relative_to(source.path):
+        fix = "Choose another destination."
+        raise invalid(f"the destination is {source.name} itself or lies in it.", fix)
 
 
 def _refuse_several(places: tuple[Located, ...]) -> None:
@@ -249,7 +315,16 @@ def _refuse_several(places: tuple[Located, ...]) -> None:
         )
 
 
-# --- arguments
+def _there(target: Located) -> tuple[Located, ...]:
+    return (target,) if target.identity is not None else ()
+
+
+def _listings(places: tuple[Located, ...]) -> Mapping[PurePosixPath, str]:
+    return {one.relative: listing_of(one) for one in places if one.is_folder}
+
+
+def _ending(located: Located) -> str:
+    return located.relative.suffix.lower()
 
 
 def _one(given: Given, name: str) -> str:

@@ -95,12 +95,13 @@ class Paths:
         if isinstance(error, PathMissing) and (folder or not text.startswith("/")):
             with suppress(PathRefused):
                 beside = self.workspaces.input(folder or ".")
-                if beside.is_folder and (near := nearest(name, self.listings.names(beside), 3)):
+                there = self.listings.names(beside.workspace, beside.relative) if beside.is_folder else []
+                if near := nearest(name, [one for one in there if one.casefold() != RESERVED], 3):
                     refusal.untrusted = {"similar": [clean_text(one, 255) for one in near]}
         return refusal
 
     def inputs(self, texts: list[str]) -> tuple[Located, ...]:
-        return tuple(self.input(text) for text in texts)
+        return tuple(map(self.input, texts))
 
     def folder(self, text: str) -> Located:
         """An existing folder of a workspace by its plain path. Raises ToolError."""
@@ -176,7 +177,10 @@ class Paths:
             refuse_other_name(text)
         if self.as_new:
             return Output(replace(target, identity=None, is_folder=False), kind)
-        _refuse_other_kind(target, kind)
+        if target.identity and kind != "dataset" and target.is_folder != (kind == "folder"):
+            there, made = ("folder", "file") if target.is_folder else ("file", "folder")
+            why = f"{target.name} is a {there}, and this output is a {made}."
+            raise invalid(why, "Write to another name.")
         if self.remote is not None and self.remote.addresses and target.relative.suffix.lower() in POINTING:
             raise invalid(
                 "such a file would name the remote data as this one call sees it, which means nothing afterwards.",
@@ -267,42 +271,29 @@ def refuse_other_name(text: str) -> None:
         )
 
 
-def _refuse_other_kind(target: Located, kind: OutputKind) -> None:
-    """A file never takes the place of a folder nor the other way round; only a dataset may be either."""
-    if target.identity is None or kind == "dataset" or target.is_folder == (kind == "folder"):
-        return
-    there, made = ("folder", "file") if target.is_folder else ("file", "folder")
-    raise invalid(f"{target.name} is a {there}, and this output is a {made}.", "Write to another name.")
-
-
 def _shared(target: Located, replaces: tuple[Located, ...]) -> tuple[Located, ...]:
     """Files that the output's format writes beside it and that are left out of `replaces`, as another dataset has them too."""
-    known = {one.name for one in replaces}
-    names = (f"{target.path.stem}{ending}" for ending in sorted(shared_endings(target.name)))
-    beside = (name for name in names if name not in known)
+    names = {f"{target.path.stem}{ending}" for ending in shared_endings(target.name)}
+    beside = sorted(names - {one.name for one in replaces})
     return tuple(regular_files(target.workspace, target.relative.parent, beside))
 
 
 def _must_be(place: str, located: Located) -> Located:
-    if place == "any" or located.is_folder == (place == "folder"):
-        return located
-    there = "folder" if located.is_folder else "file"
-    raise refused(
-        f"{located.name!r} is a {there}, and a {place} is needed here.", f"Give the path of a {place}."
-    )
+    if place != "any" and located.is_folder != (place == "folder"):
+        there = "folder" if located.is_folder else "file"
+        why = f"{located.name!r} is a {there}, and a {place} is needed here."
+        raise refused(why, f"Give the path of a {place}.")
+    return located
 
 
 def _archive_of(name: DatasetName) -> DatasetName:
     """The same with the address of the archive alone as its path. Raises ToolError where that ends cannot be told."""
     if not name.unsplit:
         return name
-    found = _IN_ARCHIVE.fullmatch(name.path)
-    if found is None:
-        raise refused(
-            "where the address of the archive ends cannot be told from its name.",
-            "Write /vsizip/{ADDRESS}/NAME INSIDE.",
-        )
-    return replace(name, path=found[1], after=f"}}{found[2] or ''}{name.after}", unsplit=False)
+    if found := _IN_ARCHIVE.fullmatch(name.path):
+        return replace(name, path=found[1], after=f"}}{found[2] or ''}{name.after}", unsplit=False)
+    why = "where the address of the archive ends cannot be told from its name."
+    raise refused(why, "Write /vsizip/{ADDRESS}/NAME INSIDE.")
 
 
 @dataclass(slots=True)

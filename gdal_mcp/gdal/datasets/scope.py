@@ -10,9 +10,8 @@ Invariants:
 import os
 from typing import Final
 
-from gdal_mcp.gdal.datasets.files import FOLDER_ENDINGS, FOLDER_MARKS
 from gdal_mcp.gdal.datasets.names import invalid, refused
-from gdal_mcp.gdal.datasets.sidecars import read_with
+from gdal_mcp.gdal.datasets.sidecars import WHOLE, read_with
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.places import local
 from sandbox.errors import PathRefused
@@ -33,9 +32,8 @@ def places(draft: Draft) -> tuple[Located, ...]:
         found = {str(one): one for one in (*named, *read_with(named))}
     except PathRefused as error:
         raise refused(str(error), "Check the name and call again.") from error
-    outermost = tuple(
-        one for one in found.values() if not any(str(folder) in found for folder in one.path.parents)
-    )
+    inner = {name for name, one in found.items() if any(str(folder) in found for folder in one.path.parents)}
+    outermost = tuple(one for name, one in found.items() if name not in inner)
     if len(outermost) > MAX_PLACES:
         raise invalid(
             f"the call names {len(outermost)} files with what belongs to them; this server mounts each by itself, and at most "
@@ -49,10 +47,9 @@ def places(draft: Draft) -> tuple[Located, ...]:
 def _dataset_of(named: Located) -> Located:
     """The folder that a file is a part of, as formats have it that make a dataset a folder; else what was named."""
     above = [one for one in reversed(named.relative.parents) if one.parts]  # a workspace itself is none
-    folders = [one for one in above if one.suffix.lower() in FOLDER_ENDINGS]
-    marked = named.name in FOLDER_MARKS or named.relative.suffix.lower() == _COVERAGE
-    if above and marked and not named.is_folder:
-        folders.append(named.relative.parent)
+    folders = [one for one in above if one.suffix.lower() in WHOLE["folders"]]
+    if not named.is_folder and (named.name in WHOLE["marks"] or named.relative.suffix.lower() == _COVERAGE):
+        folders += above[-1:]
     if not folders:
         return named
     with open_folder(named.workspace, folders[0]) as opened:

@@ -20,7 +20,7 @@ from typing import Final
 from gdal_mcp.gdal import data_of
 from sandbox.errors import PathRefused
 from sandbox.outputs.dirops import DirEntry
-from sandbox.workspace import RESERVED, Identity, Located, Workspace, open_folder
+from sandbox.workspace import Identity, Located, Workspace, open_folder
 
 # in all folders that a call has listed: some two seconds, and 100 MB while it is drafted
 MAX_NAMES: Final = 500_000
@@ -82,13 +82,11 @@ class Names:
         """Those that belong to `main`, which need not be there itself, and to no other dataset, sorted."""
         stem, kind = _parted(main)
         group = self._by_ending(stem) if kind in REPLACED else {}
-        own = REPLACED.get(kind, frozenset())
+        own = shared_endings(main)
         if any(name != main for name in group.get(kind, ())):  # x.tif and x.TIF
             own = frozenset()
-        claimed = frozenset[str]().union(
-            *(REPLACED.get(ending, ()) for ending in group if ending not in own and ending != kind)
-        )
-        shared = (name for ending in own - claimed for name in group.get(ending, ()))
+        rivals = (REPLACED.get(ending, ()) for ending in group if ending not in own and ending != kind)
+        shared = (name for ending in own.difference(*rivals) for name in group.get(ending, ()))
         return sorted({*self._appended.get(main, ()), *shared})
 
     def owner(self, name: str) -> str | None:
@@ -122,7 +120,7 @@ class Names:
         return self._groups[stem]
 
 
-def grouped(names: Collection[str]) -> dict[str, str]:
+def grouped(names: Iterable[str]) -> dict[str, str]:
     """Of the names in one folder, each companion with the main file of the dataset that it belongs to."""
     return Names(names).owners()
 
@@ -159,10 +157,7 @@ def shared_endings(name: str) -> frozenset[str]:
 def could_belong(name: str) -> Iterator[tuple[str, str | None]]:
     """Which main files a name could belong to, whoever else claims it: a name, or a stem with the ending that stands behind it."""
     yield from ((main, None) for main in _mains(name))
-    for length in _LENGTHS:
-        ending = name[-length:].lower()
-        if ending in _KNOWN:
-            yield name[:-length], ending
+    yield from ((stem, name[len(stem) :].lower()) for stem in _stems(name))
 
 
 def _mains(name: str) -> Iterator[str]:
@@ -226,41 +221,40 @@ class Listings:
         """
         if located.identity is None or located.is_folder:
             return ()
-        family = self._names(located).family(located.name)
+        family, parent = self._names(located).family(located.name), located.relative.parent
         found = []
-        for name, status in _statuses(located.workspace, located.relative.parent, family):
-            if status is None or stat.S_ISDIR(status.st_mode):
-                continue
-            if not stat.S_ISREG(status.st_mode):
-                raise PathRefused(
-                    f"{name!r} beside {located.name!r} is not a regular file. Move it away first."
-                )
-            found.append(Located(located.workspace, located.relative.parent / name, Identity.of(status)))
+        for name, status in _statuses(located.workspace, parent, family):
+            if stat.S_ISREG(status.st_mode):
+                found.append(Located(located.workspace, parent / name, Identity.of(status)))
+            elif not stat.S_ISDIR(status.st_mode):
+                why = f"{name!r} beside {located.name!r} is not a regular file. Move it away first."
+                raise PathRefused(why)
         return tuple(found)
 
     def owner(self, located: Located) -> Located | None:
         """The dataset in the same folder that a file belongs to, if it is a file itself."""
         name = None if located.is_folder else self._names(located).owner(located.name)
-        if name is None:
-            return None
-        return next(iter(regular_files(located.workspace, located.relative.parent, [name])), None)
+        there = regular_files(located.workspace, located.relative.parent, [name] if name else [])
+        return there[0] if there else None
 
-    def names(self, folder: Located) -> list[str]:
+    def names(self, space: Workspace, folder: PurePosixPath) -> list[str]:
         """What is in a folder. Raises PathRefused."""
-        found = _listed(folder.workspace, folder.relative, self.left)
-        self.left -= len(found)
-        return [name for name in found if name.casefold() != RESERVED]
+        found = []
+        with open_folder(space, folder) as opened, os.scandir(opened) as entries:
+            for entry in entries:
+                if not self.left:  # a second refusal costs nothing
+                    raise TooManyNames(
+                        f"the folders of this call hold more than {MAX_NAMES:,} names. "
+                        "Move its files to folders of their own, or name fewer."
+                    )
+                self.left -= 1
+                found.append(entry.name)
+        return found
 
     def _names(self, beside: Located) -> Names:
         key = (beside.workspace.root, beside.relative.parent)
         if key not in self._folders:
-            try:
-                names = _listed(beside.workspace, beside.relative.parent, self.left)
-            except TooManyNames:
-                self.left = 0  # a second refusal costs nothing
-                raise
-            self.left -= len(names)
-            self._folders[key] = Names(names)
+            self._folders[key] = Names(self.names(beside.workspace, beside.relative.parent))
         return self._folders[key]
 
 
@@ -270,11 +264,9 @@ def read_with(mains: Iterable[Located]) -> tuple[Located, ...]:
     for one in mains:
         if one.identity is not None and not one.is_folder:
             folders.setdefault((one.workspace, one.relative.parent), []).append(one.name)
-    left, read = MAX_NAMES, list[Located]()
-    for (space, parent), names in folders.items():
-        listed = _listed(space, parent, left)
-        left -= len(listed)
-        read += regular_files(space, parent, read_beside(names, sorted(listed)))
+    listings, read = Listings(), list[Located]()
+    for place, names in folders.items():
+        read += regular_files(*place, read_beside(names, sorted(listings.names(*place))))
     return tuple(read)
 
 
@@ -283,28 +275,16 @@ def regular_files(space: Workspace, folder: PurePosixPath, names: Iterable[str])
     return [
         Located(space, folder / name, Identity.of(status))
         for name, status in _statuses(space, folder, names)
-        if status is not None and stat.S_ISREG(status.st_mode)
+        if stat.S_ISREG(status.st_mode)
     ]
 
 
 def _statuses(
     space: Workspace, folder: PurePosixPath, names: Iterable[str]
-) -> list[tuple[str, os.stat_result | None]]:
+) -> list[tuple[str, os.stat_result]]:
     with open_folder(space, folder) as opened:
-        return [(name, DirEntry(opened, name).status()) for name in names]
-
-
-def _listed(space: Workspace, parent: PurePosixPath, most: int) -> list[str]:
-    names: list[str] = []
-    with open_folder(space, parent) as folder, os.scandir(folder) as entries:
-        for entry in entries:
-            if len(names) == most:
-                raise TooManyNames(
-                    f"the folders of this call hold more than {MAX_NAMES:,} names. "
-                    "Move its files to folders of their own, or name fewer."
-                )
-            names.append(entry.name)
-    return names
+        found = [(name, DirEntry(opened, name).status()) for name in names]
+    return [(name, status) for name, status in found if status is not None]
 
 
 def belongs(name: str, target: str) -> int:

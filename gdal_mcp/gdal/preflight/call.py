@@ -1,14 +1,21 @@
-"""One call, or one step of a pipeline, with what is known of it before it runs. Pure."""
+"""One call, or one step of a pipeline, with what is known of it before it runs; and what a check finds in it. Pure."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, TypeAlias
 
 from gdal_mcp.gdal.preflight.facts import Box, DatasetFacts
+from gdal_mcp.plan import Draft
 from sandbox.template import Limits
 
+Step: TypeAlias = tuple[str, Mapping[str, Sequence[str]]]  # the path of an algorithm, its arguments
 _SHORTCUTS: Final = frozenset({"convert", "info"})  # of the kind that the input is
+
+
+def steps_of(draft: Draft) -> Sequence[Step]:
+    """Those of a pipeline; any other call is one."""
+    return draft.chain or ((draft.algorithm, draft.arguments),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +61,7 @@ class Call:
         return self.text(name) == "true"
 
     def texts(self, name: str) -> list[str]:
-        """All values of an argument; lists that were given as one text are split."""
+        """All values, also of a list that was given as one text."""
         return [part for value in self.arguments.get(name, ()) for part in value.split(",")]
 
     def numbers(self, name: str, count: int = 0) -> tuple[float, ...]:
@@ -71,19 +78,17 @@ class Call:
         return numbers[0], numbers[1], numbers[2], numbers[3]
 
     def layer_option(self, key: str) -> str:
-        """As `option`, of a layer creation option."""
         return self.option(key, "layer-creation-option")
 
     def option(self, key: str, argument: str = "creation-option") -> str:
         """The value of a creation option in capitals; "" if it was not given. The last one counts."""
         pairs = [text.partition("=") for text in self.arguments.get(argument, ())]
-        return next(
-            (value.strip().upper() for name, _, value in reversed(pairs) if name.strip().upper() == key), ""
-        )
+        named = {name.strip().upper(): value.strip().upper() for name, _, value in pairs}
+        return named.get(key, "")
 
-    def switched_on(self, key: str) -> bool:
+    def switched_on(self, key: str, argument: str = "creation-option") -> bool:
         """Whether a creation option is given and means yes."""
-        return self.option(key) in ("YES", "TRUE", "ON", "1")
+        return self.option(key, argument) in ("YES", "TRUE", "ON", "1")
 
     @property
     def source_crs(self) -> str | None:
@@ -114,6 +119,33 @@ class Call:
         if facts is None or self.keeps_crs:
             return facts.extent if facts else None
         return None if self.text("input-crs") else facts.extent_in(self.text("output-crs"))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found: a code that stays the same between versions, what is wrong and why, what to do instead."""
+
+    code: str
+    message: str
+    suggestion: str
+    refuses: bool = False  # the result would be wrong, so the call is not made
+    change: Mapping[str, tuple[str, ...]] | None = None  # arguments with which the same call would be right
+    instead: str = ""  # the algorithm that takes these, if not that of the call
+    steps: Sequence[tuple[str, Mapping[str, Any]]] = ()  # of a pipeline from its input that would be
+    mend: Mapping[str, Any] | None = None  # that call, as `{"tool": ..., "arguments": ...}`
+    numbers: Mapping[str, float | None] = field(default_factory=dict)  # beside the text, for programs
+
+    def as_dict(self) -> dict[str, Any]:
+        """Without what does not apply."""
+        said = {key: value for key, value in asdict(self).items() if value not in (None, False, "")}
+        for own in ("change", "instead", "steps"):
+            said.pop(own, None)
+        numbers: dict[str, Any] = said.pop("numbers")
+        return {**said, **numbers}
+
+    def brief(self) -> dict[str, Any]:
+        """Without the texts, for an error that has them itself."""
+        return {key: one for key, one in self.as_dict().items() if key not in ("message", "suggestion")}
 
 
 def passed_on(call: Call) -> DatasetFacts | None:

@@ -7,7 +7,6 @@ from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from gdal_mcp.gdal.answers import transformations
@@ -19,29 +18,22 @@ from sandbox.workspace import Located
 Box: TypeAlias = tuple[float, float, float, float]  # west, south, east, north, in the CRS at hand
 
 # bytes of one value, by GDAL's names of data types; UInt8 is what the command line calls Byte
-TYPE_BYTES: Final = MappingProxyType(
-    {
-        **dict.fromkeys(("Byte", "UInt8", "Int8"), 1),
-        **dict.fromkeys(("UInt16", "Int16", "Float16"), 2),
-        **dict.fromkeys(("UInt32", "Int32", "Float32", "CInt16", "CFloat16"), 4),
-        **dict.fromkeys(("UInt64", "Int64", "Float64", "CInt32", "CFloat32"), 8),
-        "CFloat64": 16,
-    }
-)
+TYPE_BYTES: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("Byte", "UInt8", "Int8"), 1),
+    **dict.fromkeys(("UInt16", "Int16", "Float16"), 2),
+    **dict.fromkeys(("UInt32", "Int32", "Float32", "CInt16", "CFloat16"), 4),
+    **dict.fromkeys(("UInt64", "Int64", "Float64", "CInt32", "CFloat32"), 8),
+    "CFloat64": 16,
+}
 # lowest and highest value; types that are not here hold any number
-TYPE_RANGE: Final[Mapping[str, tuple[int, int]]] = MappingProxyType(
-    {
-        "Byte": (0, 255),
-        **{f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
-        **{f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
-    }
-)
+TYPE_RANGE: Final[Mapping[str, tuple[int, int]]] = {
+    "Byte": (0, 255),
+    **{f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
+    **{f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
+}
 _MAX_SIDE: Final = (1 << 31) - 1
 _MAX: Final = 1e308  # a coordinate
-_COLUMNS: Final = (
-    *("number_texts", "comma_texts", "large_texts", "date_texts"),
-    *("geometry_texts", "number_fields"),
-)
+_COLUMNS: Final = "number_texts comma_texts large_texts date_texts geometry_texts number_fields".split()
 _MAX_COLUMNS: Final = 20  # of each kind
 _MAX_NAME: Final = 64  # letters of a column's name
 _MAX_CRS: Final = 16  # of one file, in which its extent is kept
@@ -174,14 +166,12 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
 
 
 def _columns(value: Any) -> dict[str, Any]:
-    given = value if isinstance(value, Mapping) else {}
-
-    def names(key: str) -> tuple[str, ...]:
-        found = given.get(key)
-        texts = found[:_MAX_COLUMNS] if isinstance(found, list) else []
-        return tuple(one for one in texts if isinstance(one, str) and 0 < len(one) <= _MAX_NAME)
-
-    return {key: names(key) for key in _COLUMNS}
+    given = _mapping(value)
+    lists = {key: found if isinstance(found := given.get(key), list) else [] for key in _COLUMNS}
+    return {
+        key: tuple(one for one in names[:_MAX_COLUMNS] if isinstance(one, str) and 0 < len(one) <= _MAX_NAME)
+        for key, names in lists.items()
+    }
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -233,40 +223,33 @@ class FactsCache:
     def get(self, located: Located) -> DatasetFacts | None:
         """None when nothing is known of a file, or when GDAL could not describe it."""
         with self._lock:
-            if (key := self._key(located)) not in self._facts:
-                return None
-            self._facts.move_to_end(key)
-            return self._facts[key]
+            if (key := self._key(located)) in self._facts:
+                self._facts.move_to_end(key)
+            return self._facts.get(key)
 
     def knows(
         self, located: Located, crs: Sequence[str], changes: Sequence[str] = (), looks: Sequence[str] = ()
     ) -> bool:
         """Whether GDAL described a file already, with all that is asked of it by name."""
-        with self._lock:
-            if (key := self._key(located)) not in self._facts:
-                return False
-            found = self._facts[key]
-        return found is None or (
-            found.places.keys() >= set(crs)
-            and found.changes.keys() >= set(changes)
-            and found.looks.keys() >= set(looks)
-        )
+        found = self.get(located)
+        if found is None:
+            return self._key(located) in self._facts
+        asked = ((found.places, crs), (found.changes, changes), (found.looks, looks))
+        return all(known.keys() >= set(names) for known, names in asked)
 
     def put(self, located: Located, facts: DatasetFacts | None) -> None:
         """`located` has the identity of the file that was described; `facts` is None where there is no description."""
         if (key := self._key(located)) is None:
             return
         with self._lock:
-            before = self._facts.get(key)
+            before = self._facts.pop(key, None)
             if before is not None and facts is not None:
-                facts = replace(
-                    facts,
-                    places=_newest(before.places, facts.places),
-                    changes=_newest(before.changes, facts.changes),
-                    looks=_newest(before.looks, facts.looks),
-                )
+                named = ("places", "changes", "looks")
+                kept: dict[str, Any] = {
+                    name: _newest(getattr(before, name), getattr(facts, name)) for name in named
+                }
+                facts = replace(facts, **kept)
             self._facts[key] = facts
-            self._facts.move_to_end(key)
             while len(self._facts) > self.size:
                 self._facts.popitem(last=False)
 

@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Catalogue
-from gdal_mcp.gdal.preflight.checks.finding import Finding
+from gdal_mcp.gdal.preflight.call import Finding
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.places import label
+from sandbox.workspace import Located
 
-Change = Mapping[str, Sequence[str]]
+Change: TypeAlias = Mapping[str, Sequence[str]]
+Step: TypeAlias = tuple[str, Mapping[str, Any]]
 _SHAPES: Final = ("bbox", "bbox-crs", "geometry", "geometry-crs", "like")
 
 
@@ -25,52 +27,37 @@ def mend_of_output(
     catalogue: Catalogue, draft: Draft, check: Mapping[str, Any], output: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
     """What corrects an output, by a check of it and its row in the result."""
-    if check["code"] == "statistics_stale":
-        arguments = {"dataset": output["path"], "stats": True}
-        return {"tool": "gdal_write", "arguments": {"algorithm": "raster edit", "arguments": arguments}}
-    if check["code"] == "overviews_stale":
-        arguments = {"input": output["path"]}
-        return {
-            "tool": "gdal_write",
-            "arguments": {"algorithm": "raster overview refresh", "arguments": arguments},
-        }
-    if (
-        check["code"] == "geometry_type_undeclared"
-        and draft.algorithm == "vector sql"
-        and "geometry" in check
-    ):
+    code, path = check["code"], output["path"]
+    if code == "statistics_stale":
+        return _call("gdal_write", algorithm="raster edit", arguments={"dataset": path, "stats": True})
+    if code == "overviews_stale":
+        return _call("gdal_write", algorithm="raster overview refresh", arguments={"input": path})
+    if code == "geometry_type_undeclared" and draft.algorithm == "vector sql" and "geometry" in check:
         asked = {name: draft.arguments[name][0] for name in ("sql", "dialect") if name in draft.arguments}
-        declared = {"geometry-type": check["geometry"]}
-        return _piped(draft, [{"step": "sql", "arguments": asked}, {"step": "edit", "arguments": declared}])
-    if check["code"] == "collar_without_nodata" and draft.algorithm == "raster clip":
-        return _clipped(draft, catalogue.algorithms[draft.algorithm], output["description"].get("bands"))
-    if check["code"] == "collar_without_nodata" and draft.algorithm in ("raster reproject", "raster mosaic"):
-        algorithm = catalogue.algorithms[draft.algorithm]
-        return _changed(draft, algorithm, _hidden(output["description"].get("bands") or ()))
-    return None
-
-
-def _clipped(draft: Draft, algorithm: Algorithm, bands: Any) -> Mapping[str, Any] | None:
-    """The same clip of pixels of which one value counts as none."""
-    nodata = _hidden(bands or ()).get("output-nodata")
-    inputs = [label(located) for name, located in draft.named or () if name == "input"]
-    if draft.chain or nodata is None or len(inputs) != 1 or draft.output is None:
+        return _piped(draft, [("sql", asked), ("edit", {"geometry-type": check["geometry"]})])
+    if code != "collar_without_nodata":
         return None
-    clip = {
+    algorithm, hidden = (
+        catalogue.algorithms[draft.algorithm],
+        _hidden(output["description"].get("bands") or ()),
+    )
+    if draft.algorithm == "raster clip":
+        return _clipped(draft, algorithm, hidden)
+    reprojects = draft.algorithm in ("raster reproject", "raster mosaic")
+    return _changed(draft, algorithm, hidden) if reprojects else None
+
+
+def _clipped(draft: Draft, algorithm: Algorithm, hidden: Change) -> Mapping[str, Any] | None:
+    """The same clip of pixels of which one value counts as none."""
+    if "output-nodata" not in hidden:
+        return None
+    shapes = {
         one.name: _value(one, draft.arguments[one.name])
         for one in algorithm.arguments
         if one.name in _SHAPES and one.name in draft.arguments
     }
-    made = [
-        ("read", {"input": inputs[0]}),
-        ("edit", {"nodata": nodata[0]}),
-        ("clip", clip),
-        ("write", {"output": str(draft.output.target), "overwrite": True}),
-    ]
-    return {
-        "tool": "pipeline",
-        "arguments": {"steps": [{"step": name, "arguments": given} for name, given in made]},
-    }
+    steps = (("edit", {"nodata": hidden["output-nodata"][0]}), ("clip", shapes))
+    return _piped(draft, steps, [located for name, located in draft.named or () if name == "input"])
 
 
 def _hidden(bands: Sequence[Mapping[str, Any]]) -> Change:
@@ -83,19 +70,24 @@ def _hidden(bands: Sequence[Mapping[str, Any]]) -> Change:
     return {"add-alpha": ("true",)}
 
 
-def _piped(draft: Draft, steps: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    if draft.chain or len(draft.inputs) != 1 or len(draft.outputs) != 1:
+def _piped(
+    draft: Draft, steps: Sequence[Step], inputs: Sequence[Located] | None = None
+) -> Mapping[str, Any] | None:
+    """A pipeline from the only input, or the only one of `inputs`, to the only output."""
+    inputs = draft.inputs if inputs is None else inputs
+    if draft.chain or len(inputs) != 1 or len(draft.outputs) != 1:
         return None
     written: dict[str, Any] = {"output": str(draft.outputs[0].target), "overwrite": True}
     if named := draft.arguments.get("output-format"):
         written["output-format"] = named[0]
     if options := draft.arguments.get("creation-option"):
         written["creation-option"] = list(options)
-    read = {"step": "read", "arguments": {"input": label(draft.inputs[0])}}
-    return {
-        "tool": "pipeline",
-        "arguments": {"steps": [read, *steps, {"step": "write", "arguments": written}]},
-    }
+    made = (("read", {"input": label(inputs[0])}), *steps, ("write", written))
+    return _call("pipeline", steps=[{"step": name, "arguments": given} for name, given in made])
+
+
+def _call(tool: str, **arguments: Any) -> Mapping[str, Any]:
+    return {"tool": tool, "arguments": arguments}
 
 
 def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str, Any] | None:
@@ -116,7 +108,7 @@ def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str,
         if "overwrite" in known and not draft.output.update:
             arguments["overwrite"] = True  # what the wrong call wrote
     tool = "gdal_write" if draft.writes else "gdal_read"
-    return {"tool": tool, "arguments": {"algorithm": algorithm.path, "arguments": arguments}}
+    return _call(tool, algorithm=algorithm.path, arguments=arguments)
 
 
 def _value(argument: Argument, texts: Sequence[str]) -> Any:

@@ -11,13 +11,11 @@ from gdal_mcp.gdal.answers.transformations import names, told
 from gdal_mcp.gdal.catalogue.absent import FormatAbsent, absent_by_file
 from gdal_mcp.gdal.catalogue.formats import driver_for
 from gdal_mcp.gdal.catalogue.model import Catalogue
-from gdal_mcp.gdal.preflight import changes
-from gdal_mcp.gdal.preflight.call import Call, passed_on
-from gdal_mcp.gdal.preflight.checks import Finding, findings, transformations, values
+from gdal_mcp.gdal.preflight.call import Call, Finding, passed_on
+from gdal_mcp.gdal.preflight.checks import crs, raster, transformations, values, vector
 from gdal_mcp.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
 from gdal_mcp.gdal.preflight.expected import expected
 from gdal_mcp.gdal.preflight.facts import DatasetFacts, FactsCache, facts_of
-from gdal_mcp.gdal.preflight.looks import looks_named
 from gdal_mcp.gdal.preflight.mends import with_mend
 from gdal_mcp.plan import Command, Draft
 from sandbox.template import Limits
@@ -25,13 +23,12 @@ from sandbox.workspace import Located
 
 _MAIN: Final = frozenset({"input", "dataset"})  # arguments that name what a call is about; others go with it
 _READS: Final = frozenset({"raster read", "vector read"})
-_ENDS: Final = {
-    "raster write": "raster convert",
-    "vector write": "vector convert",
-}  # what a last step is like
+# what a last step is like
+_ENDS: Final = {"raster write": "raster convert", "vector write": "vector convert"}
 _CODES: Final = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
 # arguments that name a CRS, and those that make the inputs' extent in it matter, which takes PROJ milliseconds to compute
 _CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbox",)}
+_CHECKS: Final = (*crs.CHECKS, *raster.CHECKS, *vector.CHECKS)
 _MAX_CRS: Final = 4  # in which a container is asked for extents
 _MAX_CRS_TEXT: Final = 4096  # characters
 
@@ -96,39 +93,37 @@ class Preflight:
         said = [one for call in calls for one in findings(call)] if is_judged(draft, self.catalogue) else []
         said += transformations.findings(changed, draft)
         first = next((one for located in draft.inputs if (one := self.known.get(located))), None)
-        said += values.findings(self._looks(draft), first.nodata if first else None)
+        known = [one for located in worked_on(draft) if (one := self.known.get(located)) is not None]
+        looks = {  # what was seen in the pixels of the first input of which it is known
+            name: next((one.looks[name] for one in known if one.looks.get(name)), {})
+            for name in values.looks_named(draft, self.catalogue)
+        }
+        said += values.findings(looks, first.nodata if first else None)
         said = [with_mend(one, draft, calls[0].path, self.catalogue) for one in said]
         found = {one.code: one for one in said}  # of several steps, each remark once
         return PreflightReport(cost, broken, tuple(found.values()), changed)
-
-    def _looks(self, draft: Draft) -> dict[str, Mapping[str, Any]]:
-        """What was seen in the pixels of the first input of which it is known."""
-        known = [one for located in worked_on(draft) if (one := self.known.get(located)) is not None]
-        names = looks_named(draft, self.catalogue)
-        return {name: next((one.looks[name] for one in known if one.looks.get(name)), {}) for name in names}
 
     def _changes(self, draft: Draft) -> tuple[Mapping[str, Any], ...]:
         """Each change of CRS that the call makes, once for inputs that are changed alike."""
         mains = [located for name, located in draft.named or () if name in _MAIN] or draft.inputs
         found: dict[str, Mapping[str, Any]] = {}
-        for source, change in changes.changes_of_inputs(draft, self.catalogue):
+        for source, change in transformations.changes_of_inputs(draft, self.catalogue):
             files = [one for one in mains if source and str(one).endswith(source.removeprefix("./"))] or mains
             for facts in filter(None, map(self.known.get, files)):
-                if told := facts.changes.get(changes.key(change)):
+                if told := facts.changes.get(transformations.key(change)):
                     found.setdefault(repr(told), told)
         return tuple(found.values())
 
     def check(self, draft: Draft, stage: Stage = Stage.VALIDATE) -> PreflightReport:
         """As `look`. Raises ToolError for a call that is certain to break a limit, or whose result would be wrong."""
         report = self.look(draft)
-        if report.violation is not None:
-            code = _CODES.get(report.violation.what, Code.DISK_LIMIT)
-            raise ToolError(code, stage, report.violation.message, report.violation.suggestion)
+        if (broken := report.violation) is not None:
+            code = _CODES.get(broken.what, Code.DISK_LIMIT)
+            raise ToolError(code, stage, broken.message, broken.suggestion)
         if report.refusals:
             first = report.refusals[0]
-            raise ToolError(
-                Code.INVALID_ARGUMENT, stage, first.message, first.suggestion, check=first.brief()
-            )
+            check = first.brief()
+            raise ToolError(Code.INVALID_ARGUMENT, stage, first.message, first.suggestion, check=check)
         return report
 
     def heard(self, draft: Draft, value: Mapping[str, Any]) -> PreflightReport:
@@ -142,28 +137,17 @@ class Preflight:
         These are the ones that no container described yet, or not in the CRSs that the draft names.
         """
         asked = asked_of(draft, self.catalogue)
-        keys = asked["crs"], tuple(map(changes.key, asked["changes"])), asked["looks"]
+        keys = asked["crs"], tuple(map(transformations.key, asked["changes"])), asked["looks"]
         replaced = [one.target for one in draft.outputs if one.target.identity and one.kind == "dataset"]
         asked["ranges"] = tuple(map(str, replaced))
         files = dict.fromkeys((*draft.inputs, *replaced))
         unknown = tuple(one for one in files if not one.is_folder and not self.known.knows(one, *keys))
         if not unknown:
             return None
-        command = Command(
-            "describe",
-            (),
-            tuple(map(str, unknown)),
-            layout="inputs-output",
-            extra=asked,
-        )
-        return Draft(
-            command,
-            (),
-            looked_at=unknown,
-            wants_json=True,
-            algorithm="dataset identify",
-            addresses=draft.addresses,
-        )
+        names = tuple(map(str, unknown))
+        command = Command("describe", (), names, layout="inputs-output", extra=asked)
+        look = Draft(command, (), looked_at=unknown, wants_json=True, algorithm="dataset identify")
+        return replace(look, addresses=draft.addresses)
 
     def described(self, look: Draft, rows: Any) -> None:
         """Keeps what a call made by `description` printed."""
@@ -194,7 +178,12 @@ class Preflight:
         for located, row in zip(files, rows if isinstance(rows, list) else (), strict=False):
             if (lacks := absent_format(self.catalogue, located.name, row)) is not None:
                 raise lacks
-            size = located.identity.size if located.identity else _bytes_told(row)
+            if located.identity:
+                size = located.identity.size
+            else:  # remote data, which no host of ours has looked at
+                facts = row.get("facts") if isinstance(row, Mapping) else None
+                told = facts.get("bytes") if isinstance(facts, Mapping) else None
+                size = told if type(told) is int and 0 <= told < 1 << 62 else 0
             self.known.put(located, facts_of(row, size))
 
     def _calls(self, draft: Draft) -> list[Call]:
@@ -209,15 +198,13 @@ class Preflight:
         others = {
             name: one for name, one in facts if name not in _MAIN and count[name] == 1 and one is not None
         }
-        if len(draft.chain) > 1:
-            steps = [(_ENDS.get(path, path), arguments) for path, arguments in draft.chain]
-        else:  # a classic program goes by its own name where it has a row of costs
-            classic = draft.command.program in table().algorithm
-            shortcut = (
-                draft.algorithm == "raster convert" and inputs and inputs[0] and inputs[0].kind == "vector"
-            )
-            path = "vector convert" if shortcut else draft.algorithm  # the tool `convert` does not say which
-            steps = [(draft.command.program if classic else path, draft.arguments)]
+        path, steps = draft.algorithm, [(_ENDS.get(path, path), given) for path, given in draft.chain]
+        if len(steps) < 2:
+            if draft.command.program in table().algorithm:  # a classic program has a row of costs of its own
+                path = draft.command.program
+            elif path == "raster convert" and inputs and inputs[0] and inputs[0].kind == "vector":
+                path = "vector convert"  # the tool `convert` does not say which
+            steps = [(path, draft.arguments)]
         # an open option may choose another size or part of the file
         certain = 0.0 if steps[0][1].get("open-option") else 1.0
         if len(draft.chain) > 1:
@@ -225,11 +212,11 @@ class Preflight:
             inputs, steps = inputs[:1] if steps[0][0] in _READS and inputs else (None,), steps[1:]
         calls: list[Call] = []
         for path, arguments in steps:
+            flowing = None
             if calls:
-                made = estimate(calls[-1])
+                made, flowing = estimate(calls[-1]), passed_on(calls[-1])
                 inputs, certain = ((made.output,), made.certain) if made else ((None,), 0.0)
             own = {name: one for name, one in others.items() if name in arguments} if draft.chain else others
-            flowing = passed_on(calls[-1]) if calls else None
             calls.append(
                 Call(path, arguments, inputs, own, certain=certain, flowing=flowing, limits=self.limits)
             )
@@ -250,7 +237,6 @@ def worked_on(draft: Draft) -> tuple[Located, ...]:
 
 
 def _numbers(facts: DatasetFacts | None) -> str:
-    """Format, size and place in few words; "" for what is not known."""
     if facts is None:
         return ""
     features = "unknown" if facts.features is None else facts.features
@@ -261,25 +247,22 @@ def _numbers(facts: DatasetFacts | None) -> str:
     return ", ".join(filter(None, (facts.driver, *size, values, facts.crs, place)))
 
 
-def _bytes_told(row: Any) -> int:
-    """The size of remote data, which no host of ours has looked at."""
-    facts = row.get("facts") if isinstance(row, Mapping) else None
-    told = facts.get("bytes") if isinstance(facts, Mapping) else None
-    return told if type(told) is int and 0 <= told < 1 << 62 else 0
-
-
 def is_judged(draft: Draft, catalogue: Catalogue) -> bool:
     """Whether a call can be wrong: it writes, answers a question in SQL or changes a CRS."""
-    steps = (draft.arguments, *(one for _, one in draft.chain))
-    return draft.writes or any("sql" in one for one in steps) or bool(changes.changes_named(draft, catalogue))
+    asks = any("sql" in given for given in (draft.arguments, *(given for _, given in draft.chain)))
+    return draft.writes or asks or bool(transformations.changes_named(draft, catalogue))
+
+
+def findings(call: Call) -> tuple[Finding, ...]:
+    return tuple(found for check in _CHECKS if (found := check(call)) is not None)
 
 
 def asked_of(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:
     """What a container is asked of a call's inputs besides what they are."""
     return {
         "crs": crs_named(draft),
-        "changes": changes.changes_named(draft, catalogue),
-        "looks": looks_named(draft, catalogue),
+        "changes": transformations.changes_named(draft, catalogue),
+        "looks": values.looks_named(draft, catalogue),
     }
 
 
@@ -294,14 +277,12 @@ def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | N
 
 def crs_named(draft: Draft) -> tuple[str, ...]:
     """The CRSs, as the call spells them, in which the extent of its inputs matters."""
+    texts: list[str] = []
     steps = ((draft.algorithm, draft.arguments), *draft.chain)
-    texts = [
-        text
-        for _, arguments in steps
-        for name, needed_for in _CRS_ARGUMENTS.items()
-        if any(arguments.get(one) for one in needed_for)
-        for text in arguments.get(name, ())
-    ]
+    for _, given in steps:
+        for name, needed_for in _CRS_ARGUMENTS.items():
+            if any(given.get(one) for one in needed_for):
+                texts += given.get(name, ())
     texts += [
         text
         for path, given in draft.chain

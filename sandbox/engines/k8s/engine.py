@@ -4,7 +4,9 @@ Invariants:
 * a container is asked to start through its own stream, so that a Pod without its server never starts, and ends;
 * what came back of a Pod is compared with what was asked before its start;
 * its entry is deleted by force only once the node has told that the container has ended, or that it never had one;
-* deadlines of what others made are told by the API's clock, so that no server takes another for dead for its own clock's sake.
+* a stream is its server's lease: the kernel ends it with the server, never while the server only stands still. So what runs is left
+  to its owner until its deadline, unless a lock of this very machine says that the owner is dead; what has ended and lies about
+  was left by a dead one. All times are the API's, so that no server takes another for dead for its own clock's sake.
 """
 
 import contextlib
@@ -23,12 +25,12 @@ from sandbox.engine import ContainerState, EngineInfo, ImageInfo, Leftover, Wire
 from sandbox.engines.k8s.api import Api, Object
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.pod import CONTAINER, GRACE_SECONDS, SELECTOR, differences, pod
-from sandbox.engines.k8s.status import age, has_ended, image_of, is_leaving, refusal, state, unplaced
+from sandbox.engines.k8s.status import age, changed, has_ended, image_of, is_leaving, refusal, state, unplaced
 from sandbox.engines.k8s.watch import PodWatch
 from sandbox.engines.k8s.websocket import PodWire, Refused, attached
 from sandbox.errors import CapacityExhausted, EngineUnavailable, ImageMissing, IsolationRefused, PullFailed
 from sandbox.isolation.policy import differing
-from sandbox.labels import CALL, DEADLINE, STARTED, UPTIME_DEADLINE, labels
+from sandbox.labels import DEADLINE, OWNER, STARTED, UPTIME_DEADLINE, Moment, labels
 from sandbox.template import Limits, SandboxTemplate
 
 _START_SECONDS: Final = 60.0  # for a node to make a container, with an image that it may have to fetch
@@ -40,6 +42,7 @@ _REMOVAL_SECONDS: Final = 40.0
 _SEND_SECONDS: Final = 10.0
 _PAUSE: Final = 0.03  # seconds between two tries of what the API does not tell the moment of
 _LOOK: Final = 2.0  # seconds after which a watch is not waited for any longer, and the API itself is asked
+_LEFT_SECONDS: Final = 120.0  # far more than a server takes to remove a Pod that has ended
 _REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 _GATE: Final = (75, 76)  # exit codes of gate.py
 _LOOK_AT_IMAGE: Final = "image"  # in place of a call's id
@@ -300,14 +303,17 @@ class KubernetesEngine:
 
 
 def leftover(found: Object, now: float) -> Leftover:
-    """With the deadline that follows from how long it is there by the API's clock, `now`, and how long it was to be."""
+    """With the deadline that follows from how long it is there by the API's clock, `now`, and how long it was to be.
+
+    Without its owner when that is another machine's, of whose locks the one in our folder tells nothing.
+    """
     marks = dict(found["metadata"].get("annotations") or {})
-    with contextlib.suppress(KeyError, ValueError):
-        lasting = float(marks[DEADLINE]) - float(marks[STARTED])
-        marks[DEADLINE] = f"{time.time() + lasting - age(found, now):.3f}"
-        marks.pop(UPTIME_DEADLINE, None)
-        if marks[CALL] == _LOOK_AT_IMAGE and has_ended(
-            found
-        ):  # of no server: whoever made it was killed before it removed it
-            marks[DEADLINE] = "0"
+    if marks.pop(UPTIME_DEADLINE, "").partition(" ")[0] != Moment.now().boot:
+        marks.pop(OWNER, None)
+    if has_ended(found) and now - changed(found) > _LEFT_SECONDS:
+        marks[DEADLINE] = "0"
+    else:
+        with contextlib.suppress(KeyError, ValueError):
+            lasting = float(marks[DEADLINE]) - float(marks[STARTED])
+            marks[DEADLINE] = f"{time.time() + lasting - age(found, now):.3f}"
     return Leftover(str(found["metadata"]["name"]), marks)

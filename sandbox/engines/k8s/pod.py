@@ -30,6 +30,7 @@ GRACE_SECONDS: Final = (
 )
 ORPHAN_SECONDS: Final = 300  # beyond the call's own time; then the node ends it, whoever else is gone
 _LOST_NODE_SECONDS: Final = 5
+START_SECONDS: Final = 90  # that the gate waits for its start, which comes with the attached stream
 # a Pod waits for most of its life, and two calls share a processor as they do under other engines
 _CPU_REQUEST: Final = 8
 _LOG_SHARE: Final = (
@@ -190,6 +191,7 @@ def gated(template: SandboxTemplate, architecture: str) -> Iterator[str]:
         "writable": [str(SCRATCH_TARGET), *writable],
         "readable": [str(one.target) for one in template.mounts if one.read_only],
         "closed": list(_CLOSED),
+        "start_seconds": START_SECONDS,
     }
     yield from ("python3", "-I", "-c", source(__package__, "gate.py"), json.dumps(told))
     yield from template.command

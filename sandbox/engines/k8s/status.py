@@ -4,6 +4,7 @@ Invariants: a phase proves no end, as the node may tell `Failed` while the proce
 terminated has ended; an entry that goes away proves nothing.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -87,6 +88,12 @@ def is_leaving(pod: Object) -> bool:
 def age(pod: Object, now: float) -> float:
     """Seconds from its creation to `now`, both by the API's clock."""
     return now - datetime.fromisoformat(pod["metadata"]["creationTimestamp"]).timestamp()
+
+
+def changed(pod: Object) -> float:
+    """When its entry was last changed, in seconds since the epoch by the API's clock; never, where the API keeps no record of that."""
+    told = [one["time"] for one in pod["metadata"].get("managedFields") or () if "time" in one]
+    return max((datetime.fromisoformat(one).timestamp() for one in told), default=math.inf)
 
 
 def _never_ran(pod: Object) -> bool:

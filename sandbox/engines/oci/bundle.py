@@ -7,7 +7,6 @@ takes it along, and with the container it is gone, whoever was killed and when.
 """
 
 import contextlib
-import ctypes
 import json
 import os
 import shutil
@@ -20,6 +19,7 @@ from typing import Any, Final
 
 from sandbox.engines.oci.config import ROOTFS
 from sandbox.errors import EngineUnavailable
+from sandbox.portable import call
 
 _CLONE_NEWNS: Final = 0x00020000
 _RDONLY, _NOSUID, _NODEV, _REC, _PRIVATE = 0x1, 0x2, 0x4, 0x4000, 0x40000
@@ -78,7 +78,7 @@ class Bundle:
         try:
             for target, is_file in targets:
                 _make_point(points, image, target, is_file=is_file)
-            _in_own_mounts(lambda: _mount_overlay(points, image, self.folder / ROOTFS), work)
+            _in_own_mounts(f"lowerdir={points}:{image}", self.folder / ROOTFS, work)
         except OSError as error:
             raise EngineUnavailable(f"the root of a container could not be mounted: {error}") from error
 
@@ -128,15 +128,15 @@ def _make_point(points: Path, image: Path, target: PurePosixPath, *, is_file: bo
                 place.chmod(stat.S_IMODE(status.st_mode))
 
 
-def _in_own_mounts(mount: Callable[[], None], work: Callable[[], None]) -> None:
-    """In a thread of its own, as a thread may have a mount namespace of its own, which its processes are in too."""
+def _in_own_mounts(layers: str, root: Path, work: Callable[[], None]) -> None:
+    """With an overlay at `root`, in a thread of its own: it may have a mount namespace, which its processes are in too."""
     failed: list[BaseException] = []
 
     def run() -> None:
         try:
-            _system_call("unshare", _CLONE_NEWNS)
-            _system_call("mount", None, b"/", None, _REC | _PRIVATE, None)  # nothing goes back to the host
-            mount()
+            call("unshare", _CLONE_NEWNS)
+            call("mount", None, b"/", None, _REC | _PRIVATE, None)  # nothing goes back to the host
+            call("mount", b"overlay", bytes(root), b"overlay", _RDONLY | _NOSUID | _NODEV, layers.encode())
             work()
         except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
             failed.append(error)
@@ -146,15 +146,3 @@ def _in_own_mounts(mount: Callable[[], None], work: Callable[[], None]) -> None:
     thread.join()
     if failed:
         raise failed[0]
-
-
-def _mount_overlay(points: Path, image: Path, root: Path) -> None:
-    lower = f"lowerdir={points}:{image}".encode()
-    _system_call("mount", b"overlay", bytes(root), b"overlay", _RDONLY | _NOSUID | _NODEV, lower)
-
-
-def _system_call(name: str, *arguments: object) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if getattr(libc, name)(*arguments) < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, f"{name}: {os.strerror(code)}")

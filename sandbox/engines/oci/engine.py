@@ -42,7 +42,7 @@ from sandbox.isolation.policy import tmpfs
 from sandbox.isolation.rows import told
 from sandbox.labels import OWNER, Moment
 from sandbox.template import SandboxTemplate
-from sandbox.waiting import readable
+from sandbox.waiting import Process, readable
 
 SCHEME: Final = "oci://"
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -59,7 +59,7 @@ class _Made:
 
     streams: Streams
     runtime: Runtime
-    ending: "_Process | None" = None
+    ending: "_First | None" = None
     started: bool = False
     ended: ContainerState | None = None
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -70,33 +70,22 @@ class _Made:
             self.ending.close()
 
 
-class _Process:
-    """A descriptor of a process, which no other one can take the place of."""
-
-    def __init__(self, pid: int) -> None:
-        self._descriptor = os.pidfd_open(pid)
-
-    def fileno(self) -> int:
-        return self._descriptor
+class _First(Process):
+    """A container's first process, which is a child of ours once its runtime has ended."""
 
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._descriptor, signal.SIGKILL)
+            signal.pidfd_send_signal(self.descriptor, signal.SIGKILL)
 
     def exit_code(self) -> int:
         """As a shell tells it, of a child of ours that has ended."""
         try:
-            ended = os.waitid(os.P_PIDFD, self._descriptor, os.WEXITED | os.WNOHANG)
+            ended = os.waitid(os.P_PIDFD, self.descriptor, os.WEXITED | os.WNOHANG)
         except ChildProcessError:
             ended = None
         if ended is None:
             return _UNKNOWN
         return ended.si_status if ended.si_code == os.CLD_EXITED else 128 + ended.si_status
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
 
 
 class OciEngine:
@@ -183,7 +172,7 @@ class OciEngine:
                 made.streams.close_theirs()
             pid = bundle.pid or 0
             try:
-                made.ending = _Process(pid)
+                made.ending = _First(pid)
                 found = weaker(template, pid, group, filtered=runtime.filters_early)
             except OSError as error:
                 raise EngineUnavailable(f"a container ended before its start: {error}") from error
@@ -197,11 +186,8 @@ class OciEngine:
         # when the runtime has ended, its container's first process becomes this one's child, and so its exit code ours
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         made.runtime.run(
-            bundle.create_words(container), self._state_of(made.runtime), bundle.log, made.streams.theirs
+            bundle.create_words(container), self._states / made.runtime.name, bundle.log, made.streams.theirs
         )
-
-    def _state_of(self, runtime: Runtime) -> Path:
-        return self._states / runtime.name
 
     @contextlib.contextmanager
     def _removed_on_failure(self, container: str) -> Iterator[None]:
@@ -221,7 +207,7 @@ class OciEngine:
     def start(self, container: str) -> None:
         made = self._ours(container)
         made.runtime.run(
-            ["start", container], self._state_of(made.runtime), Bundle(self._containers, container).log
+            ["start", container], self._states / made.runtime.name, Bundle(self._containers, container).log
         )
         made.started = True
 
@@ -233,17 +219,15 @@ class OciEngine:
                 return None
             if made is None or made.ending is None:
                 running = is_of(bundle.pid or 0, container)
-                return ContainerState(running, 0 if running else _UNKNOWN, self._wanted_memory(container))
+                return ContainerState(
+                    running, 0 if running else _UNKNOWN, ControlGroup(container).wanted_memory()
+                )
             if made.ended is None and readable([made.ending], 0):
                 code = made.ending.exit_code()
                 made.ended = ContainerState(
-                    running=False, exit_code=code, out_of_memory=self._wanted_memory(container)
+                    running=False, exit_code=code, out_of_memory=ControlGroup(container).wanted_memory()
                 )
             return made.ended or ContainerState(running=True, exit_code=0, out_of_memory=False)
-
-    @staticmethod
-    def _wanted_memory(container: str) -> bool:
-        return ControlGroup(container).wanted_memory()
 
     def process(self, container: str) -> int | None:
         state, made = self.state(container), self._made.get(container)
@@ -279,7 +263,7 @@ class OciEngine:
             self._made.pop(container, None)
 
     @staticmethod
-    def _end(container: str, first: "_Process | None") -> None:
+    def _end(container: str, first: "_First | None") -> None:
         """Ends all processes of a container, and the runtimes that work on it, unless its `first` process is known."""
         group, end = ControlGroup(container), time.monotonic() + _REMOVAL_SECONDS
         if first is not None:

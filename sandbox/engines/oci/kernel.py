@@ -17,7 +17,7 @@ from typing import Any, Final
 from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
 from sandbox.isolation.policy import READ_ONLY, masked
 from sandbox.isolation.rows import Evidence, Row, judged, none, same
-from sandbox.mounted import mountinfo, unescaped
+from sandbox.mounted import mount_points, mountinfo
 from sandbox.template import SandboxTemplate
 
 PARENT: Final = "gdal-mcp"  # of the control groups of all containers
@@ -63,23 +63,20 @@ def _facts(pid: int, group: "ControlGroup") -> dict[str, Any]:
     return {
         "pid": int(status["NSpid"].split()[-1]),
         "status": {name: value.split() for name, value in status.items()},
-        "mounts": [_mount(line) for line in _text(own / "mountinfo").splitlines()],
+        "mounts": [
+            {
+                "id": one.number,
+                "parent": one.parent,
+                "target": one.place,
+                "options": one.options,
+                "shared": one.shared,
+                "type": one.kind,
+            }
+            for one in mount_points(_text(own / "mountinfo"))
+        ],
         "interfaces": [line.split(":")[0].strip() for line in _text(own / "net/dev").splitlines()[2:]],
         "rlimits": {name: tuple(map(_number, limits[title][:2])) for title, name in _RLIMITS.items()},
         "cgroup": group.limits(),
-    }
-
-
-def _mount(line: str) -> dict[str, Any]:
-    left, _, right = line.partition(" - ")
-    number, parent, _, _, target, options, *shared = left.split(" ")
-    return {
-        "id": number,
-        "parent": parent,
-        "target": unescaped(target),
-        "options": options.split(","),
-        "shared": shared,
-        "type": right.split(" ")[0],
     }
 
 

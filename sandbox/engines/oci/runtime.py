@@ -32,10 +32,6 @@ class Runtime:
     version: str
 
     @property
-    def is_too_old(self) -> bool:
-        return numbers(self.version) < FLOORS[self.name]
-
-    @property
     def filters_early(self) -> bool:
         """Whether the filter of system calls is in force before the start; crun's comes with it."""
         return self.name == "runc"
@@ -93,7 +89,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 def usable(runtimes: Sequence[Runtime]) -> tuple[Runtime, ...]:
     """Those that are new enough. Raises EngineUnavailable when there is none."""
-    fit = tuple(one for one in runtimes if not one.is_too_old)
+    fit = tuple(one for one in runtimes if numbers(one.version) >= FLOORS[one.name])
     if fit:
         return fit
     old = "".join(f" {one.name} {one.version} is too old." for one in runtimes)

@@ -12,11 +12,12 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from sandbox.engine import ImageInfo
+from sandbox.engines.images import split
 from sandbox.engines.oci.config import ROOTFS
 from sandbox.engines.oci.tree import changed, content_id, harden, listed, written
 from sandbox.errors import EngineUnavailable, ImageMissing
@@ -64,7 +65,7 @@ class ImageStore:
 
     def names(self, *repositories: str) -> tuple[str, ...]:
         names = (name for one in self._all() for name in one.names)
-        return tuple(name for name in names if _repository(name) in repositories)
+        return tuple(name for name in names if split(name)[0] in repositories)
 
     def check(self, image: str) -> None:
         if (stored := self._stored(image)) is not None:
@@ -120,7 +121,7 @@ class ImageStore:
         for other in self._all():
             if other.id != stored.id and set(other.names) & set(stored.names):
                 names = tuple(name for name in other.names if name not in stored.names)
-                self._describe(self._place(other.id), _renamed(other, names))
+                self._describe(self._place(other.id), replace(other, names=names, named_until=time.time()))
 
     def _collect(self) -> None:
         """Removes the images that lost their last name long ago and that no container is of; and what was left half unpacked."""
@@ -143,7 +144,10 @@ class ImageStore:
         return self.folder / image.replace(":", "-")
 
     def _stored(self, reference: str) -> Stored | None:
-        wanted = _whole(reference)
+        plain = "@" not in reference and not reference.startswith("sha256:")
+        wanted = (
+            ":".join(split(reference)) if plain else reference
+        )  # as it is kept: without a tag it is the latest
         return next((one for one in self._all() if wanted == one.id or wanted in one.names), None)
 
     def _all(self) -> list[Stored]:
@@ -181,18 +185,3 @@ class ImageStore:
                 f"the files of image {stored.id} in {place} are not those that were unpacked: {different}. "
                 "Run `gdal-mcp setup` as root to fetch it anew."
             )
-
-
-def _renamed(stored: Stored, names: tuple[str, ...]) -> Stored:
-    return Stored(**{**asdict(stored), "names": names, "named_until": time.time()})
-
-
-def _repository(name: str) -> str:
-    head, colon, tag = name.partition("@")[0].rpartition(":")
-    return head if colon and "/" not in tag else name
-
-
-def _whole(reference: str) -> str:
-    """As it is kept: without a tag it is the latest."""
-    plain = "@" not in reference and not reference.startswith("sha256:")
-    return f"{reference}:latest" if plain and _repository(reference) == reference else reference

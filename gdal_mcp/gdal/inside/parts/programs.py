@@ -31,8 +31,11 @@ def run(job, report):
     begun = time.process_time()
     sources = job.get("sources", job["inputs"])
     with quiet():
-        zarr = any(gdal.IdentifyDriverEx(path, allowed_drivers=["Zarr"]) for path in sources)
-    if zarr:  # with more threads, GDAL waits for ever once it has met a damaged chunk (3.13.3)
+        drivers = [gdal.IdentifyDriverEx(path, allowed_drivers=["GTiff", "Zarr"]) for path in sources]
+    names = {driver.ShortName if driver else "" for driver in drivers}
+    # with more threads, GDAL (3.13.3) waits for ever once it has met a damaged chunk of a Zarr. Of remote data it is not known
+    # what another format leads to, so that only what leads nowhere has several
+    if "Zarr" in names or (job.get("remote") and names != {"GTiff"}):
         gdal.SetConfigOption("GDAL_NUM_THREADS", "1")
     ended = RUNNERS[job["program"]](job, report)
     ended = ended if isinstance(ended, Ended) else Ended(bool(ended))
@@ -127,9 +130,8 @@ def run_info(job, _report):
     source = opened(job["inputs"][0], gdal.OF_RASTER)
     if source is None:
         return False
-    print_text(
-        decoded(gdal.Info(source, options=gdal.InfoOptions(options=job["options"], deserialize=False)))
-    )
+    how = gdal.InfoOptions(options=job["options"], deserialize=False)
+    print_text(decoded(gdal.Info(source, options=how)))
     return True
 
 

@@ -3,8 +3,7 @@
 import math
 from typing import Final
 
-from gdal_mcp.gdal.preflight.call import Call, overlap, same_crs
-from gdal_mcp.gdal.preflight.checks.finding import Finding
+from gdal_mcp.gdal.preflight.call import Call, Finding, overlap, same_crs
 
 DEGREE: Final = math.pi / 180 * 6378137.0  # metres of one degree along the equator
 # the coarsest climate grids have 2.5; as a resolution in degrees it is rare, in metres common
@@ -15,7 +14,6 @@ _REPROJECTS: Final = frozenset({"raster reproject", "vector reproject"})
 
 
 def resolution_unit(call: Call) -> Finding | None:
-    """A resolution in metres for a CRS in degrees, or the other way round."""
     resolution, degrees, facts = call.numbers("resolution", 2), call.target_degrees, call.input
     if not resolution or degrees is None:
         return None
@@ -36,7 +34,6 @@ def resolution_unit(call: Call) -> Finding | None:
 
 
 def no_overlap(call: Call) -> Finding | None:
-    """A box to clip to that contains none of the data."""
     facts, like, crs = call.input, call.others.get("like"), call.text("bbox-crs")
     if call.path not in _CLIPS or facts is None:
         return None
@@ -61,7 +58,6 @@ def no_overlap(call: Call) -> Finding | None:
 
 
 def no_input_crs(call: Call) -> Finding | None:
-    """A reprojection of data without a CRS."""
     facts = call.input
     if call.path not in _REPROJECTS or facts is None or facts.has_crs is not False or call.text("input-crs"):
         return None
@@ -74,7 +70,6 @@ def no_input_crs(call: Call) -> Finding | None:
 
 
 def unchanged_crs(call: Call) -> Finding | None:
-    """A reprojection that changes nothing."""
     otherwise = ("resolution", "size", "bbox", "target-aligned-pixels", "like")
     if call.path not in _REPROJECTS or any(call.arguments.get(name) for name in otherwise):
         return None

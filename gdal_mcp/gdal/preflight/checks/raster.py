@@ -1,10 +1,10 @@
-"""Likely mistakes with pixels: their values, types and size. Pure."""
+"""Likely mistakes with pixels, their values, types and size, and with the files that they are written to. Pure."""
 
 import math
+from collections.abc import Mapping
 from typing import Final
 
-from gdal_mcp.gdal.preflight.call import Call, number_of, same_crs
-from gdal_mcp.gdal.preflight.checks.finding import Finding
+from gdal_mcp.gdal.preflight.call import Call, Finding, number_of, same_crs
 from gdal_mcp.gdal.preflight.estimate import raster_made
 from gdal_mcp.gdal.preflight.facts import TYPE_RANGE, Box, DatasetFacts
 
@@ -21,24 +21,46 @@ _FINE: Final = 4.0  # times finer than the data, on each side, for which there i
 # of single bands: elevation and the like
 _CONTINUOUS: Final = frozenset({"Int16", "Float16", "Float32", "Float64"})
 _RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster overview add"})
+_UNCOMPRESSED: Final = 256 << 20  # bytes
+_DRIVERS: Final[Mapping[str, frozenset[str]]] = {
+    ending: frozenset(drivers.split(","))
+    for endings, drivers in (
+        ("tif tiff", "GTiff,COG"),
+        ("png", "PNG"),
+        ("jpg jpeg", "JPEG"),
+        ("webp", "WEBP"),
+        ("jp2", "JP2OpenJPEG,JP2KAK,JP2ECW,JP2MrSID,JP2Lura,JP2Grok"),
+        ("vrt", "VRT,OGR_VRT"),
+        ("nc", "netCDF,GMT"),
+        ("asc", "AAIGrid,GRASSASCIIGrid"),
+        ("img", "HFA,ENVI,ILWIS"),
+        ("gpkg", "GPKG"),
+        ("shp", "ESRI Shapefile"),
+        ("geojson", "GeoJSON,GeoJSONSeq"),
+        ("fgb", "FlatGeobuf"),
+        ("parquet", "Parquet"),
+        ("csv", "CSV,XYZ"),
+        ("kml", "KML,LIBKML"),
+        ("gml", "GML"),
+    )
+    for ending in endings.split()
+}  # by the ending of a name
 _KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # and may change the type
 
 
 def nearest(call: Call) -> Finding | None:
-    """Nearest-neighbour resampling of continuous data."""
     given = call.text("resampling")
     if call.path not in _RESAMPLES or given not in ("", "nearest") or not _continuous(call.input):
         return None
+    how = "asked for" if given else "the default"
     return Finding(
         "nearest_on_continuous",
-        f"resampling is nearest ({'asked for' if given else 'the default'}), which makes steps in data that is continuous, such as "
-        "elevation.",
+        f"resampling is nearest ({how}), which makes steps in data that is continuous, such as elevation.",
         "Use bilinear or cubic, or average for overviews and coarser pixels. For classes nearest is right.",
     )
 
 
 def lossy(call: Call) -> Finding | None:
-    """Lossy compression of measurements, which may also be a format's default."""
     made = call.input if call.path == "raster convert" else raster_made(call) or call.input
     if not call.driver or not _continuous(made):
         return None
@@ -46,7 +68,7 @@ def lossy(call: Call) -> Finding | None:
     loses = {
         "JPEG": True,
         "WEBP": not (call.switched_on("WEBP_LOSSLESS") or call.switched_on("LOSSLESS")),
-        "JXL": call.option("JXL_LOSSLESS") not in ("", "YES", "TRUE", "ON", "1"),
+        "JXL": call.option("JXL_LOSSLESS") != "" and not call.switched_on("JXL_LOSSLESS"),
         "JP2OpenJPEG": not call.switched_on("REVERSIBLE"),
     }
     lossy_lerc = packing.startswith("LERC") and (number_of(call.option("MAX_Z_ERROR")) or 0.0) > 0
@@ -60,17 +82,15 @@ def lossy(call: Call) -> Finding | None:
 
 
 def upsampling(call: Call) -> Finding | None:
-    """Pixels much finer than the data."""
     facts, made = call.input, raster_made(call)
-    if call.path not in ("raster resize", "raster reproject") or made is None:
+    if made is None or facts is None or not facts.pixels:
         return None
-    if facts is None or not facts.pixels:
-        return None
-    before = _density(facts, facts.extent if call.path == "raster resize" else call.extent_in_target)
     if call.path == "raster resize":
         times = math.sqrt(made.pixels / facts.pixels)
+    elif call.path == "raster reproject" and (before := _density(facts, call.extent_in_target)):
+        times = math.sqrt(_density(made, made.extent) / before)
     else:
-        times = math.sqrt(_density(made, made.extent) / before) if before else 0.0
+        return None
     if times <= _FINE:
         return None
     return Finding(
@@ -102,15 +122,15 @@ def nodata_out_of_range(call: Call) -> Finding | None:
 
 def other_grid(call: Call) -> Finding | None:
     """Inputs that are combined pixel by pixel, and do not lie on one grid."""
-    first, joins = call.input, call.path in _JOINS
-    if first is None or first.pixel_size is None or not (joins or call.path in _BY_PIXEL):
+    first, joins, blends = call.input, call.path in _JOINS, call.path == "raster blend"
+    if first is None or not (joins or call.path in _BY_PIXEL):
         return None
-    blends, overlay = call.path == "raster blend", call.others.get("overlay")
-    for other in (*call.inputs[1:], *([overlay] if blends else [])):
-        if other is None or other.pixel_size is None or other.extent is None or first.extent is None:
+    for other in (*call.inputs[1:], *([call.others.get("overlay")] if blends else [])):
+        aligned = _aligned(first, other) if other else None
+        if other is None or aligned is None:
             continue
         same_size = (first.width, first.height) == (other.width, other.height)
-        if _aligned(first, other) and (joins or same_size) and (not blends or other.extent == first.extent):
+        if aligned and (joins or same_size) and (not blends or other.extent == first.extent):
             continue
         return Finding(
             "other_grid",
@@ -149,11 +169,36 @@ def scale_ignored(call: Call) -> Finding | None:
     )
 
 
-def _aligned(first: DatasetFacts, other: DatasetFacts) -> bool:
-    """Whether the pixels of both are of one size and do not lie between each other."""
-    sizes, corners = zip(first.pixel_size or (), other.pixel_size or (), strict=False), (0, 3)
-    for (size, its), corner in zip(sizes, corners, strict=False):
-        apart = ((first.extent or ())[corner] - (other.extent or ())[corner]) / size
+def extension_mismatch(call: Call) -> Finding | None:
+    stem, _, ending = call.output.lower().rpartition(".")
+    drivers = _DRIVERS.get(ending) if stem else None
+    if drivers is None or not call.driver or call.driver in drivers:
+        return None
+    return Finding(
+        "extension_mismatch",
+        f"a name that ends in .{ending} is usually not a {call.driver} file; other programs may not open it.",
+        "Change the ending or the output format.",
+    )
+
+
+def large_uncompressed(call: Call) -> Finding | None:
+    made = raster_made(call) if call.driver in ("GTiff", "COG") else None
+    if made is None or made.compression != "NONE" or made.raw_bytes < _UNCOMPRESSED:
+        return None
+    return Finding(
+        "large_uncompressed",
+        f"the output would have about {made.raw_bytes / (1 << 20):,.0f} MiB without compression.",
+        "Add the creation option COMPRESS=ZSTD, or COMPRESS=DEFLATE for older programs.",
+    )
+
+
+def _aligned(first: DatasetFacts, other: DatasetFacts) -> bool | None:
+    """Whether the pixels of both are of one size and do not lie between each other; None where that is not known."""
+    sizes, its_sizes, box, its_box = first.pixel_size, other.pixel_size, first.extent, other.extent
+    if sizes is None or its_sizes is None or box is None or its_box is None:
+        return None
+    for size, its, corner in zip(sizes, its_sizes, (0, 3), strict=True):
+        apart = (box[corner] - its_box[corner]) / size
         if abs(its / size - 1) > _SLACK or abs(apart - round(apart)) > _SLACK:
             return False
     return True
@@ -169,4 +214,7 @@ def _density(facts: DatasetFacts, extent: Box | None) -> float:
     return facts.pixels / area if area > 0 else 0.0
 
 
-CHECKS: Final = (other_grid, other_crs, scale_ignored, nearest, lossy, upsampling, nodata_out_of_range)
+CHECKS: Final = (
+    *(other_grid, other_crs, scale_ignored, nearest, lossy, upsampling, nodata_out_of_range),
+    *(extension_mismatch, large_uncompressed),
+)

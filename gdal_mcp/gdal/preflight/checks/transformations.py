@@ -1,14 +1,122 @@
-"""Changes of CRS for which PROJ knows no true operation between the datums. Pure."""
+"""The changes of CRS that a draft makes, by its arguments. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from gdal_mcp.gdal.preflight.checks.finding import Finding
+from gdal_mcp.gdal.catalogue.formats import driver_for
+from gdal_mcp.gdal.catalogue.model import Catalogue
+from gdal_mcp.gdal.preflight.call import Finding, Step, steps_of
+from gdal_mcp.gdal.preflight.checks.statement import transformed_to
 from gdal_mcp.plan import Draft
 
 BALLPARK: Final = "ballpark_transformation"
 _PLAIN: Final = frozenset({"input", "output", "output-crs", "overwrite", "output-format", "input-format"})
+# from and to, as the call spells them, "" the CRS of the data; the area of interest that it tells PROJ
+Change = tuple[str, str, str]
+
+_LABELS: Final = ("raster edit", "vector edit")  # which say what the CRS is, and change no coordinate
+_MOVES: Final = frozenset(
+    {
+        *("raster reproject", "raster footprint", "raster index"),
+        *("vector reproject", "vector concat", "vector index"),
+    }
+)
+# the only CRS that a format has
+_WRITES_IN: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("KML", "LIBKML", "KMLSUPEROVERLAY", "GPX", "GeoJSONSeq"), "EPSG:4326"),
+    **dict.fromkeys(("MVT", "PMTiles", "MBTiles"), "EPSG:3857"),
+}
+_PLACES: Final = ("bbox-crs", "geometry-crs", "position-crs")  # CRSs of places that an argument names
+_FILE: Final = "file:"  # before a path: the CRS of that dataset
+_POINTS: Final = "points"  # in place of an area: each point by itself, as the warper does not
+_MOST: Final = 8
+_MAX_TEXT: Final = 4096  # characters of one CRS
+
+
+def changes_named(draft: Draft, catalogue: Catalogue) -> tuple[Change, ...]:
+    """In the order in which they are made: those of the call's own steps, then those of branches and nested pipelines."""
+    return tuple(dict.fromkeys(change for _, change in changes_of_inputs(draft, catalogue)))
+
+
+def changes_of_inputs(draft: Draft, catalogue: Catalogue) -> tuple[tuple[str, Change], ...]:
+    """Each change with the input that it is of, as the call names it; "" for that of every input."""
+    found = [one for steps in (steps_of(draft), *draft.branches) for one in _named(steps, draft, catalogue)]
+    return tuple(one for one in dict.fromkeys(found) if max(map(len, one[1])) <= _MAX_TEXT)[:_MOST]
+
+
+def key(change: Change) -> str:
+    """As the container names what it says of a change."""
+    return "\n".join(change)
+
+
+def _named(steps: Sequence[Step], draft: Draft, catalogue: Catalogue) -> Iterator[tuple[str, Change]]:
+    read = steps[0][1].get("input", ()) if draft.chain else ()
+    source = read[0] if len(read) == 1 else ""
+    like = [f"{_FILE}{located}" for name, located in draft.named or () if name == "like"]
+    current = ""  # the CRS at each step
+    if demanded := _demanded(draft, steps[-1], catalogue):
+        steps = (*steps, ("vector reproject", {"output-crs": (demanded,)}))
+    for path, arguments in steps:
+        given = {name: values[0] for name, values in arguments.items() if values}
+        target = given.get("output-crs")  # that a step brings data into; else that of another dataset
+        if target is None:
+            others = like if "like" in given else []
+            if path == "vector concat" and given.get("mode") == "single":
+                others = [f"{_FILE}{one}" for one in draft.inputs[:1]]
+            target = others[0] if len(others) == 1 else ""
+        if path in _LABELS and "crs" in given:
+            current = given["crs"]
+        elif path in _MOVES and target:
+            warp = _options(arguments.get("transform-option", ()))
+            if "COORDINATE_OPERATION" not in warp:  # else the call itself says which
+                yield source, (given.get("input-crs") or current, target, warp.get("AREA_OF_INTEREST", ""))
+            current = target
+        elif path == "vector sql":
+            found = _of_statement(given.get("sql", ""), source, draft)
+            yield from ((of, (current, code, "")) for of, code in found)
+        elif "like" in given and like:
+            yield source, (like[0], current, _POINTS)
+        places = (given[name] for name in _PLACES if name in given)
+        yield from ((source, (place, current, _POINTS)) for place in places)
+
+
+def _of_statement(statement: str, source: str, draft: Draft) -> Iterator[tuple[str, str]]:
+    """The CRSs that geometries are transformed to, each with its input; of several inputs only where the table is said."""
+    stems = [[str(one).rpartition("/")[2].partition(".")[0], str(one)] for one in draft.inputs]
+    files = {alias.lower(): path for alias, path in draft.command.extra.get("tables") or stems}
+    for table, code in transformed_to(statement):
+        if source or len(draft.inputs) == 1:
+            yield source, code
+        elif table in files:
+            yield files[table], code
+
+
+def _demanded(draft: Draft, last: Step, catalogue: Catalogue) -> str | None:
+    """The CRS that the output's format is in, whatever the data is in."""
+    path, arguments = last
+    if path == "raster tile":
+        by_default = arguments.get("tiling-scheme", ("WebMercatorQuad",)) == ("WebMercatorQuad",)
+        return "EPSG:3857" if by_default else None
+    own = draft.output.target.name if draft.output and not draft.chain else ""
+    output = arguments.get("output", (own,))[0]
+    if not output:
+        return None
+    options = _options((*arguments.get("creation-option", ()), *arguments.get("layer-creation-option", ())))
+    if options.get("TILING_SCHEME") == "GOOGLEMAPSCOMPATIBLE":
+        return "EPSG:3857"
+    if options.get("RFC7946") == "YES":
+        return "EPSG:4326"
+    algorithm = catalogue.algorithms.get(path)
+    kind = (algorithm.makes or algorithm.kind) if algorithm else None
+    named = arguments.get("output-format", ())
+    driver = named[0] if named else driver_for(catalogue, output, kind)
+    return _WRITES_IN.get(driver or "")
+
+
+def _options(texts: Iterable[str]) -> dict[str, str]:
+    pairs = (text.upper().partition("=") for text in texts)
+    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 def findings(changes: Sequence[Mapping[str, Any]], draft: Draft) -> Iterator[Finding]:
@@ -21,35 +129,29 @@ def findings(changes: Sequence[Mapping[str, Any]], draft: Draft) -> Iterator[Fin
 
 
 def _ballpark(change: Mapping[str, Any], draft: Draft, *, refuses: bool) -> Finding:
-    between = (
-        f"from {change.get('from') or 'the CRS of the data'} to {change.get('to') or 'the CRS asked for'}"
-    )
+    source, target = change.get("from") or "the CRS of the data", change.get("to") or "the CRS asked for"
     message = (
-        f"PROJ would take coordinates {between} as they are, without changing the datum (a ballpark transformation): places come out "
-        "tens to hundreds of metres off, heights up to a hundred."
+        f"PROJ would take coordinates from {source} to {target} as they are, without changing the datum (a ballpark transformation): "
+        "places come out tens to hundreds of metres off, heights up to a hundred."
     )
-    better, through = change.get("better") or {}, None
-    if better.get("grid_missing"):
-        advice = f"A true operation of {better.get('accuracy')} m exists, and needs a grid that this image lacks: use an image with it."
-    elif better:
-        through = next(filter(None, reversed(better.get("through") or ())), None)
-        advice = f"A true operation of {better.get('accuracy')} m exists."
-        if through:
-            advice += f" PROJ finds it by way of {through}: reproject to {through} first, and from there."
-    else:
+    better = change.get("better") or {}
+    through = next(filter(None, reversed(better.get("through") or ())), None)
+    advice = f"A true operation of {better.get('accuracy')} m exists"
+    if not better:
         advice = "PROJ knows no true operation. Check both CRSs."
-    allow = f' To have it all the same, call again with "allow": ["{BALLPARK}"].' if refuses else ""
-    return _mending(Finding(BALLPARK, message, advice + allow, refuses), better, through, draft)
-
-
-def _mending(finding: Finding, better: Mapping[str, Any], through: str | None, draft: Draft) -> Finding:
-    """With how PROJ is brought to use the better operation: by the area, which only the warper tells it, or in two steps."""
+    elif better.get("grid_missing"):
+        advice, through = f"{advice}, and needs a grid that this image lacks: use an image with it.", None
+    else:
+        way = f" PROJ finds it by way of {through}: reproject to {through} first, and from there."
+        advice = f"{advice}.{way if through else ''}"
+    if refuses:
+        advice += f' To have it all the same, call again with "allow": ["{BALLPARK}"].'
+    found = Finding(BALLPARK, message, advice, refuses)
+    # how PROJ is brought to use the better operation: by the area, which only the warper tells it, or in two steps
     if draft.algorithm == "raster reproject" and (area := better.get("area")):
         text = f"AREA_OF_INTEREST={','.join(f'{one:.9g}' for one in area)}"
-        return replace(finding, change={"transform-option": (text,)})
+        return replace(found, change={"transform-option": (text,)})
     if draft.algorithm == "vector reproject" and through and set(draft.arguments) <= _PLAIN:
         targets = (through, *draft.arguments["output-crs"])
-        return replace(
-            finding, steps=[{"step": "reproject", "arguments": {"output-crs": one}} for one in targets]
-        )
-    return finding
+        return replace(found, steps=[("reproject", {"output-crs": one}) for one in targets])
+    return found

@@ -4,8 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from gdal_mcp.gdal.preflight.call import Call, same_crs
-from gdal_mcp.gdal.preflight.checks.finding import Finding
+from gdal_mcp.gdal.preflight.call import Call, Finding, same_crs
 from gdal_mcp.gdal.preflight.checks.statement import (
     compares,
     compares_all_pairs,
@@ -31,9 +30,8 @@ _METRIC: Final = (
     "`read ... ! reproject --output-crs=... ! ... ! write ...`."
 )
 _MANY_PAIRS: Final = 20_000_000
-_PAIRS_A_SECOND: Final = (
-    2_000_000  # measured: one million; refused is what a machine of twice the speed cannot do
-)
+# measured: one million; refused is what a machine of twice the speed cannot do
+_PAIRS_A_SECOND: Final = 2_000_000
 _WGS84: Final = frozenset({"EPSG:4326", "EPSG:4979", "OGC:CRS84", "OGC:CRS84H"})
 _TILES: Final = frozenset({"MVT", "PMTiles", "MBTiles"})
 _COUNTRY: Final = 20.0  # degrees: what is as large is seen at the zoom that tiles have by default
@@ -55,16 +53,13 @@ _GEOMETRIES: Final = frozenset({"wkt", "geom", "geometry", "the_geom", "shape", 
 
 
 def length_in_degrees(call: Call) -> Finding | None:
-    """A length that is meant in metres, for data in degrees."""
-    facts = call.vector
-    if facts is None or not facts.degrees:
-        return None
-    for name, least in _LENGTHS.get(call.path, {}).items():
-        for value in call.numbers(name):
-            if abs(value) > 0 and abs(value) >= least:
+    lengths = _LENGTHS.get(call.path, {}) if call.vector and call.vector.degrees else {}
+    for name, least in lengths.items():
+        for value in map(abs, call.numbers(name)):
+            if value > 0 and value >= least:
                 return Finding(
                     "units_in_degrees",
-                    f"{name} is in degrees, as the data's CRS is: {value:g} are about {abs(value) * _KILOMETRES:.3g} km from "
+                    f"{name} is in degrees, as the data's CRS is: {value:g} are about {value * _KILOMETRES:.3g} km from "
                     "north to south, and fewer from west to east.",
                     _METRIC,
                 )
@@ -72,11 +67,9 @@ def length_in_degrees(call: Call) -> Finding | None:
 
 
 def measure_in_degrees(call: Call) -> Finding | None:
-    """SQL that measures geometries in degrees."""
-    layers = [
-        one for one in (*call.inputs, call.flowing) if one and one.kind == "vector" and one.geometry != "None"
-    ]
-    if not layers or not all(one.degrees for one in layers) or not measures(call.text("sql")):
+    layers = [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
+    drawn = [one.degrees for one in layers if one.geometry != "None"]
+    if not drawn or not all(drawn) or not measures(call.text("sql")):
         return None
     return Finding(
         "units_in_degrees",
@@ -88,18 +81,14 @@ def measure_in_degrees(call: Call) -> Finding | None:
 
 
 def geojson_not_wgs84(call: Call) -> Finding | None:
-    """GeoJSON in another CRS than the one that its standard has."""
-    if call.driver != "GeoJSON" or call.updates or call.layer_option("RFC7946") in ("YES", "TRUE", "ON", "1"):
+    if call.driver != "GeoJSON" or call.updates or call.switched_on("RFC7946", "layer-creation-option"):
         return None
-    if moves(call.text("sql")) or call.text("crs"):
+    is_table = call.path == "raster zonal-stats" and not call.flag("include-geom")
+    if is_table or moves(call.text("sql")) or call.text("crs"):
         return None
-    if call.path == "raster zonal-stats" and not call.flag("include-geom"):  # a table
-        return None
-    facts = call.vector or call.input
-    target, known = call.target_crs, facts is not None and facts.has_crs and facts.degrees is False
-    if target is None and not (known and not call.text("output-crs")):
-        return None
-    if target is not None and target.strip().upper() in _WGS84:
+    facts, target = call.vector or call.input, call.target_crs
+    known = facts is not None and facts.has_crs and facts.degrees is False and not call.text("output-crs")
+    if (target is None and not known) or (target or "").strip().upper() in _WGS84:
         return None
     return Finding(
         "geojson_not_wgs84",
@@ -111,10 +100,8 @@ def geojson_not_wgs84(call: Call) -> Finding | None:
 
 
 def rounded(call: Call) -> Finding | None:
-    """Coordinates with few digits, as RFC 7946 wants them."""
-    if call.driver != "GeoJSON" or call.layer_option("RFC7946") not in ("YES", "TRUE", "ON", "1"):
-        return None
-    if call.layer_option("COORDINATE_PRECISION"):
+    rounds = call.switched_on("RFC7946", "layer-creation-option")
+    if call.driver != "GeoJSON" or not rounds or call.layer_option("COORDINATE_PRECISION"):
         return None
     return Finding(
         "coordinates_rounded",
@@ -142,7 +129,6 @@ def coarse_tiles(call: Call) -> Finding | None:
 
 
 def geometry_left_out(call: Call) -> Finding | None:
-    """A table is made of features, without their geometries."""
     facts = call.vector
     if call.driver not in _TABLES or facts is None or facts.geometry in ("", "None") or call.text("sql"):
         return None
@@ -170,11 +156,9 @@ def geometry_left_out(call: Call) -> Finding | None:
 
 
 def geometry_not_selected(call: Call) -> Finding | None:
-    """A selection of fields that does not name the geometry."""
     facts = call.vector
-    if facts is None or facts.geometry in ("", "None") or call.written in ("", *_TABLES):
-        return None
-    if not _without_geometry(call):
+    drawn = facts is not None and facts.geometry not in ("", "None") and call.written not in ("", *_TABLES)
+    if not (drawn and _without_geometry(call)):
         return None
     return Finding(
         "geometry_left_out",
@@ -222,12 +206,11 @@ def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
     for x, y in _PAIRS:
         if {x, y} <= numbers:
             return (f"X_POSSIBLE_NAMES={x}", f"Y_POSSIBLE_NAMES={y}"), (x, y)
-    shapes = _GEOMETRIES & {name.casefold() for name in facts.geometry_texts}
-    return ((f"GEOM_POSSIBLE_NAMES={min(shapes)}",), (min(shapes),)) if shapes else ((), ())
+    shapes = sorted(_GEOMETRIES & {name.casefold() for name in facts.geometry_texts})[:1]
+    return tuple(f"GEOM_POSSIBLE_NAMES={one}" for one in shapes), tuple(shapes)
 
 
 def number_as_text(call: Call) -> Finding | None:
-    """SQL that orders or compares a column of text that holds numbers."""
     facts = call.vector
     if facts is None or not facts.number_texts or _detects_types(call):
         return None
@@ -242,7 +225,6 @@ def number_as_text(call: Call) -> Finding | None:
 
 
 def decimal_comma(call: Call) -> Finding | None:
-    """Numbers that are spelled as GDAL reads none."""
     facts = call.vector
     if facts is None or "replace" in call.text("sql").lower() or not _works_with(call, facts.comma_texts):
         return None
@@ -255,7 +237,6 @@ def decimal_comma(call: Call) -> Finding | None:
 
 
 def local_dates(call: Call) -> Finding | None:
-    """Dates as they are spelled in a country."""
     facts = call.vector
     if facts is None or "substr" in call.text("sql").lower() or not _works_with(call, facts.date_texts):
         return None
@@ -292,16 +273,16 @@ def _detects_types(call: Call) -> bool:
 def crs_mismatch(call: Call) -> Finding | None:
     """A second dataset in another CRS, for an algorithm or a statement that takes coordinates as they are."""
     facts, method = call.vector, None
+    if facts is None or facts.geometry == "None":
+        return None
     if call.path == "vector layer-algebra":
         method = call.others.get("method")
     elif call.path == "vector update":  # whose output is the last of what it works on
         method = call.inputs[-1]
-    elif call.path == "vector sql" and relates(call.text("sql")) and facts is not None:
+    elif call.path == "vector sql" and relates(call.text("sql")):
         others = (one for one in call.inputs[1:] if one and one.geometry not in ("", "None"))
         method = next((one for one in others if not same_crs(facts.crs, one.crs)), None)
-    if facts is None or method is None or facts.geometry == "None":
-        return None
-    if not (facts.has_crs and method.has_crs) or same_crs(facts.crs, method.crs):
+    if not (method and facts.has_crs and method.has_crs) or same_crs(facts.crs, method.crs):
         return None
     unlike = None not in (facts.degrees, method.degrees) and facts.degrees != method.degrees
     if not unlike and None in (facts.crs, method.crs):
@@ -315,7 +296,6 @@ def crs_mismatch(call: Call) -> Finding | None:
 
 
 def compares_all(call: Call) -> Finding | None:
-    """The nearest of many, which SQL looks for among all pairs."""
     counts = sorted(one.features or 0 for one in call.inputs if one and one.kind == "vector")
     pairs = math.prod(counts[-2:]) if len(counts) > 1 else 0
     if pairs < _MANY_PAIRS or not compares_all_pairs(call.text("sql")):

@@ -1,0 +1,205 @@
+"""What a client gives, as arguments and their texts: JSON values, or a list of switches as a command line would hold them. Pure.
+
+The grammar of switches is GDAL's own without what makes it ambiguous: `--name=value`, `--name value`, `--flag`, `--flag=true`,
+`-x value`, `-x`. A text in the place of a value that begins like a switch is refused, not guessed at. Of JSON is accepted what
+`schema` says of an argument; a list of one is also taken where the schema wants the value alone.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final
+
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, UnknownArgument
+from gdal_mcp.gdal.catalogue.model import PATH_ROLES, Algorithm, Argument, Role
+
+MAX_SWITCHES: Final = 256
+# of one argument, however it is written; each file among them is looked up, some 50 microseconds
+MAX_VALUES: Final = 1024
+ELEMENT_BYTES: Final = 64 << 10  # the kernel takes 128 KiB for one word of a command line
+
+MAX_BYTES: Final = 512 << 10  # of all texts of one argument
+
+# Checks of KEY=VALUE texts, which a client may give as an object.
+KEYED: Final = frozenset(
+    "array-option creation-option layer-option metadata open-option output-open-option pixel-function-argument"
+    " transform-option warp-option".split()
+)
+# Checks of texts that are often a number.
+NUMERIC: Final = frozenset("band by-band level nodata percentage point-count size threads".split())
+
+_NUMBER_LIKE: Final = re.compile(r"-[0-9.].*")
+_NUMERIC: Final = frozenset(("integer", "real"))
+
+
+@dataclass(frozen=True, slots=True)
+class GivenArgument:
+    """An argument with its texts: as the client wrote them, then checked, and of a path role at last resolved."""
+
+    argument: Argument
+    values: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.argument.name
+
+    @property
+    def role(self) -> Role:
+        return self.argument.role
+
+
+def read_switches(algorithm: Algorithm, switches: Sequence[str]) -> tuple[GivenArgument, ...]:
+    """The arguments in the order of their first mention. Raises ArgumentRefused, UnknownArgument."""
+    if len(switches) > MAX_SWITCHES:
+        raise ArgumentRefused(f"there are more than {MAX_SWITCHES} extra arguments.", "Send fewer.")
+    for text in switches:
+        if "\0" in text or len(text.encode("utf-8", "surrogatepass")) > ELEMENT_BYTES:
+            raise ArgumentRefused(
+                "an extra argument is too long or holds a NUL.", f"The most is {ELEMENT_BYTES} bytes."
+            )
+    return collected(_pairs(algorithm, switches))
+
+
+def collected(pairs: Iterable[tuple[Argument, str]]) -> tuple[GivenArgument, ...]:
+    """Texts with their arguments, by argument. Raises ArgumentRefused."""
+    found: dict[str, tuple[Argument, list[str]]] = {}
+    for argument, text in pairs:
+        if argument.name in found and not (argument.is_list and argument.repeatable):
+            raise ArgumentRefused(f"--{argument.name} is given twice.", "Give it once.")
+        values = found.setdefault(argument.name, (argument, []))[1]
+        packed = argument.is_list and argument.packed and argument.element_type != "dataset"
+        values += split_packed(argument, text) if packed else [text]
+        if len(values) > MAX_VALUES:
+            raise ArgumentRefused(f"--{argument.name} has too many values.", f"The most are {MAX_VALUES}.")
+    return tuple(GivenArgument(argument, tuple(values)) for argument, values in found.values())
+
+
+def argument_named(algorithm: Algorithm, name: str) -> Argument:
+    """The argument of a canonical name or an alias. Raises UnknownArgument."""
+    argument = algorithm.long_names.get(name)
+    if argument is None:
+        near = get_close_matches(
+            name, [one for one in algorithm.long_names if not algorithm.long_names[one].hidden], 1
+        )
+        hint = (
+            f"Did you mean --{near[0]}?" if near else f"gdal_describe `{algorithm.path}` lists its arguments."
+        )
+        raise UnknownArgument(f"gdal {algorithm.path} has no argument --{name[:64]}.", hint)
+    return argument
+
+
+def _pairs(algorithm: Algorithm, switches: Sequence[str]) -> Iterator[tuple[Argument, str]]:
+    rest = iter(switches)
+    for switch in rest:
+        argument, text = read_switch(algorithm, switch)
+        if text is None and argument.type == "boolean":
+            text = "true"
+        if text is None:
+            text = next(rest, None)
+            if text is None or (text.startswith("-") and not _NUMBER_LIKE.fullmatch(text)):
+                raise ArgumentRefused(
+                    f"--{argument.name} has no value.", f"Write --{argument.name}=value in one element."
+                )
+        yield argument, text
+
+
+def read_switch(algorithm: Algorithm, switch: str) -> tuple[Argument, str | None]:
+    """The argument of one element, and its text if it stands in the same element."""
+    if switch.startswith("--") and len(switch) > 2:
+        name, sign, text = switch[2:].partition("=")
+        return argument_named(algorithm, name), text if sign else None
+    if switch.startswith("-") and len(switch) == 2 and switch != "--":
+        argument = algorithm.short_names.get(switch[1])
+        if argument is None:
+            raise UnknownArgument(f"gdal {algorithm.path} has no argument {switch}.", "Use the long name.")
+        return argument, None
+    raise ArgumentRefused(
+        f"{switch[:64]!r} is not a switch.",
+        "Write --name=value; what the tool or step names itself is not named again.",
+    )
+
+
+def split_packed(argument: Argument, text: str) -> list[str]:
+    """The single values in a text. GDAL splits at commas where the argument packs several into one. Raises ArgumentRefused."""
+    if '"' in text:
+        raise ArgumentRefused(
+            f"--{argument.name} holds a quote.", "Give the values one by one instead of quoting."
+        )
+    parts = text.split(",")
+    return [part.strip() for part in parts] if argument.element_type in _NUMERIC else parts
+
+
+def texts_of(argument: Argument, value: Any) -> tuple[str, ...]:
+    """The texts of one argument's value; none for what is the same as leaving it out. Raises ArgumentRefused."""
+    if value is None or (value is False and argument.usage.get("default") is not True):
+        return ()
+    texts = _texts(argument, value)
+    if len(texts) > MAX_VALUES or sum(len(one.encode("utf-8", "surrogatepass")) for one in texts) > MAX_BYTES:
+        raise ArgumentRefused(f"--{argument.name} has too many values.", f"The most are {MAX_VALUES}.")
+    if any("\0" in one or len(one.encode("utf-8", "surrogatepass")) > ELEMENT_BYTES for one in texts):
+        raise ArgumentRefused(
+            f"a value of --{argument.name} is too long or holds a NUL.", f"The most is {ELEMENT_BYTES} bytes."
+        )
+    return texts
+
+
+def _texts(argument: Argument, value: Any) -> tuple[str, ...]:
+    if isinstance(value, Mapping):
+        if argument.rule.check not in KEYED or not argument.is_list:
+            raise ArgumentRefused(f"--{argument.name} is no object.", "See its schema.")
+        return tuple(_pair(argument, key, one) for key, one in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if not argument.is_list and len(value) != 1:
+            raise ArgumentRefused(f"--{argument.name} takes one value.", "Give it without a list.")
+        return tuple(_text(argument, one) for one in value)
+    if isinstance(value, str) and is_packed(argument):
+        return tuple(split_packed(argument, value))
+    return (_text(argument, value),)
+
+
+def is_packed(argument: Argument) -> bool:
+    """Whether one text may hold several values with commas between them, as GDAL's users write them."""
+    return argument.is_list and argument.packed and argument.role not in PATH_ROLES
+
+
+def _pair(argument: Argument, key: Any, value: Any) -> str:
+    if not isinstance(key, str) or not key or "=" in key:
+        raise ArgumentRefused(f"--{argument.name} has a key that is empty or holds =.", "Write KEY: value.")
+    if isinstance(value, bool):
+        return f"{key}={'YES' if value else 'NO'}"
+    if isinstance(value, int | float):
+        return f"{key}={number_text(argument, value)}"
+    if isinstance(value, str):
+        return f"{key}={value}"
+    raise ArgumentRefused(f"--{argument.name} takes texts, numbers and booleans.", "See its schema.")
+
+
+def _text(argument: Argument, value: Any) -> str:
+    kind = argument.element_type
+    if kind == "boolean":
+        if not isinstance(value, bool):
+            raise ArgumentRefused(f"--{argument.name} is true or false.", "Give a JSON boolean.")
+        return "true" if value else "false"
+    numeric = kind in ("integer", "real") or argument.rule.check in NUMERIC
+    if numeric and isinstance(value, int | float) and not isinstance(value, bool):
+        return number_text(argument, value)
+    if kind in ("integer", "real"):
+        raise ArgumentRefused(f"--{argument.name} is a number.", "Give a JSON number.")
+    if not isinstance(value, str):
+        raise ArgumentRefused(f"--{argument.name} is a text.", "Give a JSON string.")
+    return value
+
+
+def number_text(argument: Argument, value: float) -> str:
+    """The shortest text that reads back as the same finite number. Raises ArgumentRefused."""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ArgumentRefused(
+                f"--{argument.name} is a finite number.", "Leave it out where there is none."
+            )
+        return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    if abs(value) >= 10**18:
+        raise ArgumentRefused(f"--{argument.name} is out of range.", "Give a smaller number.")
+    return repr(value)

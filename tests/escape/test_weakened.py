@@ -1,0 +1,140 @@
+"""Containers that are weaker than asked, in Docker's words: each weakness fails its own rows and no other.
+
+Without a daemon `tests/engines/test_oci.py` weakens `config.json` point by point.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sandbox import slot
+from sandbox.engine import Engine
+from sandbox.engines import docker as docker_module
+from sandbox.engines.docker import DockerEngine
+from sandbox.errors import AttestationFailed
+from sandbox.isolation.cis import BENCHMARK
+from sandbox.isolation.rows import Row
+
+pytestmark = [pytest.mark.engine, pytest.mark.claim("escape.doctor-tells")]
+
+
+@pytest.fixture
+def weaken(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., None]], None]:
+    """`weaken(change)`: an engine that lets `change` alter what is asked, and a server that looks away."""
+    assert isinstance(engine, DockerEngine)
+
+    def one(change: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
+        real = docker_module.create_body
+
+        def body(*given: Any) -> dict[str, Any]:
+            made = real(*given)
+            change(made, made["HostConfig"])
+            return made
+
+        monkeypatch.setattr(docker_module, "create_body", body)
+        monkeypatch.setattr(docker_module, "differences", lambda _asked, _found: ())
+        monkeypatch.setattr(slot, "_refuse_weaker", lambda _template, _facts, **_: None)
+
+    return one
+
+
+def failed(found: tuple[Row, ...]) -> set[str]:
+    """What got out, by words or, of the benchmark, by number."""
+    return {row.cis if row.group == BENCHMARK else row.name for row in found if row.verdict == "failed"}
+
+
+def without_filter(_body: dict[str, Any], host: dict[str, Any]) -> None:
+    host["SecurityOpt"] = ["no-new-privileges:true", "seccomp=unconfined"]
+
+
+def with_power(body: dict[str, Any], host: dict[str, Any]) -> None:
+    body["User"] = "0:0"
+    host.update(ReadonlyRootfs=False, CapDrop=[], CapAdd=["SYS_ADMIN"])
+
+
+def shared(body: dict[str, Any], host: dict[str, Any]) -> None:
+    body.update(Hostname="", Env=[*body["Env"], "TOKEN=1"], NetworkDisabled=False)
+    host.update(NetworkMode="host", PidMode="host", UTSMode="host", MaskedPaths=[], Ulimits=[])
+    socket = {**host["Mounts"][0], "Source": "/var/run/docker.sock", "Target": "/run/docker.sock"}
+    host["Mounts"] = [*host["Mounts"], socket]
+
+
+WEAK = {
+    "filter": (
+        without_filter,
+        {
+            *("reach other programs through local sockets", "make devices, pipes, sockets and links"),
+            *("run programs from scratch and memory", "ask prctl, ioctl and fcntl for more"),
+            *("make system calls that no job needs", "open sockets of other families"),
+            *("have a crash dumped on the host", "Seccomp", "5.22", "5.18", "5.32"),
+        },
+        {  # as the kernel is built and set, and the checks that go with them
+            *("make and enter namespaces", "call the kernel as another architecture"),
+            *("5.10", "5.16", "5.17", "5.19", "5.21", "5.31"),
+        },
+    ),
+    "power": (
+        with_power,
+        {
+            *("write outside scratch and output", "user", "mount /", "writable mounts", "5.4", "5.5", "5.13"),
+            *("CapBnd", "CapEff", "CapPrm", "supplementary groups", "5.6", "5.26"),
+            "read what tells of the host",  # files of root's
+        },
+        {
+            *("CapInh", "write the kernel's settings", "find writable settings of the kernel", "become root"),
+            "user of a set-user-id program",
+        },
+    ),
+    "sharing": (
+        shared,
+        {
+            *("see other processes", "namespaces of its own", "host name", "find an engine's socket"),
+            *("see below /sys", "read what tells of the host", "find the host's environment"),
+            *("network interfaces", "foreign environment", "foreign mounts", "rlimit NOFILE", "process"),
+            *("5.7", "5.8", "5.9", "5.10", "5.14", "5.16", "5.17", "5.19", "5.21", "5.30", "5.32"),
+        },
+        {  # queues, terminals, and what shares rows with those above
+            *("write outside scratch and output", "open devices", "have a crash dumped on the host"),
+            *(
+                "writable mounts",
+                "mask",
+                "mounts",
+                "5.5",
+                "5.6",
+                "5.13",
+                "5.18",
+                "5.20",
+                "shared propagation",
+            ),
+            *(f"rlimit {name}" for name in ("CORE", "CPU", "DATA", "FSIZE")),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WEAK)
+def test_a_weaker_container_fails_its_own_rows_and_no_other(escape, weaken, name):
+    change, must, may = WEAK[name]
+    weaken(change)
+    found = escape()
+    assert not all(row.ok for row in found)
+    assert must <= failed(found)
+    assert failed(found) <= must | may
+
+
+def test_a_container_that_measures_itself_as_weaker_is_not_tried_at_all(escape, weaken, monkeypatch):
+    real = slot._refuse_weaker
+    weaken(lambda _body, host: host.update(CapDrop=[]))
+    monkeypatch.setattr(slot, "_refuse_weaker", real)
+    with pytest.raises(AttestationFailed):
+        escape()
+
+
+def test_the_command_tells_of_a_host_that_was_attested_before(doctor, weaken):
+    """Its attestation is remembered, and its containers get out."""
+    assert doctor()[0] == 0
+    weaken(without_filter)
+    code, text = doctor()
+    assert code == 1
+    assert "5.22" in text

@@ -1,0 +1,84 @@
+"""Whose Pods are whose: what a server has running is never taken from it, and what a dead one left is nobody's."""
+
+import contextlib
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.engines.k8s import engine as engine_module
+from sandbox.engines.k8s import pod as pod_module
+from sandbox.engines.k8s.engine import KubernetesEngine
+from sandbox.labels import UPTIME_DEADLINE, labels
+from sandbox.owner import Owner
+from sandbox.reaper import reap
+from tests.engines.bench import Bench
+from tests.faults.scenes import outcome_of
+from tests.kubernetes.conftest import Ground
+from tests.kubernetes.test_server import DEFLATED, INFO, huge, killed, place, serving, waiting
+from tests.mcp.talk import Place
+from tests.waiting import until
+
+__all__ = ["place"]
+pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.claim("engine.kubernetes-leases")]
+LEASE = 1.0  # seconds; in use it is two minutes
+
+
+@pytest.fixture
+def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Owner]:
+    """Another server, which has a state folder of its own and is quick to call a Pod left."""
+    monkeypatch.setattr(engine_module, "_LEFT_SECONDS", LEASE)
+    with contextlib.closing(Owner(tmp_path / "servers")) as owner:
+        yield owner
+
+
+def test_a_server_that_stands_still_keeps_its_call_and_one_that_died_keeps_nothing(
+    ground: Ground, place: Place, engine: KubernetesEngine, other: Owner
+) -> None:
+    huge(place, 30_000)
+    with serving(ground, place) as pipes:
+        assert outcome_of(INFO.call(pipes)) == "OK"
+        until(lambda: ground.pods() == {})
+        number = DEFLATED.begin(pipes)
+        until(lambda: len(waiting(ground)) == 1)
+        (running,) = waiting(ground)
+        pipes.process.send_signal(signal.SIGSTOP)
+        stopped = time.monotonic()
+        until(lambda: reap(engine, other) == () and time.monotonic() > stopped + 4 * LEASE)
+        assert waiting(ground) == {running}
+        pipes.process.send_signal(signal.SIGCONT)
+        assert outcome_of(DEFLATED.finish(pipes, number)) == "OK"
+        DEFLATED.begin(pipes)
+        until(lambda: len(waiting(ground)) == 1)
+        killed(pipes)
+        until(lambda: (reap(engine, other), ground.pods())[1] == {})
+
+
+def test_a_pod_that_nobody_came_to_attach_to_ends_and_is_swept(
+    bench: Bench, ground: Ground, engine: KubernetesEngine, other: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a server leaves it that is killed between the request for a Pod and its stream."""
+    monkeypatch.setattr(pod_module, "START_SECONDS", 2)
+    marks = labels("0" * 16, "call", 600.0)
+    ground.admin.create(
+        pod_module.pod(bench.template(""), bench.image, "call-0", marks, engine.info().architecture)
+    )
+    until(lambda: (reap(engine, other), ground.pods())[1] == {})
+
+
+def test_what_runs_is_not_taken_by_a_server_on_another_machine_that_finds_its_lock_free(
+    bench: Bench, engine: KubernetesEngine, other: Owner
+) -> None:
+    """A state folder may come to another node while the server that had it still runs."""
+    for elsewhere in ({UPTIME_DEADLINE: "another-boot 10.0"}, {}):
+        dead = Owner(other.folder)
+        dead.leave_lock()
+        dead.close()
+        assert other.is_dead(dead.id)
+        marks = {**labels(dead.id, "call", 600.0), **elsewhere}
+        container = engine.create(bench.template("import time; time.sleep(1000)"), marks)
+        engine.start(container)
+        assert (container in reap(engine, other)) is not bool(elsewhere)
+        engine.remove(container)

@@ -1,0 +1,54 @@
+"""A node that lacks what calls are judged by is refused, unless the operator has named what it lacks; then it is told, never hidden."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sandbox.attestation import attest
+from sandbox.engines.k8s import pod as pod_module
+from sandbox.errors import AttestationFailed
+from sandbox.isolation.rows import Row
+from sandbox.runner import Runner
+from sandbox.template import SandboxTemplate
+from sandbox.waiting import Cancellation
+from tests.engines.bench import Bench
+from tests.kubernetes.conftest import NODE_PIDS
+
+pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.claim("engine.kubernetes-nodes-without")]
+
+
+def attested(bench: Bench, **changes: Any) -> tuple[Row, ...]:
+    cancel = Cancellation()
+    template: SandboxTemplate = replace(bench.template(""), **changes)
+    try:
+        return attest(Runner(bench.engine, bench.owner), template, bench.staging, cancel)
+    finally:
+        cancel.close()
+
+
+def told(rows: tuple[Row, ...]) -> Mapping[str, str]:
+    return {row.name: row.found for row in rows if row.verdict == "warning"}
+
+
+def test_a_kernel_without_landlock(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the gate finds it where the kernel does not know the call."""
+    assert told(attested(bench, nodes_without=("landlock", "pids-limit"))) == {}
+    gate = pod_module.source("sandbox.engines.k8s", "gate.py")
+    monkeypatch.setattr(pod_module, "source", lambda *_: gate.replace("    if abi < 1:", "    if True:"))
+    for lacking in ((), ("pids-limit",)):
+        with pytest.raises(AttestationFailed):
+            attested(bench, nodes_without=lacking)
+    found = told(attested(bench, nodes_without=("landlock",)))
+    assert {*found} == {"scratch /tmp", "open files of the Pod"}
+    assert "/dev/termination-log" in found["open files of the Pod"]
+
+
+def test_a_node_without_a_limit_of_processes(bench: Bench) -> None:
+    """As it is told by a call whose own limit is below what the node lets it have."""
+    fewer = replace(bench.limits, pids=NODE_PIDS // 4)
+    for lacking in ((), ("landlock",)):
+        with pytest.raises(AttestationFailed):
+            attested(bench, limits=fewer, nodes_without=lacking)
+    assert {*told(attested(bench, limits=fewer, nodes_without=("pids-limit",)))} == {"processes"}

@@ -1,0 +1,389 @@
+"""Calls that GDAL runs and whose result is wrong, each beside clean twins about which nothing may be said.
+
+A row that is not indented has a check's code, and how it comes: `refused` the call is refused by it; `before` `validate_call` knows it; `mends`
+a call that corrects it is told; `ignoring:CODE` a check that a twin may have for another reason. The first call below it is the trap,
+the others are its twins. OUT is a name of its own.
+"""
+
+TABLE = r"""
+# changes of CRS
+ballpark_transformation refused mends
+    reproject input=rome.tif output=OUT.tif dst_crs=EPSG:4326 resampling=bilinear
+    reproject input=monte_mario.tif output=OUT.tif dst_crs=EPSG:4326 resampling=bilinear
+    reproject input=bng.tif output=OUT.tif dst_crs=EPSG:4326 resampling=bilinear extra_args=["--dst-nodata=-1"]
+    reproject input=sinusoidal.tif output=OUT.tif dst_crs=EPSG:4326 resampling=bilinear extra_args=["--dst-nodata=-1"]
+    vector_reproject input=points.gpkg output=OUT.gpkg output-crs=EPSG:25832
+ballpark_transformation refused mends
+    vector_reproject input=rome_points.gpkg output=OUT.gpkg output-crs=EPSG:4326
+    vector_reproject input=mm_points.gpkg output=OUT.gpkg output-crs=EPSG:4326
+    vector_reproject input=one_nad27.gpkg output=OUT.gpkg output-crs=EPSG:4326
+ballpark_transformation refused
+    pipeline steps=read rome_points.gpkg ! reproject --output-crs=EPSG:32633 ! write OUT.gpkg
+ballpark_transformation refused
+    gdalwarp src_datasets=["rome.tif"] dst_dataset=OUT.tif t_srs=EPSG:4326
+ballpark_transformation refused
+    vector convert input=rome_points.gpkg output=OUT.kml
+ballpark_transformation refused
+    reproject input=egm2008.tif output=OUT.tif dst_crs=EPSG:4979 resampling=bilinear
+no_input_crs refused
+    reproject input=no_crs.tif output=OUT.tif dst_crs=EPSG:32633 resampling=bilinear
+
+# values that a type, a format or a resampling loses
+values_clamped before mends ignoring:data_type_changed
+    convert input=elevation.tif output=OUT.png
+    convert input=whole_floats.tif output=OUT.png
+    convert input=photo.tif output=OUT.png
+    convert input=elevation.tif output=OUT.tif creation_options=["COMPRESS=LZW"]
+values_clamped before mends ignoring:lossy_compression
+    convert input=elevation_holes.tif output=OUT.jpg
+values_clamped before
+    raster set-type input=elevation.tif output=OUT.tif output-data-type=UInt8
+    raster set-type input=whole_floats.tif output=OUT.tif output-data-type=UInt8
+    raster set-type input=ids.tif output=OUT.tif output-data-type=Float64
+values_clamped before
+    pipeline steps=read ids.tif ! set-type --output-data-type=Int16 ! write OUT.tif
+    pipeline steps=read small_ids.tif ! set-type --output-data-type=Int16 ! write OUT.tif
+    pipeline steps=read elevation.tif ! scale --output-min=0 --output-max=255 ! set-type --output-data-type=UInt8 ! write OUT.tif
+values_rounded before
+    raster set-type input=low.tif output=OUT.tif output-data-type=Int16
+    raster set-type input=whole_floats.tif output=OUT.tif output-data-type=Int16
+nan_lost before
+    raster set-type input=nan_holes.tif output=OUT.tif output-data-type=Int16
+    raster set-type input=nan_holes.tif output=OUT.tif output-data-type=Float64
+digits_lost before
+    raster set-type input=large_ids.tif output=OUT.tif output-data-type=Float32
+    raster set-type input=ids.tif output=OUT.tif output-data-type=Float32
+values_clamped ignoring:nodata_not_propagated
+    raster calc input=["A=classes.tif"] calc=["A*100"] output=OUT.tif output-data-type=UInt8 propagate-nodata=true
+    raster calc input=["A=classes.tif"] calc=["A*10"] output=OUT.tif output-data-type=UInt8 propagate-nodata=true
+    raster calc input=["A=classes.tif"] calc=["A*100"] output=OUT.tif output-data-type=Int16 propagate-nodata=true
+values_rounded before
+    raster resize input=mask.tif output=OUT.tif size=["20","15"] resampling=average
+    raster resize input=mask.tif output=OUT.tif size=["20","15"] resampling=mode
+    pipeline steps=read mask.tif ! set-type --output-data-type=Float32 ! resize --size=20,15 --resampling=average ! write OUT.tif
+classes_mixed
+    raster overview add dataset=classes_in_place.tif levels=[2] resampling=average
+nodata_out_of_range before
+    raster set-type input=elevation_holes.tif output=OUT.tif output-data-type=UInt16
+nodata_out_of_range before
+    convert input=elevation_holes.tif output=OUT.png
+nodata_not_propagated before mends
+    raster calc input=["A=elevation_holes.tif"] output=OUT.tif calc=["A*2"]
+    raster calc input=["A=elevation_holes.tif"] output=OUT.tif calc=["A*2"] propagate-nodata=true
+    raster calc input=["A=elevation.tif"] output=OUT.tif calc=["A*2"]
+    raster calc input=["A=classes.tif"] output=OUT.tif calc=["A*2"]
+classes_mixed before
+    raster resize input=landcover.tif output=OUT.tif size=["20","15"] resampling=average
+    raster resize input=landcover.tif output=OUT.tif size=["20","15"] resampling=mode
+    raster resize input=elevation.tif output=OUT.tif size=["20","15"] resampling=average
+    raster resize input=small_ids.tif output=OUT.tif size=["20","15"] resampling=average
+classes_mixed before
+    raster resize input=classes.tif output=OUT.tif size=["20","15"] resampling=bilinear
+classes_mixed before
+    raster convert input=many_classes.tif output=OUT.jpg
+    raster convert input=many_classes.tif output=OUT.png
+    raster convert input=shaded.tif output=OUT.jpg
+
+# what lies beside the data
+collar_without_nodata mends
+    reproject input=photo.tif output=OUT.tif dst_crs=EPSG:32633
+    reproject input=photo.tif output=OUT.tif dst_crs=EPSG:25832
+    reproject input=photo.tif output=OUT.tif dst_crs=EPSG:32633 extra_args=["--add-alpha"]
+    reproject input=classes.tif output=OUT.tif dst_crs=EPSG:32633
+    reproject input=photo.tif output=OUT.tif dst_crs=EPSG:32633 bbox=[29765,5015391,30765,5016391]
+collar_without_nodata
+    raster mosaic input=["photo.tif","photo_far.tif"] output=OUT.tif
+    raster mosaic input=["photo.tif","photo_next.tif"] output=OUT.tif
+outside_area_of_use
+    raster resize input=utm_far.tif output=OUT.tif size=["20","15"] resampling=average
+    raster resize input=low.tif output=OUT.tif size=["20","15"] resampling=average
+    raster resize input=utm_next.tif output=OUT.tif size=["20","15"] resampling=average
+all_nan ignoring:crs_missing
+    raster zonal-stats input=low.tif zones=zones_beside.gpkg output=OUT.gpkg stat=["mean"] include-field=["id"]
+    raster zonal-stats input=low.tif zones=zones_utm.gpkg output=OUT.gpkg stat=["mean"] include-field=["id"]
+all_nan
+    raster zonal-stats input=low.tif zones=tiny_zones.gpkg output=OUT.csv stat=["mean"] include-field=["id"]
+    raster zonal-stats input=low.tif zones=zones_utm.gpkg output=OUT.csv stat=["mean"] include-field=["id"]
+
+# inputs that do not fit each other, and what is kept in a file of its pixels
+other_grid before
+    raster mosaic input=["elevation.tif","other_grid.tif"] output=OUT.tif
+    raster mosaic input=["elevation.tif","next.tif"] output=OUT.tif
+other_grid before
+    raster stack input=["elevation.tif","other_grid.tif"] output=OUT.tif
+other_grid before
+    raster calc input=["A=elevation.tif","B=other_size.tif"] output=OUT.tif calc=["A+B"]
+    raster calc input=["A=elevation.tif","B=low.tif"] output=OUT.tif calc=["A+B"]
+other_crs refused
+    raster zonal-stats input=low.tif zones=zones.gpkg output=OUT.gpkg stat=["mean"] include-field=["id"]
+scale_ignored before
+    raster calc input=["A=scaled.tif"] output=OUT.tif calc=["A*2"]
+    pipeline steps=read scaled.tif ! unscale ! slope ! write OUT.tif
+    convert input=scaled.tif output=OUT.tif creation_options=["COMPRESS=LZW"]
+scale_ignored before
+    raster slope input=scaled.tif output=OUT.tif
+classes_mixed before mends ignoring:identical_to_input
+    convert input=many_classes.tif output=OUT.tif output_format=COG
+    convert input=shaded.tif output=OUT.tif output_format=COG
+    convert input=classes.tif output=OUT.tif output_format=COG
+overviews_stale mends ignoring:identical_to_input
+    raster update input=quarter_high.tif output=with_overviews.tif no-update-overviews=true
+    raster update input=quarter_high.tif output=with_overviews_too.tif
+identical_to_input
+    raster clip input=quarter.tif like=quarter.tif output=OUT.tif
+    raster clip input=elevation.tif like=quarter.tif output=OUT.tif
+statistics_stale mends ignoring:constant
+    raster update input=patch.tif output=with_statistics.tif
+    raster update input=quarter.tif output=with_statistics_too.tif
+
+# pixels that are copied next to others, or computed
+values_clamped
+    raster stack input=["bytes_in_place_too.tif","elevation.tif"] output=OUT.tif
+    raster stack input=["bytes_in_place_too.tif","classes.tif"] output=OUT.tif
+    raster stack input=["elevation.tif","low.tif"] output=OUT.tif
+values_clamped
+    raster update input=elevation.tif output=bytes_in_place.tif
+    raster update input=whole_floats.tif output=bytes_in_place_too.tif
+values_clamped
+    raster neighbors input=bytes_in_place.tif output=OUT.tif method=["sum"] kernel=["equal"] output-data-type=UInt8
+    raster neighbors input=bytes_in_place.tif output=OUT.tif method=["sum"] kernel=["equal"] output-data-type=UInt16
+values_clamped ignoring:constant
+    vector rasterize input=whole.gpkg output=OUT.tif burn=[300] resolution=[100,100] output-data-type=UInt8
+    vector rasterize input=whole.gpkg output=OUT.tif burn=[200] resolution=[100,100] output-data-type=UInt8
+scale_ignored
+    raster update input=scaled.tif output=int16.tif
+    raster mosaic input=["scaled.tif","scaled_next.tif"] output=OUT.tif
+collar_without_nodata mends ignoring:identical_to_input
+    raster clip input=elevation.tif output=OUT.tif like=tilted.gpkg
+    raster clip input=elevation_holes.tif output=OUT.tif like=tilted.gpkg
+    raster clip input=elevation.tif output=OUT.tif like=tilted.gpkg only-bbox=true
+    raster clip input=elevation.tif output=OUT.tif like=zones_utm.gpkg
+other_grid before
+    raster blend input=photo.tif overlay=photo_next.tif output=OUT.tif
+    raster blend input=photo.tif overlay=classes.tif output=OUT.tif
+observer_outside ignoring:constant
+    raster viewshed input=elevation.tif output=OUT.tif position=[9.0,45.1,10]
+    raster viewshed input=elevation.tif output=OUT.tif position=[502000,4998500,10]
+classes_mixed
+    convert input=many_classes.tif output=OUT.jp2
+    convert input=many_classes.tif output=OUT.jp2 creation_options=["REVERSIBLE=YES","QUALITY=100"]
+
+# formats that cut names, texts, times, numbers or nulls
+field_name_cut
+    vector convert input=long.geojson output=OUT.shp
+    vector convert input=short.geojson output=OUT.shp
+text_cut
+    vector convert input=long.geojson output=OUT.shp
+    vector convert input=long.geojson output=OUT.gpkg
+field_type_changed
+    vector convert input=times.geojson output=OUT.shp
+    vector convert input=times.geojson output=OUT.fgb
+nulls_replaced
+    vector convert input=nulls.geojson output=OUT.mif
+    vector convert input=full.geojson output=OUT.mif
+value_lost
+    vector convert input=huge.geojson output=OUT.shp
+    vector convert input=huge.geojson output=OUT.gpkg
+characters_lost
+    vector convert input=latin.csv output=OUT.gpkg
+    vector convert input=utf8.csv output=OUT.gpkg
+features_skipped
+    vector convert input=mixed.geojson output=OUT.shp skip-errors=true
+    vector convert input=towns.geojson output=OUT.shp skip-errors=true
+values_clamped
+    vector rasterize input=towns.geojson output=OUT.tif resolution=[0.01,0.01] attribute-name=pop output-data-type=UInt8
+    vector rasterize input=towns.geojson output=OUT.tif resolution=[0.01,0.01] attribute-name=pop output-data-type=UInt16
+features_lost ignoring:fields_lost
+    vector convert input=holes.geojson output=OUT.kml
+    vector convert input=named.geojson output=OUT.kml
+time_changed
+    vector convert input=times.geojson output=OUT.mif
+    vector convert input=times.geojson output=OUT.fgb
+fields_lost
+    vector convert input=towns.geojson output=OUT.kml
+    vector convert input=named.geojson output=OUT.kml
+fields_lost
+    vector sql input=towns.geojson output=OUT.kml dialect=SQLITE sql=SELECT upper(name) AS name, pop, geometry FROM towns
+    vector sql input=towns.geojson output=OUT.kml dialect=SQLITE sql=SELECT upper(name) AS name, geometry FROM towns
+field_name_cut
+    vector sql input=long.geojson output=OUT.shp dialect=SQLITE sql=SELECT a_very_long_field_name, geometry FROM long
+    vector sql input=long.geojson output=OUT.shp dialect=SQLITE sql=SELECT a_very_long_field_name AS n, geometry FROM long
+z_lost
+    vector convert input=heights.geojson output=OUT.mif
+    vector convert input=heights.geojson output=OUT.fgb
+    vector convert input=named.geojson output=OUT.mif
+coordinates_rounded before mends
+    vector convert input=towns.geojson output=OUT.pmtiles
+    vector convert input=towns.geojson output=OUT.pmtiles creation-option=["MAXZOOM=12"]
+    vector convert input=world.geojson output=OUT.pmtiles
+m_lost
+    vector convert input=measured.gpkg output=OUT.geojson
+    vector convert input=measured.gpkg output=OUT.fgb
+crs_changed
+    vector convert input=rome_named.geojson output=OUT.gpx
+    vector convert input=named.geojson output=OUT.gpx
+header_as_row ignoring:geometry_left_out
+    vector convert input=names.csv output=OUT.xlsx
+    vector convert input=full.geojson output=OUT.xlsx
+
+# what was made is not sound
+invalid_geometries
+    vector convert input=bows.geojson output=OUT.gpkg
+    vector convert input=squares.geojson output=OUT.gpkg
+empty_geometries
+    vector buffer input=squares_m.geojson output=OUT.gpkg distance=-90
+    vector buffer input=squares_m.geojson output=OUT.gpkg distance=-9
+empty_geometries
+    vector concat input=["squares.geojson","squares_two.gpkg"] mode=single output=OUT.gpkg
+    vector concat input=["squares.geojson","degrees.geojson"] mode=single output=OUT.gpkg
+zero_features
+    vector convert input=empty.geojson output=OUT.gpkg
+    vector convert input=towns.geojson output=OUT.gpkg
+    vector create output=OUT.gpkg output-layer=new geometry-type=POINT crs=EPSG:4326 field=["n:Integer"]
+geometry_type_undeclared mends
+    vector sql input=squares.geojson output=OUT.gpkg dialect=SQLITE sql=SELECT ST_Centroid(geometry) AS geometry FROM squares
+    vector sql input=squares.geojson output=OUT.gpkg sql=SELECT * FROM squares
+
+# lengths and areas of data in degrees
+units_in_degrees
+    vector buffer input=degrees.geojson output=OUT.gpkg distance=10
+    vector buffer input=squares_m.geojson output=OUT.gpkg distance=10
+    pipeline steps=read degrees.geojson ! reproject --output-crs=EPSG:3035 ! buffer --distance=10 ! write OUT.gpkg
+units_in_degrees
+    pipeline steps=read degrees.geojson ! reproject --output-crs=EPSG:4258 ! buffer --distance=10 ! write OUT.gpkg
+units_in_degrees
+    vector simplify input=degrees.geojson output=OUT.gpkg tolerance=1
+    vector simplify input=degrees.geojson output=OUT.gpkg tolerance=0.0001
+units_in_degrees
+    vector sql input=degrees.geojson output=OUT.csv dialect=SQLITE sql=SELECT ST_Area(geometry) AS area FROM degrees
+    vector sql input=degrees.geojson output=OUT.csv dialect=SQLITE sql=SELECT ST_Area(ST_Transform(geometry, 3035)) AS area FROM degrees
+    vector sql input=degrees.geojson output=OUT.csv dialect=SQLITE sql=SELECT ST_Area(geometry, 1) AS area FROM degrees
+    vector sql input=squares_m.geojson output=OUT.csv dialect=SQLITE sql=SELECT ST_Area(geometry) AS area FROM squares_m
+    vector sql input=degrees.geojson output=OUT.csv dialect=SQLITE sql=SELECT 'ST_Area(x)' AS note, length('a') AS n FROM degrees
+units_in_degrees
+    vector info input=["degrees.geojson"] dialect=SQLITE features=true sql=SELECT ST_Distance(geometry, ST_Centroid(geometry)) AS d FROM degrees
+    vector info input=["degrees.geojson"] sql=SELECT id FROM degrees
+
+# where features lie
+geojson_not_wgs84 before mends ignoring:coordinates_rounded ignoring:identical_to_input
+    vector convert input=squares_m.geojson output=OUT.geojson
+    vector convert input=squares.geojson output=OUT.geojson
+    vector reproject input=squares_m.geojson output=OUT.geojson output-crs=EPSG:4326
+    vector convert input=squares_m.geojson output=OUT.gpkg
+geojson_not_wgs84 before mends ignoring:coordinates_rounded
+    convert input=squares_m.geojson output=OUT.geojson
+coordinates_rounded ignoring:identical_to_input
+    vector convert input=squares.geojson output=OUT.geojson layer-creation-option=["RFC7946=YES"]
+    vector convert input=squares.geojson output=OUT.geojson layer-creation-option=["RFC7946=NO"]
+position_in_columns before mends
+    vector convert input=latlon.csv output=OUT.gpkg
+    vector convert input=plain.csv output=OUT.gpkg
+    vector convert input=latlon.csv output=OUT.ods
+    vector make-point input=latlon.csv output=OUT.gpkg x=lon y=lat output-crs=EPSG:4326
+geometry_left_out before mends ignoring:identical_to_input
+    vector convert input=towns.geojson output=OUT.csv
+    vector convert input=towns.geojson output=OUT.csv layer-creation-option=["GEOMETRY=AS_XY"]
+    vector convert input=plain.csv output=OUT.csv
+    vector sql input=towns.geojson output=OUT.csv dialect=SQLITE sql=SELECT name FROM towns
+geometry_left_out before mends
+    vector select input=towns.geojson output=OUT.gpkg fields=["name"]
+    vector select input=towns.geojson output=OUT.gpkg fields=["pop"] exclude=true
+    vector select input=towns.geojson output=OUT.csv fields=["name"]
+crs_mismatch
+    vector convert input=degrees.geojson output=squares_utm.gpkg output-layer=squares_utm append=true
+    vector convert input=squares.geojson output=squares_two.gpkg output-layer=squares_two append=true
+crs_mismatch refused
+    vector update input=degrees.geojson output=squares_utm_too.gpkg key=["id"] input-layer=degrees output-layer=squares_utm_too
+crs_mismatch refused
+    vector layer-algebra operation=intersection input=degrees.geojson method=squares_m.geojson output=OUT.gpkg
+    vector layer-algebra operation=intersection input=squares.geojson method=degrees.geojson output=OUT.gpkg
+
+# columns of text
+number_as_text mends
+    vector sql input=counts.csv output=OUT.csv dialect=SQLITE sql=SELECT name, pop FROM counts ORDER BY pop DESC
+    vector sql input=counts.csv output=OUT.csv dialect=SQLITE sql=SELECT name, pop FROM counts ORDER BY name
+    vector sql input=counts.csv output=OUT.csv dialect=SQLITE sql=SELECT name FROM counts ORDER BY CAST(pop AS INTEGER)
+    vector sql input=counts.csv output=OUT.csv open-option=["AUTODETECT_TYPE=YES"] sql=SELECT name, pop FROM counts ORDER BY pop
+number_as_text
+    vector info input=["counts.csv"] sql=SELECT MAX(pop) AS most FROM counts features=true
+    vector info input=["codes.csv"] sql=SELECT MAX(code) AS last FROM codes features=true
+decimal_comma before
+    vector convert input=commas.csv output=OUT.gpkg
+    vector convert input=semicolons.csv output=OUT.gpkg
+    query inputs=["semicolons.csv"] sql=SELECT sum(v) AS v FROM semicolons
+    query inputs=["commas.csv"] sql=SELECT name FROM commas
+    query inputs=["commas.csv"] sql=SELECT sum(CAST(replace(v, ',', '.') AS REAL)) AS v FROM commas
+number_as_text before mends
+    vector filter input=counts.csv output=OUT.csv where=pop > '50'
+    vector filter input=counts.csv output=OUT.csv where=name > 'a'
+decimal_comma
+    query inputs=["commas.csv"] sql=SELECT sum(v) AS v FROM commas
+local_dates before
+    vector convert input=local_dates.csv output=OUT.gpkg
+    vector convert input=iso_dates.csv output=OUT.gpkg
+digits_lost
+    query inputs=["large.csv"] sql=SELECT id FROM large
+    query inputs=["large.csv"] sql=SELECT v FROM large
+    query inputs=["counts.csv"] sql=SELECT * FROM counts ORDER BY pop
+    vector convert input=large.csv output=OUT.gpkg
+fields_lost
+    vector convert input=towns.geojson output=bare.geojson output-layer=bare append=true
+    vector convert input=towns.geojson output=more.geojson output-layer=more append=true
+
+# joins that multiply, lose or find nothing
+rows_multiplied
+    query inputs=["areas.geojson","twice.csv"] sql=SELECT a.code, a.size, t.v FROM areas a JOIN twice t ON a.code = t.code
+    query inputs=["areas.geojson","keys.csv"] sql=SELECT a.code, a.size, t.v FROM areas a JOIN keys t ON a.code = t.code
+    query inputs=["areas.geojson","twice.csv"] sql=SELECT a.code, t.v FROM areas a JOIN twice t ON a.code = t.code
+    query inputs=["areas.geojson","years.csv"] sql=SELECT a.code, t.year, t.v FROM areas a LEFT JOIN years t ON a.code = t.code
+    query inputs=["areas.geojson","sites.geojson"] sql=SELECT a.code, a.size, s.id FROM areas a JOIN sites s ON ST_Contains(a.geom, s.geom)
+    query inputs=["areas.geojson","twice.csv"] sql=SELECT DISTINCT a.code FROM areas a JOIN twice t ON a.code = t.code
+    query inputs=["areas.geojson","twice.csv"] sql=SELECT a.code, max(t.v) AS v FROM areas a JOIN twice t ON a.code = t.code GROUP BY a.code
+    query inputs=["areas.geojson","years.csv"] sql=SELECT a.*, t.v FROM areas a JOIN years t ON a.code = t.code WHERE t.year = 2020
+    query inputs=["areas.geojson"] sql=SELECT a.code, b.code AS other FROM areas a JOIN areas b ON a.code < b.code
+rows_multiplied
+    query inputs=["areas.geojson","years.csv"] sql=SELECT a.*, t.v FROM areas a LEFT JOIN years t ON a.code = t.code
+rows_multiplied
+    query inputs=["areas.geojson","twice.csv"] sql=WITH j AS (SELECT a.code, a.size, t.v FROM areas a, twice t WHERE a.code = t.code) SELECT * FROM j
+rows_multiplied
+    pipeline steps=concat --mode=stack areas.geojson twice.csv ! sql --dialect=SQLITE "SELECT a.code, a.size, t.v FROM areas a JOIN twice t ON a.code = t.code" ! write OUT.csv
+    pipeline steps=concat --mode=stack areas.geojson keys.csv ! sql --dialect=SQLITE "SELECT a.code, a.size, t.v FROM areas a JOIN keys t ON a.code = t.code" ! write OUT.csv
+summed_twice
+    query inputs=["areas.geojson","sites.geojson"] sql=SELECT a.code, sum(a.size) AS size FROM areas a JOIN sites s ON ST_Contains(a.geom, s.geom) GROUP BY a.code
+    query inputs=["areas.geojson","sites.geojson"] sql=SELECT a.code, sum(s.id) AS n FROM areas a JOIN sites s ON ST_Contains(a.geom, s.geom) GROUP BY 1
+    query inputs=["areas.geojson","sites.geojson"] sql=SELECT s.id, a.code FROM areas a JOIN sites s ON ST_Contains(a.geom, s.geom)
+    query inputs=["areas.geojson","sites.geojson"] sql=SELECT a.code, count(*) AS n FROM areas a JOIN sites s ON ST_Contains(a.geom, s.geom) GROUP BY a.code
+rows_lost
+    query inputs=["areas.geojson","some.csv"] sql=SELECT a.code, t.v FROM areas a JOIN some t ON a.code = t.code
+    query inputs=["areas.geojson","some.csv"] sql=SELECT a.code, t.v FROM areas a LEFT JOIN some t ON a.code = t.code
+nothing_joined
+    query inputs=["areas.geojson","capitals.csv"] sql=SELECT a.code, t.v FROM areas a JOIN capitals t ON a.code = t.code
+    query inputs=["areas.geojson","keys.csv"] sql=SELECT a.code FROM areas a JOIN keys t ON a.code = t.code WHERE t.v > 5
+nothing_joined
+    query inputs=["areas.geojson","capitals.csv"] sql=SELECT a.code, t.v FROM areas a LEFT JOIN capitals t ON a.code = t.code
+
+# columns typed by their first row
+type_of_first_row
+    vector sql input=areas.geojson dialect=SQLITE sql=SELECT CASE code WHEN 'a' THEN 1 ELSE 2.5 END AS v FROM areas output=OUT.gpkg
+    vector sql input=areas.geojson dialect=SQLITE sql=SELECT CASE code WHEN 'a' THEN 1 ELSE 2.0 END AS v FROM areas output=OUT.gpkg
+    vector sql input=areas.geojson dialect=SQLITE sql=SELECT CASE code WHEN 'a' THEN 1.5 ELSE 2 END AS v FROM areas output=OUT.gpkg
+    vector sql input=areas.geojson dialect=SQLITE sql=SELECT CASE code WHEN 'a' THEN 'x' ELSE 'y' END AS v FROM areas output=OUT.gpkg
+type_of_first_row
+    vector sql input=areas.geojson dialect=SQLITE sql=SELECT CASE code WHEN 'a' THEN NULL ELSE 2 END AS v FROM areas output=OUT.gpkg
+
+# statements and nested steps that change or mix CRSs
+crs_mismatch refused
+    query inputs=["squares_m.geojson","squares.geojson"] sql=SELECT a.id FROM squares_m a JOIN squares b ON ST_Intersects(a.geom, b.geom)
+    query inputs=["squares.geojson","degrees.geojson"] sql=SELECT a.id FROM squares a JOIN degrees b ON ST_Intersects(a.geom, b.geom)
+ballpark_transformation refused
+    query inputs=["rome_points.gpkg"] sql=SELECT ST_AsText(ST_Transform(geom, 4326)) AS t FROM rome_points
+    query inputs=["mm_points.gpkg"] sql=SELECT ST_AsText(ST_Transform(geom, 4326)) AS t FROM mm_points
+ballpark_transformation refused
+    pipeline steps=read rome_points.gpkg ! tee [ reproject --output-crs=EPSG:4326 ! write OUT.gpkg ] ! filter --where=id=0 ! write OUTb.gpkg
+    pipeline steps=read points.gpkg ! tee [ reproject --output-crs=EPSG:25832 ! write OUT.gpkg ] ! filter --where=id=0 ! write OUTb.gpkg
+ballpark_transformation refused
+    pipeline steps=read rome_points.gpkg ! reproject --output-crs=EPSG:4326 ! info
+ballpark_transformation refused
+    vector concat input=["mm_points.gpkg","rome_points.gpkg"] mode=single output=OUT.gpkg output-crs=EPSG:4326
+    vector concat input=["mm_points.gpkg","points.gpkg"] mode=single output=OUT.gpkg output-crs=EPSG:4326
+"""
