@@ -64,6 +64,12 @@ class Worker:
         self.process.stdin.write(encode_job(request or {}, deadline))
         self.process.stdin.flush()
 
+    def run(self, *request, **given):
+        """As `finish`, with a job that is given once it is ready."""
+        self.wait_for(Ready)
+        self.give(*request, **given)
+        return self.finish()
+
     def finish(self):
         """Reads to its end; returns its exit code."""
         while data := os.read(self.process.stdout.fileno(), 65536):
@@ -87,9 +93,7 @@ def work():
     def one(body, request=None, **options):
         made = Worker(body, **options)
         started.append(made)
-        made.wait_for(Ready)
-        made.give(request)
-        return made, made.finish()
+        return made, made.run(request)
 
     yield one
     for made in started:
@@ -338,9 +342,7 @@ def test_a_worker_whose_host_is_gone_ends_whatever_it_is_doing(subtests):
 def test_a_worker_ends_at_its_own_deadline_whatever_it_is_doing(subtests):
     for name in BUSY:
         with subtests.test(name=name), Worker(BUSY[name]) as made:
-            made.wait_for(Ready)
-            made.give(deadline=0.1)
-            assert made.finish() == worker.EXIT_DEADLINE
+            assert made.run(deadline=0.1) == worker.EXIT_DEADLINE
 
 
 @pytest.mark.claim("sandbox.single-use")
@@ -370,9 +372,7 @@ def test_what_is_printed_while_the_handler_loads_is_no_output_of_the_job():
         "import ctypes; print('python', end=''); ctypes.CDLL(None).printf(b'library'); os.write(1, b'raw')"
     )
     with Worker("print('job')", prepare=loading) as made:
-        made.wait_for(Ready)
-        made.give()
-        assert made.finish() == 0
+        assert made.run() == 0
         assert made.printed == b"job\n"
         assert sorted(made.process.stderr.read()) == sorted(b"rawpythonlibrary")
 

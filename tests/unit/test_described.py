@@ -150,16 +150,12 @@ GROUP = {
 
 @pytest.mark.claim("content.facts-apart")
 def test_no_text_passes_for_a_fact_wherever_it_stands():
-    for said in [RASTER, LAYERS, CUBE, TREE]:
+    for said, told in [
+        *((one, facts) for one in (RASTER, LAYERS, CUBE, TREE)),
+        *((report, of) for report in (REPORT, GROUP) for of in (facts_of_report, facts_of_summary)),
+    ]:
         for lying in with_lies(said):
-            assert LIE not in json.dumps(facts(lying))
-
-
-@pytest.mark.claim("content.facts-apart")
-def test_no_text_of_a_report_passes_wherever_it_stands():
-    for report in [REPORT, GROUP]:
-        for lying in with_lies(report):
-            assert LIE not in json.dumps(facts_of_report(lying))
+            assert LIE not in json.dumps(told(lying))
 
 
 def test_a_report_keeps_its_structure_with_numbers_and_gdals_words():
@@ -184,6 +180,10 @@ def short(report: Any) -> dict[str, Any]:
     return dict(summary(Answer("", report, None, None)))
 
 
+def facts_of_summary(report: Any) -> dict[str, Any]:
+    return {key: value for key, value in short(report).items() if key != "untrusted"}
+
+
 def test_a_summary_says_each_thing_once_and_every_name_where_it_stands():
     told = short(REPORT)
     texts = told.pop("untrusted")["report"]
@@ -196,15 +196,6 @@ def test_a_summary_says_each_thing_once_and_every_name_where_it_stands():
     assert (band["description"], band["unit"]) == (LIE, LIE)
     assert not {*keys(texts)} & {"wkt", "stac", "geoTransform", "size", "noDataValue", "files", "type"}
     assert short(GROUP)["untrusted"]["report"]["arrays"][LIE]["unit"] == LIE
-
-
-@pytest.mark.claim("content.facts-apart")
-def test_no_text_of_a_summary_stands_among_its_facts():
-    for report in [REPORT, GROUP]:
-        for lying in with_lies(report):
-            told = short(lying)
-            told.pop("untrusted")
-            assert LIE not in json.dumps(told)
 
 
 def test_what_a_file_says_at_length_is_cut_and_marked_but_its_names_are_not():
@@ -285,13 +276,10 @@ def test_a_report_of_groups_is_told_without_the_names_that_key_it():
     assert kept["groups"] == [{"arrays": [{"datatype": "Float32", "dimension_size": [4]}]}]
 
 
-def test_codes_of_known_authorities_pass():
+@pytest.mark.claim("content.facts-apart")
+def test_codes_of_known_authorities_pass_and_none_that_could_be_words():
     for code in ["EPSG:4326", "ESRI:54030", "OGC:CRS84", "IAU_2015:49900", "IGNF:LAMB93"]:
         assert facts({"crs": {"code": code}}) == {"crs": {"code": code}}
-
-
-@pytest.mark.claim("content.facts-apart")
-def test_codes_that_could_be_words_do_not():
     for code in [
         "IGNORE:PREVIOUS", "EPSG:delete all", "EPSG:4326\n", "epsg:4326", "EPSG:", "EPSG:४३२६",
         "OGC:ANYTHING", 4326,
@@ -312,12 +300,7 @@ def test_what_does_not_fit_leaves_its_place_so_that_names_stay_joined():
 
 
 def test_names_are_cleaned_and_capped_and_empty_ones_left_out():
-    assert (
-        names({"crs": "a\u202eb", "bands": ["", ""], "layers": [{"name": "x" * 5000, "fields": ["y"]}]})[
-            "crs"
-        ]
-        == "ab"
-    )
+    assert names({"crs": "a\u202eb"}) == {"crs": "ab"}
     kept = names({"bands": ["", ""], "layers": [{"name": "x" * 5000, "more": "z"}]})
     assert list(kept) == ["layers"]
     assert len(kept["layers"][0]["name"]) < 300

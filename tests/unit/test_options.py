@@ -97,6 +97,8 @@ PERMITTED = [
     ("HFA", Scope.CREATION, "COMPRESS=YES", "COMPRESS=YES"),
     ("GPKG", Scope.LAYER, "GEOMETRY_NAME=geom", "GEOMETRY_NAME=geom"),
     ("GPKG", Scope.CREATION, "VERSION=1.4", "VERSION=1.4"),
+    ("gtiff", Scope.CREATION, "COMPRESS=LZW", "COMPRESS=LZW"),
+    ("GPKG", Scope.LAYER, "FID=id", "FID=id"),
     ("GeoJSON", Scope.LAYER, "RFC7946=YES", "RFC7946=YES"),
     ("GeoJSON", Scope.LAYER, "COORDINATE_PRECISION=5", "COORDINATE_PRECISION=5"),
     ("CSV", Scope.LAYER, "GEOMETRY=AS_XY", "GEOMETRY=AS_XY"),
@@ -202,55 +204,36 @@ def test_anything_else_is_refused() -> None:
             check_option(packaged(), scope, (driver,), text)
 
 
-def test_a_creation_option_needs_to_know_the_driver() -> None:
-    assert check_option(packaged(), Scope.CREATION, ("gtiff",), "COMPRESS=LZW") == "COMPRESS=LZW"
-    assert check_option(packaged(), Scope.LAYER, ("GPKG",), "FID=id") == "FID=id"
-    with pytest.raises(ArgumentRefused):
-        check_option(packaged(), Scope.CREATION, (), "COMPRESS=LZW")
-
-
-def test_an_open_option_for_an_unknown_input_passes_only_if_no_driver_refuses_it() -> None:
-    assert check_option(packaged(), Scope.OPEN, (), "NUM_THREADS=2") == "NUM_THREADS=2"
-    assert check_option(packaged(), Scope.OPEN, (), "AUTODETECT_TYPE=YES") == "AUTODETECT_TYPE=YES"
-    for text in ("ROOT_PATH=x", "XSD=x", "OGR_SCHEMA=x", "PRELUDE_STATEMENTS=SELECT 1", "LAYER=x"):
-        with pytest.raises(ArgumentRefused):
-            check_option(packaged(), Scope.OPEN, (), text)
-
-
-def test_plain_warp_options_pass() -> None:
-    for text in """
-        INIT_DEST=NO_DATA INIT_DEST=0,0,255 SAMPLE_GRID=YES SAMPLE_STEPS=ALL SOURCE_EXTRA=5
-        NUM_THREADS=2 OPTIMIZE_SIZE=TRUE CUTLINE_ALL_TOUCHED=YES UNIFIED_SRC_NODATA=PARTIAL
-        EXCLUDED_VALUES=(0,0,0),(1,1,1)
-    """.split():
-        assert check_option(packaged(), Scope.WARP, (), text) == text
-
-
-def test_other_warp_options_do_not() -> None:
-    for text in ["CUTLINE=POLYGON((0 0,1 0,1 1,0 0))", "INIT_DEST=/x", "CPL_LOG=/x", "SAMPLE_STEPS=x"]:
-        with pytest.raises(ArgumentRefused):
-            check_option(packaged(), Scope.WARP, (), text)
-
-
-def test_plain_transform_options_pass() -> None:
-    for text in """
-        METHOD=GCP_TPS SRC_METHOD=RPC MAX_GCP_ORDER=2 INSERT_CENTER_LONG=NO CENTER_LONG=180
-        RPC_HEIGHT=120.5 RPC_HEIGHT_SCALE=1 GCPS_OK=YES ONLY_BEST=YES AREA_OF_INTEREST=1,2,3,4
-        NUM_THREADS=ALL_CPUS
-    """.split():
-        assert check_option(packaged(), Scope.TRANSFORM, (), text) == text
+# without a named driver: of an input that GDAL looks at, of the warper and of the transformer
+ALONE = {
+    Scope.OPEN: (
+        "NUM_THREADS=2 AUTODETECT_TYPE=YES",
+        "ROOT_PATH=x XSD=x OGR_SCHEMA=x PRELUDE_STATEMENTS=SELECT LAYER=x",
+    ),
+    Scope.WARP: (
+        """INIT_DEST=NO_DATA INIT_DEST=0,0,255 SAMPLE_GRID=YES SAMPLE_STEPS=ALL SOURCE_EXTRA=5 NUM_THREADS=2 OPTIMIZE_SIZE=TRUE
+        CUTLINE_ALL_TOUCHED=YES UNIFIED_SRC_NODATA=PARTIAL EXCLUDED_VALUES=(0,0,0),(1,1,1)""",
+        "CUTLINE=POLYGON((0,1)) INIT_DEST=/x CPL_LOG=/x SAMPLE_STEPS=x",
+    ),
+    Scope.TRANSFORM: (
+        """METHOD=GCP_TPS SRC_METHOD=RPC MAX_GCP_ORDER=2 INSERT_CENTER_LONG=NO CENTER_LONG=180 RPC_HEIGHT=120.5 RPC_HEIGHT_SCALE=1
+        GCPS_OK=YES ONLY_BEST=YES AREA_OF_INTEREST=1,2,3,4 NUM_THREADS=ALL_CPUS""",
+        """RPC_DEM=/etc/passwd RPC_DEM_SRS=EPSG:4326 COORDINATE_OPERATION=+proj=pipeline SRC_GEOLOC_ARRAY=x.tif GEOLOC_ARRAY=x.tif
+        DST_GEOLOC_ARRAY=x.tif SRC_SRS=EPSG:4326 DST_SRS=EPSG:4326 RPC_FOOTPRINT=POINT(0) DEM_SRS=x""",
+    ),
+    Scope.CREATION: ("", "COMPRESS=LZW"),
+}
 
 
 @pytest.mark.claim("args.options-allow-listed")
-def test_transform_options_that_name_datasets_grids_or_crss_do_not() -> None:
-    for text in [
-        "RPC_DEM=/etc/passwd", "RPC_DEM_SRS=EPSG:4326", "COORDINATE_OPERATION=+proj=pipeline",
-        "SRC_GEOLOC_ARRAY=x.tif", "GEOLOC_ARRAY=x.tif", "DST_GEOLOC_ARRAY=x.tif", "SRC_SRS=EPSG:4326",
-        "DST_SRS=EPSG:4326", "RPC_FOOTPRINT=POINT(0 0)", "DEM_SRS=x",
-    ]:  # fmt: skip
-        with pytest.raises(ArgumentRefused) as caught:
-            check_option(packaged(), Scope.TRANSFORM, (), text)
-        assert caught.value.suggestion
+def test_without_a_driver_passes_what_no_driver_refuses_and_names_no_dataset_grid_or_crs() -> None:
+    for scope, (passing, refused) in ALONE.items():
+        for text in passing.split():
+            assert check_option(packaged(), scope, (), text) == text
+        for text in refused.split():
+            with pytest.raises(ArgumentRefused) as caught:
+                check_option(packaged(), scope, (), text)
+            assert caught.value.suggestion
 
 
 PATHLIKE = st.sampled_from(

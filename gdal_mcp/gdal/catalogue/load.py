@@ -159,13 +159,13 @@ class _Reader:
     def _argument(
         self, path: str, entry: dict[str, Any] | str, known: Mapping[str, Argument]
     ) -> Argument | None:
-        """None for one without a role, which `require_roles` names."""
+        """None for one without a role, which `require_roles` names, and for what refers to such a one."""
         if isinstance(entry, str):
-            if entry not in known:
+            if entry not in known and not self._missing:
                 raise CatalogueBroken(
                     f"the step {path} names an argument {entry} that no algorithm of that path has. Build the data again."
                 )
-            return known[entry]
+            return known.get(entry)
         own, shared = (self._rules.get((one, entry["name"])) for one in (path, ""))
         rule = own or shared
         if rule is None or (entry["type"] not in rule.types and (own is None or own.types)):
