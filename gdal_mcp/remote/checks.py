@@ -276,7 +276,7 @@ def _followed(location: str, at: Target) -> Address:
         found = parse(urljoin(f"{at.scheme}://{at.host}{port}{at.path}", location).partition("#")[0])
     except ValueError as error:
         raise ReadFailed(f"{at.host} redirects to what is no address") from error
-    return replace(found, query=(), secret=(*found.query, *found.secret), sidecars=())
+    return replace(found.hidden, sidecars=())
 
 
 def _require_told(address: Address, at: Target, meter: Meter) -> None:
@@ -348,7 +348,8 @@ def _ranged(answer: _Answer, start: int, size: int, known: Version | None) -> tu
     """How many bytes follow, of which version, and whether none do because it is the known one. Raises ReadFailed."""
     if answer.status == 304 and known is not None:
         return 0, known, True
-    if start == 0 and _is_empty(answer):
+    is_empty = answer.status == 416 and answer.one("content-range") == "bytes */0"
+    if start == 0 and (is_empty or (answer.status == 200 and answer.one("content-length") == "0")):
         return 0, answer.version(0), False
     if answer.status != 206:
         raise ReadFailed(f"{answer.host} does not answer ranges, so nothing can be read in pieces")
@@ -359,11 +360,6 @@ def _ranged(answer: _Answer, start: int, size: int, known: Version | None) -> tu
     if first != start or last != min(start + size, total) - 1 or last < first:
         raise ReadFailed(f"{answer.host} answers another range than was asked for")
     return last - first + 1, answer.version(total), False
-
-
-def _is_empty(answer: _Answer) -> bool:
-    unsatisfied = answer.status == 416 and answer.one("content-range") == "bytes */0"
-    return unsatisfied or (answer.status == 200 and answer.one("content-length") == "0")
 
 
 def _whole(answer: _Answer) -> tuple[None, Version, bool]:

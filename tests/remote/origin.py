@@ -1,9 +1,8 @@
-"""A real web server with TLS whose certificate is of the tests' own authority: files by range, and every way to misbehave.
+"""A real web server with TLS whose certificate is its own authority: files by range, and every way to misbehave.
 
 A path is /MODE/file. What was asked is kept in `asked`, header by header.
 """
 
-import datetime as dt
 import http.server
 import re
 import ssl
@@ -14,10 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from tests.certificates import self_signed
 
 NAMES = (
     "data.test",
@@ -265,7 +261,9 @@ class _Server(http.server.ThreadingHTTPServer):
 def origin(folder: Path) -> Iterator[Origin]:
     """A running server; its authority is `ca.pem` in the folder."""
     handler = type("OwnHandler", (Handler,), {})
-    server = _Server(handler, _context(folder))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(self_signed(folder, *NAMES)[1])
+    server = _Server(handler, context)
     handler.origin = made = Origin(server.server_address[1])
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
@@ -276,57 +274,3 @@ def origin(folder: Path) -> Iterator[Origin]:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def _context(folder: Path) -> ssl.SSLContext:
-    """Of a certificate for NAMES, of an authority that is made for it."""
-    ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    ca = _certificate("Authority of the tests", ca_key, ca_key, None)
-    own = _certificate("data.test", key, ca_key, ca)
-    pem = serialization.Encoding.PEM
-    (folder / "ca.pem").write_bytes(ca.public_bytes(pem))
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / "server.pem").write_bytes(own.public_bytes(pem) + private)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "server.pem")
-    return context
-
-
-def _certificate(name: str, key: Any, signer: Any, issuer: x509.Certificate | None) -> x509.Certificate:
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = dt.datetime.now(dt.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer.subject if issuer else subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
-    if issuer is not None:
-        names = [x509.DNSName(one) for one in NAMES]
-        made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        made = made.add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
-        )
-    else:
-        usage = dict.fromkeys(
-            (
-                "digital_signature",
-                "content_commitment",
-                "key_encipherment",
-                "data_encipherment",
-                "key_agreement",
-            ),
-            False,
-        )
-        made = made.add_extension(
-            x509.KeyUsage(
-                **usage, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False
-            ),
-            critical=True,
-        )
-    return made.sign(signer, hashes.SHA256())
