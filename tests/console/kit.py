@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page
 from gdal_mcp.approval.model import Approval
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.console import runtime_file
-from gdal_mcp.console.login_tokens import new_login_token
+from gdal_mcp.console.sessions import new_login_token
 from tests.mcp.talk import Place, Talk
 from tests.waiting import until
 

@@ -72,19 +72,13 @@ def test_a_token_ends_with_its_last_day_and_leaves_its_name_free(path: Path):
     assert store.find(text) is None
 
 
-@pytest.mark.parametrize("name", ["", "Ann", "a b", "../x", "-a", "a" * 65, "a#b", "a:b", "ä", "a\n"])
-def test_a_name_that_could_be_taken_for_something_else_is_refused(store: TokenStore, name: str):
-    with pytest.raises(TokenRefused):
-        store.new(name, (READ,), None)
-    assert store.all() == ()
-
-
-@pytest.mark.parametrize(
-    ("scopes", "days"), [((), None), (("gdal:all",), None), ((READ,), 0), ((READ,), -1), ((READ,), 1e9)]
-)
-def test_a_token_without_known_scopes_or_with_an_absurd_end_is_not_made(store: TokenStore, scopes, days):
-    with pytest.raises(TokenRefused):
-        store.new("ann", scopes, days)
+def test_a_token_with_a_strange_name_unknown_scopes_or_an_absurd_end_is_not_made(store: TokenStore):
+    for name in ("", "Ann", "a b", "../x", "-a", "a" * 65, "a#b", "a:b", "ä", "a\n"):
+        with pytest.raises(TokenRefused):
+            store.new(name, (READ,), None)
+    for scopes, days in (((), None), (("gdal:all",), None), ((READ,), 0), ((READ,), -1), ((READ,), 1e9)):
+        with pytest.raises(TokenRefused):
+            store.new("ann", scopes, days)
     assert store.all() == ()
 
 
