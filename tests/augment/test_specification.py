@@ -73,6 +73,7 @@ def test_names_descriptions_and_schemas_are_the_specifications_own():
         shown = render.tool(surface.callable[name])
         assert shown.description == said["description"]
         assert shown.input_schema == said["inputSchema"]
+        assert shown.meta == {key: said[key] for key in ("visibility", "capabilities")}
         kept = {key: shown.output_schema["properties"][key] for key in said["outputSchema"]["properties"]}
         assert kept == said["outputSchema"]["properties"]
         assert set(surface.callable[name].required_keys) == set(said["outputSchema"].get("required", []))
