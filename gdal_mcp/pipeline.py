@@ -76,9 +76,8 @@ class Pipeline:
                 with running.scope:
                     reply = await self._recorded(context)
                 if reply is None:  # cancelled elsewhere, as on the console
-                    ran = context.step
                     failure = ended_by(running.ended_by)
-                    reply = self._replied(ran) if isinstance(ran, Ran) else Reply.failed(context, failure)
+                    reply = self._replied(context.ran) if context.ran else Reply.failed(context, failure)
                 uncut = context.admitted.tool.uncut if context.admitted else ()
                 whole = {key: value for key, value in reply.result.items() if key in uncut}
                 rest = {key: value for key, value in reply.result.items() if key not in uncut}
@@ -132,7 +131,7 @@ class Pipeline:
                 context.record_duration("queue", begun)
                 if not planned.approval:  # used up only now: a call that found no slot may be sent again
                     planned = replace(planned, approval=self.approvals.service.consume(plan))
-                context.step = planned
+                context.planned = planned
                 context.enter("running")
                 done = await self._run(planned)
         self.drafting.learn(admitted, plan.draft, done)
@@ -148,7 +147,7 @@ class Pipeline:
         tool = request.operation.tool or surface.callable.get(request.tool)
         if tool is None:
             raise no_such_tool(request.tool, surface)
-        context.step = admitted = Admitted(context, entitlements, tool, surface.toolbox_of(tool))
+        context.admitted = admitted = Admitted(context, entitlements, tool, surface.toolbox_of(tool))
         return admitted
 
     async def _planned(self, admitted: Admitted) -> Planned | ImmediateResult:
@@ -158,7 +157,7 @@ class Pipeline:
         if isinstance(draft, ImmediateResult):
             return draft
         planned = await anyio.to_thread.run_sync(self._plan, admitted, draft)
-        admitted.context.step = planned
+        admitted.context.planned = planned
         if admitted.context.running is not None:
             admitted.context.running.outputs = tuple(str(one.target) for one in draft.outputs)
         return planned
@@ -257,7 +256,7 @@ class Pipeline:
                     work = partial(self._run_recorded, planned, cancel)
                     ended = await anyio.to_thread.run_sync(work, limiter=self.threads)
                     if isinstance(ended, Done):
-                        planned.context.step = Ran(planned, ended)
+                        planned.context.ran = Ran(planned, ended)
                 group.cancel_scope.cancel()
         finally:
             cancel.close()

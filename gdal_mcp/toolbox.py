@@ -15,8 +15,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
-from gdal_mcp.access.aliases import Aliases
-from gdal_mcp.access.policy import Verdict
+from gdal_mcp.access.policy import Aliases, Verdict
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.preflight import NoPreflight, Preflight

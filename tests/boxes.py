@@ -40,5 +40,6 @@ def admitted(call: CallContext, tool: str = "convert") -> Admitted:
 
 def planned(call: CallContext, plan: Plan, host: Any = None, approval: str = "") -> Planned:
     """The same, planned."""
-    made = call.step = Planned(admitted(call, plan.tool), plan, host, approval)
+    call.admitted = admitted(call, plan.tool)
+    call.planned = made = Planned(call.admitted, plan, host, approval)
     return made

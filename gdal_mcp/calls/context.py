@@ -109,27 +109,18 @@ class CallContext:
     call_id: str = field(default_factory=lambda: secrets.token_hex(8))
     begun: float = field(default_factory=time.monotonic)
     durations: dict[str, float] = field(default_factory=dict)
-    step: Admitted | Planned | Ran | None = None  # the last that was reached
+    admitted: Admitted | None = None  # the steps that were reached, each with its newest value
+    planned: Planned | None = None
+    ran: Ran | None = None
     preflight: Report = field(default_factory=NoReport)  # the newest; the container's look adds to it
     remote: tuple[SourceRead, ...] = ()  # what was read over the network, however the call ended
     usage: Usage | None = None  # of its container, however the call ended
     running: Running | None = None  # as the console shows it
 
     @property
-    def admitted(self) -> Admitted | None:
-        return (
-            self.planned.admitted if self.planned else self.step if isinstance(self.step, Admitted) else None
-        )
-
-    @property
-    def planned(self) -> Planned | None:
-        step = self.step.planned if isinstance(self.step, Ran) else self.step
-        return step if isinstance(step, Planned) else None
-
-    @property
     def done(self) -> Done | None:
         """Set as soon as outputs are published, whatever fails after that."""
-        return self.step.done if isinstance(self.step, Ran) else None
+        return self.ran.done if self.ran else None
 
     def report_progress(self, fraction: float, message: str) -> None:
         """From any thread."""

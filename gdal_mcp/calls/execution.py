@@ -61,7 +61,7 @@ class Execution:
                 if reading is not None:
                     reading.require_read(result.outcome)
                 if failure := judge(result, planned.admitted.toolbox, writes=lease.staging is not None):
-                    raise self._with_places(_explained(failure, result, planned), planned)
+                    raise self._told(failure, result, planned)
                 done = self._done(planned, result)
                 if draft.verify is not None:
                     draft.verify(done.parsed)
@@ -146,7 +146,7 @@ class Execution:
         except SandboxError as error:
             raise explain(error, Stage.PUBLISH) from error
         done = replace(done, published=published)
-        planned.context.step = Ran(planned, done)
+        planned.context.ran = Ran(planned, done)
         planned.context.record_duration("publish", begun)
         return done
 
@@ -176,13 +176,24 @@ class Execution:
             ),
         )
 
-    def _with_places(self, failure: ToolError, planned: Planned) -> ToolError:
+    def _told(self, failure: ToolError, result: SandboxResult, planned: Planned) -> ToolError:
+        """With the toolbox's own account of the failure, where it has one, and with paths in the workspace."""
+        toolbox, draft = planned.admitted.toolbox, planned.plan.draft
+        explains = failure.code is toolbox.failure and result.final is not None
+        if found := toolbox.explain(draft, result.final or {}) if explains else None:
+            failure = replace(
+                failure,
+                code=found.code,
+                message=found.message,
+                suggestion=found.suggestion,
+                check=found.check,
+            )
+
         def placed(value: Any) -> Any:
             if isinstance(value, list):
                 return [placed(item) for item in value]
-            return _placed(str(value), planned.plan.draft)
+            return _placed(str(value), draft)
 
-        toolbox = planned.admitted.toolbox
         untrusted = {key: placed(value) for key, value in failure.untrusted.items()}
         narrow = self.settings.mount_scope == "inputs" and failure.code is toolbox.failure
         rows = (one.as_dict() for one in planned.context.preflight.findings)
@@ -210,7 +221,7 @@ def _named(value: Any, addresses: Sequence[Address]) -> Any:
 
 
 def _make_outputs_folder(target: Located) -> None:
-    """Makes the folder for outputs without a given name, with the workspace's owner."""
+    """Makes the folder for outputs without a given name, with the workspace's owner, who may replace it at any time."""
     with open_folder(target.workspace, PurePosixPath()) as root:
         name = str(target.relative.parent)
         try:
@@ -221,21 +232,13 @@ def _make_outputs_folder(target: Located) -> None:
             raise StagingFailed(
                 f"the folder {name} could not be made in {target.workspace.root}: {error.strerror}."
             ) from error
-        if os.geteuid() == 0:
-            _give_new(name, root)
-
-
-def _give_new(name: str, root: int) -> None:
-    """Gives a folder that was just made to the workspace's owner, who may replace it with another at any time."""
-    folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
-    try:
-        with os.scandir(folder) as inside:
-            is_new = os.fstat(folder).st_uid == 0 and next(inside, None) is None
-        if is_new:  # else it is another, and stays whose it is
-            owner = os.fstat(root)
-            os.fchown(folder, owner.st_uid, owner.st_gid)
-    finally:
-        os.close(folder)
+        if os.geteuid():
+            return
+        with open_folder(target.workspace, target.relative.parent) as folder, os.scandir(folder) as inside:
+            # else it is another, and stays whose it is
+            if os.fstat(folder).st_uid == 0 and next(inside, None) is None:
+                owner = os.fstat(root)
+                os.fchown(folder, owner.st_uid, owner.st_gid)
 
 
 def home(draft: Draft) -> Workspace:
@@ -271,23 +274,3 @@ def _parsed(text: str, toolbox: Toolbox, *, required: bool) -> Any:
             "the report is not JSON that can be read.",
             "Ask for the text format.",
         ) from error
-
-
-def _explained(failure: ToolError, result: SandboxResult, planned: Planned) -> ToolError:
-    """With the toolbox's own account of a job that ended with an error, where it has one."""
-    toolbox = planned.admitted.toolbox
-    if failure.code is not toolbox.failure or result.final is None:
-        return failure
-    found = toolbox.explain(planned.plan.draft, result.final)
-    return (
-        ToolError(
-            found.code,
-            Stage.RUN,
-            found.message,
-            found.suggestion,
-            failure.untrusted,
-            check=found.check,
-        )
-        if found
-        else failure
-    )

@@ -141,16 +141,10 @@ class Resources:
                 same = same and Fingerprint.of(file) == before
         except PathRefused as error:
             raise not_found(uri, version) from error
-        part = _Part(offset, data, before.size)
         content = _content(artifact, same=same)
-        meta = {**part.meta, **_ours({**content, "call": artifact.call_id})}
+        part = _Part(uri, artifact.uri, artifact.media_type, offset, data, before.size)
         told = {**content, "path": artifact.path}
-        blob = part.blob(uri, artifact.media_type, meta)
-        return t.ReadResourceResult(
-            contents=[blob]
-            if part.is_complete
-            else [part.about(uri, artifact.uri, self.chunk, meta, told), blob]
-        )
+        return part.result(self.chunk, told, {**content, "call": artifact.call_id})
 
     def _resource(self, artifact: Artifact) -> t.Resource:
         content = _content(artifact, same=self.store.quick_check(artifact))
@@ -196,11 +190,10 @@ class Resources:
             found = self.results.read(call_id, offset, min(length, self.chunk), of)
             if found is None:
                 raise not_found(uri, version)
-            part = _Part(offset, *found)
-            if part.is_complete:
-                return _json(uri, part.data.decode("utf-8", "replace"))
-            about = part.about(uri, result_uri(call_id), self.chunk, part.meta, {})
-            return t.ReadResourceResult(contents=[about, part.blob(uri, _JSON, part.meta)])
+            data, size = found
+            if offset == 0 and len(data) == size:
+                return _json(uri, data.decode("utf-8", "replace"))
+            return _Part(uri, result_uri(call_id), _JSON, offset, data, size).result(self.chunk, {}, {})
         call = self.registry.call(call_id, of)
         if call is None or what not in _RECORDS or plain != uri:
             raise not_found(uri, version)
@@ -209,34 +202,27 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
+    """Some bytes of a resource: `uri` was asked for, `plain` is the URI of the complete one."""
+
+    uri: str
+    plain: str
+    media_type: str
     offset: int
     data: bytes
     size: int
 
-    @property
-    def is_complete(self) -> bool:
-        return self.offset == 0 and len(self.data) == self.size
-
-    @property
-    def span(self) -> dict[str, int]:
-        return {"size": self.size, "offset": self.offset, "length": len(self.data)}
-
-    @property
-    def meta(self) -> dict[str, Any]:
-        return _ours(self.span)
-
-    def blob(self, uri: str, media_type: str, meta: dict[str, Any]) -> t.BlobResourceContents:
-        data = base64.b64encode(self.data).decode()
-        return t.BlobResourceContents(uri=uri, mime_type=media_type, blob=data, _meta=meta)
-
-    def about(
-        self, uri: str, plain: str, chunk: int, meta: dict[str, Any], more: Mapping[str, Any]
-    ) -> t.TextResourceContents:
-        """Which bytes these are, and the URI of the next ones; `plain` is the URI of the complete resource."""
+    def result(self, chunk: int, told: Mapping[str, Any], meta: Mapping[str, Any]) -> t.ReadResourceResult:
+        """The bytes; unless they are all, after which these are, what is `told`, and the URI of the next ones."""
+        span = {"size": self.size, "offset": self.offset, "length": len(self.data)}
+        ours, data = _ours({**span, **meta}), base64.b64encode(self.data).decode()
+        blob = t.BlobResourceContents(uri=self.uri, mime_type=self.media_type, blob=data, _meta=ours)
         rest = self.offset + len(self.data)
-        following = f"{plain}?offset={rest}&length={chunk}" if rest < self.size else None
-        text = json.dumps({**self.span, **more, "next": following})
-        return t.TextResourceContents(uri=uri, mime_type=_JSON, text=text, _meta=meta)
+        if self.offset == 0 and rest == self.size:
+            return t.ReadResourceResult(contents=[blob])
+        following = f"{self.plain}?offset={rest}&length={chunk}" if rest < self.size else None
+        text = json.dumps({**span, **told, "next": following})
+        about = t.TextResourceContents(uri=self.uri, mime_type=_JSON, text=text, _meta=ours)
+        return t.ReadResourceResult(contents=[about, blob])
 
 
 def _ours(content: Mapping[str, Any]) -> dict[str, Any]:

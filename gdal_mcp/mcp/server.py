@@ -77,13 +77,11 @@ def build(app: App, who: Who | None = None, downloads: str = "") -> Server:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    who: Principal
-    entitlements: Entitlements | None  # None for one to whom the policy gives nothing
+    """What one principal has, and whose calls they see; None: everybody's."""
 
-    @property
-    def sees(self) -> str | None:
-        """Whose calls this principal sees; None: everybody's."""
-        return None if self.who.holds(ADMIN) else self.who.id
+    entitlements: Entitlements | None  # None for one to whom the policy gives nothing
+    resources: Resources  # in their present workspaces; for them, outputs elsewhere do not exist
+    sees: str | None
 
 
 class Handlers:
@@ -101,25 +99,19 @@ class Handlers:
         self.subscriptions = Subscriptions(who, self._readable)
         app.changes.listeners.append(lambda one: self.subscriptions.publish(one.principal, events_of(one)))
 
-    def _session(self, ctx: Context) -> Session:
-        return self._session_of(self.who(ctx))
-
-    def _session_of(self, who: Principal) -> Session:
+    def _session(self, who: Principal) -> Session:
         try:
-            return Session(who, self._app.reaches.of(who.id))
+            has = self._app.reaches.of(who.id)
         except ToolError:
-            return Session(who, None)
-
-    def _resources_of(self, session: Session) -> Resources:
-        """Resources in the principal's present workspaces; for it, outputs elsewhere do not exist."""
-        if session.who.holds(ADMIN):
-            return self._resources
-        has = session.entitlements
-        return replace(self._resources, workspaces=has.workspaces if has else Workspaces(()))
+            has = None
+        if who.holds(ADMIN):
+            return Session(has, self._resources, None)
+        own = has.workspaces if has else Workspaces(())
+        return Session(has, replace(self._resources, workspaces=own), who.id)
 
     async def _readable(self, who: Principal, uris: Sequence[str]) -> list[str]:
-        session = self._session_of(who)
-        return await anyio.to_thread.run_sync(self._resources_of(session).readable, uris, session.sees)
+        session = self._session(who)
+        return await anyio.to_thread.run_sync(session.resources.readable, uris, session.sees)
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
         found = self._app.surface.callable.get(name)
@@ -127,7 +119,7 @@ class Handlers:
 
     async def list_tools(self, ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
         whole(params)
-        has = self._session(ctx).entitlements
+        has = self._session(self.who(ctx)).entitlements
         listed = has.surface.listed if has else ()
         kind = (panel.offered(ctx), tuple(tool.name for tool in listed))
         if kind not in self._listed:
@@ -137,7 +129,7 @@ class Handlers:
     async def call_tool(self, ctx: Context, params: t.CallToolRequestParams) -> jobs.Answer | dict[str, Any]:
         tool = self._app.surface.callable.get(params.name)
         if tool is None:  # a tool that only this principal lacks is refused by the pipeline
-            has = self._session(ctx).entitlements
+            has = self._session(self.who(ctx)).entitlements
             hint = tool_hint(params.name, has.surface) if has else ""
             raise MCPError(t.INVALID_PARAMS, f"Unknown tool: {params.name[:100]}. {hint}".rstrip())
         if not tasks.offered(ctx):
@@ -185,9 +177,9 @@ class Handlers:
     async def list_resources(
         self, ctx: Context, params: t.PaginatedRequestParams | None
     ) -> t.ListResourcesResult:
-        session = self._session(ctx)
+        session = self._session(self.who(ctx))
         cursor = params.cursor if params else None
-        return await anyio.to_thread.run_sync(self._resources_of(session).page, cursor, session.sees)
+        return await anyio.to_thread.run_sync(session.resources.page, cursor, session.sees)
 
     async def list_templates(
         self, _ctx: Context, params: t.PaginatedRequestParams | None
@@ -198,9 +190,9 @@ class Handlers:
     async def read_resource(self, ctx: Context, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
         if str(params.uri) == panel.URI:
             return panel.content()
-        session = self._session(ctx)
-        read = self._resources_of(session).read
-        return await anyio.to_thread.run_sync(read, str(params.uri), ctx.protocol_version, session.sees)
+        session = self._session(self.who(ctx))
+        asked = str(params.uri), ctx.protocol_version, session.sees
+        return await anyio.to_thread.run_sync(session.resources.read, *asked)
 
     async def list_prompts(
         self, _ctx: Context, params: t.PaginatedRequestParams | None
@@ -212,15 +204,13 @@ class Handlers:
         return get_prompt(self._prompts, params.name, params.arguments)
 
     async def complete(self, ctx: Context, params: t.CompleteRequestParams) -> t.CompleteResult:
-        session = self._session(ctx)
+        session = self._session(self.who(ctx))
         if session.entitlements is None:
             return t.CompleteResult(completion=t.Completion(values=[]))
 
         def outputs() -> list[str]:
-            return [
-                one.path
-                for one in self._app.registry.artifacts(None, COMPLETED, principal=session.sees).items
-            ]
+            newest = self._app.registry.artifacts(None, COMPLETED, principal=session.sees)
+            return [one.path for one in newest.items]
 
         own = session.entitlements.workspaces
         return await anyio.to_thread.run_sync(

@@ -30,6 +30,11 @@ _ADDRESS: Final = re.compile(r"\b(?:tcp|http|https|ssh)://[^\s\"']+")
 
 def shareable(settings: Settings, report: Report) -> dict[str, Any]:
     """Facts and rows. Opens no connection of its own."""
+    try:
+        system = platform.freedesktop_os_release().get("PRETTY_NAME", "")
+    except OSError:
+        system = platform.platform()
+    places, table = (*settings.workspaces, *settings.workspaces_ro, settings.state_dir), mount_table()
     told = {
         "program": {
             "gdal-mcp": __version__,
@@ -40,22 +45,20 @@ def shareable(settings: Settings, report: Report) -> dict[str, Any]:
             "name": platform.system(),
             "release": platform.release(),
             "machine": platform.machine(),
-            "os": _system_name(),
+            "os": system,
             "root": os.geteuid() == 0,
             "in_container": in_container(),
             "missing": [one.name for one in features() if not one.here],
         },
         "set": sorted(name for name in os.environ if name.startswith((PREFIX, *_ENGINE_VARIABLES))),
         "sockets": _sockets(settings),
-        "file_systems": {str(place): _kind(place) for place in _places(settings)},
+        "file_systems": {
+            str(place): kind_at(place.resolve(), table) if table else "unknown" for place in places
+        },
         **report.as_dict(),
     }
     replaced = sorted(_private(settings), key=lambda pair: -len(pair[0]))
     return {str(key): _without(value, replaced) for key, value in told.items()}
-
-
-def _places(settings: Settings) -> tuple[Path, ...]:
-    return (*settings.workspaces, *settings.workspaces_ro, settings.state_dir)
 
 
 def _private(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -96,15 +99,3 @@ def _sockets(settings: Settings) -> list[str]:
     except EngineUnavailable as error:
         return [str(error)]
     return [f"{one}: {'there' if one.socket and one.socket.exists() else 'not there'}" for one in places]
-
-
-def _kind(place: Path) -> str:
-    table = mount_table()
-    return kind_at(place.resolve(), table) if table else "unknown"
-
-
-def _system_name() -> str:
-    try:
-        return platform.freedesktop_os_release().get("PRETTY_NAME", "")
-    except OSError:
-        return platform.platform()

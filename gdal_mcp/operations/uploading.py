@@ -13,8 +13,8 @@ import hashlib
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -33,36 +33,30 @@ from gdal_mcp.toolbox import Tool
 from sandbox.outputs.staging import Staging, StagingArea, is_low
 from sandbox.outputs.store import Published
 from sandbox.waiting import Cancellation
-from sandbox.workspace import Identity, Located, Workspace, open_folder
+from sandbox.workspace import Workspace, open_folder
 
 UPLOAD: Final = "upload"  # the name of the tool in policy, questions and records
 _ID_BYTES: Final = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A file that has arrived whole."""
-
-    staging: Staging
-    located: Located
-    size: int  # bytes
-    sha256: str
-
-
 class Reception:
-    def __init__(self, staging: Staging, place: Located, file: int, most: int) -> None:
-        self._staging = staging
-        self._place = place
-        self._file = file
-        self._left = most
+    """A file that arrives: `size` bytes so far, of at most `most`."""
+
+    def __init__(self, staging: Staging, name: str, file: int, most: int) -> None:
+        self.staging, self.name, self.size = staging, name, 0
+        self._file, self._most = file, most
         self._digest = hashlib.sha256()
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
 
     def write(self, pieces: Iterable[bytes]) -> None:
         """Appends. Raises ToolError when the file grows too large or the disk is full."""
         for piece in pieces:
-            self._left -= len(piece)
-            if self._left < 0:
+            if self.size + len(piece) > self._most:
                 raise too_large()
+            self.size += len(piece)
             self._digest.update(piece)
             rest = memoryview(piece)
             try:
@@ -82,12 +76,6 @@ class Reception:
                 "the disk of the workspace is nearly full, so what was sent is not stored.",
                 "Ask the person who runs the server to make room.",
             )
-
-    def received(self) -> Received:
-        """The whole file, once nothing more comes."""
-        identity = Identity.of(os.fstat(self._file))
-        located = replace(self._place, identity=identity)
-        return Received(self._staging, located, identity.size, self._digest.hexdigest())
 
 
 def too_large() -> ToolError:
@@ -109,7 +97,7 @@ def reception(area: StagingArea, name: str, user: tuple[int, int], most: int) ->
         with open_folder(area.workspace, folder) as opened:
             file = os.open(name, flags, 0o600, dir_fd=opened)
         try:
-            yield Reception(staging, Located(area.workspace, folder / name), file, most)
+            yield Reception(staging, name, file, most)
         finally:
             os.close(file)
 
@@ -118,13 +106,13 @@ def reception(area: StagingArea, name: str, user: tuple[int, int], most: int) ->
 class Upload(Operation):
     """The call that checks a copy of the received file in a container and publishes the file itself."""
 
-    received: Received
+    received: Reception
 
     def copies(self, _draft: Draft) -> bool:
         return True
 
     def copy_in(self, planned: Planned, staging: Staging, _seen: Callable[[Path], Path]) -> None:
-        staging.copy_from(self.received.staging, self.received.located.name, planned.plan.limits)
+        staging.copy_from(self.received.staging, self.received.name, planned.plan.limits)
 
     def publish(self, planned: Planned, _staging: Staging, cancel: Cancellation) -> Published:
         return super().publish(planned, self.received.staging, cancel)
@@ -148,10 +136,6 @@ class Destination:
     area: StagingArea
     output: Output
     most: int  # bytes
-
-    @property
-    def name(self) -> str:
-        return self.output.target.name
 
 
 def upload_tool(app: App) -> Tool:
@@ -211,14 +195,12 @@ class Uploads:
             )
         return Destination(self.app.areas[output.target.workspace.root], output, most)
 
-    @contextmanager
-    def reception(self, to: Destination) -> Iterator[Reception]:
+    def reception(self, to: Destination) -> AbstractContextManager[Reception]:
         """Raises SandboxError."""
-        with reception(to.area, to.name, self.app.hosting.user(), to.most) as opened:
-            yield opened
+        return reception(to.area, to.output.target.name, self.app.hosting.user(), to.most)
 
     async def publish(
-        self, who: Principal, client: str, to: Destination, received: Received, *, overwrite: bool
+        self, who: Principal, client: str, to: Destination, received: Reception, *, overwrite: bool
     ) -> Reply:
         """Runs the call, which answers at once when it still needs approval."""
         arguments = {

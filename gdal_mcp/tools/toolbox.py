@@ -7,7 +7,7 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from gdal_mcp.access.aliases import Aliases
+from gdal_mcp.access.policy import Aliases
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.gdal.answers.described import described, shortened
 from gdal_mcp.gdal.answers.lifted import lifted, suggested

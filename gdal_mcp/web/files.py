@@ -82,22 +82,15 @@ class Files:
 
     async def _get(self, request: Request) -> ASGIApp:
         """A request with a signature is judged by that alone, whatever token it also has."""
-        if links.SIGNATURE in request.query_params:
-            return _answering(partial(self._linked, request))
-        return self._guarded(self._read)
+        signed = links.SIGNATURE in request.query_params
+        return _answering(self._linked) if signed else self._guarded(self._read)
 
-    def _guarded(self, answer: Callable[[Request, Principal], Awaitable[ASGIApp]]) -> ASGIApp:
-        def of(who: Principal) -> ASGIApp:
-            async def app(scope: Scope, receive: Receive, send: Send) -> None:
-                await _answering(partial(answer, Request(scope), who))(scope, receive, send)
+    def _guarded(self, answer: Callable[[Principal, Request], Awaitable[ASGIApp]]) -> ASGIApp:
+        return self.auth.guarded(lambda who: _answering(partial(answer, who)), READ)
 
-            return app
-
-        return self.auth.guarded(of, READ)
-
-    async def _read(self, request: Request, who: Principal) -> ASGIApp:
-        artifact = await self._thread(self._found, request, who)
-        return await self._sent(request, artifact, who.id)
+    async def _read(self, who: Principal, request: Request) -> ASGIApp:
+        artifact = await self._thread(self._found, who, request)
+        return await self._sent(artifact, who.id, request)
 
     async def _linked(self, request: Request) -> ASGIApp:
         """An invalid link gets one answer, whatever is wrong with it and whether or not the file exists."""
@@ -105,9 +98,9 @@ class Files:
         if found is None:
             return replies.refused(403, "invalid_link", "the link is not valid, or has expired")
         artifact, principal = found
-        return self.auth.limited(principal, _answering(partial(self._sent, request, artifact, principal)))
+        return self.auth.limited(principal, _answering(partial(self._sent, artifact, principal)))
 
-    async def _sent(self, request: Request, artifact: Artifact, principal: str) -> ASGIApp:
+    async def _sent(self, artifact: Artifact, principal: str, request: Request) -> ASGIApp:
         """The reply to a request for a file or a range of it. `principal` is whose workspaces count."""
         etag = f'"{artifact.sha256}"'
         opened: Opened = await self._thread(self._opened, artifact, principal)
@@ -123,20 +116,20 @@ class Files:
         headers = {**_ALWAYS, **about(artifact), "ETag": etag, "Last-Modified": modified}
         return OpenFile(opened.file, headers, opened.close, check)
 
-    async def _list(self, request: Request, who: Principal) -> ASGIApp:
-        made = await self._thread(self._made, request, who)
+    async def _list(self, who: Principal, request: Request) -> ASGIApp:
+        made = await self._thread(self._made, who, request)
         rows = await self._thread(lambda: [self._row(one) for one in made])
         return JSONResponse({"files": rows}, headers=_ALWAYS)
 
-    async def _index(self, request: Request, who: Principal) -> ASGIApp:
+    async def _index(self, who: Principal, request: Request) -> ASGIApp:
         """Without it GDAL requests each of the dozens of possible sidecar files of a dataset."""
-        made = await self._thread(self._made, request, who)
+        made = await self._thread(self._made, who, request)
         names = [quote(one.name, safe="") for one in made if one.media_type != FOLDER]
         title = f"<title>Index of {FILES_PATH}/{request.path_params['call']}/</title>"
         rows = [f'<a href="{name}">{name}</a><br>' for name in names]
         return HTMLResponse("\n".join([title, *rows, ""]), headers=_ALWAYS)
 
-    def _made(self, request: Request, who: Principal) -> tuple[Artifact, ...]:
+    def _made(self, who: Principal, request: Request) -> tuple[Artifact, ...]:
         self.store.owner(request.path_params["call"], who)
         return self.store.files(request.path_params["call"])
 
@@ -149,9 +142,9 @@ class Files:
             return {**row, "folder": True}
         return {**row, "media_type": one.media_type, "url": self.base + path_of(one)}
 
-    async def _link(self, request: Request, who: Principal) -> ASGIApp:
+    async def _link(self, who: Principal, request: Request) -> ASGIApp:
         """Only for the owner of the file: administrators could give away what is not theirs."""
-        artifact = await self._thread(self._found, request, who)
+        artifact = await self._thread(self._found, who, request)
         owner = await self._thread(self.store.owner, artifact.call_id)
         try:
             seconds = float(request.query_params.get("seconds", self.link_seconds))
@@ -181,7 +174,7 @@ class Files:
         told = {"url": url, "expires": time_text(expires), "bytes": artifact.size, "sha256": artifact.sha256}
         return JSONResponse(told, 201, {**_ALWAYS, "Location": url, "Cache-Control": "no-store"})
 
-    def _found(self, request: Request, who: Principal) -> Artifact:
+    def _found(self, who: Principal, request: Request) -> Artifact:
         call_id = request.path_params["call"]
         self.store.owner(call_id, who)
         return self.store.find(call_id, request.path_params["name"])
@@ -207,12 +200,12 @@ class Files:
         return await anyio.to_thread.run_sync(partial(work, *given), limiter=self._openers)
 
 
-def _answering(answer: Callable[[], Awaitable[ASGIApp]]) -> ASGIApp:
+def _answering(answer: Callable[[Request], Awaitable[ASGIApp]]) -> ASGIApp:
     """An application that sends the answer, or the reason why there is none."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            reply = await answer()
+            reply = await answer(Request(scope))
         except Absent:
             reply = replies.refused(404, "not_found", "there is no such file")
         except Gone as gone:

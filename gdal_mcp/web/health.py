@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -123,32 +124,32 @@ def health_routes(watch: Watch) -> list[BaseRoute]:
     return [Route(HEALTH_PATH, alive, methods=["GET"]), Route(READY_PATH, ready, methods=["GET"])]
 
 
-class Metrics:
-    """The metrics of one server as an ASGI application, without authentication."""
+def metrics(app: App, watch: Watch) -> ASGIApp:
+    """The metrics of one server, without authentication."""
+    one = anyio.CapacityLimiter(1)  # what is counted is for one thread at a time
 
-    def __init__(self, app: App, watch: Watch) -> None:
-        self._app = app
-        self._watch = watch
-        self._counted: ledger.Metrics | None = None
-        self._one = anyio.CapacityLimiter(1)  # `_counted` is for one thread at a time
+    @cache
+    def counted() -> "ledger.Metrics":
+        from gdal_mcp.ledger.metrics import Metrics  # noqa: PLC0415 - its library is loaded on demand
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        seen, load = await self._watch.now(), self._app.pipeline.admission.load()
+        return Metrics(app.registry.path, app.toolboxes.tools)
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        seen, load = await watch.now(), app.pipeline.admission.load()
 
         def text() -> str:
-            from gdal_mcp.ledger.metrics import Metrics  # noqa: PLC0415 - its library is loaded on demand
-
-            self._counted = self._counted or Metrics(self._app.registry.path, self._app.toolboxes.tools)
-            unfinished = self._counted.refresh()
-            return self._counted.text(Now(unfinished, seen.containers, load=load, slots=seen.slots))
+            unfinished = counted().refresh()
+            return counted().text(Now(unfinished, seen.containers, load=load, slots=seen.slots))
 
         try:
-            body = await anyio.to_thread.run_sync(text, limiter=self._one)
+            body = await anyio.to_thread.run_sync(text, limiter=one)
         except RegistryUnavailable as error:
             _log.warning("no_metrics", reason=str(error))
             await PlainTextResponse("the registry cannot be read\n", 503, _FRESH)(scope, receive, send)
             return
         await PlainTextResponse(body, headers={**_FRESH, "Content-Type": _PROMETHEUS})(scope, receive, send)
+
+    return answer
 
 
 def metrics_route(metrics: ASGIApp, auth: Authenticator, *, free: bool) -> BaseRoute:

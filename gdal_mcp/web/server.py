@@ -17,7 +17,7 @@ from gdal_mcp.access.identity import READ, SCOPES
 from gdal_mcp.access.tokens import TokenStore
 from gdal_mcp.app import App, local_user
 from gdal_mcp.approval.waiting import ConsoleUrl
-from gdal_mcp.console.hosted import console_routes, home_url
+from gdal_mcp.console.routes import console_routes, home_url
 from gdal_mcp.http import address
 from gdal_mcp.http.address import MCP_PATH
 from gdal_mcp.http.auth import Authenticator, TokenVerifier
@@ -30,7 +30,7 @@ from gdal_mcp.mcp.http import Protocol
 from gdal_mcp.operations.uploading import Uploads
 from gdal_mcp.settings import Settings
 from gdal_mcp.web.files import FILES_PATH, Files
-from gdal_mcp.web.health import HEALTH_PATH, READY_PATH, Metrics, Watch, health_routes, look, metrics_route
+from gdal_mcp.web.health import HEALTH_PATH, READY_PATH, Watch, health_routes, look, metrics, metrics_route
 from gdal_mcp.web.issuers import Issuer, Keys
 from gdal_mcp.web.links import CredentialStatus, Signer
 from gdal_mcp.web.oauth import SignedTokens
@@ -152,7 +152,7 @@ def _routes(app: App, auth: Authenticator, protocol: Protocol, port: int) -> lis
     return [
         Route(MCP_PATH, auth.guarded(endpoint.of, READ)),
         *health_routes(watch),
-        metrics_route(Metrics(app, watch), auth, free=settings.metrics_are_free),
+        metrics_route(metrics(app, watch), auth, free=settings.metrics_are_free),
         *console_routes(app, port, auth.principal),
         *files.routes(),
         *uploads.routes(),

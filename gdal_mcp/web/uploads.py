@@ -30,7 +30,7 @@ from gdal_mcp.http import replies
 from gdal_mcp.http.auth import Authenticator
 from gdal_mcp.http.concurrency import Full, RequestLimit
 from gdal_mcp.http.guard import TooSlow
-from gdal_mcp.operations.uploading import Destination, Received, Reception, Uploads
+from gdal_mcp.operations.uploading import Destination, Reception, Uploads
 from gdal_mcp.web.files import FILES_PATH
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspace
@@ -131,9 +131,8 @@ class UploadRoutes:
         to: Destination = await anyio.to_thread.run_sync(look)
         if to.output.replaces and not sent.overwrite:
             return replies.refused(412, "exists", "there is a file of that name")
-        async with self._held(self.uploads.reception(to)) as reception:
-            await self._take(receive, reception)
-            received: Received = await self._thread(reception.received)
+        async with self._held(self.uploads.reception(to)) as received:
+            await self._take(receive, received)
             if sent.sha256 not in (None, received.sha256):
                 raise _invalid(
                     "the SHA-256 of the received bytes differs from the declared one", "Send them again."

@@ -205,10 +205,12 @@ def test_a_classifier_of_the_operators_says_the_same_of_a_flip_and_another_thing
 
 def test_what_is_no_image_and_whoever_may_not_write_get_the_specifications_errors(app: App):
     broken = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(60)).decode()
+    photo = (root(app) / "photo.png").read_bytes()  # a picture still, with what follows it
+    (root(app) / "long.png").write_bytes(photo + bytes((10 << 20) + 1 - len(photo)))
     with parsed_as(FLIP):
-        for image, code in ((broken, "INVALID_IMAGE"), ("labels.gpkg", "INVALID_IMAGE")):
+        for image in (broken, "labels.gpkg", "long.png"):
             failed = called(app, "augment_image", image=image, prompt="x")
-            assert failed.result["error_details"]["error_code"] == code
+            assert failed.result["error_details"]["error_code"] == "INVALID_IMAGE"
             assert failed.result["error_details"]["recoverable"] is True
         reader = replace(ANN, scopes=frozenset({READ}))
         refused = called(app, "augment_image", who=reader, image="photo.png", prompt="x")

@@ -78,7 +78,7 @@ for kind in ("f4", "u2", "i2", "u1"):
             continue
         for seed in range(4):
             pixels = np.stack([columns + 1, rows + 1, columns * 0 + 9, rows * 0 + 9, rows * 0 + 9], 2).astype(kind)
-            raster = rasters.Raster(pixels, nodata=(0,) * 5, place=place, crs=utm.ExportToWkt())
+            raster = rasters.Raster(pixels, nodata=(0,) * 5, place=place, crs=utm)
             scene = moving.Scene(raster, points=np.array([[30.0, 40.0], [60.0, 44.0], [44.0, 60.0]]))
             applied, skipped = moving.run([step], [moving.transform(step)], scene, seed)
             assert applied and not skipped, (step["name"], skipped)

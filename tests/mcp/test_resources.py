@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.mcp.talk import ERAS, Person, Place, Talk, inside, talking
+from tests.mcp.talk import Person, Place, Talk, inside
 
 pytestmark = pytest.mark.engine
 
@@ -25,17 +25,17 @@ def own(grounds: Path, place: Place) -> Place:
 
 
 @pytest.fixture(scope="module")
-def reader(own: Place, grounds: Path) -> Iterator[Talk]:
+def reader(own: Place) -> Iterator[Talk]:
     """A server that reads 4 KiB at a time and asks nobody."""
     command = own.command("--approval", "never", "--read-chunk", str(CHUNK))
-    with talking(command, grounds / "resources.log", era=ERAS[1], person=Person()) as made:
+    with inside(command, person=Person()) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def known(reader: Talk) -> dict[str, Any]:
     """The result of a call whose output no test changes."""
-    return reader.done("gdal_translate", src_dataset="rgb.tif", dst_dataset=f"known-{reader.modern}.tif")
+    return reader.done("gdal_translate", src_dataset="rgb.tif", dst_dataset="known.tif")
 
 
 def publish(talk: Talk, name: str, source: str = "rgb.tif") -> str:
@@ -75,11 +75,9 @@ def refused(talk: Talk, uri: str) -> int:
 
 
 def test_an_output_is_listed_with_what_is_known_of_it(reader: Talk, own: Place):
-    result = reader.done(
-        "gdal_translate", src_dataset="rgb.tif", dst_dataset=f"listed {reader.modern} é~'#?.tif"
-    )
+    result = reader.done("gdal_translate", src_dataset="rgb.tif", dst_dataset="listed é~'#?.tif")
     one = listed(reader)[result["output_uri"]]
-    path = own.path(f"listed {reader.modern} é~'#?.tif")
+    path = own.path("listed é~'#?.tif")
     assert (one.name, one.size) == (path.name, path.stat().st_size)
     assert one.mime_type.startswith("image/tiff")
     assert one.meta["io.gdal-mcp/call"] == result["receipt"]["call_id"]
@@ -88,8 +86,8 @@ def test_an_output_is_listed_with_what_is_known_of_it(reader: Talk, own: Place):
 
 
 def test_a_long_output_is_read_in_parts(reader: Talk, own: Place):
-    uri = publish(reader, f"long-{reader.modern}.tif", "float.tif")
-    path = own.path(f"long-{reader.modern}.tif")
+    uri = publish(reader, "long.tif", "float.tif")
+    path = own.path("long.tif")
     whole = path.read_bytes()
     assert len(whole) > 2 * CHUNK
     with path.open("ab") as file:
@@ -126,12 +124,12 @@ def test_what_no_call_published_is_not_read_by_any_spelling(reader, known, own, 
             base, "gdal://calls/none", "gdal://calls/../x", "gdal://calls/", "gdal://calls/../results/x/result",
             f"gdal://calls/{0:016x}/result", f"gdal://calls/{0:016x}/audit", "gdal://calls/none/result?offset=x", "http://192.0.2.1/", "secret.txt", str(secret), ""]  # fmt: skip
     codes = {refused(reader, uri) for uri in uris}
-    assert codes <= ({-32602} if reader.modern else {-32002, -32602})
+    assert codes <= {-32602}
 
 
 @pytest.mark.claim("outputs.listed-only")
 def test_a_link_that_took_the_place_of_an_output_is_not_followed(reader: Talk, own: Place, grounds: Path):
-    name = f"swapped-{reader.modern}.tif"
+    name = "swapped.tif"
     uri = publish(reader, name)
     inside, outside = own.path("inside.txt"), grounds / "outside-swapped.txt"
     for target in (inside, outside):
@@ -157,7 +155,7 @@ def test_the_record_of_a_call_is_a_resource(reader: Talk, known: dict[str, Any])
     assert {"plan", "run", "publish", "create", "start"} <= whole["seconds"].keys()
     assert {**whole, **receipt, "image_digest": ..., "seconds": ...}.keys() == whole.keys()
     [made], [source] = told["files"], told["materials"]
-    assert [Path(row["path"]).name for row in (made, source)] == [f"known-{reader.modern}.tif", "rgb.tif"]
+    assert [Path(row["path"]).name for row in (made, source)] == ["known.tif", "rgb.tif"]
     for row in (made, source):
         data = Path(row["path"]).read_bytes()
         assert (row["sha256"], row["bytes"]) == (hashlib.sha256(data).hexdigest(), len(data))
@@ -218,7 +216,7 @@ def test_a_long_result_is_cut_and_the_whole_is_read_in_parts(own: Place):
 
 
 def test_an_output_that_is_a_folder_is_described_and_its_files_are_not_handed_out(reader, own, oracle):
-    name = f"folder-{reader.modern}.zarr"
+    name = "folder.zarr"
     result = reader.done("convert", input="rgb.tif", output=name, output_format="Zarr")
     assert own.path(name).is_dir()
     told, _ = read(reader, result["resource_uri"])

@@ -1,15 +1,14 @@
-"""Which tools a server has, as clients of both eras see it; prompts and completions over the wire."""
+"""Which tools a server has, as a client sees it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import mcp_types as t
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from tests.mcp.talk import ERAS, Person, Place, Talk, inside
+from tests.mcp.talk import Person, Place, Talk, inside
 
 pytestmark = pytest.mark.engine
 
@@ -23,16 +22,12 @@ def own(grounds: Path, place: Place) -> Place:
 
 @pytest.fixture(scope="module")
 def serve(own: Place) -> Iterator[Serve]:
-    """`serve(era, option, ...)`: a client of a server with these options, kept for the tests of this file."""
-    kept: dict[tuple[str, ...], Talk] = {}
+    """`serve(option, ...)`: a client of a server with these options."""
     with ExitStack() as stack:
 
-        def make(era: str, *options: str) -> Talk:
-            key = (era, *options)
-            if key not in kept:
-                command = own.command("--approval", "never", *options)
-                kept[key] = stack.enter_context(inside(command, era=era, person=Person()))
-            return kept[key]
+        def make(*options: str) -> Talk:
+            command = own.command("--approval", "never", *options)
+            return stack.enter_context(inside(command, person=Person()))
 
         yield make
 
@@ -41,23 +36,12 @@ def listed(talk: Talk) -> list[t.Tool]:
     return talk.ask("list_tools", cache_mode="bypass").tools
 
 
-SURFACES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    "default": ((), {}),
-    "all": (("--toolsets", "all"), {"toolsets": ("all",)}),
-    "read-only": (("--read-only", "--toolsets", "all"), {"toolsets": ("all",), "read_only": True}),
-    "groups": (("--toolsets", "vsi,driver", "--tools", "raster_hillshade"), {"toolsets": ("vsi", "driver"), "tools": ("raster_hillshade",)}),
-}  # fmt: skip
-
-
 @pytest.mark.claim("args.tools-chosen-at-start")
-@pytest.mark.parametrize("era", ERAS)
-def test_calls_never_change_the_list(serve: Serve, era: str):
-    talk = serve(era)
+def test_calls_never_change_the_list(serve: Serve):
+    talk = serve()
     before = [one.model_dump_json() for one in listed(talk)]
     talk.done("gdal_describe", algorithm="vector buffer")
-    talk.done(
-        "gdal_write", algorithm="raster slope", arguments={"input": "dem.tif", "output": f"slope-{era}.tif"}
-    )
+    talk.done("gdal_write", algorithm="raster slope", arguments={"input": "dem.tif", "output": "slope.tif"})
     assert [one.model_dump_json() for one in listed(talk)] == before
 
 
@@ -65,9 +49,8 @@ OUT = ("--exclude-tools", "raster_hillshade,gdal vector buffer,dataset-delete,in
 
 
 @pytest.mark.claim("args.tools-chosen-at-start")
-@pytest.mark.parametrize("era", ERAS)
-def test_what_is_excluded_is_nowhere(serve: Serve, own: Place, era: str):
-    talk = serve(era, *OUT)
+def test_what_is_excluded_is_nowhere(serve: Serve, own: Place):
+    talk = serve(*OUT)
     names = {one.name for one in listed(talk)}
     assert not names & {"raster_hillshade", "vector_buffer", "dataset_delete", "info"}
     for name in ("raster_hillshade", "info", "dataset_delete"):
@@ -102,7 +85,7 @@ def test_what_is_excluded_is_nowhere(serve: Serve, own: Place, era: str):
 
 @pytest.mark.claim("args.tools-chosen-at-start")
 def test_a_reading_server_has_no_way_to_write(serve: Serve, own: Place):
-    talk = serve(ERAS[1], *SURFACES["read-only"][0])
+    talk = serve("--read-only", "--toolsets", "all")
     for name in ("convert", "gdal_write", "pipeline", "raster_hillshade", "vsi_delete", "gdal_translate"):
         with pytest.raises(MCPError):
             talk.call(name, input="dem.tif", output="x.tif")

@@ -6,15 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.tools.listing import core
 from tests.mcp.pipes import Pipes, piped
-from tests.mcp.talk import ERAS, Place
+from tests.mcp.talk import EITHER_ERA, Place
 
 pytestmark = pytest.mark.engine
 
 
-@pytest.fixture(params=ERAS, scope="module")
+@pytest.fixture(params=EITHER_ERA, scope="module")
 def wire(request: pytest.FixtureRequest, place: Place, grounds: Path) -> Iterator[Pipes]:
     """A server after its client said hello. Whatever a test does, each line of stdout must be JSON-RPC."""
     with piped(place.command("--log-level", "debug"), grounds / "wire.log", era=request.param) as pipes:
@@ -36,20 +34,6 @@ def test_a_very_long_argument_is_refused_and_not_repeated(wire: Pipes):
     result = wire.call("info", {"path": "dem.tif", "x" * 1_000_000: 1})
     assert result["structuredContent"]["error"]["code"] == "INVALID_ARGUMENT"
     assert len(wire.lines[-1]) < 20_000
-
-
-def test_the_oldest_version_is_served_and_an_unknown_one_is_answered_with_the_newest(place, grounds):
-    for version in ("2024-11-05", "1999-01-01"):
-        with piped(place.command(), grounds / "versions.log") as pipes:
-            params = {
-                "protocolVersion": version,
-                "capabilities": {},
-                "clientInfo": {"name": "x", "version": "1"},
-            }
-            offered = pipes.ask("initialize", params)["result"]["protocolVersion"]
-            assert offered == (version if version.startswith("202") else "2025-11-25")
-            pipes.notify("notifications/initialized")
-            assert len(pipes.ask("tools/list")["result"]["tools"]) == len(core(packaged()))
 
 
 @pytest.mark.claim("content.errors-tell-nothing")

@@ -9,3 +9,9 @@ import pytest
 def root(workspace: Path) -> Path:
     """An empty folder to be a workspace."""
     return workspace
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """Of tests that are coroutines."""
+    return "asyncio"

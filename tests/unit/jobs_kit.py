@@ -1,6 +1,6 @@
 """Calls that end when a test says so, and the table of jobs that they are in."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,21 +69,15 @@ class Table:
 
 
 @asynccontextmanager
-async def table(path: Path, after: float = 0.0, answer_seconds: float = 600.0) -> AsyncIterator[Table]:
+async def table(
+    path: Path, after: float = 0.0, answer_seconds: float = 600.0, store: TaskStore | None = None
+) -> AsyncIterator[Table]:
     """With `after` 0 every call is a task at once, with infinity none is."""
-    store = TaskStore(path, Keeping("one", lambda _server: False, most=2))
+    store = store or TaskStore(path, Keeping("one", lambda _server: False, most=2))
     pending: set[str] = set()
     rules = jobs.Rules(after, answer_seconds)
-    async with jobs.running(None, store, rules, pending) as made:  # type: ignore[arg-type]
-        yield Table(made, store, pending)
+    with anyio.fail_after(30):  # far above what anything takes
+        async with jobs.running(None, store, rules, pending) as made:  # type: ignore[arg-type]
+            yield Table(made, store, pending)
     assert pending == set()
     assert "_db" not in store.__dict__  # closed
-
-
-def with_table(path: Path, test: Callable[[Table], Awaitable[None]], **given: float) -> None:
-    async def bounded() -> None:
-        with anyio.fail_after(30):  # far above what anything takes
-            async with table(path, **given) as made:
-                await test(made)
-
-    anyio.run(bounded)

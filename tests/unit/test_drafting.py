@@ -23,6 +23,8 @@ from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, schema_of, typed
 from tests.boxes import GDAL
 from tests.waiting import until
 
+pytestmark = pytest.mark.anyio
+
 ANN, BEN, EVE = (local(name) for name in ("ann", "ben", "eve"))
 SOON = 0.3  # seconds that callers are made to wait, where waiting is what is tested
 NEVER = 600.0
@@ -97,83 +99,70 @@ async def hung(hang: Hanging, count: int) -> None:
 
 
 @pytest.mark.claim("resources.drafts-hold-nobody")
-def test_drafts_of_one_principal_that_hang_leave_turns_to_the_others(app: App):
-    async def scene() -> None:
-        with hanging(app, Drafts(at_once=3, of_one=2, seconds=NEVER)) as (hang, pipeline):
-            async with anyio.create_task_group() as group:
-                for _ in range(5):
-                    group.start_soon(call, pipeline, ANN)
-                await hung(hang, 2)
-                for _ in range(3):
-                    assert (await call(pipeline, BEN, "gdal_search")).error is None
-                assert hang.now == 2
-                hang.let_go.set()
-            assert hang.most == 2
-            assert (await call(pipeline, ANN)).result == {"let": "go"}
-
-    anyio.run(scene)
+async def test_drafts_of_one_principal_that_hang_leave_turns_to_the_others(app: App):
+    with hanging(app, Drafts(at_once=3, of_one=2, seconds=NEVER)) as (hang, pipeline):
+        async with anyio.create_task_group() as group:
+            for _ in range(5):
+                group.start_soon(call, pipeline, ANN)
+            await hung(hang, 2)
+            for _ in range(3):
+                assert (await call(pipeline, BEN, "gdal_search")).error is None
+            assert hang.now == 2
+            hang.let_go.set()
+        assert hang.most == 2
+        assert (await call(pipeline, ANN)).result == {"let": "go"}
 
 
 @pytest.mark.claim("resources.drafts-bounded")
-def test_no_more_drafts_are_made_at_once_than_the_server_has_threads_for(app: App):
-    async def scene() -> None:
-        with hanging(app, Drafts(at_once=3, of_one=2, seconds=NEVER)) as (hang, pipeline):
-            async with anyio.create_task_group() as group:
-                for who in (ANN, BEN, EVE) * 2:
-                    group.start_soon(call, pipeline, who)
-                await hung(hang, 3)
-                hang.let_go.set()
-            assert hang.most == 3
-
-    anyio.run(scene)
+async def test_no_more_drafts_are_made_at_once_than_the_server_has_threads_for(app: App):
+    with hanging(app, Drafts(at_once=3, of_one=2, seconds=NEVER)) as (hang, pipeline):
+        async with anyio.create_task_group() as group:
+            for who in (ANN, BEN, EVE) * 2:
+                group.start_soon(call, pipeline, who)
+            await hung(hang, 3)
+            hang.let_go.set()
+        assert hang.most == 3
 
 
 @pytest.mark.claim("resources.drafts-bounded")
-def test_a_draft_that_hangs_is_answered_in_time_and_counts_until_its_thread_ends(app: App):
-    async def scene() -> None:
-        with hanging(app, Drafts(at_once=3, of_one=1, seconds=SOON)) as (hang, pipeline):
-            slow, late = await call(pipeline, ANN), await call(pipeline, ANN)
-            assert (slow.error and slow.error.code, late.error and late.error.code) == (
-                Code.TIMEOUT,
-                Code.BUSY,
-            )
-            assert late.error is not None
-            assert late.error.retry_after is not None
-            assert hang.now == 1
-            hang.let_go.set()
-            await hung(hang, 0)
-            assert (await call(pipeline, ANN)).error is None
-
-    anyio.run(scene)
+async def test_a_draft_that_hangs_is_answered_in_time_and_counts_until_its_thread_ends(app: App):
+    with hanging(app, Drafts(at_once=3, of_one=1, seconds=SOON)) as (hang, pipeline):
+        slow, late = await call(pipeline, ANN), await call(pipeline, ANN)
+        assert (slow.error and slow.error.code, late.error and late.error.code) == (
+            Code.TIMEOUT,
+            Code.BUSY,
+        )
+        assert late.error is not None
+        assert late.error.retry_after is not None
+        assert hang.now == 1
+        hang.let_go.set()
+        await hung(hang, 0)
+        assert (await call(pipeline, ANN)).error is None
 
 
-def test_a_caller_that_goes_away_leaves_its_turn_when_its_thread_ends(app: App):
-    async def scene() -> None:
-        with hanging(app, Drafts(at_once=2, of_one=1, seconds=NEVER)) as (hang, pipeline):
-            async with anyio.create_task_group() as group:
-                group.start_soon(call, pipeline, ANN)  # has the turn
-                await hung(hang, 1)
-                group.start_soon(call, pipeline, ANN)  # waits for it
-                await anyio.wait_all_tasks_blocked()
-                group.cancel_scope.cancel()
-            assert hang.now == 1
-            hang.let_go.set()
-            assert (await call(pipeline, ANN)).error is None
-
-    anyio.run(scene)
+async def test_a_caller_that_goes_away_leaves_its_turn_when_its_thread_ends(app: App):
+    with hanging(app, Drafts(at_once=2, of_one=1, seconds=NEVER)) as (hang, pipeline):
+        async with anyio.create_task_group() as group:
+            group.start_soon(call, pipeline, ANN)  # has the turn
+            await hung(hang, 1)
+            group.start_soon(call, pipeline, ANN)  # waits for it
+            await anyio.wait_all_tasks_blocked()
+            group.cancel_scope.cancel()
+        assert hang.now == 1
+        hang.let_go.set()
+        assert (await call(pipeline, ANN)).error is None
 
 
 @pytest.mark.parametrize("kind", [ToolError, KeyError])
-def test_what_a_draft_raises_is_raised_and_gives_the_turn_back(kind: type[Exception]):
+async def test_what_a_draft_raises_is_raised_and_gives_the_turn_back(kind: type[Exception]):
     def fails() -> None:
         raise kind(Code.NOT_FOUND, Stage.RESOLVE, "not there.")
 
-    async def scene() -> None:
-        drafts = Drafts(at_once=1, of_one=1, seconds=NEVER)
-        for _ in range(3):
-            with pytest.raises(kind):
-                await drafts.run("ann", fails)
-        gc.collect()
-        assert len(drafts._lines) == 0  # nothing is kept of who was here
-
-    anyio.run(scene)
+    drafts = Drafts(at_once=1, of_one=1, seconds=NEVER)
+    for _ in range(3):
+        with pytest.raises(kind):
+            await drafts.run("ann", fails)
+    with anyio.fail_after(30):
+        while drafts._lines:  # nothing is kept of who was here, once the threads have ended
+            gc.collect()
+            await anyio.sleep(0.001)

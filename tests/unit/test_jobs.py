@@ -1,6 +1,5 @@
 """Calls that outlive their requests: how each ends exactly once, whoever is quicker."""
 
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,11 @@ from pydantic import ValidationError
 
 from gdal_mcp.ledger.schema import RegistryUnavailable
 from gdal_mcp.ledger.tasks import Keeping, Task, TaskStore
-from gdal_mcp.mcp import jobs
 from tests.conformance.profile import questions, text
-from tests.unit.jobs_kit import DONE, Call, Table, with_table
+from tests.unit.jobs_kit import DONE, Call, table
 from tests.unit.virtual_time import settle
+
+pytestmark = pytest.mark.anyio
 
 YES = {"action": "accept", "content": {"name": "x"}}
 
@@ -26,19 +26,17 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "registry.sqlite"
 
 
-def test_a_call_that_ends_in_time_is_its_own_answer_and_leaves_no_task(path: Path):
-    async def test(made: Table) -> None:
+async def test_a_call_that_ends_in_time_is_its_own_answer_and_leaves_no_task(path: Path):
+    async with table(path, after=600.0) as made:
         for outcome in (DONE, text("no", is_error=True), questions("name")):
             call = Call(outcome=outcome)
             call.go.set()
             assert await made.jobs.call(call.job()) == outcome
-
-    with_table(path, test, after=600.0)
-    assert not path.exists()
+    assert not await anyio.Path(path).exists()
 
 
-def test_a_failure_in_time_is_the_requests_own(path: Path):
-    async def test(made: Table) -> None:
+async def test_a_failure_in_time_is_the_requests_own(path: Path):
+    async with table(path, after=600.0) as made:
         for failure, code in ((MCPError(-32602, "no"), -32602), (RuntimeError("secret"), -32603)):
             call = Call(outcome=failure)
             call.go.set()
@@ -47,11 +45,9 @@ def test_a_failure_in_time_is_the_requests_own(path: Path):
             assert caught.value.error.code == code
             assert "secret" not in caught.value.error.message
 
-    with_table(path, test, after=600.0)
 
-
-def test_a_long_call_goes_on_as_a_task_and_its_result_is_kept(path: Path):
-    async def test(made: Table) -> None:
+async def test_a_long_call_goes_on_as_a_task_and_its_result_is_kept(path: Path):
+    async with table(path) as made:
         call = Call()
         task = await made.as_task(call)
         assert (task.status, task.principal) == ("working", "ann")
@@ -70,8 +66,6 @@ def test_a_long_call_goes_on_as_a_task_and_its_result_is_kept(path: Path):
             await anyio.lowlevel.checkpoint()
         assert made.jobs._live == {}
 
-    with_table(path, test)
-
 
 @pytest.mark.parametrize(
     ("outcome", "status", "shown"),
@@ -81,8 +75,10 @@ def test_a_long_call_goes_on_as_a_task_and_its_result_is_kept(path: Path):
         (RuntimeError("secret"), "failed", {"code": -32603}),
     ],
 )
-def test_only_an_error_of_the_protocol_is_a_failed_task(path: Path, outcome: Any, status: str, shown: Any):
-    async def test(made: Table) -> None:
+async def test_only_an_error_of_the_protocol_is_a_failed_task(
+    path: Path, outcome: Any, status: str, shown: Any
+):
+    async with table(path) as made:
         call = Call(outcome=outcome)
         task = await made.as_task(call)
         call.go.set()
@@ -94,11 +90,9 @@ def test_only_an_error_of_the_protocol_is_a_failed_task(path: Path, outcome: Any
         await made.as_task(second)
         second.go.set()
 
-    with_table(path, test)
 
-
-def test_a_cancelled_task_is_stopped_and_says_so(path: Path):
-    async def test(made: Table) -> None:
+async def test_a_cancelled_task_is_stopped_and_says_so(path: Path):
+    async with table(path) as made:
         call = Call()
         task = await made.as_task(call)
         await made.jobs.cancel(task.id, "ann")
@@ -107,11 +101,9 @@ def test_a_cancelled_task_is_stopped_and_says_so(path: Path):
         await made.jobs.cancel(task.id, "ann")  # again: nothing more
         assert await made.jobs.get(task.id, "ann") == ended
 
-    with_table(path, test)
 
-
-def test_a_strangers_task_is_as_absent_as_none(path: Path):
-    async def test(made: Table) -> None:
+async def test_a_strangers_task_is_as_absent_as_none(path: Path):
+    async with table(path) as made:
         call = Call()
         task = await made.as_task(call)
         answers = []
@@ -130,11 +122,9 @@ def test_a_strangers_task_is_as_absent_as_none(path: Path):
         call.go.set()
         await made.until(task, "completed")
 
-    with_table(path, test)
 
-
-def test_a_cancelled_request_takes_its_call_along(path: Path):
-    async def test(made: Table) -> None:
+async def test_a_cancelled_request_takes_its_call_along(path: Path):
+    async with table(path, after=600.0) as made:
         call = Call()
         async with anyio.create_task_group() as group:
             group.start_soon(made.jobs.call, call.job())
@@ -142,9 +132,7 @@ def test_a_cancelled_request_takes_its_call_along(path: Path):
             group.cancel_scope.cancel()
         assert call.cancelled
         assert made.pending == set()
-
-    with_table(path, test, after=600.0)
-    assert not path.exists()
+    assert not await anyio.Path(path).exists()
 
 
 class Slow(TaskStore):
@@ -161,19 +149,11 @@ class Slow(TaskStore):
         return made
 
 
-def with_slow_store(path: Path, test: Callable[[jobs.Jobs, Slow], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        store = Slow(path)
-        with anyio.fail_after(30):
-            async with jobs.running(None, store, jobs.Rules(0.0), set()) as made:  # type: ignore[arg-type]
-                await test(made, store)
-
-    anyio.run(bounded)
-
-
 @pytest.mark.parametrize("cancelled", [False, True])
-def test_a_call_that_ends_while_its_task_is_written_is_its_own_answer(path: Path, cancelled: bool):
-    async def test(made: jobs.Jobs, store: Slow) -> None:
+async def test_a_call_that_ends_while_its_task_is_written_is_its_own_answer(path: Path, cancelled: bool):
+    store = Slow(path)
+    async with table(path, store=store) as found:
+        made = found.jobs
         call = Call()
         answers = []
 
@@ -193,11 +173,11 @@ def test_a_call_that_ends_while_its_task_is_written_is_its_own_answer(path: Path
         assert cancelled or answers == [DONE]
         assert store._rows._db.execute("SELECT count(*) FROM tasks").fetchone()[0] == 0
 
-    with_slow_store(path, test)
 
-
-def test_a_request_cancelled_while_its_task_is_written_leaves_nothing_running(path: Path):
-    async def test(made: jobs.Jobs, store: Slow) -> None:
+async def test_a_request_cancelled_while_its_task_is_written_leaves_nothing_running(path: Path):
+    store = Slow(path)
+    async with table(path, store=store) as found:
+        made = found.jobs
         call = Call()
         async with anyio.create_task_group() as group:
             group.start_soon(made.call, call.job())
@@ -208,11 +188,9 @@ def test_a_request_cancelled_while_its_task_is_written_leaves_nothing_running(pa
         [row] = store._rows._db.execute("SELECT status FROM tasks").fetchall()
         assert row["status"] == "cancelled"
 
-    with_slow_store(path, test)
 
-
-def test_over_the_bound_a_call_is_answered_when_it_ends(path: Path):
-    async def test(made: Table) -> None:
+async def test_over_the_bound_a_call_is_answered_when_it_ends(path: Path):
+    async with table(path) as made:
         for _ in range(2):
             await made.as_task(Call())
         third, answers = Call(), []
@@ -226,14 +204,12 @@ def test_over_the_bound_a_call_is_answered_when_it_ends(path: Path):
             third.go.set()
         assert answers == [DONE]
 
-    with_table(path, test)
 
-
-def test_an_end_that_cannot_be_written_is_still_told(path: Path, monkeypatch: pytest.MonkeyPatch):
+async def test_an_end_that_cannot_be_written_is_still_told(path: Path, monkeypatch: pytest.MonkeyPatch):
     def full(*_: Any) -> None:
         raise RegistryUnavailable("the disk is full")
 
-    async def test(made: Table) -> None:
+    async with table(path) as made:
         call = Call()
         task = await made.as_task(call)
         monkeypatch.setattr(made.store, "end", full)
@@ -241,24 +217,20 @@ def test_an_end_that_cannot_be_written_is_still_told(path: Path, monkeypatch: py
         ended = await made.until(task, "completed")
         assert ended.payload["content"] == [{"type": "text", "text": "done"}]
 
-    with_table(path, test)
 
-
-def test_a_server_that_ends_stops_its_tasks_and_the_next_one_says_failed(path: Path):
+async def test_a_server_that_ends_stops_its_tasks_and_the_next_one_says_failed(path: Path):
     call, tasks = Call(), []
 
-    async def test(made: Table) -> None:
+    async with table(path) as made:
         tasks.append(await made.as_task(call))
-
-    with_table(path, test)
     assert call.cancelled
     store = TaskStore(path, Keeping("two", lambda _server: False))
     assert store.get(tasks[0].id, "ann").status == "failed"
     store.close()
 
 
-def test_a_task_asks_and_goes_on_with_all_the_answers(path: Path):
-    async def test(made: Table) -> None:
+async def test_a_task_asks_and_goes_on_with_all_the_answers(path: Path):
+    async with table(path) as made:
         call = Call(outcome=[questions("first", "second"), DONE])
         task = await made.as_task(call)
         call.go.set()
@@ -277,12 +249,10 @@ def test_a_task_asks_and_goes_on_with_all_the_answers(path: Path):
         assert [sorted(heard) for heard in call.heard] == [[], ["first", "second"]]
         await made.jobs.update(task.id, "ann", {"first": YES})  # too late: passed over
 
-    with_table(path, test)
-
 
 @pytest.mark.claim("identity.answers-as-calls")
-def test_what_a_call_that_writes_asks_is_answered_by_those_who_may_write(path: Path):
-    async def test(made: Table) -> None:
+async def test_what_a_call_that_writes_asks_is_answered_by_those_who_may_write(path: Path):
+    async with table(path) as made:
         call = Call(outcome=[questions("name"), DONE])
         call.writes = True
         task = await made.as_task(call)
@@ -295,11 +265,9 @@ def test_what_a_call_that_writes_asks_is_answered_by_those_who_may_write(path: P
         await made.jobs.update(task.id, "ann", {"name": YES}, may_write=True)
         await made.until(task, "completed")
 
-    with_table(path, test)
 
-
-def test_no_key_asks_twice_in_one_task(path: Path):
-    async def test(made: Table) -> None:
+async def test_no_key_asks_twice_in_one_task(path: Path):
+    async with table(path) as made:
         call = Call(outcome=[questions("name"), questions("name"), questions("name"), DONE])
         task = await made.as_task(call)
         call.go.set()
@@ -314,12 +282,10 @@ def test_no_key_asks_twice_in_one_task(path: Path):
         assert len(set(keys)) == 3
         assert [sorted(heard) for heard in call.heard] == [[], ["name"], ["name"], ["name"]]
 
-    with_table(path, test)
-
 
 @pytest.mark.parametrize("how", ["cancel", "silence"])
-def test_a_task_that_gets_no_answer_ends(path: Path, how: str):
-    async def test(made: Table) -> None:
+async def test_a_task_that_gets_no_answer_ends(path: Path, how: str):
+    async with table(path, answer_seconds=0.05 if how == "silence" else 600.0) as made:
         call = Call(outcome=[questions("name")])
         task = await made.as_task(call)
         call.go.set()
@@ -327,5 +293,3 @@ def test_a_task_that_gets_no_answer_ends(path: Path, how: str):
             await made.until(task, "input_required")
             await made.jobs.cancel(task.id, "ann")
         assert (await made.until(task, "cancelled")).payload is None
-
-    with_table(path, test, answer_seconds=0.05 if how == "silence" else 600.0)

@@ -1,6 +1,6 @@
 """Who is told of changes, in both eras: on a server of fixture tools, with the SDK's own client in this process."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,10 @@ from sandbox.outputs.store import Published, PublishedFile, Transfer
 from tests.conformance import profile
 
 # a method of the older protocols, which the SDK's client still has
-pytestmark = pytest.mark.filterwarnings("ignore:resources/:mcp.shared.exceptions.MCPDeprecationWarning")
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.filterwarnings("ignore:resources/:mcp.shared.exceptions.MCPDeprecationWarning"),
+]
 
 MODERN, LEGACY = "2026-07-28", "legacy"
 WATCHED, OTHER = "test://watched-resource", "test://static-text"
@@ -50,29 +53,18 @@ class Heard:
         return self.events
 
 
-Test = Callable[[ProtocolServer], Awaitable[None]]
-
-
 @pytest.fixture
-def served(tmp_path: Path) -> Callable[[Test], None]:
-    """`served(test)`: runs a test with a new server of the fixture tools."""
-
-    def run(test: Test) -> None:
-        async def whole() -> None:
-            store = TaskStore(tmp_path / "registry.sqlite", Keeping("one", lambda _server: True))
-            with anyio.fail_after(30):  # far above what anything takes
-                await test(profile.server(store))
-
-        anyio.run(whole)
-
-    return run
+def server(tmp_path: Path) -> ProtocolServer:
+    """A new server of the fixture tools."""
+    return profile.server(TaskStore(tmp_path / "registry.sqlite", Keeping("one", lambda _server: True)))
 
 
 @asynccontextmanager
 async def client(server: ProtocolServer, heard: Heard | None = None) -> AsyncIterator[Client]:
     """A client of the handshake era if there is somebody who hears for it."""
-    async with Client(server, mode=LEGACY if heard else MODERN, message_handler=heard) as made:
-        yield made
+    with anyio.fail_after(30):  # far above what anything takes
+        async with Client(server, mode=LEGACY if heard else MODERN, message_handler=heard) as made:
+            yield made
 
 
 def publish(server: ProtocolServer, *events: Any, principal: str = WHO) -> None:
@@ -90,81 +82,66 @@ async def settled() -> None:
         await anyio.lowlevel.checkpoint()
 
 
-def test_a_stream_is_told_of_what_it_asked_for_and_of_nothing_else(served):
-    async def test(server: ProtocolServer) -> None:
-        async with client(server) as made, made.listen(resource_subscriptions=[WATCHED]) as stream:
-            publish(server, ResourceUpdated(uri=OTHER), ResourcesListChanged(), ToolsListChanged())
-            publish(server, ResourceUpdated(uri=WATCHED))
-            assert await anext(stream) == ResourceUpdated(uri=WATCHED)
-
-    served(test)
+async def test_a_stream_is_told_of_what_it_asked_for_and_of_nothing_else(server):
+    async with client(server) as made, made.listen(resource_subscriptions=[WATCHED]) as stream:
+        publish(server, ResourceUpdated(uri=OTHER), ResourcesListChanged(), ToolsListChanged())
+        publish(server, ResourceUpdated(uri=WATCHED))
+        assert await anext(stream) == ResourceUpdated(uri=WATCHED)
 
 
-def test_what_is_acknowledged_is_what_is_told(served):
-    async def test(server: ProtocolServer) -> None:
-        async with client(server) as made:
-            asked = [WATCHED, "test://absent", WATCHED]
-            async with made.listen(tools_list_changed=True, resource_subscriptions=asked) as stream:
-                assert stream.honored.resource_subscriptions == [WATCHED]
-                assert stream.honored.tools_list_changed is True
-                assert not stream.honored.prompts_list_changed
-                assert not stream.honored.resources_list_changed
-                publish(server, ResourceUpdated(uri="test://absent"), ToolsListChanged())
-                assert await anext(stream) == ToolsListChanged()
-
-    served(test)
+async def test_what_is_acknowledged_is_what_is_told(server):
+    async with client(server) as made:
+        asked = [WATCHED, "test://absent", WATCHED]
+        async with made.listen(tools_list_changed=True, resource_subscriptions=asked) as stream:
+            assert stream.honored.resource_subscriptions == [WATCHED]
+            assert stream.honored.tools_list_changed is True
+            assert not stream.honored.prompts_list_changed
+            assert not stream.honored.resources_list_changed
+            publish(server, ResourceUpdated(uri="test://absent"), ToolsListChanged())
+            assert await anext(stream) == ToolsListChanged()
 
 
-def test_a_session_is_told_of_what_it_subscribed_to_until_it_unsubscribes(served):
-    async def test(server: ProtocolServer) -> None:
-        heard = Heard()
-        async with client(server, heard) as made:
-            await made.subscribe_resource(WATCHED)
-            await made.subscribe_resource(OTHER)
-            publish(server, ResourceUpdated(uri=WATCHED))
-            await heard.until(ResourceUpdated(uri=WATCHED))
-            await made.unsubscribe_resource(WATCHED)
-            heard.events.clear()
-            publish(server, ResourceUpdated(uri=WATCHED))
-            publish(server, ResourceUpdated(uri=OTHER))
-            assert await heard.until(ResourceUpdated(uri=OTHER)) == [ResourceUpdated(uri=OTHER)]
-
-    served(test)
+async def test_a_session_is_told_of_what_it_subscribed_to_until_it_unsubscribes(server):
+    heard = Heard()
+    async with client(server, heard) as made:
+        await made.subscribe_resource(WATCHED)
+        await made.subscribe_resource(OTHER)
+        publish(server, ResourceUpdated(uri=WATCHED))
+        await heard.until(ResourceUpdated(uri=WATCHED))
+        await made.unsubscribe_resource(WATCHED)
+        heard.events.clear()
+        publish(server, ResourceUpdated(uri=WATCHED))
+        publish(server, ResourceUpdated(uri=OTHER))
+        assert await heard.until(ResourceUpdated(uri=OTHER)) == [ResourceUpdated(uri=OTHER)]
 
 
 @pytest.mark.claim("identity.others-unseen")
-def test_a_session_that_a_lesser_token_used_is_told_of_nobody_else_any_more(served):
+async def test_a_session_that_a_lesser_token_used_is_told_of_nobody_else_any_more(server):
     scopes = {ADMIN}
 
-    async def test(server: ProtocolServer) -> None:
-        server.subscriptions._who = lambda _ctx: Principal(WHO, frozenset(scopes))
-        heard = Heard()
-        async with client(server, heard) as made:
-            await made.subscribe_resource(WATCHED)
-            publish(server, ResourcesListChanged(), principal="token:other")
-            await heard.until(ResourcesListChanged())
-            scopes.clear()
-            await made.list_resources()
-            publish(server, ResourcesListChanged(), principal="token:other")
-            await settled()
-            publish(server, ResourceUpdated(uri=WATCHED))
-            told = await heard.until(ResourceUpdated(uri=WATCHED))
-        assert told.count(ResourcesListChanged()) == 1
-
-    served(test)
+    server.subscriptions._who = lambda _ctx: Principal(WHO, frozenset(scopes))
+    heard = Heard()
+    async with client(server, heard) as made:
+        await made.subscribe_resource(WATCHED)
+        publish(server, ResourcesListChanged(), principal="token:other")
+        await heard.until(ResourcesListChanged())
+        scopes.clear()
+        await made.list_resources()
+        publish(server, ResourcesListChanged(), principal="token:other")
+        await settled()
+        publish(server, ResourceUpdated(uri=WATCHED))
+        told = await heard.until(ResourceUpdated(uri=WATCHED))
+    assert told.count(ResourcesListChanged()) == 1
 
 
-def test_the_answer_to_a_subscription_does_not_tell_what_is_there(served):
-    async def test(server: ProtocolServer) -> None:
-        async with client(server, Heard()) as made:
-            answers = [await made.subscribe_resource(uri) for uri in (WATCHED, "test://absent", "x" * 1000)]
-            assert len({one.model_dump_json() for one in answers}) == 1
-
-    served(test)
+async def test_the_answer_to_a_subscription_does_not_tell_what_is_there(server):
+    async with client(server, Heard()) as made:
+        answers = [await made.subscribe_resource(uri) for uri in (WATCHED, "test://absent", "x" * 1000)]
+        assert len({one.model_dump_json() for one in answers}) == 1
 
 
 @pytest.mark.claim("identity.others-unseen")
-def test_a_change_is_told_to_its_own_principal_and_to_who_sees_everybodys_alone():
+async def test_a_change_is_told_to_its_own_principal_and_to_who_sees_everybodys_alone():
     async def told(watching: Principal, owner: str) -> bool:
         made = Subscriptions(lambda _ctx: watching, lambda _who, uris: _all(uris))
         sent: list[Any] = []
@@ -178,9 +155,9 @@ def test_a_change_is_told_to_its_own_principal_and_to_who_sees_everybodys_alone(
         return len(sent) == 2
 
     admin = Principal("token:admin", frozenset({ADMIN}))
-    assert anyio.run(told, Principal("token:ann"), "token:ann")
-    assert not anyio.run(told, Principal("token:ann"), "token:bob")
-    assert anyio.run(told, admin, "token:bob")
+    assert await told(Principal("token:ann"), "token:ann")
+    assert not await told(Principal("token:ann"), "token:bob")
+    assert await told(admin, "token:bob")
 
 
 async def _all(uris: Any) -> list[str]:
@@ -204,87 +181,72 @@ def _request(sent: list[Any], blocked: anyio.Event | None = None) -> Any:
 
 
 @pytest.mark.claim("http.bounded")
-def test_the_stream_of_a_client_that_does_not_read_ends():
-    async def test() -> None:
-        made = Subscriptions(lambda _ctx: Principal(WHO), lambda _who, uris: _all(uris))
-        sent: list[Any] = []
-        blocked = anyio.Event()
-        async with anyio.create_task_group() as group:
-            group.start_soon(made.listen, _request(sent, blocked), _asks(WATCHED))
-            await until(lambda: sent)
-            for _ in range(5000):
-                made.publish(WHO, [ResourceUpdated(uri=WATCHED)])
-            blocked.set()
-            await until(lambda: not made.watching)
-        assert len(sent) < 2000
-
-    anyio.run(test)
+async def test_the_stream_of_a_client_that_does_not_read_ends():
+    made = Subscriptions(lambda _ctx: Principal(WHO), lambda _who, uris: _all(uris))
+    sent: list[Any] = []
+    blocked = anyio.Event()
+    async with anyio.create_task_group() as group:
+        group.start_soon(made.listen, _request(sent, blocked), _asks(WATCHED))
+        await until(lambda: sent)
+        for _ in range(5000):
+            made.publish(WHO, [ResourceUpdated(uri=WATCHED)])
+        blocked.set()
+        await until(lambda: not made.watching)
+    assert len(sent) < 2000
 
 
 @pytest.mark.claim("http.bounded")
-def test_a_session_that_is_not_read_costs_one_report_of_each_resource():
-    async def test() -> None:
-        watch = subscriptions._Watch(Principal(WHO), t.SubscriptionFilter(), {WATCHED, OTHER})
-        events = watch.events()
-        for _ in range(5000):
-            for uri in (WATCHED, OTHER):
-                watch.put(ResourceUpdated(uri=uri))
-        assert [(await anext(events)).uri for _ in range(2)] == [WATCHED, OTHER]
-        assert not watch._pending
-
-    anyio.run(test)
+async def test_a_session_that_is_not_read_costs_one_report_of_each_resource():
+    watch = subscriptions._Watch(Principal(WHO), t.SubscriptionFilter(), {WATCHED, OTHER})
+    events = watch.events()
+    for _ in range(5000):
+        for uri in (WATCHED, OTHER):
+            watch.put(ResourceUpdated(uri=uri))
+    assert [(await anext(events)).uri for _ in range(2)] == [WATCHED, OTHER]
+    assert not watch._pending
 
 
 @pytest.mark.parametrize("legacy", [True, False])
-def test_who_is_gone_leaves_nothing_behind(served, legacy: bool):
-    async def test(server: ProtocolServer) -> None:
-        for _ in range(5):
-            async with client(server, Heard() if legacy else None) as made:
-                if legacy:
-                    await made.subscribe_resource(WATCHED)
+async def test_who_is_gone_leaves_nothing_behind(server, legacy: bool):
+    for _ in range(5):
+        async with client(server, Heard() if legacy else None) as made:
+            if legacy:
+                await made.subscribe_resource(WATCHED)
+                assert server.subscriptions.watching == 1
+            else:
+                async with made.listen(resources_list_changed=True):
                     assert server.subscriptions.watching == 1
-                else:
-                    async with made.listen(resources_list_changed=True):
-                        assert server.subscriptions.watching == 1
-            await until(lambda: not server.subscriptions.watching)
-        publish(server, ResourceUpdated(uri=WATCHED), ResourcesListChanged())
-
-    served(test)
+        await until(lambda: not server.subscriptions.watching)
+    publish(server, ResourceUpdated(uri=WATCHED), ResourcesListChanged())
 
 
-def test_the_streams_of_a_principal_are_bounded_and_an_ended_one_makes_room(served, monkeypatch):
+async def test_the_streams_of_a_principal_are_bounded_and_an_ended_one_makes_room(server, monkeypatch):
     monkeypatch.setattr(subscriptions, "MOST_STREAMS", 2)
 
-    async def test(server: ProtocolServer) -> None:
-        async with client(server) as made, made.listen(tools_list_changed=True):
-            async with made.listen(tools_list_changed=True):
-                with pytest.raises(MCPError):
-                    async with made.listen(tools_list_changed=True):
-                        pass
-            await until(lambda: server.subscriptions.watching == 1)
-            async with made.listen(tools_list_changed=True):
-                assert server.subscriptions.watching == 2
-
-    served(test)
+    async with client(server) as made, made.listen(tools_list_changed=True):
+        async with made.listen(tools_list_changed=True):
+            with pytest.raises(MCPError):
+                async with made.listen(tools_list_changed=True):
+                    pass
+        await until(lambda: server.subscriptions.watching == 1)
+        async with made.listen(tools_list_changed=True):
+            assert server.subscriptions.watching == 2
 
 
 @pytest.mark.parametrize("uris", [[f"test://{n}" for n in range(subscriptions.MOST_URIS + 1)], ["x" * (subscriptions.MAX_URI + 1)], ["test://\U0001f600"], [f"test://{n}/" + "x" * 1000 for n in range(300)]])  # fmt: skip
-def test_what_one_client_can_ask_for_is_bounded_in_both_eras(served, uris: list[str]):
-    async def test(server: ProtocolServer) -> None:
-        async with client(server) as made:
-            with pytest.raises(MCPError) as caught:
-                async with made.listen(resource_subscriptions=uris):
-                    pass
-            assert caught.value.error.code == t.INVALID_PARAMS
-        async with client(server, Heard()) as made:
-            with pytest.raises(MCPError) as caught:
-                for uri in uris:
-                    await made.subscribe_resource(uri)
-            assert caught.value.error.code == t.INVALID_PARAMS
-            await made.unsubscribe_resource(uris[0])
-            await made.subscribe_resource(WATCHED)
-
-    served(test)
+async def test_what_one_client_can_ask_for_is_bounded_in_both_eras(server, uris: list[str]):
+    async with client(server) as made:
+        with pytest.raises(MCPError) as caught:
+            async with made.listen(resource_subscriptions=uris):
+                pass
+        assert caught.value.error.code == t.INVALID_PARAMS
+    async with client(server, Heard()) as made:
+        with pytest.raises(MCPError) as caught:
+            for uri in uris:
+                await made.subscribe_resource(uri)
+        assert caught.value.error.code == t.INVALID_PARAMS
+        await made.unsubscribe_resource(uris[0])
+        await made.subscribe_resource(WATCHED)
 
 
 def located(path: str) -> Any:

@@ -1,7 +1,7 @@
 """The tasks extension on the wire: who is offered what, in which words."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +18,8 @@ from gdal_mcp.ledger.tasks import Keeping, TaskStore
 from gdal_mcp.mcp import jobs, tasks
 from gdal_mcp.mcp.tasks import EXTENSION
 from tests.conformance import profile
+
+pytestmark = pytest.mark.anyio
 
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 TASKS = {"extensions": {EXTENSION: {}}}
@@ -81,91 +83,73 @@ class Line:
         return found
 
 
-@asynccontextmanager
-async def line(path: Path, after: float, version: str, capabilities: dict[str, Any]) -> AsyncIterator[Line]:
-    server = profile.server(TaskStore(path, Keeping("one", lambda _server: True)), after)
-    async with (
-        create_client_server_memory_streams() as ((reading, writing), (server_reading, server_writing)),
-        anyio.create_task_group() as group,
-    ):
-        group.start_soon(server.run, server_reading, server_writing, server.create_initialization_options())
-        with anyio.fail_after(30):  # far above what anything takes
-            yield Line(reading, writing, version, capabilities)
-        group.cancel_scope.cancel()
-
-
-Talk = Callable[..., None]
+Talk = Callable[..., AbstractAsyncContextManager[Line]]
 
 
 @pytest.fixture
 def talk(tmp_path: Path) -> Talk:
-    """`talk(test, after=..., version=..., capabilities=...)`: runs a test with a client of a new server."""
+    """`talk(after=..., version=..., capabilities=...)`: a client of a new server."""
 
-    def one(
-        test: Callable[[Line], Awaitable[None]],
-        after: float = 0.0,
-        version: str = MODERN,
-        capabilities: dict[str, Any] = TASKS,
-    ) -> None:
-        async def whole() -> None:
-            async with line(tmp_path / "registry.sqlite", after, version, capabilities) as made:
-                await test(made)
+    @asynccontextmanager
+    async def line(
+        after: float = 0.0, version: str = MODERN, capabilities: dict[str, Any] = TASKS
+    ) -> AsyncIterator[Line]:
+        store = TaskStore(tmp_path / "registry.sqlite", Keeping("one", lambda _server: True))
+        server = profile.server(store, after)
+        async with (
+            create_client_server_memory_streams() as ((reading, writing), theirs),
+            anyio.create_task_group() as group,
+        ):
+            group.start_soon(server.run, *theirs, server.create_initialization_options())
+            with anyio.fail_after(30):  # far above what anything takes
+                yield Line(reading, writing, version, capabilities)
+            group.cancel_scope.cancel()
 
-        anyio.run(whole)
-
-    return one
+    return line
 
 
-def test_the_extension_is_announced_to_the_new_protocol_alone(talk: Talk):
-    async def modern(line: Line) -> None:
+async def test_the_extension_is_announced_to_the_new_protocol_alone(talk: Talk):
+    async with talk() as line:
         found = (await line.ask("server/discover"))["result"]["capabilities"]
         assert found["extensions"][EXTENSION] == {}
         assert "tasks" not in found
-
-    async def legacy(line: Line) -> None:
+    async with talk(version=LEGACY) as line:
         found = (await line.hello())["capabilities"]
         assert EXTENSION not in str(found)
         assert "tasks" not in found
 
-    talk(modern)
-    talk(legacy, version=LEGACY)
 
-
-def test_an_older_protocol_has_no_tasks_whatever_its_client_says(talk: Talk):
-    async def test(line: Line) -> None:
+async def test_an_older_protocol_has_no_tasks_whatever_its_client_says(talk: Talk):
+    async with talk(version=LEGACY) as line:
         await line.hello()
         assert (await line.call("slow_compute", seconds=0.5))["content"]
         for method, params in METHODS.items():
             assert (await line.ask(method, {"taskId": "x", **params}))["error"]["code"] == -32601
 
-    talk(test, version=LEGACY)
 
-
-def test_a_request_that_does_not_declare_the_extension_gets_no_task_and_may_not_ask_for_one(talk: Talk):
-    async def test(line: Line) -> None:
-        result = await line.call("slow_compute", seconds=0.5)
-        assert result["resultType"] == "complete"
-        assert result["content"]
-        made = await line.ask(
-            "tools/call",
-            {"name": "slow_compute", "arguments": {"seconds": 60}},
-            **{"io.modelcontextprotocol/clientCapabilities": TASKS},
-        )
-        task_id = made["result"]["taskId"]
-        for method, params in METHODS.items():
-            for asked in (task_id, "no such"):
-                error = (await line.ask(method, {"taskId": asked, **params}))["error"]
-                assert error["code"] == -32021
-                assert error["data"] == {"requiredCapabilities": TASKS}
-
+async def test_a_request_that_does_not_declare_the_extension_gets_no_task_and_may_not_ask_for_one(talk: Talk):
     for capabilities in ({}, {"tasks": {}}, {"extensions": {"io.modelcontextprotocol/ui": {}}}):
-        talk(test, capabilities=capabilities)
+        async with talk(capabilities=capabilities) as line:
+            result = await line.call("slow_compute", seconds=0.5)
+            assert result["resultType"] == "complete"
+            assert result["content"]
+            made = await line.ask(
+                "tools/call",
+                {"name": "slow_compute", "arguments": {"seconds": 60}},
+                **{"io.modelcontextprotocol/clientCapabilities": TASKS},
+            )
+            task_id = made["result"]["taskId"]
+            for method, params in METHODS.items():
+                for asked in (task_id, "no such"):
+                    error = (await line.ask(method, {"taskId": asked, **params}))["error"]
+                    assert error["code"] == -32021
+                    assert error["data"] == {"requiredCapabilities": TASKS}
 
 
-def test_a_task_is_told_flat_and_in_the_protocols_words(talk: Talk):
+async def test_a_task_is_told_flat_and_in_the_protocols_words(talk: Talk):
     base = set("taskId status createdAt lastUpdatedAt ttlMs pollIntervalMs resultType _meta".split())
 
-    async def test(line: Line) -> None:
+    async with talk() as line:
         made = await line.call("slow_compute", seconds=60)
         assert made["resultType"] == "task"
         assert base <= made.keys() <= base | {"statusMessage"}
@@ -181,8 +165,6 @@ def test_a_task_is_told_flat_and_in_the_protocols_words(talk: Talk):
         cancelled = await line.until(made["taskId"], "cancelled", "completed")
         assert cancelled["status"] == "cancelled"
         assert base <= cancelled.keys() <= base | {"statusMessage"}
-
-    talk(test)
 
 
 @pytest.mark.parametrize(
@@ -208,13 +190,11 @@ def test_over_http_the_routing_header_must_name_the_task(headers: dict[str, str]
     assert caught.value.error.code == code
 
 
-def test_what_was_removed_is_not_there(talk: Talk):
-    async def test(line: Line) -> None:
+async def test_what_was_removed_is_not_there(talk: Talk):
+    async with talk() as line:
         made = await line.call("slow_compute", seconds=60)
         for method in ("tasks/list", "tasks/result"):
             assert (await line.ask(method, {"taskId": made["taskId"]}))["error"]["code"] == -32601
-
-    talk(test)
 
 
 @pytest.mark.parametrize(
@@ -230,15 +210,13 @@ def test_what_was_removed_is_not_there(talk: Talk):
         ("tasks/update", {"taskId": "no such", "inputResponses": [1]}),
     ],
 )
-def test_a_request_about_no_task_is_an_error_of_its_parameters(talk, method, params):
-    async def test(line: Line) -> None:
+async def test_a_request_about_no_task_is_an_error_of_its_parameters(talk, method, params):
+    async with talk() as line:
         assert (await line.ask(method, params))["error"]["code"] == -32602
 
-    talk(test)
 
-
-def test_progress_is_told_until_the_task_is_the_answer_and_in_the_task_from_then_on(talk: Talk):
-    async def test(line: Line) -> None:
+async def test_progress_is_told_until_the_task_is_the_answer_and_in_the_task_from_then_on(talk: Talk):
+    async with talk(after=0.3) as line:
         identifier = await line.send(
             "tools/call", {"name": "slow_compute", "arguments": {"seconds": 60}}, progressToken="p"
         )
@@ -250,21 +228,17 @@ def test_progress_is_told_until_the_task_is_the_answer_and_in_the_task_from_then
         assert "50%" in working["statusMessage"]
         assert line.heard == []
 
-    talk(test, after=0.3)
 
-
-def test_a_task_is_not_cancelled_by_the_notification_that_cancels_requests(talk: Talk):
-    async def test(line: Line) -> None:
+async def test_a_task_is_not_cancelled_by_the_notification_that_cancels_requests(talk: Talk):
+    async with talk() as line:
         identifier = await line.send("tools/call", {"name": "slow_compute", "arguments": {"seconds": 0.5}})
         made = (await line.answer(identifier))["result"]
         await line.notify("notifications/cancelled", {"requestId": identifier, "reason": "x"})
         assert (await line.until(made["taskId"], "cancelled", "completed"))["status"] == "completed"
 
-    talk(test)
 
-
-def test_a_question_before_the_task_is_answered_by_calling_again(talk: Talk):
-    async def test(line: Line) -> None:
+async def test_a_question_before_the_task_is_answered_by_calling_again(talk: Talk):
+    async with talk(after=0.2) as line:
         asked = await line.call("test_tool_with_task")
         assert asked["resultType"] == "input_required"
         again = {
@@ -278,5 +252,3 @@ def test_a_question_before_the_task_is_answered_by_calling_again(talk: Talk):
         assert made.keys().isdisjoint({"requestState", "inputRequests"})
         ended = await line.until(made["taskId"], "completed")
         assert "Ann" in ended["result"]["content"][0]["text"]
-
-    talk(test, after=0.2)

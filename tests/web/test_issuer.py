@@ -75,13 +75,6 @@ def test_a_signed_token_is_the_principal_in_the_records(server: Hosted, issuer: 
     assert {event["subject"]["principal"] for event in mine} == {f"oauth:{issuer.name}#ann"}
 
 
-def test_the_same_name_at_two_issuers_is_two_people(server: Hosted, issuer: Issuer, other: Issuer):
-    mine = Raw(server, issuer.token(server.url), ERAS[0]).hello()
-    theirs = Raw(server, other.token(server.url), ERAS[0], session=mine.session)
-    assert 400 <= theirs.send("tools/list").status_code < 500
-    assert "result" in mine.ask("tools/list")
-
-
 @pytest.mark.claim("identity.signed-tokens")
 def test_a_token_that_is_not_for_this_server_is_nothing_here(server: Hosted, issuer: Issuer, other: Issuer):
     # it is in, and has no session
@@ -95,13 +88,6 @@ def test_a_token_that_is_not_for_this_server_is_nothing_here(server: Hosted, iss
         refused = server.request("GET", token=text)
         assert refused.status_code == 401
         assert 'error="invalid_token"' in refused.headers["www-authenticate"]
-
-
-def test_a_scope_that_is_missing_is_named_with_the_place_to_get_it(server: Hosted, issuer: Issuer):
-    refused = Raw(server, issuer.token(server.url)).call("convert", input="dem.tif", output="x.tif")
-    assert refused.status_code == 403
-    assert f'scope="{READ} {WRITE}"' in refused.headers["www-authenticate"]
-    assert "resource_metadata=" in refused.headers["www-authenticate"]
 
 
 def test_one_call_too_many_in_a_minute_is_told_when_to_come_again_and_bothers_nobody_else(server, issuer):

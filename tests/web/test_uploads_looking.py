@@ -39,14 +39,13 @@ def test_what_became_of_the_copy_is_not_published(area: StagingArea):
     with reception(area, "in.csv", USER, 100) as arriving, area.open("copy-000001", USER) as copy:
         arriving.write([b"what ", b"", b"arri"])
         arriving.write([b"ved"])
-        received = arriving.received()
-        copy.copy_from(received.staging, "in.csv")
+        copy.copy_from(arriving.staging, "in.csv")
         (copy.path / "in.csv").write_bytes(b"another thing")
         (copy.path / "in.csv.aux.xml").write_bytes(b"and more of it")
         call = CallContext(Request("convert", {}, local("ann"), "test", Nobody()))
         one = planned(call, plan(area, "in.csv"))
-        published = Upload(received=received).publish(one, copy, nothing)
-    assert received.sha256 == published.files[0].sha256 == hashlib.sha256(b"what arrived").hexdigest()
+        published = Upload(received=arriving).publish(one, copy, nothing)
+    assert arriving.sha256 == published.files[0].sha256 == hashlib.sha256(b"what arrived").hexdigest()
     assert {path.name for path in area.workspace.root.iterdir()} == {".gdal-mcp", "in.csv"}
     assert (area.workspace.root / "in.csv").read_bytes() == b"what arrived"
 
@@ -57,7 +56,7 @@ def test_no_more_is_written_than_may_come(area: StagingArea):
         with pytest.raises(ToolError) as refused:
             arriving.write([b"x"])
         assert refused.value.code is Code.OUTPUT_LIMIT
-        assert arriving.received().size == 10
+        assert arriving.size == 10
     assert list((area.workspace.root / ".gdal-mcp" / "staging").iterdir()) == []
 
 

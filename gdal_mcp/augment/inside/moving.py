@@ -55,32 +55,20 @@ def run(steps, transforms, scene, seed, watch=None):
         begun, own = time.perf_counter(), (seed + number) % SEEDS
         if (group := step["group"]) is not None:
             hit = groups.setdefault(group, random.Random(own).random() < step["probability"])
-        before = scene.raster
+        before, why = scene.raster, {"code": "chance", "reason": ""}
         try:
             done = apply(step, made, scene, own) if group is None or hit else False
         except Skipped as reason:
-            skipped.append(
-                {"step": number, "code": "unfit", "bands": before.pixels.shape[2], "reason": str(reason)}
-            )
-        except (
-            Exception
-        ) as error:  # the library has no errors of its own; the other steps are still worth having
-            skipped.append(
-                {
-                    "step": number,
-                    "code": "failed",
-                    "bands": before.pixels.shape[2],
-                    "reason": str(error)[:300],
-                }
-            )
-        else:
-            if done:
-                row = {"step": number, "drawn": told(made.params), "seconds": time.perf_counter() - begun}
-                applied.append(row)
-                if watch is not None:
-                    watch(row, before, scene.raster, made)
-            else:
-                skipped.append({"step": number, "code": "chance", "bands": 0, "reason": ""})
+            done, why = False, {"code": "unfit", "reason": str(reason)}
+        except Exception as error:  # the library has no errors of its own; other steps are still worth having
+            done, why = False, {"code": "failed", "reason": str(error)[:300]}
+        if not done:
+            skipped.append({"step": number, "bands": before.pixels.shape[2], **why})
+            continue
+        row = {"step": number, "drawn": told(made.params), "seconds": time.perf_counter() - begun}
+        applied.append(row)
+        if watch is not None:
+            watch(row, before, scene.raster)
     return applied, skipped
 
 
@@ -112,7 +100,7 @@ def apply(step, made, scene, seed):
             new.place = placed(new.place, matrix)
     else:
         points = warped(made, scene.points)
-        scene.exact, new.place, new.crs = False, None, ""
+        scene.exact, new.place, new.crs = False, None, None
     gaps(made, new, old)
     scene.raster, scene.masks, scene.points = new, masks, points
     return True

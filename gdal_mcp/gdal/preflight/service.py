@@ -22,9 +22,8 @@ from sandbox.workspace import Located
 
 _MAIN: Final = frozenset({"input", "dataset"})  # arguments that name what a call is about; others go with it
 _READS: Final = frozenset({"raster read", "vector read"})
-_ENDS: Final = {
-    f"{kind} write": f"{kind} convert" for kind in ("raster", "vector")
-}  # what a last step is like
+# what a last step is like
+_ENDS: Final = {"raster write": "raster convert", "vector write": "vector convert"}
 _CODES: Final = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
 # arguments that name a CRS, and those that make the inputs' extent in it matter, which takes PROJ milliseconds to compute
 _CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbox",)}
