@@ -168,6 +168,13 @@ class Hosting:
         from sandbox.engines.opening import open_engine  # noqa: PLC0415
 
         engine = open_engine(self._settings.engine)
+        try:
+            return self._host_on(engine, toolbox, fresh=fresh)
+        except BaseException:
+            engine.close()  # it may hold connections, and a thread
+            raise
+
+    def _host_on(self, engine: Engine, toolbox: Toolbox, *, fresh: bool) -> Host:
         # the image that the settings name is the first one's, and what others are built on
         named = toolbox is self._toolboxes[0] or toolbox.image.base is not None
         image = resolve(engine.images, toolbox.image, self._settings.image if named else None)

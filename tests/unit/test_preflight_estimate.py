@@ -53,101 +53,89 @@ def estimated(call: Call) -> Estimate:
 
 # what a call asked of GDAL must never be allowed to do: fill the disk, the memory or the machine
 HOSTILE = {
-    "R01 create 200000 x 200000": (ask("raster create", size=(200_000, 200_000)), "bytes of one file"),
-    "R01 with burn": (ask("raster create", size=(200_000, 200_000), burn="1"), "bytes of one file"),
-    "R04 resize to 60000 x 60000": (ask("raster resize", DEM, size=(100_000, 100_000)), "bytes of one file"),
-    "R04 in percent": (ask("raster resize", DEM, size=("100000%", "100000%")), "bytes of one file"),
-    "R04 by resolution": (ask("raster resize", DEM, resolution=(0.01, 0.01)), "bytes of one file"),
-    "R06 a millionth of a degree": (
+    "bytes of one file": [
+        ask("raster create", size=(200_000, 200_000)),
+        ask("raster create", size=(200_000, 200_000), burn="1"),
+        ask("raster resize", DEM, size=(100_000, 100_000)),
+        ask("raster resize", DEM, size=("100000%", "100000%")),
+        ask("raster resize", DEM, resolution=(0.01, 0.01)),
         ask("raster reproject", DEM, output_crs="EPSG:4326", resolution=(1e-7, 1e-7)),
-        "bytes of one file",
-    ),
-    "R06 to web Mercator": (
         ask("raster reproject", DEM, output_crs="EPSG:3857", resolution=(0.001, 0.001)),
-        "bytes of one file",
-    ),
-    "R06 in a box": (
         ask("raster reproject", None, output_crs="EPSG:25832", bbox=(0, 0, 1e6, 1e6), resolution=(1, 1)),
-        "bytes of one file",
-    ),
-    "R10 zoom 0 to 24": (ask("raster tile", DEM, driver="PNG", min_zoom=0, max_zoom=24), "files"),
-    "R10 of the world": (ask("raster tile", WORLD, driver="PNG", max_zoom=20), "files"),
-    "R11 rasterize 100000 x 100000": (ask("vector rasterize", ZONES, size=(100_000, 100_000)), "bytes of one file"),
-    "R11 by resolution": (
+        ask("vector rasterize", ZONES, size=(100_000, 100_000)),
         ask("vector rasterize", ZONES, extent=(0, 0, 1e6, 1e6), resolution=(10, 10)),
-        "bytes of one file",
-    ),
-    "R11 by the old name": (ask("vector rasterize", ZONES, size=(100_000, 100_000), burn="1"), "bytes of one file"),
-    "R13 grid 100000 x 100000": (ask("vector grid invdist", ZONES, size=(100_000, 100_000)), "bytes of one file"),
-    "R25 merge in memory": (
-        ask("gdal_merge", replace(DEM, width=40_000, height=40_000, extent=(0, 0, 1, 1))),
-        "memory bytes",
-    ),
-    "clip far beyond": (
+        ask("vector rasterize", ZONES, size=(100_000, 100_000), burn="1"),
+        ask("vector grid invdist", ZONES, size=(100_000, 100_000)),
         ask("raster clip", DEM, bbox=(0, 0, 1e7, 1e7), allow_bbox_outside_source="true"),
-        "bytes of one file",
-    ),
-    "mosaic of far apart": (
         ask("raster mosaic", DEM, replace(DEM, extent=(0.0, 0.0, 6000.0, 6000.0)), resolution=(10, 10)),
-        "bytes of one file",
-    ),
-    "contours of a continent": (ask("raster contour", replace(DEM, width=2**20, height=2**20)), "seconds"),
-}  # fmt: skip
-
-
-def test_what_cannot_fit_is_refused():
-    for name, (call, what) in HOSTILE.items():
-        found = refused(call)
-        assert found is not None, name
-        assert found.what == what, name
-        assert found.number > found.limit
-        assert found.setting in found.suggestion
-        assert found.message
-
-
-# as large, and not certain: sparse, compressed, virtual, or smaller than it looks
-POSSIBLE = {
-    "60000 x 60000 bytes are 3.6 GB": ask("raster create", size=(60_000, 60_000)),
-    "sparse": ask("raster create", size=(200_000, 200_000), creation_option="SPARSE_OK=TRUE"),
-    "compressed": ask("raster create", size=(200_000, 200_000), creation_option="COMPRESS=ZSTD"),
-    "compressed, last one counts": ask(
-        "raster create", size=(200_000, 200_000), creation_option=("COMPRESS=NONE", "compress=deflate")
-    ),
-    "a COG is compressed": ask("raster resize", DEM, size=(100_000, 100_000), driver="COG"),
-    "one bit a pixel": ask("raster create", size=(200_000, 200_000), creation_option="NBITS=1"),
-    "virtual": ask("raster resize", DEM, size=(10**6, 10**6), driver="VRT"),
-    "a format of its own ways": ask("raster resize", DEM, size=(100_000, 100_000), driver="netCDF"),
-    "where it lies in that CRS is not known": ask(
-        "raster reproject", DEM, output_crs="EPSG:2154", resolution=(0.001, 0.001)
-    ),
-    "the input is not known": ask("raster resize", None, resolution=(0.001, 0.001)),
-    "into an existing raster": ask("vector rasterize", ZONES, size=(100_000, 100_000), update="true"),
-    "a clip to a part": ask("raster clip", replace(DEM, width=10**6, height=10**6), window=(0, 0, 10, 10)),
-    "a window that is larger than the raster": ask("raster clip", DEM, window=(0, 0, 10**6, 10**6)),
-    "a clip by a shape": ask(
-        "raster clip", replace(DEM, width=10**6, height=10**6), geometry="POLYGON((0 0))"
-    ),
-    "a box in a CRS that is not known": ask(
-        "raster clip", replace(DEM, width=10**6, height=10**6), bbox=(0, 0, 1, 1), bbox_crs="EPSG:2154"
-    ),
-    "a layer of it": ask("vector rasterize", ZONES, resolution=(0.01, 0.01), input_layer="small"),
-    "blank tiles are left out": ask("raster tile", WORLD, max_zoom=20, skip_blank="true"),
-    "some tiles": ask("raster tile", WORLD, max_zoom=20, min_x=5, max_x=6),
-    "another scheme": ask("raster tile", WORLD, max_zoom=20, tiling_scheme="NZTM2000"),
-    "statistics may be there already": ask(
-        "raster info", replace(DEM, width=2**24, height=2**24), driver="", stats="true"
-    ),
-    "zones of a large raster": ask(
-        "raster zonal-stats", replace(DEM, width=2**20, height=2**20), driver="CSV"
-    ),
-    "what is seen from near": ask(
-        "raster viewshed", replace(DEM, width=10**6, height=10**6), max_distance="100"
-    ),
+    ],
+    "files": [
+        ask("raster tile", DEM, driver="PNG", min_zoom=0, max_zoom=24),
+        ask("raster tile", WORLD, driver="PNG", max_zoom=20),
+    ],
+    "memory bytes": [
+        ask("gdal_merge", replace(DEM, width=40_000, height=40_000, extent=(0, 0, 1, 1))),
+    ],
+    "seconds": [
+        ask("raster contour", replace(DEM, width=2**20, height=2**20)),
+    ],
 }
 
 
+def test_what_cannot_fit_is_refused():
+    for what, calls in HOSTILE.items():
+        for call in calls:
+            found = refused(call)
+            assert found is not None, call
+            assert found.what == what, call
+            assert found.number > found.limit
+            assert found.setting in found.suggestion
+            assert found.message
+
+
+# as large, and not certain: sparse, compressed, virtual, or smaller than it looks
+POSSIBLE = [
+    ask("raster create", size=(60_000, 60_000)),  # 60000 x 60000 bytes are 3.6 GB
+    ask("raster create", size=(200_000, 200_000), creation_option="SPARSE_OK=TRUE"),  # sparse
+    ask("raster create", size=(200_000, 200_000), creation_option="COMPRESS=ZSTD"),  # compressed
+    ask(
+        "raster create", size=(200_000, 200_000), creation_option=("COMPRESS=NONE", "compress=deflate")
+    ),  # compressed, last one counts
+    ask("raster resize", DEM, size=(100_000, 100_000), driver="COG"),  # a COG is compressed
+    ask("raster create", size=(200_000, 200_000), creation_option="NBITS=1"),  # one bit a pixel
+    ask("raster resize", DEM, size=(10**6, 10**6), driver="VRT"),  # virtual
+    ask("raster resize", DEM, size=(100_000, 100_000), driver="netCDF"),  # a format of its own ways
+    ask(
+        "raster reproject", DEM, output_crs="EPSG:2154", resolution=(0.001, 0.001)
+    ),  # where it lies in that CRS is not known
+    ask("raster resize", None, resolution=(0.001, 0.001)),  # the input is not known
+    ask("vector rasterize", ZONES, size=(100_000, 100_000), update="true"),  # into an existing raster
+    ask("raster clip", replace(DEM, width=10**6, height=10**6), window=(0, 0, 10, 10)),  # a clip to a part
+    ask("raster clip", DEM, window=(0, 0, 10**6, 10**6)),  # a window that is larger than the raster
+    ask(
+        "raster clip", replace(DEM, width=10**6, height=10**6), geometry="POLYGON((0 0))"
+    ),  # a clip by a shape
+    ask(
+        "raster clip", replace(DEM, width=10**6, height=10**6), bbox=(0, 0, 1, 1), bbox_crs="EPSG:2154"
+    ),  # a box in a CRS that is not known
+    ask("vector rasterize", ZONES, resolution=(0.01, 0.01), input_layer="small"),  # a layer of it
+    ask("raster tile", WORLD, max_zoom=20, skip_blank="true"),  # blank tiles are left out
+    ask("raster tile", WORLD, max_zoom=20, min_x=5, max_x=6),  # some tiles
+    ask("raster tile", WORLD, max_zoom=20, tiling_scheme="NZTM2000"),  # another scheme
+    ask(
+        "raster info", replace(DEM, width=2**24, height=2**24), driver="", stats="true"
+    ),  # statistics may be there already
+    ask(
+        "raster zonal-stats", replace(DEM, width=2**20, height=2**20), driver="CSV"
+    ),  # zones of a large raster
+    ask(
+        "raster viewshed", replace(DEM, width=10**6, height=10**6), max_distance="100"
+    ),  # what is seen from near
+]
+
+
 def test_what_might_fit_is_not_refused():
-    assert {name: found for name, call in POSSIBLE.items() if (found := refused(call))} == {}
+    assert [found for call in POSSIBLE if (found := refused(call))] == []
 
 
 def test_an_output_that_is_changed_in_place_has_no_size_of_its_own():
