@@ -54,7 +54,7 @@ async def _sort(
     writing: WriteStream[SessionMessage],
 ) -> None:
     """Passes messages on, and answers what could not be parsed."""
-    async with kept:
+    async with kept, reading:
         async for item in reading:
             if not isinstance(item, Exception):
                 await kept.send(item)
