@@ -144,7 +144,8 @@ def _measured(where: Place, scale: Scale, only: Sequence[str]) -> str:
             rivals.plain.run(["gdal", "convert", str(raw), str(where.scratch / name)], bare(environment))
             (where.scratch / name).rename(where.workspace / name)
         sections = [section for name in SECTIONS if name in only for section in _section(name, rivals, scale)]
-    return report.document(machine(where, load_before), sections)
+    about = machine(where, load_before)
+    return report.document(about, sections, without_daemon=where.engine.startswith("oci"))
 
 
 def _section(name: str, rivals: calls.Rivals, scale: Scale) -> list[report.Section]:

@@ -18,7 +18,7 @@ import anyio
 
 from gdal_mcp.access.identity import local
 from gdal_mcp.app import running
-from gdal_mcp.approval.terminal import Terminal
+from gdal_mcp.approval.model import Terminal
 from gdal_mcp.augment.prompts import parse
 from gdal_mcp.augment.toolbox import IMAGE
 from gdal_mcp.pipeline import Request

@@ -21,7 +21,7 @@ from gdal_mcp.gdal.catalogue.model import Role
 from gdal_mcp.gdal.datasets.operations import ALWAYS_ASKED, FILE_OPERATIONS
 from gdal_mcp.gdal.discovery.prompts import prompts
 from gdal_mcp.settings import Settings
-from gdal_mcp.settings.table import describe
+from gdal_mcp.settings.fields import describe
 from gdal_mcp.toolbox import Tool
 from gdal_mcp.toolboxes import toolboxes
 from gdal_mcp.tools.classic import CLASSIC

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from gdal_mcp.access.aliases import Aliases
+from gdal_mcp.access.policy import Aliases
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.toolbox import Prompt, Tool, Toolbox, spelling
 

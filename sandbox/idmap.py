@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from sandbox.owner import Owner
+from sandbox.portable import call
 
 # the same numbers on every 64-bit architecture, as for all calls added since 2019
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
@@ -53,12 +54,12 @@ class Views:
         with ExitStack() as stack:
             namespace = stack.enter_context(_user_namespace(user))
             # a detached copy of the mount at `root`, without what is mounted below it
-            tree = _system_call(_OPEN_TREE, _AT_FDCWD, os.fsencode(root), _OPEN_TREE_CLONE | _CLOEXEC)
+            tree = call("syscall", _OPEN_TREE, _AT_FDCWD, os.fsencode(root), _OPEN_TREE_CLONE | _CLOEXEC)
             stack.callback(os.close, tree)
             flags = _READ_ONLY | _NOSUID | _NODEV | _IDMAP
             attributes = struct.pack("=QQQQ", flags, 0, 0, namespace)
-            _system_call(_MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, attributes, len(attributes))
-            _system_call(_MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(place), _MOVE_FROM_DESCRIPTOR)
+            call("syscall", _MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, attributes, len(attributes))
+            call("syscall", _MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(place), _MOVE_FROM_DESCRIPTOR)
         return place
 
     def close(self) -> None:
@@ -118,12 +119,3 @@ def _id_map(number: int) -> str:
     """Maps 0 to `number`, which is itself left unmapped; all other ids map to themselves."""
     rows = [(0, number, 1), (1, 1, number - 1), (number + 1, number + 1, _LAST_ID - number)]
     return "".join(f"{inside} {outside} {count}\n" for inside, outside, count in rows if count > 0)
-
-
-def _system_call(number: int, *arguments: object) -> int:
-    libc = ctypes.CDLL(None, use_errno=True)
-    result: int = libc.syscall(number, *arguments)
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-    return result

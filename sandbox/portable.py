@@ -117,20 +117,23 @@ def sync_contents(file: int) -> None:
         os.fsync(file)
 
 
-class Rename:
-    """renameat2(2), or what macOS has in its place."""
+def rename(source: tuple[int, str], target: tuple[int, str], flag: int) -> bool:
+    """By renameat2(2), or what macOS has in its place; False where this system has neither. Raises OSError."""
+    libc: Any = ctypes.CDLL(None, use_errno=True)
+    name, number = ("renameat2", flag) if hasattr(libc, "renameat2") else ("renameatx_np", _DARWIN[flag])
+    if not hasattr(libc, name):
+        return False
+    call(name, source[0], os.fsencode(source[1]), target[0], os.fsencode(target[1]), number)
+    return True
 
-    def __init__(self) -> None:
-        libc: Any = ctypes.CDLL(None, use_errno=True)
-        self._linux = getattr(libc, "renameat2", None)
-        self._darwin = getattr(libc, "renameatx_np", None)
 
-    def __call__(self, source: tuple[int, bytes], target: tuple[int, bytes], flag: int) -> int | None:
-        """0, or the number of the error; None where this system has no such call."""
-        call, number = (self._linux, flag) if self._linux else (self._darwin, _DARWIN[flag])
-        if call is None:
-            return None
-        return 0 if call(*source, *target, number) == 0 else ctypes.get_errno()
+def call(name: str, *arguments: object) -> int:
+    """What a function of the C library returns. Raises OSError when it fails."""
+    result: int = getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments)
+    if result < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{name}: {os.strerror(code)}")
+    return result
 
 
 def make_empty(path: Path, mode: int) -> None:

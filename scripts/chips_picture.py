@@ -16,7 +16,7 @@ import anyio
 from bench.chips import in_image
 from gdal_mcp.access.identity import local
 from gdal_mcp.app import running
-from gdal_mcp.approval.terminal import Terminal
+from gdal_mcp.approval.model import Terminal
 from gdal_mcp.pipeline import Request
 from gdal_mcp.settings import load_settings
 from gdal_mcp.toolboxes import toolboxes

@@ -81,7 +81,7 @@ describe_api() (
 compile() (
     version=v1.20.2 # what Debian 12 calls 1.20.5+really1.20.2; a kubelet without one is not taken in
     flags='-s -w'
-    for one in component-base client-go; do
+    for one in component-base client-go/pkg; do
         one="-X k8s.io/kubernetes/vendor/k8s.io/$one/version"
         flags+=" $one.gitVersion=$version $one.gitMajor=1 $one.gitMinor=20"
     done
@@ -278,7 +278,7 @@ up() {
 }
 
 load() {
-    docker save "$1" | images import - >/dev/null
+    images list -q | grep -qx "$(docker image inspect --format '{{.Id}}' "$1")" || docker save "$1" | images import - >/dev/null
     found=$(images list | awk -v one="$1" '$1 == one || $1 == "docker.io/library/" one { print $1, $3; exit }')
     named="localhost/${1%%:*}@${found#* }"
     images tag --force "${found% *}" "$named" >/dev/null

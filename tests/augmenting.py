@@ -12,7 +12,7 @@ import anyio
 
 from gdal_mcp.access.identity import local
 from gdal_mcp.app import App, running
-from gdal_mcp.approval.terminal import Terminal
+from gdal_mcp.approval.model import Terminal
 from gdal_mcp.augment import drafts
 from gdal_mcp.augment.prompts import Parsed, Step
 from gdal_mcp.augment.toolbox import IMAGE

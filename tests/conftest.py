@@ -12,16 +12,19 @@ import structlog
 
 from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.host.image import Image, resolve
+from gdal_mcp.settings.pathmap import PathMap
+from sandbox.engine import Engine
 from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.images import DockerImages
+from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.engines.oci.engine import OciEngine
 from sandbox.outcome import SandboxResult
 from sandbox.outputs.staging import Staging, StagingArea
 from sandbox.owner import Owner
 from sandbox.program import delivered, worker_command
 from sandbox.runner import Job, Runner
-from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
+from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate
 from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace
 from tests.oci_store import docker_address, oci_engine
@@ -58,7 +61,7 @@ USER = (os.geteuid() or 65534, os.getegid() or 65534)
 SMALL = Limits(
     memory_bytes=128 * MIB,
     cpus=1.0,
-    pids=32,
+    pids=int(os.environ.get("GDAL_MCP_PIDS", "32")),  # on a cluster that of its nodes
     wall_seconds=60.0,
     staging_bytes=8 * MIB,
     staging_files=50,
@@ -89,13 +92,16 @@ def image(client: docker.DockerClient) -> Image:
 
 
 @pytest.fixture(scope="session")
-def engine(client: docker.DockerClient, image: Image) -> Iterator[DockerEngine | OciEngine]:
-    """Docker's, or with GDAL_MCP_ENGINE=oci://FOLDER the one without a daemon, as the servers that tests start have it too."""
+def engine(client: docker.DockerClient, image: Image) -> Iterator[Engine]:
+    """Docker's, or the one of GDAL_MCP_ENGINE (oci://FOLDER, k8s://), as the servers that tests start have it too."""
     address = os.environ.get("GDAL_MCP_ENGINE", "")
     if docker_address() == (address or None):
         yield DockerEngine(client)
         return
-    made = oci_engine(client, image, Path(address.removeprefix("oci://")))
+    if address.startswith("k8s:"):
+        made: OciEngine | KubernetesEngine = KubernetesEngine.at(address)
+    else:
+        made = oci_engine(client, image, Path(address.removeprefix("oci://")))
     yield made
     made.close()
 
@@ -144,9 +150,10 @@ def make_template(image: Image) -> TemplateMaker:
         staging: Path | None = None,
         environment: dict[str, str] | None = None,
     ) -> SandboxTemplate:
-        mounts = [Mount(host_source(workspace), PurePosixPath(workspace))] if workspace else []
+        told = PathMap.parse(filter(None, [os.environ.get("GDAL_MCP_PATH_MAP")]))
+        mounts = [Mount(told.source(workspace), PurePosixPath(workspace))] if workspace else []
         if staging:
-            mounts.append(Mount(host_source(staging), STAGING_TARGET, read_only=False))
+            mounts.append(Mount(told.source(staging), STAGING_TARGET, read_only=False))
         sent = delivered(worker_command(handler))
         return SandboxTemplate(
             image=image.id,

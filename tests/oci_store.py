@@ -17,7 +17,7 @@ FOLDER = Path("/var/tmp/gdal-mcp-tests/oci")
 def docker_address() -> str | None:
     """Where the Docker is that tests need beside whichever engine they are run over; None for the one that is found."""
     named = os.environ.get("GDAL_MCP_ENGINE", "")
-    return None if named.startswith("oci:") else named or None
+    return None if named.startswith(("oci:", "k8s:")) else named or None
 
 
 def oci_engine(client: docker.DockerClient, image: Image, folder: Path = FOLDER) -> OciEngine:

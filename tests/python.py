@@ -15,7 +15,7 @@ import anyio
 
 from gdal_mcp.access.identity import local
 from gdal_mcp.app import App, running
-from gdal_mcp.approval.terminal import Terminal
+from gdal_mcp.approval.model import Terminal
 from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.pipeline import Reply, Request
 from gdal_mcp.python.toolbox import environment, python, python_command

@@ -7,7 +7,7 @@ Invariants:
 * if there are `principal` entries, a principal that none of them names may do nothing.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -16,7 +16,6 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from gdal_mcp.access.aliases import NO_ALIASES, Aliases
 from gdal_mcp.plan import Draft, Effect, effect_of
 from gdal_mcp.remote.places import local
 from gdal_mcp.settings.remote import source_at
@@ -55,6 +54,30 @@ class Deny:
 
 
 Verdict = Allow | RequireApproval | Deny
+
+
+@dataclass(frozen=True, slots=True)
+class Aliases:
+    """Which names of a toolbox stand for others, so that what a policy says of an algorithm holds for everything that runs it.
+
+    `generic` has algorithms of which only the data tells which other one runs, such as `info` for `raster info` and
+    `vector info`. `besides` has, by tool, what its arguments can make of it other than the algorithm that it is most like.
+    """
+
+    generic: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    besides: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def expand(self, name: str) -> tuple[str, ...]:
+        """The algorithms that a generic one stands for; none for any other name."""
+        return self.generic.get(name, ())
+
+    def resolves_to(self, tool: str, algorithm: str) -> tuple[str, ...]:
+        """Every algorithm that a call of a tool may run; `algorithm` is the one that it is, or is most like."""
+        expanded = self.expand(tool) or self.expand(algorithm)
+        return expanded or (*((algorithm,) if algorithm else ()), *self.besides.get(tool, ()))
+
+
+NO_ALIASES: Final = Aliases()
 
 
 def _as_source(text: str) -> str:

@@ -17,19 +17,15 @@ calls_per_minute = 60
 """
 
 import hashlib
-import os
-import stat
-import tomllib
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import TypeVar
 
 from pydantic import ValidationError
 
-from gdal_mcp.access.aliases import NO_ALIASES, Aliases
-from gdal_mcp.access.policy import Entry, Policy, Rule, Table
+from gdal_mcp.access.policy import NO_ALIASES, Aliases, Entry, Policy, Rule, Table
 from gdal_mcp.settings import Settings, SettingsError
+from gdal_mcp.settings.file import trusted_toml
 
 _Table = TypeVar("_Table", bound=Table)
 
@@ -49,9 +45,9 @@ def load_policy(
     path = settings.policy
     if path is None:
         return Policy(settings.approval, aliases=aliases)
-    data = _read(path)
+    data, values = trusted_toml(path, "Policy")
     try:
-        parsed = _File.model_validate(tomllib.loads(data.decode()))
+        parsed = _File.model_validate(values)
     except ValidationError as error:
         raise SettingsError(
             *(
@@ -59,8 +55,6 @@ def load_policy(
                 for row in error.errors()
             )
         ) from error
-    except (ValueError, RecursionError) as error:  # of TOML, of Unicode, and of deeply nested brackets
-        raise SettingsError(f"Policy file {path} is not TOML: {error}.") from error
     policy = Policy(
         settings.approval,
         tuple(map(_resolved, parsed.rule)),
@@ -72,16 +66,6 @@ def load_policy(
     if problems := [*_unknown_tools(policy, frozenset(names())), *_unknown_workspaces(policy, settings)]:
         raise SettingsError(*(f"Policy file {path}: {problem}" for problem in problems))
     return policy
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            if os.fstat(file.fileno()).st_mode & stat.S_IWOTH:
-                raise SettingsError(f"Policy file {path} can be written by everybody. Run chmod o-w on it.")
-            return file.read()
-    except OSError as error:
-        raise SettingsError(f"Policy file {path} cannot be read: {error.strerror}.") from error
 
 
 def _resolved(table: _Table) -> _Table:

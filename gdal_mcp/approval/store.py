@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from gdal_mcp.approval.model import Approval, Decision, Grant
-from gdal_mcp.ledger.rows import Rows, insert, stored
+from gdal_mcp.ledger.schema import Rows, insert, stored
 
 LONGEST_GRANT: Final = 24 * 3600.0  # seconds; nobody remembers a yes of yesterday
 _SET_BACK: Final = 60.0  # seconds; a time server's corrections are smaller

@@ -153,7 +153,7 @@ def image_made(parsed: Parsed, options: Options, session: str, answer: Answer) -
         },
         "success": bool(said.applied),
     }
-    errors = [*_noted(parsed), *_unapplied(said, parsed)]
+    errors = list(_noted(parsed, said))
     if options.enable_vision_verification:
         result["vision_analysis"] = _vision(parsed, said)
         errors.append(_error(VERIFY, UNSEEN, "MODEL_UNAVAILABLE"))  # until the client's own model answers
@@ -163,11 +163,11 @@ def image_made(parsed: Parsed, options: Options, session: str, answer: Answer) -
         errors += trouble
     if said.reduced:
         errors.append(
-            _error("complete", "the picture in this answer is smaller than the result in the file.", "")
+            _error("complete", "the picture in this answer is smaller than the result in the file.")
         )
     result["errors"] = errors
     result |= chained("augment_image", image=f"{answer.output}/{said.result}", prompt="increase brightness")
-    return {**result, UNTRUSTED: _texts(said)}
+    return result
 
 
 def dataset_made(parsed: Parsed, answer: Answer) -> Mapping[str, Any]:
@@ -180,9 +180,8 @@ def dataset_made(parsed: Parsed, answer: Answer) -> Mapping[str, Any]:
         "labels": said.labels,
         "config_hash": said.config,
         "vision_analysis": _vision(parsed, said),
-        "errors": [*_noted(parsed), *_unapplied(said, parsed)],
+        "errors": list(_noted(parsed, said)),
         **chained("make_chips"),
-        UNTRUSTED: _texts(said),
     }
 
 
@@ -234,7 +233,9 @@ def _read(model: type[T], answer: Answer) -> T:
 
 def _steps(parsed: Parsed, said: _Image) -> dict[str, Any]:
     """Raises IndexError for a step that was not asked for, which no worker tells."""
+    reasons = [row.reason for row in said.skipped if row.reason]
     return {
+        UNTRUSTED: {"skipped": reasons} if reasons else {},
         "applied_transforms": [
             {
                 "name": (step := parsed.steps[row.step]).name,
@@ -275,12 +276,9 @@ def _classification(
         why = "that model could not be run" if said else "the operator named no such model with --classifiers"
         message = f"no classification with {options.classifier_model}: {why}."
         return {}, [_error("post_transform_classify", message, "MODEL_UNAVAILABLE")]
-    found = said.model_dump(exclude={"failed", "original_prediction", "augmented_prediction"})
-    for key, rows in (
-        ("original_prediction", said.original_prediction),
-        ("augmented_prediction", said.augmented_prediction),
-    ):
-        top = [{"class": _class(row), "confidence": row.confidence} for row in rows]
+    found = said.model_dump(exclude={"failed"})
+    for key in ("original_prediction", "augmented_prediction"):
+        top = [{"class": _class(row), "confidence": row.confidence} for row in getattr(said, key)]
         found[key] = {**top[0], "top_k": top}
     return {"classification_analysis": {**found, "model_used": f"{options.classifier_model}.onnx"}}, []
 
@@ -290,33 +288,22 @@ def _class(row: _Ranked) -> str:
     return row.name if re.fullmatch(r"[\w ,.()'/-]{1,80}", row.name) else str(row.index)
 
 
-def _noted(parsed: Parsed) -> Iterable[dict[str, Any]]:
-    yield from (_error("parsing", f"{one.message} {one.suggestion}", "") for one in parsed.errors)
+def _noted(parsed: Parsed, said: _Image) -> Iterable[dict[str, Any]]:
+    """What was not taken at its word, and what was left out."""
+    yield from (_error("parsing", f"{one.message} {one.suggestion}") for one in parsed.errors)
     for one in parsed.ambiguities:
-        yield _error(
-            "parsing", f"{one.text!r} can be meant in several ways: {'; '.join(one.interpretations)}.", ""
-        )
-
-
-def _unapplied(said: _Image, parsed: Parsed) -> Iterable[dict[str, Any]]:
+        ways = "; ".join(one.interpretations)
+        yield _error("parsing", f"{one.text!r} can be meant in several ways: {ways}.")
     for row in said.skipped:
         why, code = _REASONS[row.code]
         if code:
-            yield _error(
-                "image_processing",
-                f"{parsed.steps[row.step].name} was skipped: {why.format(bands=row.bands)}.",
-                code,
-            )
+            name, why = parsed.steps[row.step].name, why.format(bands=row.bands)
+            yield _error("image_processing", f"{name} was skipped: {why}.", code)
 
 
-def _error(stage: str, message: str, code: str) -> dict[str, Any]:
+def _error(stage: str, message: str, code: str = "") -> dict[str, Any]:
     said = {"stage": stage, "message": message, "severity": "warning", "timestamp": _now()}
     return {**said, **({"error_code": code} if code else {})}
-
-
-def _texts(said: _Image) -> dict[str, Any]:
-    reasons = [row.reason for row in said.skipped if row.reason]
-    return {"skipped": reasons} if reasons else {}
 
 
 def _now() -> str:

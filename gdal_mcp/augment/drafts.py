@@ -26,17 +26,10 @@ from sandbox.workspace import Located
 
 LONGEST_IMAGE: Final = 10 << 20  # characters of base64, as the specification has it
 LONGEST_PROMPT: Final = 500
-PICTURE_SHARE: Final = (
-    0.35  # of a result's longest length, for a picture that a path was given for: as base64 a half of it
-)
-_SIGNATURES: Final = (
-    "iVBOR",
-    "/9j/",
-    "UklGR",
-    "SUkq",
-    "TU0A",
-    "SUkr",
-)  # of PNG, JPEG, WEBP and TIFF, as base64
+# of a result's longest length, for a picture that a path was given for: as base64 a half of it
+PICTURE_SHARE: Final = 0.35
+# of PNG, JPEG, WEBP and TIFF, as base64
+_SIGNATURES: Final = ("iVBOR", "/9j/", "UklGR", "SUkq", "TU0A", "SUkr")
 
 
 def augment_image(arguments: AugmentImageArguments, scope: DraftScope) -> Draft:
@@ -45,49 +38,39 @@ def augment_image(arguments: AugmentImageArguments, scope: DraftScope) -> Draft:
     image = None if sent is not None else paths.input(arguments.image)
     given = {"path": image, **_classifier(options, scope, paths)}
     output = paths.new_output("augment", "", "folder")
-    asked = {
+    # what the caller sent itself may come back as long as it is; a path was given so that it need not
+    most = 4 * LONGEST_IMAGE if sent is not None else _picture(scope)
+    asked: dict[str, Any] = {
         "tool": "augment_image",
         "prompt": arguments.prompt,
         "image": sent,
         "whole": False,
-        "seed": None,
-        "options": options.model_dump(),
-        # what the caller sent itself may come back as long as it is; a path was given so that it need not
-        "most_bytes": 4 * LONGEST_IMAGE if sent is not None else _picture(scope),
     }
+    asked |= {"options": options.model_dump(), "most_bytes": most}
     present = partial(image_made, parsed, options, output.target.name)
     return _draft(parsed, given, output, asked, present)
 
 
 def augment_dataset(arguments: AugmentDatasetArguments, scope: DraftScope) -> Draft:
     parsed, paths = understood(arguments.prompt), _paths(scope)
-    given = _given(arguments, paths)
-    options = Options(enable_classification_check=False)
-    asked = {
-        "tool": "augment_dataset",
-        "prompt": arguments.prompt,
-        "image": None,
-        "whole": True,
-        "seed": arguments.seed,
-        "options": options.model_dump(),
-        "most_bytes": _picture(scope),
-    }
-    return _draft(parsed, given, _folder(arguments, given, paths), asked, partial(dataset_made, parsed))
+    given, output = _given(arguments, paths)
+    options = Options(enable_classification_check=False).model_dump()
+    asked: dict[str, Any] = {"tool": "augment_dataset", "prompt": arguments.prompt, "whole": True}
+    asked |= {"seed": arguments.seed, "options": options, "most_bytes": _picture(scope)}
+    return _draft(parsed, given, output, asked, partial(dataset_made, parsed))
 
 
 def make_chips(arguments: MakeChipsArguments, scope: DraftScope) -> Draft:
     parsed = understood(arguments.prompt) if arguments.prompt is not None else Parsed()
     if arguments.overlap >= arguments.size:
         raise refusal("PARSE_ERROR", "the overlap is as large as a chip.", "Give a smaller `overlap`.")
-    paths = _paths(scope)
-    given = _given(arguments, paths)
+    given, output = _given(arguments, _paths(scope))
     asked = {
         **arguments.model_dump(exclude={"input", "output", "labels", "mask", "overwrite"}),
         "tool": "make_chips",
-        "prompt": arguments.prompt or "",
         "arguments": arguments.model_dump(exclude={"only", "output", "overwrite"}),
     }
-    return _draft(parsed, given, _folder(arguments, given, paths), asked, chips_made)
+    return _draft(parsed, given, output, asked, chips_made)
 
 
 def parsed_of(prompt: str) -> Parsed:
@@ -123,31 +106,18 @@ def _draft(
     present: Callable[[Answer], Mapping[str, Any]],
 ) -> Draft:
     tool = str(asked["tool"])
+    of_step, of_transform = ("name", "probability", "group"), ("georeference", "bands", "category")
     steps = [
-        {
-            "name": one.name,
-            "parameters": dict(one.parameters),
-            "probability": one.probability,
-            "group": one.group,
-            "georeference": TRANSFORMS[one.name].georeference,
-            "bands": TRANSFORMS[one.name].bands,
-            "category": TRANSFORMS[one.name].category,
-        }
+        {key: getattr(one, key) for key in of_step}
+        | {key: getattr(TRANSFORMS[one.name], key) for key in of_transform}
+        | {"parameters": dict(one.parameters)}
         for one in parsed.steps
     ]
     inputs = tuple(dict.fromkeys(one for one in given.values() if one is not None))
     places = {key: None if one is None else str(one) for key, one in given.items()}
-    labels = str(places.get("labels")).lower()
-    extra = {
-        "mask": None,
-        "labels": None,
-        "classifier": None,
-        "classes": None,
-        "labels_format": "geojson" if labels.endswith("json") else "gpkg",
-        "steps": steps,
-        **places,
-        **asked,
-    }
+    kind = "geojson" if str(places.get("labels")).lower().endswith("json") else "gpkg"
+    absent = dict.fromkeys(("image", "seed", "mask", "labels", "classifier", "classes"))
+    extra = {**absent, "labels_format": kind, "steps": steps, **places, **asked}
     command = Command(
         "chips" if tool == "make_chips" else "augment",
         (tool, *(one.name for one in parsed.steps)),
@@ -170,16 +140,13 @@ def _paths(scope: DraftScope) -> Paths:
 
 def _given(
     arguments: AugmentDatasetArguments | MakeChipsArguments, paths: Paths
-) -> dict[str, Located | None]:
+) -> tuple[dict[str, Located | None], Output]:
+    """The files that a call names, and the folder that it writes."""
     named = {"path": arguments.input, "mask": arguments.mask, "labels": arguments.labels}
-    return {key: None if text is None else paths.input(text) for key, text in named.items()}
-
-
-def _folder(
-    arguments: AugmentDatasetArguments | MakeChipsArguments, given: Mapping[str, Located | None], paths: Paths
-) -> Output:
-    inputs = tuple(one for one in given.values() if one is not None)
-    return paths.output(arguments.output, inputs=inputs, overwrite=arguments.overwrite, kind="folder")
+    found = {key: None if text is None else paths.input(text) for key, text in named.items()}
+    inputs = tuple(one for one in found.values() if one is not None)
+    folder = paths.output(arguments.output, inputs=inputs, overwrite=arguments.overwrite, kind="folder")
+    return found, folder
 
 
 def _sent(text: str) -> str | None:

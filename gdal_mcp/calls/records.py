@@ -15,7 +15,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
 from gdal_mcp.ledger.registry import WAITING, Artifact, Call, CallEnd, Registry, RegistryUnavailable
-from gdal_mcp.ledger.rows import json_text
+from gdal_mcp.ledger.schema import json_text
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.places import local, without_secrets
 from gdal_mcp.settings import Settings

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 
 from gdal_mcp.app import App, local_user
-from gdal_mcp.approval.terminal import Terminal
+from gdal_mcp.approval.model import Terminal
 from gdal_mcp.commands.exits import Exit, exit_of
 from gdal_mcp.commands.finding import leave_link
 from gdal_mcp.commands.streams import StatusLine, out, out_json

@@ -21,7 +21,7 @@ from platformdirs import user_config_path
 
 from gdal_mcp import __version__
 from gdal_mcp.commands.exits import Exit
-from gdal_mcp.commands.streams import out, say
+from gdal_mcp.commands.streams import agreed, out, say
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.state import put_private
 
@@ -129,7 +129,8 @@ def install(settings: Settings, client: str, *, assume_yes: bool) -> Exit:
     if new is None:
         out(f"{path} has this entry already.")
         return Exit.DONE
-    if not assume_yes and not _agreed(path, found.shown(entry)):
+    question = f"This goes into {path}, beside what is there:\n\n{found.shown(entry)}\nWrite it?"
+    if not assume_yes and not agreed(question, "--yes"):
         return Exit.FAILED
     try:
         copy = _replace(path, new, old)
@@ -138,14 +139,6 @@ def install(settings: Settings, client: str, *, assume_yes: bool) -> Exit:
         return Exit.FAILED
     out(f"{path} is written{f'; what it was is in {copy}' if copy else ''}. Restart {found.title}.")
     return Exit.DONE
-
-
-def _agreed(path: Path, shown: str) -> bool:
-    if not sys.stdin.isatty():
-        raise SettingsError("there is no terminal to ask at; say --yes")
-    sys.stderr.write(f"This goes into {path}, beside what is there:\n\n{shown}\nWrite it? [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def _with_json(client: Client, old: str, entry: Entry) -> str | None:

@@ -8,7 +8,7 @@ from typing import Final
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out, say
 from gdal_mcp.console import runtime_file
-from gdal_mcp.console.login_tokens import new_login_token
+from gdal_mcp.console.sessions import new_login_token
 from gdal_mcp.settings import Settings
 from gdal_mcp.state import StateFolder
 from sandbox.owner import Owner

@@ -1,6 +1,5 @@
 """`gdal-mcp approve` and `grants`: deciding at a terminal. Needs the state folder, and no engine."""
 
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from gdal_mcp.approval.service import ApprovalService
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.finding import of_question
-from gdal_mcp.commands.streams import out, out_either, say, seconds_of
+from gdal_mcp.commands.streams import agreed, out, out_either, say, seconds_of
 from gdal_mcp.errors import ToolError
 from gdal_mcp.ledger.audit import AuditLog
 from gdal_mcp.remote.address import folder_of
@@ -48,13 +47,7 @@ def approve(settings: Settings, question: str | None, *, answer: bool | None, as
         if row is None or row.state != "pending":
             say(f"there is no open question {question[:64]!r}; `gdal-mcp approve` lists the open ones.")
             return Exit.FAILED
-        if answer is None and not sys.stdin.isatty():
-            raise SettingsError("there is no terminal to ask at; say --yes or --no")
-        yes = answer
-        if yes is None:
-            sys.stderr.write(f"{row.summary}\n\nApprove? [y/N] ")
-            sys.stderr.flush()
-            yes = sys.stdin.readline().strip().lower() in ("y", "yes")
+        yes = agreed(f"{row.summary}\n\nApprove?", "--yes or --no") if answer is None else answer
         decision = Decision(approved=yes, by=_user(), how="gdal-mcp approve", way="terminal")
         try:
             after = service.decide(row.id, decision)

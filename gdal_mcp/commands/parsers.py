@@ -130,7 +130,7 @@ def _add_host(commands: Any) -> None:
 
 
 def _settings(_given: argparse.Namespace, _settings: Settings) -> Exit:
-    from gdal_mcp.settings.table import describe
+    from gdal_mcp.settings.fields import describe
 
     for row in describe():
         default = f" (default: {row.default})" if row.default else ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from gdal_mcp.app import App, local_user
-from gdal_mcp.approval.terminal import Terminal
+from gdal_mcp.approval.model import Terminal
 from gdal_mcp.commands.exits import Exit, exit_of
 from gdal_mcp.commands.streams import out_either
 from gdal_mcp.errors import ToolError

@@ -41,6 +41,15 @@ def say(text: str) -> None:
     sys.stderr.write(f"gdal-mcp: {text}\n")
 
 
+def agreed(question: str, words: str) -> bool:
+    """The answer of the person at the terminal; anything but yes is no. Raises SettingsError, which names other `words`, without one."""
+    if not sys.stdin.isatty():
+        raise SettingsError(f"there is no terminal to ask at; say {words}")
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
 class StatusLine:
     """The progress of a call on a terminal, in one line that is written anew. Elsewhere nothing is shown."""
 

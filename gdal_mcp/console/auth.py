@@ -17,8 +17,7 @@ import anyio
 from starlette.requests import ClientDisconnect, Request
 
 from gdal_mcp.access.identity import READ, Principal
-from gdal_mcp.console.login_tokens import LoginTokens
-from gdal_mcp.console.sessions import Session, Sessions, Viewer
+from gdal_mcp.console.sessions import LoginTokens, Session, Sessions, Viewer
 from gdal_mcp.http.guard import TooLarge, TooSlow, whole_body
 
 KEY_HEADER: Final = "X-Console-Key"

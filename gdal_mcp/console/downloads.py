@@ -16,7 +16,6 @@ from typing import Final
 from urllib.parse import quote
 
 from gdal_mcp.console.auth import Refused
-from gdal_mcp.console.headers import FILE_POLICY
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.http.sending import OpenFile
 from gdal_mcp.ledger.registry import Artifact
@@ -24,6 +23,8 @@ from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces, open_file
 
 SECONDS: Final = 60.0  # from the click to the browser's request
+# of a file that is downloaded: should a browser show it after all, it runs nothing and reaches nothing
+FILE_POLICY: Final = "sandbox; default-src 'none'; frame-ancestors 'none'"
 _MOST: Final = 256  # links at once
 
 

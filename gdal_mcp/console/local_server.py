@@ -13,8 +13,7 @@ from starlette.routing import Route
 
 from gdal_mcp.app import App
 from gdal_mcp.console import runtime_file
-from gdal_mcp.console.hosted import advertisement, build_console
-from gdal_mcp.console.routes import PATH
+from gdal_mcp.console.routes import PATH, advertisement, build_console
 from gdal_mcp.host.nested import in_container, own_container
 from gdal_mcp.http.concurrency import RequestLimit
 from gdal_mcp.http.guard import HostFilter, Names

@@ -1,7 +1,8 @@
-"""The addresses of one console."""
+"""The addresses of one console, and putting one together: for who has a token, and for the user who runs the server."""
 
+import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from inspect import iscoroutinefunction
@@ -9,34 +10,54 @@ from typing import Any, Final
 
 import anyio.to_thread
 import structlog
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gdal_mcp import __version__
+from gdal_mcp.access.identity import Principal
 from gdal_mcp.access.tokens import TokensUnavailable
-from gdal_mcp.app import App
-from gdal_mcp.console.auth import ConsoleAuth, Refused
+from gdal_mcp.app import App, local_user
+from gdal_mcp.console import runtime_file
+from gdal_mcp.console.auth import ConsoleAuth, Refused, Verify
 from gdal_mcp.console.downloads import Links, download
-from gdal_mcp.console.headers import Guarded
 from gdal_mcp.console.live import Live, Stream
 from gdal_mcp.console.pictures import Pictures
+from gdal_mcp.console.runtime_file import Advertisement
 from gdal_mcp.console.service import GRANT_MINUTES, ConsoleService
-from gdal_mcp.console.sessions import SECONDS, Viewer
+from gdal_mcp.console.sessions import SECONDS, LoginTokens, Viewer
 from gdal_mcp.errors import ToolError
+from gdal_mcp.http import address
 from gdal_mcp.http.auth import Unavailable
 from gdal_mcp.ledger import figures
+from gdal_mcp.ledger.artifacts import ArtifactStore
 from gdal_mcp.ledger.audit import AuditUnavailable, verify
 from gdal_mcp.ledger.registry import Artifact
 from gdal_mcp.ledger.schema import RegistryUnavailable
+from gdal_mcp.settings import Settings
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces
 
 PATH: Final = "/console"
 _DAY: Final = 86_400.0  # seconds
+# `trusted-types`: no text becomes markup, whatever a script of the page would do with it
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
+    "require-trusted-types-for 'script'; trusted-types default"
+)
+_ALWAYS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
 _log = structlog.get_logger()
 
 
@@ -210,6 +231,25 @@ class Console:
         return handler
 
 
+class Guarded:
+    """An application whose answers all carry these headers, whatever they are."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(_ALWAYS)
+                headers.setdefault("Content-Security-Policy", POLICY)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        # without `app`, what is not there is answered here and not by an application around this one
+        await self._app({name: one for name, one in scope.items() if name != "app"}, receive, guarded)
+
+
 class Assets(StaticFiles):
     """The page's own files."""
 
@@ -251,3 +291,42 @@ async def _to_page(_request: Request) -> Response:
 
 async def _thread(work: Callable[..., Any], *given: Any) -> Any:
     return await anyio.to_thread.run_sync(partial(work, *given))
+
+
+def home_url(settings: Settings, port: int) -> str | None:
+    """Where the console of a server over HTTP is; None if it has none."""
+    return None if settings.console == "off" else f"{address.base_url(settings, port)}{PATH}/"
+
+
+def console_routes(
+    app: App, port: int, authenticate: Callable[[Headers], Awaitable[Principal | None]]
+) -> list[BaseRoute]:
+    """The routes of the page; none when the settings say so. `authenticate` tells who sent a request with these headers.
+
+    A server without authentication still asks who decides: there only the link of `gdal-mcp console` opens the page.
+    """
+    settings = app.settings
+    if (home := home_url(settings, port)) is None:
+        return []
+
+    async def verify(token: str) -> Principal | None:
+        return await authenticate(Headers({"authorization": f"Bearer {token}"}))
+
+    found = advertisement(app, home)
+    runtime_file.put(settings.state_dir, found)
+    # pages elsewhere that may call the protocol are no part of the console
+    origins = address.origins(settings.model_copy(update={"http_origins": ()}), port)
+    return build_console(app, found, origins, None if settings.no_auth else verify).routes()
+
+
+def advertisement(app: App, url: str) -> Advertisement:
+    workspaces = tuple(str(one.root) for one in app.workspaces.items)
+    return Advertisement(app.owner.id, url, secrets.token_urlsafe(32), workspaces, time.time())
+
+
+def build_console(app: App, found: Advertisement, origins: Collection[str], verify: Verify | None) -> Console:
+    # Cookies are told apart by host and name, not by port: two servers of one host need two names.
+    auth = ConsoleAuth(local_user(), LoginTokens(found.secret), f"gdal-mcp-{app.owner.id}", origins, verify)
+    secure = found.address.startswith("https:")
+    pictures = Pictures(app, ArtifactStore(app.registry))
+    return Console(ConsoleService(app), auth, Live(app), pictures, secure=secure)

@@ -1,13 +1,19 @@
-"""The viewers of the page, what they may see and do, and their sessions.
+"""The viewers of the page, what they may see and do, their sessions, and the login tokens that open one.
+
+Whoever can read this user's files can make a login token.
 
 Invariants:
 * a session needs two secrets: one in a cookie, which the browser keeps from every script, and one in a header, which it keeps
   from every other page and port. The cookie alone, which browsers send to all ports of a host, opens nothing;
 * a session that was opened with a token is valid only as long as the token;
-* the number of sessions and their duration are bounded.
+* the number of sessions and their duration are bounded;
+* a login token is made with the secret of one server and opens one session of it, once, within a minute, however long the server
+  remembers it.
 """
 
+import hashlib
 import hmac
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -19,6 +25,8 @@ from gdal_mcp.access.identity import ADMIN, APPROVE, Principal
 SECONDS: Final = 12 * 3600.0  # for one session: a working day
 MOST: Final = 64  # sessions at once; the oldest makes room
 MOST_OF_ONE: Final = 8  # for one principal
+LINK_SECONDS: Final = 60  # from the command that made it to the browser that shows it
+_TICKET: Final = re.compile(r"(\d{10})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +117,37 @@ class Sessions:
 
     def close(self, session_id: str) -> None:
         self._open.pop(session_id, None)
+
+
+def new_login_token(secret: str, now: float) -> str:
+    """A new token; `now` in seconds since the epoch."""
+    body = f"{int(now) + LINK_SECONDS:010d}.{secrets.token_urlsafe(16)}"
+    return f"{body}.{_proof(secret, body)}"
+
+
+class LoginTokens:
+    """Accepts the tokens of one server. For one event loop."""
+
+    def __init__(self, secret: str, clock: Callable[[], float] = time.time) -> None:
+        self._secret = secret
+        self._clock = clock
+        self._taken: dict[str, int] = {}  # until when each would have been good
+
+    def take(self, text: str) -> bool:
+        """Whether a token is valid. It is used up by this."""
+        parts = _TICKET.fullmatch(text)
+        if parts is None:
+            return False
+        ends, nonce, proof = int(parts[1]), parts[2], parts[3]
+        now = self._clock()
+        if not hmac.compare_digest(proof, _proof(self._secret, f"{parts[1]}.{nonce}")):
+            return False
+        if not now < ends <= now + LINK_SECONDS + 1 or nonce in self._taken:
+            return False
+        self._taken = {one: until for one, until in self._taken.items() if until > now}
+        self._taken[nonce] = ends
+        return True
+
+
+def _proof(secret: str, body: str) -> str:
+    return hmac.new(secret.encode(), body.encode(), hashlib.sha256).hexdigest()

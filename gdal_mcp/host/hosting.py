@@ -11,7 +11,7 @@ from gdal_mcp.host.kept import compiled_program, kept_rows
 from gdal_mcp.host.nested import HostPaths, prove
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
-from sandbox.attestation import attest, fingerprint
+from sandbox.attestation import attest, fingerprint, try_to_escape
 from sandbox.capacity import LockFileCapacity, machine_memory
 from sandbox.engine import Engine, EngineInfo
 from sandbox.errors import AttestationFailed, CapacityExhausted, EngineUnavailable
@@ -168,6 +168,13 @@ class Hosting:
         from sandbox.engines.opening import open_engine  # noqa: PLC0415
 
         engine = open_engine(self._settings.engine)
+        try:
+            return self._host_on(engine, toolbox, fresh=fresh)
+        except BaseException:
+            engine.close()  # it may hold connections, and a thread
+            raise
+
+    def _host_on(self, engine: Engine, toolbox: Toolbox, *, fresh: bool) -> Host:
         # the image that the settings name is the first one's, and what others are built on
         named = toolbox is self._toolboxes[0] or toolbox.image.base is not None
         image = resolve(engine.images, toolbox.image, self._settings.image if named else None)
@@ -307,8 +314,6 @@ class Hosting:
 
     def try_to_escape(self) -> tuple[Row, ...]:
         """What the job of a container like a call's could not do. Raises SandboxError."""
-        from sandbox.attestation import try_to_escape  # noqa: PLC0415 - no server needs it
-
         host = self.ready()
         with self._staging_areas()[0].open(f"escape-{self._owner.id}", self.user()) as staging:
             template = self.template(host, staging.mount)

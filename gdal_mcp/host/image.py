@@ -51,7 +51,7 @@ def resolve(images: Images, spec: ImageSpec, named: str | None = None) -> Image:
         return image
     official = dict.fromkeys(one.rpartition(":")[0] for one in spec.images.values())
     repositories = [one for one in (*official, spec.standin) if one]
-    wanted = _reference(spec, named) or _preferred(images.names(*repositories), spec)
+    wanted = spec.images.get(named, named) if named else _preferred(images.names(*repositories), spec)
     found = images.find(wanted) if wanted else None
     if found is None:
         name = wanted or spec.reference
@@ -71,7 +71,7 @@ def ensure(images: Images, spec: ImageSpec, named: str | None, report: Callable[
     except ImageUnsuitable:
         raise
     except ImageMissing:
-        wanted = _reference(spec, named) or spec.reference
+        wanted = spec.images.get(named, named) if named else spec.reference
         report(f"pulling {wanted}, which is not here yet")
     try:
         images.pull(wanted, report)
@@ -88,11 +88,6 @@ def suitable(image: Image, spec: ImageSpec) -> Image:
     if image.version and (reason := spec.unfit(image.reference, image.version)):
         raise ImageUnsuitable(reason)
     return image
-
-
-def _reference(spec: ImageSpec, named: str | None) -> str | None:
-    """An image that a person named, which may be by one of the words for the official ones."""
-    return spec.images.get(named, named) if named else None
 
 
 def _preferred(tags: Iterable[str], spec: ImageSpec) -> str | None:

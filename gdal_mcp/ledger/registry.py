@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
-from gdal_mcp.ledger.rows import Rows, insert, json_text, stored
-from gdal_mcp.ledger.schema import RegistryUnavailable
+from gdal_mcp.ledger.schema import RegistryUnavailable, Rows, insert, json_text, stored
 
 __all__ = ["WAITING", "Artifact", "Call", "CallEnd", "Page", "Registry", "RegistryUnavailable"]
 

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from gdal_mcp.ledger.rows import Rows, insert, stored
+from gdal_mcp.ledger.schema import Rows, insert, stored
 
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 

@@ -7,7 +7,7 @@ stac+https://host/item#asset  an asset of a STAC item
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
 from urllib.parse import quote, unquote, urlsplit
 
@@ -83,6 +83,11 @@ class Address:
         return f"{self.scheme}://{self.host}{port}"
 
     @property
+    def hidden(self) -> "Address":
+        """The same with all of its query secret, as another server's word is that chose it."""
+        return replace(self, query=(), secret=(*self.query, *self.secret))
+
+    @property
     def bucket(self) -> "Address":
         """The bucket itself, or the container of an account."""
         top = f"/{self.path.split('/')[1]}" if self.scheme == "az" else "/"
@@ -123,7 +128,8 @@ def parse(text: str) -> Address:
     query = _query(found.query, bucket=scheme not in PORTS)
     hidden = tuple(row for row in query if _SIGNING.fullmatch(row[0].lower()))
     try:
-        host = found.netloc if scheme not in PORTS else canonical_host(_bracketed(found.hostname))
+        name = f"[{found.hostname}]" if ":" in found.hostname else found.hostname
+        host = found.netloc if scheme not in PORTS else canonical_host(name)
     except ValueError as error:
         raise NotAnAddress(str(error)) from error
     return Address(
@@ -145,10 +151,6 @@ def folder_of(text: str) -> str:
         raise NotAnAddress("a folder has no query and no fragment")
     name = "any#any" if whole.startswith("stac+") else "any"
     return parse(f"{whole.rstrip('/')}/{name}").folder
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def _path(path: str, *, bucket: bool) -> str:

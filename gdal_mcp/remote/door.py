@@ -16,7 +16,7 @@ from gdal_mcp.remote.checks import Checks
 from gdal_mcp.remote.copies import Copies
 from gdal_mcp.remote.files import Means
 from gdal_mcp.remote.limits import Allowance, Days, Meter, Quota, ReadFailed
-from gdal_mcp.remote.reading import AT_ONCE, Reading, Source, explained, opened
+from gdal_mcp.remote.reading import AT_ONCE, Reading, Source, explained
 from gdal_mcp.settings.remote import RemoteSettings
 
 PREFIX: Final = "/vsihost/"
@@ -102,8 +102,7 @@ class Door:
         self._copies.close()
 
     def _source(self, asked: Address, call: Allowance, means: Means) -> Source:
-        address = self._asset(asked, call) if asked.item_asset else asked
-        return opened(address, asked, call, means)
+        return Source(self._asset(asked, call) if asked.item_asset else asked, asked, call, means)
 
     def _asset(self, asked: Address, call: Allowance) -> Address:
         """Where an asset of a STAC item lies, if it may be read. Raises ToolError, ReadFailed."""
@@ -117,6 +116,5 @@ class Door:
                 f"{asked.host}: the item has no such asset, or the asset has no address"
             ) from error
         # whatever its query says is the item's word, not the caller's
-        found = replace(found, query=(), secret=(*found.query, *found.secret))
-        self.checks.listed(found, call.principal)
-        return found
+        self.checks.listed(found.hidden, call.principal)
+        return found.hidden

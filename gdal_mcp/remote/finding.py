@@ -5,7 +5,7 @@ network is never taken, nor its way to files, by which a page's `next` link coul
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -23,38 +23,17 @@ _PAGE: Final = 8 << 20  # bytes: a page of items with all their properties
 _MAX_PAGES: Final = 20  # of one search
 _MAX_KEYS: Final = 1_000_000
 _KEPT: Final = 30  # assets of an item
+_DATA: Final = ("tiff", "zarr", "parquet", "geojson", "geopackage")  # in the type of a dataset
 _TEXT: Final = 500  # characters of one text
 
 
-@dataclass(frozen=True, slots=True)
-class Asset:
-    """One asset of an item. `address` is it, if the principal may read it as it stands, without anything secret in it."""
+def search(
+    door: Door, meter: Meter, api: Address, asked: Mapping[str, Any], most: int
+) -> list[tuple[dict[str, Any], list[Address]]]:
+    """At most so many items that an API finds, each with the addresses of what looks like a dataset among its assets.
 
-    name: str
-    href: str
-    type: str
-    title: str
-    address: Address | None
-
-    @property
-    def is_data(self) -> bool:
-        """Whether it looks like a dataset rather than a text or a picture for people."""
-        return self.address is not None and any(
-            word in self.type for word in ("tiff", "zarr", "parquet", "geojson", "geopackage")
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    id: str
-    collection: str
-    datetime: str
-    bbox: tuple[float, ...]
-    assets: tuple[Asset, ...]
-
-
-def search(door: Door, meter: Meter, api: Address, asked: Mapping[str, Any], most: int) -> tuple[Item, ...]:
-    """At most so many items that an API finds. Raises ToolError, ReadFailed."""
+    Only of those that the principal may read as they stand, without anything secret in them. Raises ToolError, ReadFailed.
+    """
     try:
         reader: Any = import_module("pystac_client.stac_api_io").StacApiIO
         item_search: Any = import_module("pystac_client.item_search").ItemSearch
@@ -74,8 +53,8 @@ def search(door: Door, meter: Meter, api: Address, asked: Mapping[str, Any], mos
     url = home if home.endswith("/search") else f"{home}/search"
     try:
         found = item_search(url, stac_io=through, max_items=most, limit=min(most, 100), **asked)
-        rows = list(islice(found.items_as_dicts(), most))
-        return tuple(_item(row, door, meter.call.principal) for row in rows)
+        rows = islice(found.items_as_dicts(), most)
+        return [_item(row, door, meter.call.principal) for row in rows]
     except failures as error:
         raise ReadFailed(f"{api.host} does not answer as a STAC API does") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -114,7 +93,7 @@ class _Pages:
         self.count += 1
         if self.count > _MAX_PAGES:
             raise ReadFailed(f"the search has more than {_MAX_PAGES} pages")
-        address = _without_query(parse(href))
+        address = parse(href).hidden  # its server's word, which goes back to it unseen
         if address.origin != self.origin:
             raise ReadFailed(f"a page of {self.origin} leads to {address.origin}")
         if method == "POST":
@@ -138,29 +117,29 @@ def keys(door: Door, meter: Meter, folder: Address, most: int) -> tuple[tuple[Li
     )
 
 
-def _item(row: Mapping[str, Any], door: Door, principal: str) -> Item:
-    return Item(
-        id=_text(row.get("id")),
-        collection=_text(row.get("collection")),
-        datetime=_text((row.get("properties") or {}).get("datetime")),
-        bbox=tuple(float(number) for number in (row.get("bbox") or ())[:6]),
-        assets=tuple(islice(_assets(row.get("assets") or {}, door, principal), _KEPT)),
-    )
-
-
-def _assets(rows: Mapping[str, Any], door: Door, principal: str) -> Iterator[Asset]:
-    """Data first, as those are what a call could read."""
-    made: Sequence[Asset] = [
-        Asset(
-            _text(name),
-            _text(row.get("href")),
-            _text(row.get("type")),
-            _text(row.get("title")),
-            _address(str(row.get("href")), door, principal),
-        )
-        for name, row in rows.items()
-    ]
-    yield from sorted(made, key=lambda one: not one.is_data)
+def _item(row: Mapping[str, Any], door: Door, principal: str) -> tuple[dict[str, Any], list[Address]]:
+    """An item as it is told, and the addresses of its datasets. Data first, as those are what a call could read."""
+    assets, found = {}, []
+    for name, asset in (row.get("assets") or {}).items():
+        href, kind = _text(asset.get("href")), _text(asset.get("type"))
+        address = _address(str(asset.get("href")), door, principal)
+        assets[_text(name)] = {
+            "href": str(address or "") or href.partition("?")[0],
+            "type": kind,
+            "title": _text(asset.get("title")),
+            "readable": address is not None,
+        }
+        if address is not None and any(word in kind for word in _DATA):
+            found.append((_text(name), address))
+    names = [*(name for name, _ in found), *(name for name in assets if name not in dict(found))]
+    told = {
+        "id": _text(row.get("id")),
+        "collection": _text(row.get("collection")),
+        "datetime": _text((row.get("properties") or {}).get("datetime")),
+        "bbox": [float(number) for number in (row.get("bbox") or ())[:6]],
+        "assets": {name: assets[name] for name in names[:_KEPT]},
+    }
+    return told, [address for _, address in found[:_KEPT]]
 
 
 def _address(text: str, door: Door, principal: str) -> Address | None:
@@ -169,11 +148,6 @@ def _address(text: str, door: Door, principal: str) -> Address | None:
         address = door.address(text, principal)
         return None if address.secret else address
     return None
-
-
-def _without_query(address: Address) -> Address:
-    """What a page's link has in its query is its server's word, and goes back to it unseen."""
-    return replace(address, query=(), secret=(*address.query, *address.secret))
 
 
 def _text(value: Any) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from typing import Final
 
 import structlog
@@ -16,7 +15,7 @@ from gdal_mcp.remote.copies import BLOCK
 from gdal_mcp.remote.files import Means, RemoteFile
 from gdal_mcp.remote.limits import Allowance, Meter, Missing, ReadFailed
 from gdal_mcp.remote.listing import listed
-from gdal_mcp.remote.record import SourceRead
+from gdal_mcp.remote.record import SourceRead, joined
 from gdal_mcp.remote.trees import Keys, of_zarr
 from sandbox.outcome import Exited, Outcome, Unanswered
 from sandbox.questions import MAX_READ_BYTES, Answer, Kind, Op, Question, Status, looked
@@ -32,55 +31,14 @@ _LONG_HEAD: Final = 4 * BLOCK  # of a FlatGeobuf: the upper levels of its index,
 _METADATA: Final = (".zmetadata", "zarr.json")
 
 
-class _OneFile:
-    """A file, and those beside it that belong to it. Made once the file is known to be there."""
+class Source:
+    """The files that an address stands for: one with those beside it, or all of a tree. Made once they are known to be there."""
 
     def __init__(self, address: Address, asked: Address, call: Allowance, means: Means) -> None:
         """`asked` is as the caller wrote it. Raises ReadFailed."""
-        self._asked = asked
-        self._means = means
-        self._main = asked.name
-        self._meter = meter = Meter(call)
-        beside = {plain_name(name): address.beside(name) for name in address.sidecars}
-        self._files = {name: RemoteFile(one, meter, means) for name, one in beside.items()}
-        first = _LONG_HEAD if address.path.lower().endswith(".fgb") else BLOCK
-        self._files[self._main] = RemoteFile(address, meter, means, first)
-        self._files[self._main].look()
-
-    def look(self, name: str) -> bytes | None:
-        if not name:
-            return looked(Kind.DIRECTORY, 0, 0)
-        return _look_at(self._files[name], optional=name != self._main) if name in self._files else None
-
-    def read(self, name: str, ranges: Sequence[tuple[int, int]]) -> bytes:
-        return self._files[name].read(ranges)
-
-    def below(self, name: str) -> Sequence[str] | None:
-        if name:
-            return None
-        there = self._means.work.map(lambda one: _is_there(one[1]), self._files.items())
-        return [one for one, found in zip(self._files, there, strict=True) if found]
-
-    def record(self) -> SourceRead | None:
-        rows = {name: row for name, one in self._files.items() if (row := one.record()) is not None}
-        if self._main not in rows:
-            return None
-        if len(rows) == 1:
-            return replace(rows[self._main], address=str(self._asked))
-        return _joined(self._asked, rows, self._meter)
-
-    def close(self) -> None:
-        for one in self._files.values():
-            one.close()
-
-
-class _Tree:
-    """All files below a folder that its metadata, or its bucket, tells of."""
-
-    def __init__(self, address: Address, asked: Address, call: Allowance, means: Means) -> None:
-        """Raises ReadFailed."""
         self._address, self._asked, self._means = address, asked, means
         self._meter = Meter(call)
+        self._beside = {} if address.is_tree else {plain_name(one): one for one in address.sidecars}
         self._files: dict[str, RemoteFile] = {}
         self._lock = threading.Lock()
         try:
@@ -88,43 +46,74 @@ class _Tree:
         except ReadFailed:
             self.close()
             raise
+        for name in self._keys.first()[:AT_ONCE]:  # what is needed and fails is asked for again
+            means.work.submit(self._file(name).look)
 
     def look(self, name: str) -> bytes | None:
+        """As `sandbox.questions.looked`; None for what is not there. Raises ReadFailed for what has to be, and cannot be read."""
         key = self._key(name)
-        held = "none" if key is None else self._keys.held(key)
-        if not name or held == "folder":
+        held = self._keys.held(key)
+        if held == "folder":
             return looked(Kind.DIRECTORY, 0, 0)
-        return _look_at(self._file(key), optional=held == "chunk") if key and held != "none" else None
+        if held == "none":
+            return None
+        file = self._file(key)
+        try:
+            version = file.look()
+        except Missing as error:
+            if held == "maybe":
+                return None
+            raise ReadFailed(f"{error}, though it was there or was listed") from error
+        return looked(Kind.FILE, version.length, version.seconds, file.first())
 
     def read(self, name: str, ranges: Sequence[tuple[int, int]]) -> bytes:
         key = self._key(name)
-        if not key or self._keys.held(key) not in ("listed", "chunk"):
-            raise Missing(f"{self._address.host}: there is no such file in the tree")
+        if self._keys.held(key) not in ("listed", "maybe"):
+            raise Missing(f"{self._address.host}: there is no such file")
         return self._file(key).read(ranges)
 
     def below(self, name: str) -> Sequence[str] | None:
-        key = self._key(name)
-        if key is None:
-            return None if name else (self._asked.name,)
-        return self._keys.below(key) if self._keys.held(key) == "folder" else None
+        """The names in a folder, without chunks; None where there is none."""
+        if name:
+            key = self._key(name)
+            return self._keys.below(key) if self._keys.held(key) == "folder" else None
 
-    def record(self) -> SourceRead | None:
+        def is_there(one: str) -> bool:
+            try:
+                self._file(one).look()
+            except Missing:
+                return False
+            return True
+
+        beside = tuple(self._beside)
+        there = self._means.work.map(is_there, beside)
+        return (*(one for one, found in zip(beside, there, strict=True) if found), self._asked.name)
+
+    def record(self) -> SourceRead:
         with self._lock:
             files = dict(self._files)
         rows = {name: row for name, one in sorted(files.items()) if (row := one.record()) is not None}
-        return _joined(self._asked, rows, self._meter)
+        if len(rows) == 1 and not self._address.is_tree:
+            [row] = rows.values()
+            return replace(row, address=str(self._asked))
+        return joined(str(self._asked), rows, self._meter.requests, self._meter.read)
 
     def close(self) -> None:
         with self._lock:
             for one in self._files.values():
                 one.close()
 
-    def _key(self, name: str) -> str | None:
-        """The key below the tree, "" for the tree itself; None for a name that is not in it."""
+    def _key(self, name: str) -> str:
+        """The key below a tree, whose own name is the first part of each; the name of a file as it is."""
+        if not self._address.is_tree or not name:
+            return name
         top, _, key = name.partition("/")
-        return key if top == self._asked.name else None
+        return key if top == self._asked.name else "\0"  # which no tree has
 
     def _found(self) -> Keys:
+        if not self._address.is_tree:
+            self._file(self._asked.name).look()
+            return Keys(frozenset({self._asked.name}), maybe=frozenset(self._beside))
         for name in _METADATA:
             file = self._file(name)
             try:
@@ -145,16 +134,19 @@ class _Tree:
         rows = listed(self._address, self._means.checks, self._meter, deep=True, most=_MAX_KEYS)
         return Keys(frozenset(row.name for row in rows))
 
-    def _file(self, name: str) -> RemoteFile:
+    def _file(self, key: str) -> RemoteFile:
         with self._lock:
-            if name not in self._files:
-                self._files[name] = RemoteFile(
-                    self._address.beside(name), self._meter, self._means, _WHOLE_CHUNK
-                )
-            return self._files[name]
+            if key not in self._files:
+                self._files[key] = self._made(key)
+            return self._files[key]
 
-
-Source = _OneFile | _Tree
+    def _made(self, key: str) -> RemoteFile:
+        if self._address.is_tree:
+            return RemoteFile(self._address.beside(key), self._meter, self._means, _WHOLE_CHUNK)
+        if key in self._beside:
+            return RemoteFile(self._address.beside(self._beside[key]), self._meter, self._means)
+        first = _LONG_HEAD if self._address.path.lower().endswith(".fgb") else BLOCK
+        return RemoteFile(self._address, self._meter, self._means, first)
 
 
 @dataclass(slots=True, eq=False)
@@ -198,8 +190,7 @@ class Reading:
 
     def record(self) -> tuple[SourceRead, ...]:
         """What was read of each address, without secrets."""
-        rows = (one.record() for one in self._found())
-        return tuple(row for row in rows if row is not None)
+        return tuple(one.record() for one in self._found())
 
     def close(self) -> None:
         """Waits a moment for what is under way; a name server or a connection may take longer to give up."""
@@ -244,11 +235,6 @@ class Reading:
                 return None if names is None else "\n".join(names).encode()
 
 
-def opened(address: Address, asked: Address, call: Allowance, means: Means) -> Source:
-    """What an address stands for, once it is known to be there. Raises ReadFailed."""
-    return (_Tree if address.is_tree else _OneFile)(address, asked, call, means)
-
-
 @contextmanager
 def explained() -> Iterator[None]:
     """A failed read as the error of its call."""
@@ -267,43 +253,4 @@ def _unread(why: str) -> ToolError:
         Stage.RUN,
         f"remote data could not be read: {why}.",
         "Nothing was published. Check the address, or try again later if the server that holds the data was at fault.",
-    )
-
-
-def _look_at(file: RemoteFile, *, optional: bool) -> bytes | None:
-    """Raises ReadFailed, also where a file is missing that has to be there."""
-    try:
-        version = file.look()
-    except Missing as error:
-        if optional:
-            return None
-        raise ReadFailed(f"{error}, though it was there or was listed") from error
-    return looked(Kind.FILE, version.length, version.seconds, file.first())
-
-
-def _is_there(file: RemoteFile) -> bool:
-    try:
-        file.look()
-    except Missing:
-        return False
-    return True
-
-
-def _joined(asked: Address, rows: Mapping[str, SourceRead], meter: Meter) -> SourceRead:
-    """One row for several files."""
-    total = sha256()
-    read = {name: row for name, row in rows.items() if row.ranges}
-    for name, row in sorted(read.items()):
-        total.update(f"{name} {row.etag} {row.sha256}\n".encode())
-    weakest = ("none", "last-modified", "weak etag", "etag")
-    return SourceRead(
-        address=str(asked),
-        final=str(asked),
-        length=sum(row.length for row in rows.values()),
-        files=len(read),
-        validator=min((row.validator for row in read.values()), key=weakest.index, default="none"),
-        sha256=total.hexdigest() if read else "",
-        requests=meter.requests,
-        bytes=meter.read,
-        cached_bytes=sum(row.cached_bytes for row in rows.values()),
     )

@@ -1,8 +1,9 @@
 """What was read of one remote source, for records. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
+from hashlib import sha256
 from typing import Any, Literal
 
 Validator = Literal["etag", "weak etag", "last-modified", "none"]
@@ -65,6 +66,26 @@ class SourceRead:
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "ranges": [list(one) for one in self.ranges]}
+
+
+def joined(address: str, rows: Mapping[str, SourceRead], requests: int, read: int) -> SourceRead:
+    """One row for several files, by their names."""
+    total = sha256()
+    mine = {name: row for name, row in rows.items() if row.ranges}
+    for name, row in sorted(mine.items()):
+        total.update(f"{name} {row.etag} {row.sha256}\n".encode())
+    weakest = ("none", "last-modified", "weak etag", "etag")
+    return SourceRead(
+        address=address,
+        final=address,
+        length=sum(row.length for row in rows.values()),
+        files=len(mine),
+        validator=min((row.validator for row in mine.values()), key=weakest.index, default="none"),
+        sha256=total.hexdigest() if mine else "",
+        requests=requests,
+        bytes=read,
+        cached_bytes=sum(row.cached_bytes for row in rows.values()),
+    )
 
 
 def by_origin(reads: Iterable[SourceRead]) -> list[dict[str, Any]]:

@@ -15,8 +15,8 @@ _METADATA: Final = (".zarray", ".zattrs", ".zgroup")
 # what a server could take for a way out of the tree's folder, as an address of the caller's may not have it either
 _CLIMBS: Final = re.compile(r"(^|/)(\.\.?)?(/|$)|[\\%\0-\x1f]")
 
-# `listed` is there; a `chunk` may never have been written, and is then as good as empty
-Held = Literal["listed", "chunk", "folder", "none"]
+# `listed` is there; `maybe` is a file beside another, or a chunk that may never have been written: it is as good as empty then
+Held = Literal["listed", "maybe", "folder", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,11 @@ class Grid:
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of one tree. A question of a container takes the same time however many there are."""
+    """The keys of one source. A question of a container takes the same time however many there are."""
 
     files: frozenset[str]
     grids: Mapping[str, Grid] = field(default_factory=dict)  # by the folder of the array, "" for the top
+    maybe: frozenset[str] = frozenset()
 
     @cached_property
     def _folders(self) -> Mapping[str, set[str]]:
@@ -67,7 +68,13 @@ class Keys:
         above = ["", *(key[:at] for at, letter in enumerate(key) if letter == "/")]
         arrays = [folder for folder in above if folder in self.grids]
         inside = (self.grids[one].has(key[len(one) :].removeprefix("/")) for one in arrays)
-        return "chunk" if not _CLIMBS.search(key) and any(inside) else "none"
+        return "maybe" if key in self.maybe or (not _CLIMBS.search(key) and any(inside)) else "none"
+
+    def first(self) -> list[str]:
+        """What every reader of a Zarr begins with, one after another: its group, and coordinates, which are one chunk each."""
+        single = [folder for folder, grid in self.grids.items() if grid.counts == (1,)]
+        names = [f"{one}/{self.grids[one].start}0".lstrip("/") for one in single]
+        return [one for one in (".zgroup", *names) if self.held(one) in ("listed", "maybe")]
 
     def below(self, folder: str) -> tuple[str, ...]:
         """The names in a folder, without chunks that may not be there."""

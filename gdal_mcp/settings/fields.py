@@ -1,11 +1,15 @@
-"""Every setting of one server, with its type, default and bounds; read from everywhere they may be."""
+"""Every setting of one server, with its type, default and bounds; read from everywhere they may be, and as documentation shows them."""
 
 import os
 from collections.abc import Mapping
-from typing import Any, Literal
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
 from platformdirs import user_state_path
 from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -16,7 +20,7 @@ from pydantic_settings import (
 from gdal_mcp.settings.file import PREFIX, SettingsError, no_setting, read_toml
 from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.settings.remote import Remote, RemoteSettings
-from gdal_mcp.settings.types import DAY, LEAST_MEMORY, Lacks, Names, Place, Places, Size, as_typed
+from gdal_mcp.settings.types import DAY, LEAST_MEMORY, Lacks, Names, Place, Places, Size, as_typed, parse_size
 from gdal_mcp.settings.web import WebSettings
 from gdal_mcp.state import StateFolder
 from sandbox.pool.sizing import Sizes
@@ -331,3 +335,50 @@ def _sentence(row: Mapping[str, Any], explicit: Mapping[str, Any]) -> str:
     variable = PREFIX + name.upper()
     shown = variable if name not in explicit and os.environ.get(variable) else name
     return f"{shown} cannot be {repr(row['input'])[:80]}: {problem[:1].lower()}{problem[1:]}."
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """One setting as documentation shows it."""
+
+    name: str
+    type: str
+    default: str
+    env: str
+    description: str
+
+
+def describe() -> tuple[SettingRow, ...]:
+    """Every setting, those of HTTP last, the same on every host: the documentation's table is made from it."""
+    fields = sorted(Settings.model_fields.items(), key=lambda row: row[0] in WebSettings.model_fields)
+    return tuple(
+        SettingRow(name, _type_text(one), _default_text(one), PREFIX + name.upper(), one.description or "")
+        for name, one in fields
+    )
+
+
+def _type_text(field: FieldInfo) -> str:
+    if any(getattr(mark, "func", None) is parse_size for mark in field.metadata):
+        return "size"
+    annotation = field.annotation
+    if get_origin(annotation) is Literal:
+        return " or ".join(get_args(annotation))
+    if get_origin(annotation) is tuple:
+        return "folders" if get_args(annotation)[0] is not str else "names"
+    plain: Any = next((one for one in get_args(annotation) if one is not NoneType), annotation)
+    plain = get_args(plain)[0] if get_args(plain) else plain  # of an Annotated
+    return {bool: "true or false", float: "number", int: "whole number", Path: "path"}.get(plain, "text")
+
+
+def _default_text(field: FieldInfo) -> str:
+    if isinstance(field.json_schema_extra, dict):
+        return str(field.json_schema_extra["shown"])
+    value = field.default
+    if _type_text(field) == "size":
+        power = next(power for power in (4, 3, 2, 1, 0) if value % 1024**power == 0)
+        return f"{value // 1024**power}{('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

@@ -28,17 +28,23 @@ def no_setting(name: str, known: Collection[str], *, variable: bool = False) -> 
     return f"There is no setting {name[:80]!r}; the nearest is {shown}."
 
 
-def read_toml(path: Path, known: Collection[str]) -> dict[str, Any]:
-    """The values of a settings file, of which only the known may be there. Raises SettingsError."""
+def trusted_toml(path: Path, kind: str) -> tuple[bytes, dict[str, Any]]:
+    """A file that the server goes by, and what it says. Raises SettingsError, also for one that everybody can write."""
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & stat.S_IWOTH:
-                raise SettingsError(f"Settings file {path} can be written by everybody. Run chmod o-w on it.")
-            values = tomllib.load(file)
+                raise SettingsError(f"{kind} file {path} can be written by everybody. Run chmod o-w on it.")
+            data = file.read()
+        return data, tomllib.loads(data.decode())
     except OSError as error:
-        raise SettingsError(f"Settings file {path} cannot be read: {error.strerror}.") from error
+        raise SettingsError(f"{kind} file {path} cannot be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:  # TOML's and Unicode's, and of brackets in brackets
-        raise SettingsError(f"Settings file {path} is not TOML: {error}.") from error
+        raise SettingsError(f"{kind} file {path} is not TOML: {error}.") from error
+
+
+def read_toml(path: Path, known: Collection[str]) -> dict[str, Any]:
+    """The values of a settings file, of which only the known may be there. Raises SettingsError."""
+    values = trusted_toml(path, "Settings")[1]
     if "config" in values:
         raise SettingsError(f"Settings file {path} cannot name another one: remove `config`.")
     unknown = [name for name in values if name not in known]

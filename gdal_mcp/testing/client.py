@@ -85,10 +85,11 @@ def over_stdio(command: Sequence[str], environment: Mapping[str, str]) -> StdioS
 
 
 @asynccontextmanager
-async def over_http(url: str, token: str) -> AsyncIterator[Any]:
-    """The transport to a server over HTTP, as a client with that token."""
+async def over_http(url: str, token: str, **headers: str) -> AsyncIterator[Any]:
+    """The transport to a server over HTTP, as a client with that token; `headers` are sent too."""
+    sent = {"Authorization": f"Bearer {token}", **headers}
     async with (
-        httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=CALL_SECONDS) as http,
+        httpx2.AsyncClient(headers=sent, timeout=CALL_SECONDS) as http,
         streamable_http_client(url, http_client=http) as streams,
     ):
         yield streams

@@ -12,7 +12,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.remote.address import Address, is_address
 from gdal_mcp.remote.door import Door
-from gdal_mcp.remote.finding import Item, keys, search
+from gdal_mcp.remote.finding import keys, search
 from gdal_mcp.remote.listing import Listed
 from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, schema_of, typed
 from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext, Number, OutputPath
@@ -47,12 +47,12 @@ def _stac_search(arguments: SearchArguments, context: DraftContext) -> Immediate
     asked = arguments.model_dump(include={"bbox", "datetime", "collections", "query"}, exclude_none=True)
     with door.asking(context.principal, time.monotonic() + _SECONDS) as meter:
         items = search(door, meter, api, asked, arguments.limit)
-    found = (asset.address for item in items for asset in item.assets if asset.is_data)
+    found = (address for _, addresses in items for address in addresses)
     return ImmediateResult(
         {
             "count": len(items),
             "remote": {"host": api.host, "requests": meter.requests, "bytes": meter.read},
-            UNTRUSTED: clean_value({"items": [_told(item) for item in items]}),
+            UNTRUSTED: clean_value({"items": [item for item, _ in items]}),
             **_next(found, "Describes an asset that was found."),
         }
     )
@@ -82,25 +82,6 @@ def _door(context: DraftContext, tool: str) -> Door:
     if context.door is None or not isinstance(verdict, Allow):
         raise denied(f"{tool} makes its requests at once, and nobody is asked before; {verdict.reason}")
     return context.door
-
-
-def _told(item: Item) -> dict[str, Any]:
-    assets = {
-        one.name: {
-            "href": str(one.address or "") or one.href.partition("?")[0],
-            "type": one.type,
-            "title": one.title,
-            "readable": one.address is not None,
-        }
-        for one in item.assets
-    }
-    return {
-        "id": item.id,
-        "collection": item.collection,
-        "datetime": item.datetime,
-        "bbox": list(item.bbox),
-        "assets": assets,
-    }
 
 
 def _row(row: Listed) -> dict[str, Any]:

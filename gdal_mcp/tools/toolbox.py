@@ -7,7 +7,7 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from gdal_mcp.access.aliases import Aliases
+from gdal_mcp.access.policy import Aliases
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.gdal.answers.described import described, shortened
 from gdal_mcp.gdal.answers.lifted import lifted, suggested
@@ -134,16 +134,8 @@ def _toolsets(catalogue: Catalogue) -> dict[str, Callable[[], tuple[Tool, ...]]]
 def _context(catalogue: Catalogue, scope: DraftScope) -> DraftContext:
     threads, folder = gdal_threads(scope.limits), scope.settings.outputs_folder
     paths = Paths(scope.workspaces, folder, scope.call_id, threads, scope.as_new, remote=scope.remote)
-    return DraftContext(
-        paths,
-        scope.settings,
-        scope.surface,
-        scope.preflight,
-        catalogue,
-        scope.verdict,
-        scope.principal,
-        scope.door,
-    )
+    server = (scope.settings, scope.surface, scope.preflight)
+    return DraftContext(paths, *server, catalogue, scope.verdict, scope.principal, scope.door)
 
 
 def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from gdal_mcp.access.identity import READ, SCOPES
 from gdal_mcp.access.tokens import TokenStore
 from gdal_mcp.app import App, local_user
 from gdal_mcp.approval.waiting import ConsoleUrl
-from gdal_mcp.console.hosted import console_routes, home_url
+from gdal_mcp.console.routes import console_routes, home_url
 from gdal_mcp.http import address
 from gdal_mcp.http.address import MCP_PATH
 from gdal_mcp.http.auth import Authenticator, TokenVerifier

@@ -18,7 +18,6 @@ import docker
 import docker.errors
 import requests.exceptions
 from docker.context.config import get_context_id
-from docker.tls import TLSConfig
 
 from sandbox.errors import EngineUnavailable
 
@@ -44,6 +43,9 @@ _NONE = (
 )
 
 
+_REMOTE = "An engine of another machine cannot see this host's workspaces. Use a local engine."
+
+
 class EngineRefused(EngineUnavailable):
     """An engine was named and does not answer, or one is there and this user may not use it."""
 
@@ -55,7 +57,6 @@ class Endpoint:
     address: str  # unix:///path or tcp://host:port
     origin: str
     named: bool = False
-    tls: TLSConfig | None = None
 
     @property
     def socket(self) -> Path | None:
@@ -115,11 +116,10 @@ def endpoints(address: str | None, environment: Mapping[str, str], kind: str = "
         return tuple(one for one in sockets if "Podman" in one.origin)
     if host := environment.get("DOCKER_HOST"):
         # as the docker command reads them: set and not empty means yes
-        verify, certificates = environment.get("DOCKER_TLS_VERIFY"), environment.get("DOCKER_CERT_PATH")
-        tls = None
-        if verify or certificates:
-            tls = _tls(Path(certificates or home / ".docker"), verify=bool(verify))
-        return (Endpoint(host, "DOCKER_HOST", named=True, tls=tls),)
+        certified = environment.get("DOCKER_TLS_VERIFY") or environment.get("DOCKER_CERT_PATH")
+        if certified and not host.startswith(_UNIX):
+            raise EngineRefused(f"DOCKER_HOST is reached with certificates. {_REMOTE}")
+        return (Endpoint(host, "DOCKER_HOST", named=True),)
     folder = Path(environment.get("DOCKER_CONFIG") or home / ".docker")
     context = environment.get("DOCKER_CONTEXT") or _current_context(folder)
     if context and context != _DEFAULT_CONTEXT:
@@ -143,15 +143,6 @@ def _known_sockets(environment: Mapping[str, str], home: Path) -> Iterator[tuple
     yield f"{home}/.local/share/containers/podman/machine/podman.sock", "Podman machine"
 
 
-def _tls(folder: Path, *, verify: bool) -> TLSConfig:
-    authority, certificate, key = (str(folder / f"{name}.pem") for name in ("ca", "cert", "key"))
-    pair = (certificate, key) if Path(certificate).exists() else None
-    try:
-        return TLSConfig(pair, authority if Path(authority).exists() else None, verify)
-    except docker.errors.TLSParameterError as error:
-        raise EngineRefused(f"the certificates in {folder} cannot be used: {error}") from error
-
-
 def _current_context(folder: Path) -> str | None:
     file = folder / "config.json"
     try:
@@ -166,21 +157,19 @@ def _current_context(folder: Path) -> str | None:
 def _context_endpoint(folder: Path, name: str) -> Endpoint:
     """The engine of a docker context.
 
-    Read here and not by `docker.context.ContextAPI`, which takes a file that it cannot read for the default context, half a
-    certificate for no TLS, and a context that says nothing of verifying for one that does not want it.
+    Read here and not by `docker.context.ContextAPI`, which takes a file that it cannot read for the default context.
     """
     place = get_context_id(name)
     try:
         described = _read(folder / "contexts" / "meta" / place / "meta.json")
-        engine = described["Endpoints"]["docker"]
-        host, unverified = str(engine["Host"]), bool(engine.get("SkipTLSVerify"))
+        host = str(described["Endpoints"]["docker"]["Host"])
     except (OSError, KeyError, TypeError, AttributeError) as error:
         raise EngineRefused(
             f"docker context {name!r} does not exist or names no engine. See `docker context ls`."
         ) from error
-    certificates = folder / "contexts" / "tls" / place / "docker"
-    tls = _tls(certificates, verify=not unverified) if certificates.is_dir() else None
-    return Endpoint(host, f"docker context {name}", named=True, tls=tls)
+    if not host.startswith(_UNIX) and (folder / "contexts" / "tls" / place / "docker").is_dir():
+        raise EngineRefused(f"docker context {name!r} is reached with certificates. {_REMOTE}")
+    return Endpoint(host, f"docker context {name}", named=True)
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -195,8 +184,8 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _open(endpoint: Endpoint, timeout: float) -> docker.DockerClient:
     """A client whose engine has just answered. Raises OSError with the reason when it does not."""
-    if endpoint.address.startswith("ssh://"):
-        raise OSError("an engine over SSH cannot see the folders of this host")
+    if endpoint.address.startswith(("ssh://", "https://")):
+        raise OSError(_REMOTE)
     if endpoint.socket is not None:
         _knock(endpoint.socket)
     probe = _client(endpoint, None, min(timeout, PROBE_SECONDS))
@@ -220,7 +209,6 @@ def _client(endpoint: Endpoint, version: str | None, timeout: float) -> docker.D
             base_url=endpoint.address,
             version=version,
             timeout=max(1, round(timeout)),
-            tls=endpoint.tls or False,
         )
     except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
         # the kernel's reason under the layers of the SDK, else the SDK's own text

@@ -18,7 +18,7 @@ from sandbox.engines.docker_spec import READ_ONLY_RECURSIVE, create_body, differ
 from sandbox.engines.images import DockerImages
 from sandbox.engines.wire import DockerWire, answering
 from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused
-from sandbox.isolation.policy import differing
+from sandbox.isolation.rows import told
 from sandbox.labels import OWNER, Moment
 from sandbox.mounted import mountinfo, submounts
 from sandbox.template import SandboxTemplate
@@ -38,8 +38,6 @@ class DockerEngine:
         self.images = DockerImages(self._api)
         # the SDK asks for a container's streams without a time limit: a silent engine would hold the call for ever
         self._api.request = partial(self._api.request, timeout=self._api.timeout)  # type: ignore[method-assign]
-        if str(self._api.base_url).startswith("https://"):
-            raise EngineUnavailable("a remote engine cannot see this host's workspaces. Use a local engine.")
 
     def close(self) -> None:
         self._api.close()
@@ -90,7 +88,7 @@ class DockerEngine:
                 found = differences(body, self._api.inspect_container(container))
             if found:
                 raise IsolationRefused(
-                    f"the engine made a weaker container than asked, so nothing was run: {differing(found)}"
+                    f"the engine made a weaker container than asked, so nothing was run: {told(found)}"
                 )
         return container
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from sandbox.errors import OutputRejected
-from sandbox.portable import EXCHANGE, NOREPLACE, Rename
+from sandbox.portable import EXCHANGE, NOREPLACE, rename
 
 Checkpoint = Callable[[str], None]
 
@@ -64,7 +64,7 @@ class DirOps:
 
     def __init__(self, checkpoint: Checkpoint = lambda _point: None, *, native: bool = True) -> None:
         self.checkpoint = checkpoint
-        self._native = Rename() if native else None
+        self._native = native
         self._exchanges = False  # known to work
 
     @contextmanager
@@ -126,15 +126,12 @@ class DirOps:
 
     def _rename(self, source: DirEntry, target: DirEntry, flags: int) -> bool:
         """False, and nothing done, where the file system does not know the flags."""
-        if self._native is None:
-            return False
-        names = os.fsencode(source.name), os.fsencode(target.name)
-        code = self._native((source.folder, names[0]), (target.folder, names[1]), flags)
-        if code is None or code in _UNSUPPORTED:
-            return False
-        if code == 0:
-            return True
-        raise OSError(code, os.strerror(code), source.name, None, target.name)
+        try:
+            return self._native and rename((source.folder, source.name), (target.folder, target.name), flags)
+        except OSError as error:
+            if error.errno in _UNSUPPORTED:
+                return False
+            raise
 
 
 def _link(source: DirEntry, target: DirEntry) -> bool:

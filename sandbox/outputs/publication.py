@@ -35,7 +35,7 @@ class Request:
     out: int  # the open staging folder
     staged: Mapping[str, Staged]
     publications: tuple[Publication, ...]
-    removes: tuple[Located, ...] = ()  # beyond those of the publications
+    removes: tuple[Located, ...] = ()
     transfers: tuple[Transfer, ...] = ()
     listings: Mapping[PurePosixPath, str] = field(default_factory=dict)  # `listing_of` folders, by place
 
@@ -43,8 +43,7 @@ class Request:
     def removals(self) -> tuple[Located, ...]:
         """All that is to be taken away, once each, without what is replaced."""
         targets = {one.relative for one in self.targets}
-        asked = (*self.removes, *(gone for one in self.publications for gone in one.removes))
-        return tuple({gone.relative: gone for gone in asked if gone.relative not in targets}.values())
+        return tuple({one.relative: one for one in self.removes if one.relative not in targets}.values())
 
     @property
     def present_removals(self) -> tuple[Located, ...]:

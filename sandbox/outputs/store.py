@@ -44,14 +44,10 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """What is staged under a name goes to a target; `target.identity` says what may be replaced there.
-
-    `removes` are sidecar files of the replaced dataset that would be wrong beside the new one, unless published too.
-    """
+    """What is staged under a name goes to a target; `target.identity` says what may be replaced there."""
 
     staged_name: str
     target: Located
-    removes: tuple[Located, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from gdal_mcp.approval.model import Approval, Grant
 from gdal_mcp.approval.question import Forecast, RunEnvironment, parts
 from gdal_mcp.calls.activity import Running
 from gdal_mcp.console import serializers
-from gdal_mcp.console.headers import POLICY
+from gdal_mcp.console.routes import POLICY
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.ledger.audit_record import time_text
 from gdal_mcp.ledger.figures import EndedCall, Summary
@@ -46,6 +46,7 @@ const other = window.fetch;
 window.fetch = (path, options) => path !== "api/live" ? other(path, options) : Promise.resolve(new Response(new ReadableStream({
   start(made) { window.tell = (text) => made.enqueue(new TextEncoder().encode(text)); window.tell(%s); } })));
 """
+WIDE = "long" * 50
 LONG = "/srv/maps/city-planning/2026/district-boundaries-with-population-and-income.gpkg"
 
 
@@ -87,7 +88,7 @@ CHECK = {
 DEM, OLD, ROADS = (
     file("dem.tif", 5 << 20),
     file("slope.tif", 3 << 20),
-    [file(f"roads.{end}", 80_000) for end in ("shp", "dbf")],
+    [file(f"{WIDE}.{end}", 80_000) for end in ("shp", "dbf")],
 )
 SLOPE = Output(replace(OLD, identity=None), replaces=(OLD,), shared=(file("slope.tif.aux.xml", 900),))
 COMMAND = Command("gdal", ("raster", "reproject", "--dst-crs=EPSG:3857"), (str(DEM),), None, "inputs-output")
@@ -142,7 +143,7 @@ CALLS = [
     ),
     call("undone", "OK", undone="local:ann", tool="raster_pipeline"),
     call("done", "OK", tool="delete", argv=("delete", *map(str, ROADS)), removed=tuple(map(str, ROADS))),
-    call("denied", "DENIED", "local:ann denied it."),
+    call("denied", "DENIED", f"local:ann denied it. {WIDE}", argv=("gdal", WIDE)),
 ]
 
 

@@ -10,10 +10,9 @@ import pytest
 
 from gdal_mcp.app import local_user
 from gdal_mcp.console import runtime_file
-from gdal_mcp.console.login_tokens import SECONDS, new_login_token
 from gdal_mcp.console.routes import Console
-from tests.console.kit import Person, Stage, origin, plain
-from tests.console.rows import approvals, asked, published
+from gdal_mcp.console.sessions import LINK_SECONDS, new_login_token
+from tests.console.kit import Person, Stage, approvals, asked, origin, plain, published
 
 pytestmark = pytest.mark.engine
 
@@ -105,8 +104,8 @@ def test_a_link_that_is_old_forged_or_for_another_server_opens_nothing(stage: St
     good = new_login_token(notice.secret, time.time())
     ends, nonce, proof = good.split(".")
     forged = [
-        new_login_token(notice.secret, time.time() - SECONDS - 1),
-        new_login_token(notice.secret, time.time() + 10 * SECONDS), new_login_token("another", time.time()),
+        new_login_token(notice.secret, time.time() - LINK_SECONDS - 1),
+        new_login_token(notice.secret, time.time() + 10 * LINK_SECONDS), new_login_token("another", time.time()),
         f"{int(ends) + 30}.{nonce}.{proof}", f"{ends}.{nonce}.{'0' * 64}", "", good + "\n",
     ]  # fmt: skip
     for one in forged:

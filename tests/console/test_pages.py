@@ -9,8 +9,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 from gdal_mcp.app import local_user
 from gdal_mcp.approval.code import told_code
-from tests.console.kit import Stage, Window, window
-from tests.console.rows import approvals, asked, published
+from tests.console.kit import Stage, Window, approvals, asked, published, window
 from tests.waiting import until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
@@ -23,7 +22,6 @@ LONG = {
     "size": [20_000, 20_000],
     "resampling": "lanczos",
 }
-VIEWS = ("approvals", "running", "history", "outputs", "server")
 
 
 def card(shown: Window, approval_id: str) -> Locator:
@@ -289,26 +287,6 @@ def test_light_and_dark_follow_the_system_and_the_switch(browser: Browser, stage
             shown.page.reload()
             assert shown.page.evaluate("document.documentElement.dataset.theme") == "dark"
     assert seen["light"] != seen["dark"]
-
-
-def test_on_a_phone_nothing_is_wider_than_the_screen(browser: Browser, stage: Stage):
-    user = local_user().id
-    long = {"sentence": "x" * 300, "command": ["gdal", "/" + "long" * 100], "reason": "it does"}
-    row = asked(stage.place, user, details=long)
-    call, _ = published(stage.place, user, stage.place.path("n" * 200 + ".tif"))
-    phone = {"viewport": {"width": 360, "height": 740}, "is_mobile": True, "has_touch": True}
-    with window(browser, stage.link(), **phone) as shown:
-        expect(card(shown, row.id)).to_be_visible()
-        for view in (*VIEWS, f"call/{call.id}"):
-            shown.go(f"#/{view}")
-            expect(shown.page.locator("main h1").first).to_be_visible()
-            shown.shot(f"phone-{view.partition('/')[0]}")
-            wide = shown.page.evaluate(
-                "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-            )
-            assert wide <= 0, view
-    with approvals(stage.place) as store:
-        store.drop(row.id)
 
 
 def test_a_page_without_a_way_in_says_how_to_get_one(browser: Browser, stage: Stage):

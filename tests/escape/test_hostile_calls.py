@@ -79,11 +79,13 @@ def answer(request, runner, make_template, ground) -> Mapping[str, Any]:
     "escape.no-sockets",
     "sandbox.own-seccomp",
 )
-def test_no_attempt_of_any_group_works(answer, ground, subtests):
+def test_no_attempt_of_any_group_works(answer, engine, ground, subtests):
     for group, (known, ends) in TRIED.items():
         with subtests.test(group):
-            tried = answer["attempts"][group]
+            tried = dict(answer["attempts"][group])
             assert known <= set(tried)
+            if engine.info().pods:  # nobody can mount a Pod's scratch without it: ADR 28
+                tried.pop("load code from /tmp", None)
             assert set(tried.values()) <= ends if ends else "SUCCEEDED" not in tried.values()
     assert str(ground.workspace) in answer["attempts"]["writing"]
     assert answer["left"] == []

@@ -15,8 +15,7 @@ from starlette.requests import Request
 
 from gdal_mcp.access.identity import READ, Principal
 from gdal_mcp.console.auth import KEY_HEADER, ConsoleAuth, Refused
-from gdal_mcp.console.login_tokens import SECONDS, LoginTokens, new_login_token
-from gdal_mcp.console.sessions import Session, Sessions, Viewer
+from gdal_mcp.console.sessions import LINK_SECONDS, LoginTokens, Session, Sessions, Viewer, new_login_token
 from gdal_mcp.untrusted import CUT, clean_text, clean_value, shown_text
 from gdal_mcp.web.files import _precondition
 from gdal_mcp.web.links import Signer, Subject
@@ -56,7 +55,7 @@ def test_any_condition_is_answered(headers: dict[str, str]):
 
 
 @tries(70)
-@given(st.data(), st.sampled_from((0.0, 1.0, float(SECONDS), SECONDS + 5.0)))
+@given(st.data(), st.sampled_from((0.0, 1.0, float(LINK_SECONDS), LINK_SECONDS + 5.0)))
 @pytest.mark.claim("console.links-once")
 def test_only_the_very_ticket_opens_and_only_once(data: st.DataObject, later: float):
     now = 1_700_000_000.0
@@ -65,7 +64,7 @@ def test_only_the_very_ticket_opens_and_only_once(data: st.DataObject, later: fl
     forged = data.draw(mutated(good) | st.just(new_login_token("other", now)) | st.text(max_size=90))
     assume(forged != good)
     assert not tickets.take(forged)
-    assert [tickets.take(good) for _ in range(3)] == [later < SECONDS, False, False]
+    assert [tickets.take(good) for _ in range(3)] == [later < LINK_SECONDS, False, False]
 
 
 @tries(60)

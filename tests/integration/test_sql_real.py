@@ -107,9 +107,7 @@ def test_no_function_that_may_be_called_opens_or_writes_a_file(ask, workspace):
     assert found["made"] == []
 
 
-def test_every_function_that_is_taught_is_there_and_none_that_has_a_substitute(
-    ask,
-):
+def test_every_function_that_is_taught_is_there_and_none_that_has_a_substitute(ask):
     known = read("sql.toml")
     there = {name.lower() for name in ask(FUNCTIONS)["told"]}
     assert {name.lower() for names in known["functions"].values() for name in names.split()} <= there

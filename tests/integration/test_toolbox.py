@@ -12,7 +12,7 @@ import pytest
 
 from gdal_mcp.access.identity import local
 from gdal_mcp.app import App, running
-from gdal_mcp.approval.terminal import Terminal
+from gdal_mcp.approval.model import Terminal
 from gdal_mcp.calls.longresults import store_of
 from gdal_mcp.console.service import ConsoleService
 from gdal_mcp.console.sessions import Viewer

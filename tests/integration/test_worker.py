@@ -64,6 +64,12 @@ class Worker:
         self.process.stdin.write(encode_job(request or {}, deadline))
         self.process.stdin.flush()
 
+    def run(self, *request, **given):
+        """As `finish`, with a job that is given once it is ready."""
+        self.wait_for(Ready)
+        self.give(*request, **given)
+        return self.finish()
+
     def finish(self):
         """Reads to its end; returns its exit code."""
         while data := os.read(self.process.stdout.fileno(), 65536):
@@ -87,9 +93,7 @@ def work():
     def one(body, request=None, **options):
         made = Worker(body, **options)
         started.append(made)
-        made.wait_for(Ready)
-        made.give(request)
-        return made, made.finish()
+        return made, made.run(request)
 
     yield one
     for made in started:
@@ -219,20 +223,16 @@ for one in threads: one.join()
     assert (code, done.printed) == (0, b"o" * 50_000 * 16)
 
 
-def test_a_slot_that_gets_no_job_ends_quietly():
-    with Worker("pass") as made:
-        made.wait_for(Ready)
-        made.process.stdin.close()
-        assert made.finish() == 0
-        assert made.process.stderr.read() == b""
-
-
 @pytest.mark.claim("sandbox.ends-by-itself")
-def test_a_slot_that_gets_no_job_in_time_ends_quietly():
-    with Worker("pass", idle=0.05) as made:
-        assert made.finish() == 0
-        assert [type(one) for one in made.frames] == [Ready]
-        assert made.process.stderr.read() == b""
+def test_a_slot_that_gets_no_job_or_none_in_time_ends_quietly():
+    for closed, idle in ((True, 60.0), (False, 0.05)):
+        with Worker("pass", idle=idle) as made:
+            made.wait_for(Ready)
+            if closed:
+                made.process.stdin.close()
+            assert made.finish() == 0
+            assert [type(one) for one in made.frames] == [Ready]
+            assert made.process.stderr.read() == b""
 
 
 def test_a_job_in_time_may_take_longer_than_a_slot_may_idle():
@@ -299,11 +299,13 @@ def test_a_warm_up_does_not_outlast_the_time_that_a_slot_may_idle(pause):
         assert [type(one) for one in made.frames] == [Ready]
 
 
-def test_a_worker_that_failed_to_warm_up_takes_no_job():
-    with Worker("pass", warm="\ndef warm():\n    yield\n    raise ValueError('a fault')\n") as made:
-        assert made.finish() == worker.EXIT_CRASHED
-        assert b"a fault" in made.process.stderr.read()
-        assert not any(isinstance(one, Final) for one in made.frames)
+def test_a_worker_that_failed_to_warm_up_or_to_be_prepared_says_why_and_takes_no_job():
+    failing = "\ndef warm():\n    yield\n    raise ValueError('a fault')\n"
+    for given, why in (({"warm": failing}, b"a fault"), ({"prepare": "import no_such"}, b"no_such")):
+        with Worker("pass", **given) as made:
+            assert made.finish() == worker.EXIT_CRASHED
+            assert why in made.process.stderr.read()
+            assert [one for one in made.frames if not isinstance(one, Ready)] == []
 
 
 def test_a_host_that_dies_while_it_gives_the_job_ends_it():
@@ -338,9 +340,7 @@ def test_a_worker_whose_host_is_gone_ends_whatever_it_is_doing(subtests):
 def test_a_worker_ends_at_its_own_deadline_whatever_it_is_doing(subtests):
     for name in BUSY:
         with subtests.test(name=name), Worker(BUSY[name]) as made:
-            made.wait_for(Ready)
-            made.give(deadline=0.1)
-            assert made.finish() == worker.EXIT_DEADLINE
+            assert made.run(deadline=0.1) == worker.EXIT_DEADLINE
 
 
 @pytest.mark.claim("sandbox.single-use")
@@ -370,18 +370,9 @@ def test_what_is_printed_while_the_handler_loads_is_no_output_of_the_job():
         "import ctypes; print('python', end=''); ctypes.CDLL(None).printf(b'library'); os.write(1, b'raw')"
     )
     with Worker("print('job')", prepare=loading) as made:
-        made.wait_for(Ready)
-        made.give()
-        assert made.finish() == 0
+        assert made.run() == 0
         assert made.printed == b"job\n"
         assert sorted(made.process.stderr.read()) == sorted(b"rawpythonlibrary")
-
-
-def test_a_handler_that_cannot_be_prepared_says_why():
-    with Worker("pass", prepare="import no_such_module") as made:
-        assert made.finish() == worker.EXIT_CRASHED
-        assert b"no_such_module" in made.process.stderr.read()
-        assert made.frames == []
 
 
 @pytest.mark.parametrize(

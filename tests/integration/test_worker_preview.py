@@ -1,5 +1,6 @@
 """Pictures: they show what is there, at the right place, and no file, however odd, keeps them from being bounded."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -109,70 +110,57 @@ def test_every_picture_is_bounded_and_says_what_it_shows(shown, seen, subtests):
             assert SECRET.encode() not in (done.picture or b"")
 
 
-def test_nodata_is_clear_and_all_the_rest_is_not(seen: dict[str, Picture]):
-    picture = seen["ramp.tif"]
-    assert [picture.at(x, y)[-1] for x, y in ((0, 0), (149, 149), (150, 149), (149, 150), (299, 299))] == [
-        *(0, 0, 255, 255, 255)
-    ]
+def grey(picture: Picture, *places: tuple[int, int]) -> list[int]:
+    return [picture.at(*place)[0] for place in places]
 
 
-def test_nodata_and_nan_in_one_raster_are_both_clear(seen: dict[str, Picture]):
-    assert [seen["mixed.tif"].at(150, y)[-1] for y in (50, 150, 250)] == [0, 255, 0]
+def clear(picture: Picture, *places: tuple[int, int]) -> list[int]:
+    """Alpha: 0 is clear."""
+    return [picture.at(*place)[-1] for place in places]
 
 
-def test_grey_rises_with_the_values_from_black_to_white(seen: dict[str, Picture]):
-    picture = seen["ramp.tif"]
-    row = [picture.at(x, 299)[0] for x in range(300)]
-    assert row == sorted(row)
-    assert (row[0], row[-1]) == (0, 255)
+def rising(values: list[int]) -> bool:
+    return values == sorted(values) and (values[0], values[-1]) == (0, 255)
 
 
-def test_stray_values_and_infinities_do_not_swallow_the_picture(seen: dict[str, Picture]):
-    picture = seen["stray.tif"]
-    assert picture.at(290, 290)[0] - picture.at(110, 290)[0] > 100
-    assert [picture.at(x, 5)[-1] for x in (5, 50, 250)] == [0, 0, 255]
+ORANGE, SPOT = (250, 120, 5), (200, 200)
+HOLDS: dict[str, tuple[str, Callable[[Picture], bool]]] = {
+    "nodata is clear and the rest is not": (
+        "ramp.tif", lambda one: clear(one, (0, 0), (149, 149), (150, 149), (149, 150), (299, 299)) == [0, 0, 255, 255, 255]),
+    "nodata and NaN in one raster are both clear": ("mixed.tif", lambda one: clear(one, (150, 50), (150, 150), (150, 250)) == [0, 255, 0]),
+    "grey rises with the values from black to white": ("ramp.tif", lambda one: rising(grey(one, *((x, 299) for x in range(300))))),
+    "stray values and infinities do not swallow it": ("stray.tif", lambda one: one.at(290, 290)[0] - one.at(110, 290)[0] > 100),
+    "infinities and NaN are clear": ("stray.tif", lambda one: clear(one, (5, 5), (50, 5), (250, 5)) == [0, 0, 255]),
+    "a palette keeps its colours": (
+        "table.tif", lambda one: [one.at(x, y)[:3] for y in (10, 290) for x in (10, 290)] == [(10, 20, 30), (200, 0, 0), (0, 200, 0), (0, 0, 200)]),
+    "natural colours are found by what the bands say": ("rgb.tif", lambda one: one.at(*SPOT)[:3] == ORANGE),
+    "in any order": ("bgr.tif", lambda one: one.at(*SPOT)[:3] == ORANGE),
+    "and kept": ("rgb.tif", lambda one: one.at(50, 50)[:3] == (128, 128, 128)),
+    "alpha makes clear and shows nothing else": ("rgba.tif", lambda one: [one.at(x, 200) for x in (140, 160)] == [(*ORANGE, 0), (*ORANGE, 255)]),
+    "one value is even": ("constant.tif", lambda one: len(set(one.bands[0])) == 1),
+    "nodata alone is clear": ("nodata.tif", lambda one: set(one.bands[-1]) == {0}),
+    "NaN alone is clear": ("nan.tif", lambda one: set(one.bands[-1]) == {0}),
+    "complex values are shown by their size": (
+        "complex.tif", lambda one: one.at(10, 10)[0] < one.at(290, 10)[0] < one.at(290, 290)[0] and abs(one.at(290, 10)[0] - one.at(10, 290)[0]) < 20),
+    "hills are lit from the north-west": ("hill.tif", lambda one: one.at(80, 80)[0] > one.at(220, 220)[0] + 50),
+    "a flat extent is no line without height": ("wide.gpkg", lambda one: one.width == 512 and one.height < 64),
+    "a point alone can be seen": ("point.gpkg", lambda one: any(one.bands[3])),
+    "layers of another CRS lie where they are": ("crs.gpkg", lambda one: one.at(256, 256)[3] == 255 > one.at(100, 100)[3]),
+}  # fmt: skip
 
 
-def test_a_palette_keeps_its_colours(seen: dict[str, Picture]):
-    picture = seen["table.tif"]
-    corners = [picture.at(x, y)[:3] for y in (10, 290) for x in (10, 290)]
-    assert corners == [(10, 20, 30), (200, 0, 0), (0, 200, 0), (0, 0, 200)]
+def test_a_picture_shows_what_is_there(seen: dict[str, Picture], subtests: pytest.Subtests):
+    for what, (name, holds) in HOLDS.items():
+        with subtests.test(what):
+            assert holds(seen[name])
 
 
-def test_natural_colours_are_found_by_what_the_bands_say_and_kept(seen: dict[str, Picture]):
-    assert seen["rgb.tif"].at(200, 200)[:3] == (250, 120, 5)
-    assert seen["bgr.tif"].at(200, 200)[:3] == (250, 120, 5)
-    assert seen["rgb.tif"].at(50, 50)[:3] == (128, 128, 128)
-
-
-def test_an_alpha_band_makes_clear_and_shows_nothing_else(seen: dict[str, Picture]):
-    picture = seen["rgba.tif"]
-    assert [picture.at(x, 200) for x in (140, 160)] == [(250, 120, 5, 0), (250, 120, 5, 255)]
-
-
-def test_a_raster_of_one_value_is_even_and_one_of_none_is_clear(shown, seen):
-    assert len(set(seen["constant.tif"].bands[0])) == 1
-    for name in ("nodata.tif", "nan.tif"):
-        assert set(seen[name].bands[-1]) == {0}
-        assert shown[name].parsed["empty"] is True
-    assert shown["constant.tif"].parsed["empty"] is False
-
-
-def test_complex_values_are_shown_by_their_size(seen: dict[str, Picture]):
-    picture = seen["complex.tif"]
-    assert picture.at(10, 10)[0] < picture.at(290, 10)[0] < picture.at(290, 290)[0]
-    assert abs(picture.at(290, 10)[0] - picture.at(10, 290)[0]) < 20
-
-
-def test_hills_are_lit_from_the_north_west(seen: dict[str, Picture]):
-    picture = seen["hill.tif"]
-    lit, dark = (picture.at(x, y)[0] for x, y in ((80, 80), (220, 220)))
-    assert lit > dark + 50
-
-
-def test_a_giant_without_overviews_is_read_in_part_and_says_so(shown: dict[str, Done]):
-    assert [shown[name].parsed["coarse"] for name in ("tiled.tif", "rows.tif")] == [True, True]
-    assert shown["ramp.tif"].parsed["coarse"] is False
+def test_what_is_empty_coarse_or_cut_is_told(shown: dict[str, Done]):
+    told = {name: done.parsed for name, done in shown.items()}
+    assert [told[name]["empty"] for name in ("nodata.tif", "nan.tif", "constant.tif")] == [True, True, False]
+    assert [told[name]["coarse"] for name in ("tiled.tif", "rows.tif", "ramp.tif")] == [True, True, False]
+    assert (told["odd.gpkg"]["layers"], told["odd.gpkg"]["complete"]) == ([4], True)
+    assert (0 < told["many.gpkg"]["layers"][0] <= 50_000, told["many.gpkg"]["complete"]) == (True, False)
 
 
 def test_bands_are_chosen_and_one_that_is_not_there_is_an_error(box: Box, data: Path):
@@ -207,29 +195,6 @@ def test_layers_have_different_colours_and_a_point_can_be_seen(seen: dict[str, P
     assert point[:3] != area[:3]
     dots = sum(1 for y in range(240, 272) for x in range(240, 272) if picture.at(x, y)[:3] == point[:3])
     assert dots >= 9
-
-
-def test_a_flat_extent_is_no_line_without_height(seen: dict[str, Picture]):
-    assert seen["wide.gpkg"].width == 512
-    assert seen["wide.gpkg"].height < 64
-    assert any(seen["point.gpkg"].bands[3])
-
-
-def test_layers_of_another_crs_lie_where_they_are(seen: dict[str, Picture]):
-    picture = seen["crs.gpkg"]
-    assert picture.at(256, 256)[3] == 255
-    assert picture.at(100, 100)[3] < 255
-
-
-def test_shapes_of_every_kind_are_drawn_and_what_is_empty_is_passed_over(shown: dict[str, Done]):
-    assert shown["odd.gpkg"].parsed["layers"] == [4]
-    assert shown["odd.gpkg"].parsed["complete"] is True
-
-
-def test_more_features_than_can_be_drawn_are_cut_and_told(shown: dict[str, Done]):
-    assert shown["many.gpkg"].parsed["complete"] is False
-    (drawn,) = shown["many.gpkg"].parsed["layers"]
-    assert 0 < drawn <= 50_000
 
 
 def test_what_cannot_be_shown_fails_a_preview_and_no_write(box: Box, data: Path):

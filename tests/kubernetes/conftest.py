@@ -4,6 +4,7 @@ The nodes must see this machine's /var/tmp, as the one of a cluster on this mach
 storage.
 """
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -45,6 +46,7 @@ class Ground:
     kubeconfig: Path
     folder: Path  # what the claim holds, as this machine sees it
     image: str
+    reference: str  # the same as Docker has it
 
     @property
     def address(self) -> str:
@@ -89,6 +91,12 @@ def ground(image: Image) -> Iterator[Ground]:
     if not config:
         assert "KUBERNETES" not in os.environ, "KUBECONFIG names no cluster"  # as in `make kubernetes`
         not_tried("Kubernetes", "KUBECONFIG names no cluster whose nodes see this machine's files")
+    with laid(config, image) as made:
+        yield made
+
+
+@contextlib.contextmanager
+def laid(config: str, image: Image) -> Iterator[Ground]:
     if config == OWN:
         loaded(image.reference)
     namespace = f"gdal-calls-{secrets.token_hex(4)}"
@@ -121,7 +129,7 @@ def ground(image: Image) -> Iterator[Ground]:
         )
         kubeconfig = folder.with_suffix(".kubeconfig")
         kubeconfig.write_text(_account(Path(config), token["status"]["token"]))
-        yield Ground(admin, namespace, kubeconfig, folder, image.id)
+        yield Ground(admin, namespace, kubeconfig, folder, image.id, image.reference)
         kubeconfig.unlink()
     finally:
         ask(admin, "DELETE", f"/api/v1/namespaces/{namespace}")

@@ -1,56 +1,98 @@
-"""The chart on a real cluster: its API takes every object as it is rendered, and the account that it makes has the rights of calls alone."""
+"""The chart on a real cluster: its API takes every object, the account may run calls alone, and its server answers over HTTP."""
 
 import contextlib
+import os
 import secrets
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
+import docker
 import pytest
 
 from gdal_mcp.operations.cluster import quota
 from gdal_mcp.settings import load_settings
+from gdal_mcp.testing.client import connected, over_http
+from sandbox.engine import STDOUT
 from sandbox.engines.k8s.api import Api
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.engines.k8s.trial import NEEDED, allowed, call, elsewhere, refused, with_everything
+from sandbox.engines.k8s.websocket import PodWire, upgrade
 from sandbox.errors import EngineUnavailable
-from tests.helm.kit import rendered, values
-from tests.kubernetes.conftest import Ground, _account, ask
+from sandbox.waiting import readable
+from tests.deploy.server_image import TAG, server_image
+from tests.engines.kit import not_tried
+from tests.faults.scenes import tiff
+from tests.helm.kit import IMAGES, rendered, values
+from tests.kubernetes.conftest import NODE_PIDS, OWN, Ground, _account, ask, loaded
 from tests.waiting import until
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 _CORE, _WHOLE = "/api/v1", {"Namespace", "PersistentVolume"}
+_USER = 1000  # whom the chart runs its server as
 
 
-@pytest.fixture
-def installed(ground: Ground) -> Iterator[dict[str, Any]]:
-    """Every object by its kind and namespace, as the API gave it back. Its namespaces, which Helm makes in part, are the test's own."""
+@dataclass(frozen=True)
+class Installed:
+    """The two namespaces, and the host's folders behind the claims."""
+
+    server: str
+    calls: str
+    maps: Path
+
+    @property
+    def service(self) -> str:
+        return f"gdal-mcp.{self.server}.svc:8000"
+
+
+@contextlib.contextmanager
+def installed(ground: Ground, images: list[str]) -> Iterator[Installed]:
+    """Every object of the chart. Its namespaces, which Helm makes in part, and the disk of its state are the test's own."""
     own = secrets.token_hex(4)
-    server, calls = f"gdal-server-{own}", f"gdal-calls-{own}"
+    made = Installed(f"gdal-server-{own}", f"gdal-calls-{own}", ground.new_folder() / "maps")
+    state = ground.new_folder()
+    made.maps.mkdir()
+    for one in (made.maps, state):
+        os.chown(one, _USER, _USER)
     given = values(
-        calls={"namespace": calls},
-        storage={"volume": {"hostPath": {"path": str(ground.folder)}}, "mountOptions": []},
+        server={"image": images[0]},
+        calls={"image": images[1], "namespace": made.calls, "memory": "512Mi", "pids": NODE_PIDS},
+        storage={"volume": {"hostPath": {"path": str(made.maps.parent)}}, "mountOptions": []},
+        state={"className": "", "size": "1Gi"},
         ingress={"enabled": True, "tlsSecret": "gdal-tls"},
+        settings={"approval": "never", "pool_max": 1},
     )
+    volume = {
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": {"storage": "1Gi"},
+        "hostPath": {"path": str(state)},
+        "claimRef": {"namespace": made.server, "name": "gdal-mcp-state"},
+    }
     found = [
-        *rendered(given, "--namespace", server),
-        {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": server}},
+        *rendered(given, "--namespace", made.server),
+        {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": made.server}},
+        {
+            "kind": "PersistentVolume",
+            "apiVersion": "v1",
+            "metadata": {"name": f"{made.server}-state"},
+            "spec": volume,
+        },
     ]
-    found.sort(key=lambda one: one["kind"] != "Namespace")
-    made: dict[str, Any] = {}
     try:
-        for one in found:
-            path, body = _place(ground.admin, one)
-            made[f"{one['kind']} {one['metadata'].get('namespace', '')}".strip()] = ask(
-                ground.admin, "POST", path, body
-            )
-        yield {**made, "server": server, "calls": calls}
+        for one in sorted(found, key=lambda one: one["kind"] != "Namespace"):
+            ask(ground.admin, "POST", *_place(ground.admin, one))
+        yield made
     finally:
-        for name in (server, calls):
-            ask(ground.admin, "DELETE", f"{_CORE}/namespaces/{name}")
+        for path in (
+            *(f"namespaces/{name}" for name in (made.server, made.calls)),
+            *(f"persistentvolumes/{name}-gdal-data" for name in (made.server, made.calls)),
+            f"persistentvolumes/{made.server}-state",
+        ):
             with contextlib.suppress(EngineUnavailable):
-                ask(ground.admin, "DELETE", f"{_CORE}/persistentvolumes/{name}-gdal-data")
+                ask(ground.admin, "DELETE", f"{_CORE}/{path}")
 
 
 def _place(admin: Api, one: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -67,32 +109,76 @@ def _place(admin: Api, one: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def test_a_cluster_takes_the_chart_and_its_account_may_run_calls_and_nothing_else(
-    ground: Ground, installed: dict[str, Any], tmp_path: Path
+    ground: Ground, tmp_path: Path
 ) -> None:
-    server, calls = installed["server"], installed["calls"]
-    for name in (server, calls):
-        claim = f"{_CORE}/namespaces/{name}/persistentvolumeclaims/gdal-data"
-        until(lambda claim=claim: ask(ground.admin, "GET", claim)["status"].get("phase") == "Bound")
-    token = ask(
-        ground.admin,
-        "POST",
-        f"{_CORE}/namespaces/{server}/serviceaccounts/gdal-mcp/token",
-        {"spec": {"expirationSeconds": 3600}},
-    )
-    kubeconfig = tmp_path / "kubeconfig"
-    kubeconfig.write_text(_account(ground.kubeconfig, token["status"]["token"]))
-    with (
-        contextlib.closing(Api(Cluster.of_kubeconfig(kubeconfig, "calls", calls))) as account,
-        contextlib.closing(KubernetesEngine(Cluster.of_kubeconfig(kubeconfig, "calls", calls))) as engine,
-    ):
-        assert allowed(account) == NEEDED
-        assert not any(
-            elsewhere(account, name, verb) for name, verb in [*NEEDED, ("secrets", "get"), ("nodes", "list")]
-        )
-        assert engine.leftovers() == ()
-        assert refused(account, call(ground.image, "x86_64")) == ""
-        said = refused(account, with_everything(call(ground.image, "x86_64")))
-        settings = load_settings(state_dir=tmp_path, memory="2GiB", concurrent=6, pool_max=6)
-        assert quota(said, settings).state == "ok"
-        with contextlib.closing(Api(Cluster.of_kubeconfig(kubeconfig, "calls", server))) as beside:
+    with installed(ground, IMAGES) as made:
+        for name in (made.server, made.calls):
+            claim = f"{_CORE}/namespaces/{name}/persistentvolumeclaims/gdal-data"
+            until(lambda claim=claim: ask(ground.admin, "GET", claim)["status"].get("phase") == "Bound")
+        accounts = f"{_CORE}/namespaces/{made.server}/serviceaccounts/gdal-mcp"
+        token = ask(ground.admin, "POST", f"{accounts}/token", {"spec": {"expirationSeconds": 3600}})
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(_account(ground.kubeconfig, token["status"]["token"]))
+
+        def of(namespace: str) -> Cluster:
+            return Cluster.of_kubeconfig(kubeconfig, "calls", namespace)
+
+        with (
+            contextlib.closing(Api(of(made.calls))) as account,
+            contextlib.closing(Api(of(made.server))) as beside,
+            contextlib.closing(KubernetesEngine(of(made.calls))) as engine,
+        ):
+            assert allowed(account) == NEEDED
+            assert not any(
+                elsewhere(account, name, verb)
+                for name, verb in [*NEEDED, ("secrets", "get"), ("nodes", "list")]
+            )
+            assert engine.leftovers() == ()
+            assert refused(account, call(ground.image, "x86_64")) == ""
+            said = refused(account, with_everything(call(ground.image, "x86_64")))
+            settings = load_settings(state_dir=tmp_path, memory="2GiB", concurrent=6, pool_max=6)
+            assert quota(said, settings).state == "ok"
             assert allowed(beside) == set()
+
+
+def test_the_server_of_the_chart_takes_its_first_token_and_answers_over_http(
+    ground: Ground, client: docker.DockerClient, tmp_path: Path
+) -> None:
+    if os.environ["KUBECONFIG"] != OWN:
+        not_tried(
+            "the chart's Deployment", "an image that is built here cannot be given to the nodes of KUBECONFIG"
+        )
+    server_image(client, tmp_path)
+    with installed(ground, [loaded(TAG), loaded(ground.reference)]) as made:
+        (made.maps / "in.tif").write_bytes(tiff(7))
+        until(lambda: pod_of(ground, made, "initContainerStatuses"))
+        token = executed(ground, made, "gdal-mcp token new ann --scope gdal:read --scope gdal:write")
+        until(lambda: pod_of(ground, made, "containerStatuses").get("ready"), 240)
+        address = pod_of(ground, made, "")["status"]["podIP"]
+        with connected(over_http(f"http://{address}:8000/mcp", token, Host=made.service)) as talk:
+            assert talk.call("info", path="in.tif")["size"] == [40, 30]
+            talk.call("convert", input="in.tif", output="out.tif")
+        assert (made.maps / "out.tif").stat().st_uid == _USER
+        rows = executed(ground, made, "gdal-mcp doctor --json", "server")
+        assert '"state": "failed"' not in rows, rows
+
+
+def pod_of(ground: Ground, made: Installed, statuses: str) -> dict[str, Any]:
+    """The server's Pod, or the status of its first container of a kind once that runs; empty before."""
+    found = ask(ground.admin, "GET", f"{_CORE}/namespaces/{made.server}/pods")["items"]
+    if not found or not statuses:
+        return dict(found[0]) if found else {}
+    (status,) = found[0]["status"].get(statuses) or [{}]
+    return dict(status) if "running" in status.get("state", {}) else {}
+
+
+def executed(ground: Ground, made: Installed, command: str, container: str = "first-token") -> str:
+    """What a command prints in the server's Pod."""
+    pod = pod_of(ground, made, "")["metadata"]["name"]
+    words = [("command", one) for one in command.split()] + [("container", container), ("stdout", "true")]
+    path = f"{_CORE}/namespaces/{made.server}/pods/{pod}/exec?{urlencode(words)}"
+    wire, said = PodWire(upgrade(ground.admin.cluster, path, "v4.channel.k8s.io")), b""
+    with contextlib.closing(wire):
+        while readable([wire], 120.0) and (pieces := wire.receive()) is not None:
+            said += b"".join(data for stream, data in pieces if stream == STDOUT)
+    return said.decode().strip()

@@ -8,13 +8,13 @@ import pytest
 
 from sandbox.attestation import attest
 from sandbox.engines.k8s import pod as pod_module
-from sandbox.errors import AttestationFailed
+from sandbox.errors import AttestationFailed, IsolationRefused
 from sandbox.isolation.rows import Row
 from sandbox.runner import Runner
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
 from tests.engines.bench import Bench
-from tests.kubernetes.conftest import NODE_PIDS
+from tests.kubernetes.conftest import NODE_PIDS, Ground, ask
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.claim("engine.kubernetes-nodes-without")]
 
@@ -52,3 +52,16 @@ def test_a_node_without_a_limit_of_processes(bench: Bench) -> None:
         with pytest.raises(AttestationFailed):
             attested(bench, limits=fewer, nodes_without=lacking)
     assert {*told(attested(bench, limits=fewer, nodes_without=("pids-limit",)))} == {"processes"}
+
+
+def test_a_runtime_class_is_its_pods_and_the_kernel_under_it_is_told(bench: Bench, ground: Ground) -> None:
+    classes, name = "/apis/node.k8s.io/v1/runtimeclasses", ground.namespace
+    with pytest.raises(IsolationRefused):
+        attested(bench, runtime=name)
+    ask(ground.admin, "POST", classes, {"metadata": {"name": name}, "handler": "runc"})
+    try:
+        kernel = next(row for row in attested(bench, runtime=name) if row.name == "kernel")
+        assert name in kernel.found
+        assert kernel.verdict == "note"
+    finally:
+        ask(ground.admin, "DELETE", f"{classes}/{name}")

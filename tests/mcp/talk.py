@@ -31,7 +31,16 @@ CLIENT = {"name": "test", "version": "1"}
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT}
 # of what does not depend on the era: the newer in `make test`, both in `make test-all`
 EITHER_ERA = (pytest.param(ERAS[0], marks=pytest.mark.nightly), ERAS[1])
-PASSED_ON = ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "XDG_RUNTIME_DIR")
+OF_THE_ENGINE = ("GDAL_MCP_IMAGE", "GDAL_MCP_ENGINE", "GDAL_MCP_PATH_MAP", "GDAL_MCP_PIDS")
+PASSED_ON = (
+    "KUBECONFIG",
+    "PATH",
+    "HOME",
+    "DOCKER_HOST",
+    "DOCKER_CONTEXT",
+    "DOCKER_CONFIG",
+    "XDG_RUNTIME_DIR",
+)
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -41,9 +50,7 @@ def environment(**more: str) -> dict[str, str]:
     many calls may wait as a test likes to send at once.
     """
     ours = {name: value for name, value in os.environ.items() if name in PASSED_ON}
-    chosen = {
-        name: value for name, value in os.environ.items() if name in ("GDAL_MCP_IMAGE", "GDAL_MCP_ENGINE")
-    }
+    chosen = {name: value for name, value in os.environ.items() if name in OF_THE_ENGINE}
     patient = {"GDAL_MCP_QUEUE_LENGTH": "4000", "GDAL_MCP_QUEUE_SECONDS": "900"}
     # a call that its client's user cannot be asked about does not wait long for a yes from elsewhere
     brief = {"GDAL_MCP_APPROVAL_WAIT": "0.5", "GDAL_MCP_CONSOLE": "off"}

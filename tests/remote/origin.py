@@ -1,9 +1,9 @@
-"""A real web server with TLS whose certificate is of the tests' own authority: files by range, and every way to misbehave.
+"""A real web server with TLS whose certificate is its own authority: files by range, and every way to misbehave.
 
 A path is /MODE/file. What was asked is kept in `asked`, header by header.
 """
 
-import datetime as dt
+import contextlib
 import http.server
 import re
 import ssl
@@ -14,10 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from tests.certificates import self_signed
 
 NAMES = (
     "data.test",
@@ -81,7 +78,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if path in origin.special:
             return origin.special[path](self)
         _, mode, name = path.split("/", 2)
-        return getattr(self, f"mode_{mode}")(origin.files.get(name))
+        return self.behave(mode, origin.files.get(name))
+
+    def behave(self, mode: str, data: bytes | None) -> None:
+        """As a mode says, or with the status that it is."""
+        if mode.isdecimal():
+            return self.simple(int(mode), b"secret inside")
+        return getattr(self, f"mode_{mode}")(data)
 
     do_POST = do_GET  # noqa: N815 - the name is the library's
 
@@ -123,78 +126,72 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.origin.sent += end - start
         return self.part(data[start:end], start, end, len(data))
 
+    def asked_part(self, data: bytes) -> tuple[int, int, str]:
+        """Where the range begins and ends, and how a true answer would name it."""
+        start, end = self.range(len(data))
+        return start, end, f"bytes {start}-{end - 1}/{len(data)}"
+
     def mode_changing(self, data: bytes) -> None:
         """Another ETag with each answer, and no word of If-Match."""
-        start, end = self.range(len(data))
-        self.simple(
-            206, data[start:end], Content_Range=f"bytes {start}-{end - 1}/{len(data)}", ETag=f'"{start}"'
-        )
+        start, end, named = self.asked_part(data)
+        self.simple(206, data[start:end], Content_Range=named, ETag=f'"{start}"')
 
     def mode_silent(self, data: bytes) -> None:
         """Other bytes with each answer to the same range, under a weak ETag that stays."""
-        start, end = self.range(len(data))
+        start, end, named = self.asked_part(data)
         fill = bytes([len(self.origin.asked) % 256]) * (end - start)
-        self.simple(206, fill, Content_Range=f"bytes {start}-{end - 1}/{len(data)}", ETag='W/"same"')
+        self.simple(206, fill, Content_Range=named, ETag='W/"same"')
 
     def mode_longer(self, data: bytes) -> None:
-        start, end = self.range(len(data))
+        start, end, _ = self.asked_part(data)
         self.part(data[start:end] + b"more", start, end, len(data))
 
     def mode_shorter(self, data: bytes) -> None:
-        start, end = self.range(len(data))
+        start, end, _ = self.asked_part(data)
         self.part(data[start : end - 1], start, end, len(data))
 
-    def mode_cut(self, data: bytes) -> None:
-        start, end = self.range(len(data))
-        self.send_response(206)
-        self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(data)}")
-        self.send_header("Content-Length", str(end - start))
-        self.end_headers()
-        self.wfile.write(data[start : start + 10])
-        self.close_connection = True
-
     def mode_elsewhere(self, data: bytes) -> None:
-        start, end = self.range(len(data))
+        start, end, _ = self.asked_part(data)
         self.part(data[start:end], start + 1, end + 1, len(data) + 1)
+
+    def mode_gzip(self, data: bytes) -> None:
+        start, end, _ = self.asked_part(data)
+        self.part(data[start:end], start, end, len(data), Content_Encoding="gzip")
 
     def mode_whole(self, data: bytes) -> None:
         self.simple(200, data, ETag=self.etag())
 
-    def mode_gzip(self, data: bytes) -> None:
-        start, end = self.range(len(data))
-        self.part(data[start:end], start, end, len(data), Content_Encoding="gzip")
+    def begin(self, *headers: tuple[str, str]) -> None:
+        self.send_response(206)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.end_headers()
+        self.close_connection = True
+
+    def mode_cut(self, data: bytes) -> None:
+        start, end, named = self.asked_part(data)
+        self.begin(("Content-Range", named), ("Content-Length", str(end - start)))
+        self.wfile.write(data[start : start + 10])
 
     def mode_twice(self, data: bytes) -> None:
-        start, end = self.range(len(data))
-        self.send_response(206)
-        for first in (start, start + 1):
-            self.send_header("Content-Range", f"bytes {first}-{end - 1}/{len(data)}")
-        self.send_header("Content-Length", str(end - start))
-        self.end_headers()
+        start, end, named = self.asked_part(data)
+        both = (("Content-Range", named), ("Content-Range", named.replace(f" {start}-", f" {start + 1}-")))
+        self.begin(*both, ("Content-Length", str(end - start)))
         self.wfile.write(data[start:end])
 
     def mode_chunked(self, data: bytes) -> None:
         """Chunks without end."""
-        start, end = self.range(len(data))
-        self.send_response(206)
-        self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(data)}")
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-        try:
+        self.begin(("Content-Range", self.asked_part(data)[2]), ("Transfer-Encoding", "chunked"))
+        with contextlib.suppress(OSError):
             while not self.origin.released.is_set():
                 self.wfile.write(b"1000\r\n" + b"x" * 4096 + b"\r\n")
                 with self.origin.lock:
                     self.origin.sent += 4096
-        except OSError:
-            self.close_connection = True
 
     def mode_dripping(self, data: bytes) -> None:
         """A byte now and then, without end, never silent for long."""
-        start, end = self.range(len(data))
-        self.send_response(206)
-        self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(data)}")
-        self.send_header("Content-Length", str(end - start))
-        self.end_headers()
+        start, end, named = self.asked_part(data)
+        self.begin(("Content-Range", named), ("Content-Length", str(end - start)))
         self.drip(b"x")
 
     def mode_drippingheaders(self, _data: bytes) -> None:
@@ -202,11 +199,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.drip(b"x")
 
     def drip(self, byte: bytes) -> None:
-        try:
+        with contextlib.suppress(OSError):
             while not self.origin.released.wait(0.05):
                 self.wfile.write(byte)
-        except OSError:
-            pass
         self.close_connection = True
 
     def mode_hugeheaders(self, _data: bytes) -> None:
@@ -223,15 +218,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def mode_reset(self, _data: bytes) -> None:
         self.close_connection = True
         self.connection.close()
-
-    def mode_500(self, _data: bytes) -> None:
-        self.simple(500, b"secret inside")
-
-    def mode_403(self, _data: bytes) -> None:
-        self.simple(403)
-
-    def mode_503(self, _data: bytes) -> None:
-        self.simple(503)
 
     def mode_429twice(self, data: bytes) -> None:
         """Busy twice, then as it should be."""
@@ -254,18 +240,17 @@ class _Server(http.server.ThreadingHTTPServer):
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         """The handshake in the connection's own thread."""
-        try:
-            with self._context.wrap_socket(request, server_side=True) as wrapped:
-                super().finish_request(wrapped, client_address)
-        except OSError:
-            pass
+        with contextlib.suppress(OSError), self._context.wrap_socket(request, server_side=True) as wrapped:
+            super().finish_request(wrapped, client_address)
 
 
 @contextmanager
 def origin(folder: Path) -> Iterator[Origin]:
     """A running server; its authority is `ca.pem` in the folder."""
     handler = type("OwnHandler", (Handler,), {})
-    server = _Server(handler, _context(folder))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(self_signed(folder, *NAMES)[1])
+    server = _Server(handler, context)
     handler.origin = made = Origin(server.server_address[1])
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
@@ -276,57 +261,3 @@ def origin(folder: Path) -> Iterator[Origin]:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def _context(folder: Path) -> ssl.SSLContext:
-    """Of a certificate for NAMES, of an authority that is made for it."""
-    ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
-    ca = _certificate("Authority of the tests", ca_key, ca_key, None)
-    own = _certificate("data.test", key, ca_key, ca)
-    pem = serialization.Encoding.PEM
-    (folder / "ca.pem").write_bytes(ca.public_bytes(pem))
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    (folder / "server.pem").write_bytes(own.public_bytes(pem) + private)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "server.pem")
-    return context
-
-
-def _certificate(name: str, key: Any, signer: Any, issuer: x509.Certificate | None) -> x509.Certificate:
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    now = dt.datetime.now(dt.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer.subject if issuer else subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    )
-    if issuer is not None:
-        names = [x509.DNSName(one) for one in NAMES]
-        made = made.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        made = made.add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
-        )
-    else:
-        usage = dict.fromkeys(
-            (
-                "digital_signature",
-                "content_commitment",
-                "key_encipherment",
-                "data_encipherment",
-                "key_agreement",
-            ),
-            False,
-        )
-        made = made.add_extension(
-            x509.KeyUsage(
-                **usage, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False
-            ),
-            critical=True,
-        )
-    return made.sign(signer, hashes.SHA256())

@@ -11,48 +11,25 @@ import pytest
 from gdal_mcp.gdal.catalogue.load import packaged
 from tests.mcp.talk import Person, Place, Talk, talking
 from tests.oracle.container import Oracle
+from tests.traps.kit import call
 from tests.truth.conftest import DATA, TRUTH
 
 pytestmark = pytest.mark.engine
 
-# The classic programs have the parameters of their tools, not a command line: case -> tool and arguments that say the same
-EXPRESSED: Mapping[str, tuple[str, dict[str, Any]]] = {
-    "c01_gdalinfo_checksum": (
-        "raster info",
-        {"input": "{data}/byte.tif", "checksum": True, "output-format": "text"},
-    ),
-    "c04_gdalinfo_rat": ("gdalinfo", {"dataset": "{data}/int.img"}),
-    "c05_translate": ("gdal_translate", {"src_dataset": "{data}/byte.tif", "dst_dataset": "{out}/o.tif"}),
-    "c06_translate_bands": (
-        "gdal_translate",
-        {"src_dataset": "{data}/rgbsmall.tif", "dst_dataset": "{out}/o.tif", "bands": ["3", "2", "1"]},
-    ),
-    "c07_translate_expand": ("raster color-map", {"input": "{data}/bug407.gif", "output": "{out}/o.tif"}),
+# The classic programs have the parameters of their tools, not a command line: case -> what says the same
+SAMPLES = ",".join(f'"{{data}}/sample{number}.tif"' for number in (1, 2, 3, 4))
+EXPRESSED: Mapping[str, str] = {
+    "c01_gdalinfo_checksum": "raster info input={data}/byte.tif checksum=true output-format=text",
+    "c04_gdalinfo_rat": "gdalinfo dataset={data}/int.img",
+    "c05_translate": "gdal_translate src_dataset={data}/byte.tif dst_dataset={out}/o.tif",
+    "c06_translate_bands": 'gdal_translate src_dataset={data}/rgbsmall.tif dst_dataset={out}/o.tif bands=["3","2","1"]',
+    "c07_translate_expand": "raster color-map input={data}/bug407.gif output={out}/o.tif",
     # t_srs is required here; the raster's own CRS asks for what no CRS does
-    "c11_warp": (
-        "gdalwarp",
-        {"src_datasets": ["{data}/byte.tif"], "dst_dataset": "{out}/o.tif", "t_srs": "EPSG:26711"},
-    ),
-    "c15_warp_dstalpha": (
-        "raster reproject",
-        {"input": "{data}/rgbsmall.tif", "output": "{out}/o.tif", "add-alpha": True},
-    ),
-    "c17_buildvrt_separate": (
-        "gdalbuildvrt",
-        {
-            "src_datasets": [f"{{data}}/sample{n}.tif" for n in (1, 2, 3, 4)],
-            "dst_vrt": "{out}/m.vrt",
-            "separate": True,
-        },
-    ),
-    "c19_merge": (
-        "gdal_merge",
-        {"src_datasets": [f"{{data}}/sample{n}.tif" for n in (1, 2, 3, 4)], "dst_dataset": "{out}/m.tif"},
-    ),
-    "c23_polygonize_8": (
-        "raster polygonize",
-        {"input": "{data}/byte.tif", "output": "{out}/out.geojson", "connect-diagonal-pixels": True},
-    ),
+    "c11_warp": 'gdalwarp src_datasets=["{data}/byte.tif"] dst_dataset={out}/o.tif t_srs=EPSG:26711',
+    "c15_warp_dstalpha": "raster reproject input={data}/rgbsmall.tif output={out}/o.tif add-alpha=true",
+    "c17_buildvrt_separate": f"gdalbuildvrt src_datasets=[{SAMPLES}] dst_vrt={{out}}/m.vrt separate=true",
+    "c19_merge": f"gdal_merge src_datasets=[{SAMPLES}] dst_dataset={{out}}/m.tif",
+    "c23_polygonize_8": "raster polygonize input={data}/byte.tif output={out}/out.geojson connect-diagonal-pixels=true",
 }
 
 OPTION = "the tool has no parameter for the option that the case is about"
@@ -61,9 +38,6 @@ NOT_EXPRESSED: Mapping[str, str] = {
     "c21_merge_init": f"{OPTION}: -init",
     "c22_polygonize_nomask": f"{OPTION}: -nomask",
 }
-CLASSIC = frozenset(
-    {"gdalinfo", "gdal_translate", "gdalwarp", "gdalbuildvrt", "gdal_merge", "gdal_polygonize"}
-)
 CASES = {row["id"]: row for row in map(json.loads, TRUTH.read_text().splitlines())}
 MADE = [name for name in CASES if name not in NOT_EXPRESSED]
 
@@ -97,12 +71,11 @@ def test_a_known_answer_is_given(case: str, talk: Talk, place: Place, grounds: P
         )
         oracle.must(*words)
         shutil.copytree(staged, out, dirs_exist_ok=True)
-    tool, arguments = EXPRESSED.get(case) or (_algorithm(row["tool"]), row["args"])
-    arguments = _placed(arguments, folders)
-    if tool in CLASSIC:
-        result = talk.call(tool, **arguments)
+    if case in EXPRESSED:
+        tool, arguments = call(EXPRESSED[case])
     else:
-        result = talk.call("gdal_write", algorithm=tool, arguments=arguments)
+        tool, arguments = "gdal_write", {"algorithm": _algorithm(row["tool"]), "arguments": row["args"]}
+    result = talk.call(tool, **_placed(arguments, folders))
     told = result.structured_content
     failed = result.is_error or bool(told.get("return_code"))
     assert failed == bool(row["expected"].get("exit", 0)), told

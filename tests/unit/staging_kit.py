@@ -58,21 +58,15 @@ class Plan:
     """An output and the target it was planned for, with the companions that must go."""
 
     staged: Tree
-    names: tuple[str, ...]  # top-level names, published under the same name
-    publications: tuple[Publication, ...]
+    publications: tuple[Publication, ...]  # of top-level names, under the same name
+    gone: tuple[Located, ...]
 
 
 def plan(area: StagingArea, staged: Tree) -> Plan:
     names = tuple(dict.fromkeys(name.split("/")[0] for name in staged))
-    targets = [place(area, name) for name in names]
-    return Plan(
-        staged,
-        names,
-        tuple(
-            Publication(name, target, Listings().companions(target))
-            for name, target in zip(names, targets, strict=True)
-        ),
-    )
+    targets = {name: place(area, name) for name in names}
+    gone = tuple(one for target in targets.values() for one in Listings().companions(target))
+    return Plan(staged, tuple(Publication(name, target) for name, target in targets.items()), gone)
 
 
 def fill(staging: Staging, staged: Tree) -> None:
@@ -108,14 +102,14 @@ def act(
     with area.open(call_id, USER) as staging:
         fill(staging, planned.staged)
         staging.collect()
-        return staging.publish(call_id, planned.publications, gone, transfers, listings)
+        return staging.publish(call_id, planned.publications, [*planned.gone, *gone], transfers, listings)
 
 
 def carry_out(area: StagingArea, planned: Plan, call_id: str = CALL) -> Published:
     with area.open(call_id, USER) as staging:
         fill(staging, planned.staged)
         staging.collect()
-        return staging.publish(call_id, planned.publications)
+        return staging.publish(call_id, planned.publications, planned.gone)
 
 
 def publish(area: StagingArea, staged: Tree, call_id: str = CALL) -> Published:

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.approval.model import Grant, Question
+from gdal_mcp.approval.model import Grant, Question, Terminal
 from gdal_mcp.approval.question import MAX_LISTED, RunEnvironment, parts, question_text
-from gdal_mcp.approval.terminal import Terminal
 from gdal_mcp.plan import Draft
 from sandbox.outputs.store import Transfer
 from tests.unit.values import draft, located, output, plan

@@ -15,7 +15,7 @@ def found(root: Path, name: str) -> set[str]:
     return {one.name for one in Listings().companions(place(area_at(root), name))}
 
 
-@pytest.mark.parametrize("ending", APPENDED)
+@pytest.mark.parametrize("ending", sorted(APPENDED))
 def test_what_is_appended_to_the_whole_name_belongs_to_a_dataset(tmp_path, ending):
     write(
         tmp_path,

@@ -18,7 +18,7 @@ from gdal_mcp.console.auth import (
     Refused,
     Verify,
 )
-from gdal_mcp.console.login_tokens import LoginTokens, new_login_token
+from gdal_mcp.console.sessions import LoginTokens, new_login_token
 from tests.unit.virtual_time import run, settle
 
 ORIGIN = "http://here"

@@ -143,41 +143,22 @@ def test_a_context_that_names_no_engine_is_an_error(home: Path, meta: str | None
         connect()
 
 
-@pytest.mark.parametrize(("skip", "verify"), [(False, True), (True, False)])
-def test_a_context_brings_its_certificates(home: Path, skip: bool, verify: bool) -> None:
-    folder = make_context(home, "far", {"Host": "tcp://engine.test:2376", "SkipTLSVerify": skip})
-    folder.mkdir(parents=True)
-    for name in ("ca", "cert", "key"):
-        (folder / f"{name}.pem").touch()
+@pytest.mark.claim("engine.weak-refused")
+def test_an_engine_that_takes_certificates_is_of_another_machine(home, monkeypatch):
+    make_context(home, "far", {"Host": "tcp://engine.test:2376"}).mkdir(parents=True)
     choose_context(home, "far")
-    (place,) = endpoints(None, os.environ)
-    assert place.tls is not None
-    assert place.tls.cert == (str(folder / "cert.pem"), str(folder / "key.pem"))
-    assert (place.tls.ca_cert, place.tls.verify) == (str(folder / "ca.pem"), verify)
-
-
-@pytest.mark.parametrize(("verify", "expected"), [("1", True), ("", False)])
-def test_docker_host_brings_the_certificates_of_docker_cert_path(home, monkeypatch, verify, expected):
-    for name in ("ca", "cert", "key"):
-        (home / f"{name}.pem").touch()
-    monkeypatch.setenv("DOCKER_HOST", "tcp://engine.test:2376")
-    monkeypatch.setenv("DOCKER_CERT_PATH", str(home))
-    monkeypatch.setenv("DOCKER_TLS_VERIFY", verify)
-    (place,) = endpoints(None, os.environ)
-    assert place.tls is not None
-    assert place.tls.cert == (str(home / "cert.pem"), str(home / "key.pem"))
-    assert place.tls.verify is expected
-
-
-def test_half_a_client_certificate_is_an_error(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (home / "cert.pem").touch()
-    monkeypatch.setenv("DOCKER_HOST", "tcp://engine.test:2376")
-    monkeypatch.setenv("DOCKER_CERT_PATH", str(home))
     with pytest.raises(EngineRefused):
-        connect()
+        endpoints(None, os.environ)
+    for name in ("DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH"):
+        given = {"HOME": str(home), name: "1", "DOCKER_HOST": "tcp://engine.test:2376"}
+        with pytest.raises(EngineRefused):
+            endpoints(None, given)
+        assert endpoints(None, {**given, "DOCKER_HOST": "unix:///here"})[0].address == "unix:///here"
 
 
-@pytest.mark.parametrize("address", ["ssh://me@engine.test", "foo://x", "tcp://", "tcp://127.0.0.1:1"])
+@pytest.mark.parametrize(
+    "address", ["ssh://me@engine.test", "https://engine.test", "foo://x", "tcp://", "tcp://127.0.0.1:1"]
+)
 def test_an_address_that_cannot_serve_is_an_error(home: Path, address: str) -> None:
     with pytest.raises(EngineRefused):
         connect(address)

@@ -13,7 +13,7 @@ import yaml
 from sandbox.engine import ContainerState
 from sandbox.engines.k8s.api import refusal as refused
 from sandbox.engines.k8s.cluster import Cluster
-from sandbox.engines.k8s.engine import leftover
+from sandbox.engines.k8s.engine import PodImages, leftover
 from sandbox.engines.k8s.pod import amount, differences, pod
 from sandbox.engines.k8s.status import has_ended, image_of, is_leaving, refusal, state, unplaced
 from sandbox.errors import CapacityExhausted, EngineUnavailable, ImageMissing, IsolationRefused
@@ -310,6 +310,15 @@ def test_a_lock_tells_of_the_servers_of_its_own_machine_alone():
     for marks, known in ((here, "abc"), ({**here, UPTIME_DEADLINE: "another-boot 12.0"}, None)):
         there = told(creationTimestamp="2026-11-23T08:00:00Z", annotations=marks)
         assert leftover(there, 0.0).labels.get(OWNER) == known
+
+
+@pytest.mark.parametrize("asked", [NAME, "registry/gdal:3"])
+def test_an_image_is_tried_out_once_and_known_by_its_name_and_its_id(asked):
+    tried = []
+    images = PodImages(lambda: None, lambda one: tried.append(one) or NAME)
+    found = images.find(asked)
+    assert images.find(found.id) == replace(found, reference=found.id)
+    assert (images.name_of(found.id), tried) == (NAME, [asked])
 
 
 # --- where a cluster is ---

@@ -1,8 +1,6 @@
 """The websocket over real TLS: whole, bounded in time, safe for bytes; and nothing waits where a poll cannot see it."""
 
-import datetime as dt
 import hashlib
-import ipaddress
 import os
 import socket
 import ssl
@@ -11,16 +9,13 @@ import threading
 import time
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from sandbox.engine import STDERR, STDOUT
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.websocket import Refused, attached
 from sandbox.errors import EngineUnavailable
 from sandbox.waiting import readable
+from tests.certificates import self_signed
 
 SECONDS = 20
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
@@ -29,29 +24,7 @@ LATER = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 10\r\n\r\nnot th
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
-    now = dt.datetime.now(dt.UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(
-            x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False
-        )
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    path.write_bytes(
-        key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        + made.public_bytes(pem)
-    )
-    return path
+    return self_signed(tmp_path_factory.mktemp("tls"), "127.0.0.1")[1]
 
 
 class Server:

@@ -1,5 +1,6 @@
 import math
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from gdal_mcp.access.admission import Load, QueueDepth
 from gdal_mcp.errors import Code
 from gdal_mcp.ledger.figures import (
     Now,
@@ -83,22 +85,15 @@ def test_a_call_that_was_refused_before_it_ran_is_counted_too(book: Book):
     assert book.all()["seconds"]["total"]["count"] == 0  # it has no time of its own
 
 
-def test_only_calls_that_ended_in_time_are_in_the_window(book: Book):
+def test_only_calls_that_ended_and_in_time_are_in_the_window(book: Book):
     book.run()
-    late = book.begin()
+    late, _ = book.begin(), book.begin()
     book.now = 2_000.0
     book.run("convert")
     book.end(late)  # it began before
     told = figures(book.path, KNOWN, 2_000.0)
-    assert (told["lately"]["calls"], told["total"]["calls"]) == (2, 3)
+    assert (told["lately"]["calls"], told["total"]["calls"], told["unfinished"]) == (2, 3, 1)
     assert figures(book.path, KNOWN, 2_000.5)["lately"]["calls"] == 0
-
-
-def test_a_call_that_has_not_ended_is_counted_as_such_alone(book: Book):
-    book.begin()
-    book.run()
-    told = figures(book.path, KNOWN, 0)
-    assert (told["total"]["calls"], told["unfinished"]) == (1, 1)
 
 
 def test_the_hit_rate_is_of_calls_that_had_a_container(book: Book):
@@ -129,12 +124,13 @@ def test_a_clock_that_went_back_makes_no_negative_time(book: Book):
 # What is not believed
 
 
-@pytest.mark.parametrize("said", [1e300, 1 << 80, 601 * MIB])
-def test_a_container_is_believed_up_to_its_limits(book: Book, said: float):
-    book.run(receipt=ran(cpu=said, memory=said))
-    told = book.all()
-    assert told["peak_memory_bytes"]["max"] == LIMITS["memory_bytes"]
-    assert told["cpu_seconds"] == 2.0 * 60.0
+def test_a_container_is_believed_up_to_its_limits_and_never_without(book: Book):
+    for said in (1e300, 1 << 80, 601 * MIB):
+        book.run(receipt=ran(cpu=said, memory=said))
+    assert book.all()["peak_memory_bytes"]["max"] == LIMITS["memory_bytes"]
+    assert book.all()["cpu_seconds"] == 3 * 2.0 * 60.0
+    book.end(book.begin(limits={}), receipt=ran())
+    assert book.all()["peak_memory_bytes"]["count"] == 3
 
 
 @pytest.mark.parametrize("said", [-1, math.nan, math.inf, "9", True, None, [1], {"a": 1}])
@@ -143,12 +139,6 @@ def test_what_is_no_amount_is_left_out(book: Book, said: Any):
     told = book.all()
     assert (told["cpu_seconds"], told["peak_memory_bytes"]["count"], told["pool"]["hit_rate"]) == (0, 0, None)
     assert told["seconds"]["run"]["count"] == 0
-
-
-def test_without_limits_nothing_is_believed(book: Book):
-    book.end(book.begin(limits={}), receipt=ran())
-    told = book.all()
-    assert (told["cpu_seconds"], told["peak_memory_bytes"]["count"]) == (0, 0)
 
 
 # Spreads
@@ -169,9 +159,7 @@ def test_a_quantile_is_an_amount_that_its_part_is_not_above(amounts: list[float]
 
 
 def counted(metrics: Metrics) -> float:
-    families = text_string_to_metric_families(metrics.text(Now()))
-    calls = next(one for one in families if one.name == "gdal_mcp_calls")
-    return sum(sample.value for sample in calls.samples)
+    return sum(n for (name, _), n in samples(metrics.text(Now())).items() if name == "gdal_mcp_calls_total")
 
 
 @settings(max_examples=40)
@@ -291,3 +279,105 @@ def test_containers_are_counted_by_whose_they_are(tmp_path: Path):
     finally:
         own.close()
         other.close()
+
+
+# As Prometheus reads it
+
+LOAD = Load(4, 32, 3, 2, 7, {"local:ann": QueueDepth(2, 2), 'eve"} 1\n': QueueDepth(1, 0)})
+
+
+def shown(book: Book, *calls: tuple[str, str, dict[str, Any]], now: Now | None = None) -> str:
+    """The text after these calls ended, each a tool, an outcome and more of its end."""
+    for tool, outcome, more in calls:
+        book.run(tool, outcome, **more)
+    metrics = Metrics(book.path, KNOWN)
+    metrics.refresh()
+    return metrics.text(now or Now())
+
+
+def samples(shown: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """Every sample as Prometheus itself would read it; each is there once."""
+    found: Counter[tuple[str, frozenset[tuple[str, str]]]] = Counter()
+    values = {}
+    for family in text_string_to_metric_families(shown):
+        assert family.documentation
+        for sample in family.samples:
+            key = (sample.name, frozenset(sample.labels.items()))
+            found[key] += 1
+            values[key] = sample.value
+    assert set(found.values()) == {1}
+    return values
+
+
+def value(shown: str, metric: str, **labels: str) -> float:
+    return samples(shown)[metric, frozenset(labels.items())]
+
+
+def test_every_figure_is_read_back_as_it_is(book: Book):
+    receipt = {"pool": "warm", "cpu_seconds": 0.5, "peak_memory_bytes": 30_000_000}
+    files = ({"bytes": 12}, {"bytes": 30})
+    one = ("info", "OK", {"receipt": receipt, "files": files, "durations": {"run": 0.2, "queue": 0.0}})
+    told = shown(book, one, ("info", "TIMEOUT", {}), ("convert", "OK", {}))
+    assert value(told, "gdal_mcp_calls_total", tool="info", outcome="OK") == 1
+    assert value(told, "gdal_mcp_calls_total", tool="info", outcome="TIMEOUT") == 1
+    assert value(told, "gdal_mcp_calls_total", tool="convert", outcome="OK") == 1
+    assert value(told, "gdal_mcp_pool_calls_total", pool="warm") == 1
+    assert value(told, "gdal_mcp_pool_calls_total", pool="cold") == 0
+    assert value(told, "gdal_mcp_call_seconds_sum", phase="run") == 0.2
+    assert value(told, "gdal_mcp_call_seconds_count", phase="total") == 1
+    assert value(told, "gdal_mcp_call_peak_memory_bytes_bucket", le="5e+07") == 1
+    assert value(told, "gdal_mcp_call_peak_memory_bytes_bucket", le="2.5e+07") == 0
+    assert value(told, "gdal_mcp_cpu_seconds_total") == 0.5
+    assert value(told, "gdal_mcp_output_bytes_total") == 42
+    assert value(told, "gdal_mcp_output_files_total") == 2
+
+
+def test_what_is_now_is_shown_where_it_is_known(book: Book):
+    now = Now(
+        unfinished=2,
+        containers={("alive", "running"): 3, ("dead", "stopped"): 1},
+        load=LOAD,
+        slots={"waiting": 2, "starting": 1},
+    )
+    told = shown(book, now=now)
+    assert value(told, "gdal_mcp_calls_unfinished") == 2
+    assert value(told, "gdal_mcp_containers", server="dead", state="stopped") == 1
+    assert value(told, "gdal_mcp_slots", state="waiting") == 2
+    assert value(told, "gdal_mcp_places") == 4
+    assert value(told, "gdal_mcp_places_taken") == 3
+    assert value(told, "gdal_mcp_queue_waiting") == 2
+    assert value(told, "gdal_mcp_queue_places") == 32
+    assert value(told, "gdal_mcp_turned_away_total") == 7
+    assert value(told, "gdal_mcp_principals") == 2
+
+
+def test_what_is_not_known_is_left_out_and_not_shown_as_nothing(book: Book):
+    names = {name for name, _ in samples(shown(book))}
+    assert names.isdisjoint({"gdal_mcp_containers", "gdal_mcp_slots", "gdal_mcp_places"})
+
+
+def test_nobody_is_named(book: Book):
+    told = shown(book, ("info", "OK", {}), now=Now(load=LOAD))
+    assert not any(name in told for name in ("ann", "eve"))
+
+
+HOSTILE = ['info"} 99\ngdal_mcp_evil 1', "info\n", "\x00", "\ud800", "a" * 100_000, "FINE", ""]
+
+
+def test_whatever_clients_call_there_are_no_more_rows_than_tools_and_outcomes(book: Book):
+    told = shown(book, *((name, "OK", {}) for name in HOSTILE), *(("info", name, {}) for name in HOSTILE))
+    rows = {key: count for key, count in samples(told).items() if key[0] == "gdal_mcp_calls_total"}
+    assert sum(rows.values()) == 2 * len(HOSTILE)
+    assert {tuple(sorted(dict(labels).items())) for _, labels in rows} == {
+        (("outcome", "OK"), ("tool", "other")),
+        (("outcome", "other"), ("tool", "info")),
+    }
+    assert not any(name in told for name in HOSTILE if name and name != "info\n")
+
+
+def test_names_keep_to_the_conventions(book: Book):
+    now = Now(containers={("alive", "running"): 1}, load=LOAD, slots={"waiting": 1})
+    for family in text_string_to_metric_families(shown(book, ("info", "OK", {}), now=now)):
+        assert family.name.startswith("gdal_mcp_")
+        for sample in family.samples:
+            assert sample.name.endswith("_total") == (family.type == "counter")

@@ -1,6 +1,5 @@
 """What a runtime is told, and when there is none to be told: the pure part of the engine without a daemon."""
 
-import json
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -12,9 +11,7 @@ from sandbox.engines.oci.confinement import selinux_labels
 from sandbox.engines.oci.kernel import delegated_controllers, not_root
 from sandbox.engines.oci.runtime import FLOORS, Runtime, usable
 from sandbox.errors import EngineUnavailable, IsolationRefused
-from sandbox.isolation.policy import READ_ONLY, masked
 from sandbox.isolation.rows import Evidence, judged
-from sandbox.isolation.seccomp import profile
 from sandbox.isolation.tried import CONFINED
 from sandbox.template import Mount, SandboxTemplate, VolumePath
 from tests.unit.hardening_kit import STAGING, TEMPLATE, WORKSPACE
@@ -28,30 +25,6 @@ def told(template: SandboxTemplate = PLAIN, labels: Labels | None = None) -> dic
 
 def options(destination: PurePosixPath | str) -> set[str]:
     return set(next(row["options"] for row in told()["mounts"] if row["destination"] == str(destination)))
-
-
-def test_nothing_is_held_and_nothing_can_be_gained() -> None:
-    process = told()["process"]
-    assert set(map(len, process["capabilities"].values())) == {0}
-    assert len(process["capabilities"]) == 5
-    assert process["noNewPrivileges"]
-    assert process["user"] == {"uid": 1000, "gid": 1001, "additionalGids": []}
-    assert sorted(process["env"]) == ["HOME=/nonexistent", "PATH=/usr/bin"]
-    assert {row["type"] for row in process["rlimits"]} == {
-        f"RLIMIT_{name}" for name in ("CORE", "CPU", "DATA", "FSIZE", "NOFILE")
-    }
-
-
-def test_every_namespace_is_its_own_and_the_filter_is_ours() -> None:
-    linux = told()["linux"]
-    assert all(set(row) == {"type"} for row in linux["namespaces"])
-    assert {row["type"] for row in linux["namespaces"]} == {"pid", "network", "ipc", "uts", "mount", "cgroup"}
-    assert linux["seccomp"] == json.loads(profile("x86_64"))
-    assert (set(linux["maskedPaths"]), set(linux["readonlyPaths"])) == (set(masked(PLAIN)), set(READ_ONLY))
-    assert linux["resources"]["devices"] == [{"allow": False, "access": "rwm"}]
-    limits = PLAIN.limits
-    assert linux["resources"]["memory"] == {"limit": limits.memory_bytes, "swap": limits.memory_bytes}
-    assert linux["resources"]["pids"] == {"limit": limits.pids}
 
 
 def test_mounts_are_read_only_to_the_last_one_below_but_for_the_output() -> None:

@@ -55,13 +55,9 @@ def test_without_pairs_every_folder_has_its_own_name():
     + ["//a:/b", "/a://b", "/a:/b\0c", "/a /b"],
 )
 def test_what_is_no_pair_of_absolute_folders_is_refused(text):
-    with pytest.raises(ValueError):
-        PathMap.parse([text])
-
-
-def test_one_folder_cannot_be_in_two_places():
-    with pytest.raises(ValueError):
-        PathMap.parse(["/data:/srv/a", "/data/:/srv/b"])
+    for texts in ([text], ["/data:/srv/a", "/data/:/srv/b"]):  # nor are two places of one folder
+        with pytest.raises(ValueError):
+            PathMap.parse(texts)
 
 
 def test_a_server_with_a_map_that_cannot_be_read_does_not_start(tmp_path):

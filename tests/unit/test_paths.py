@@ -28,15 +28,16 @@ def paths(root: Path) -> Paths:
     return Paths(Workspaces((Workspace.at(root, writable=True),)), "outputs", "0123456789abcdef")
 
 
-def refusal(paths: Paths, text: str, *, writing: bool = False, ask: str = "input") -> ToolError:
+def refused(paths: Paths, ask: str, *given: object, **named: object) -> ToolError:
     with pytest.raises(ToolError) as caught:
-        if writing:
-            paths.output(text, inputs=(), overwrite=True)
-        else:
-            getattr(paths, ask)(text)
+        getattr(paths, ask)(*given, **named)
     assert caught.value.stage is Stage.RESOLVE
     assert caught.value.suggestion
     return caught.value
+
+
+def refusal(paths: Paths, text: str, *, writing: bool = False, ask: str = "input") -> ToolError:
+    return refused(paths, "output", text, inputs=(), overwrite=True) if writing else refused(paths, ask, text)
 
 
 def test_a_file_of_the_workspace_is_found_by_its_name_whatever_it_looks_like(paths: Paths, root: Path):
@@ -196,9 +197,7 @@ def test_what_two_datasets_share_is_named_apart(paths: Paths, root: Path):
 def test_without_overwrite_what_is_there_stays(paths: Paths, root: Path):
     (root / "lost.tif.aux.xml").write_bytes(b"x")
     for name in ["out.tif", "lost.tif"]:
-        with pytest.raises(ToolError) as caught:
-            paths.output(name, inputs=(), overwrite=False)
-        assert caught.value.code is Code.INVALID_ARGUMENT
+        assert refused(paths, "output", name, inputs=(), overwrite=False).code is Code.INVALID_ARGUMENT
 
 
 @pytest.mark.claim("outputs.inputs-kept")
@@ -208,9 +207,10 @@ def test_an_output_never_takes_an_inputs_place_or_that_of_its_files(paths: Paths
         ("/vsizip/a.zip/b.tif", "a.zip"), ('NETCDF:"v.nc":one', "v.nc"), ('NETCDF:"v.nc":one', "v.nc.aux.xml"),
         ('ZARR:"v.zarr":/a', "v.zarr"),
     ]:  # fmt: skip
-        with pytest.raises(ToolError) as caught:
-            paths.output(target, inputs=(paths.source(source),), overwrite=True, update=True)
-        assert caught.value.code is Code.INVALID_ARGUMENT
+        assert (
+            refused(paths, "output", target, inputs=(paths.source(source),), overwrite=True, update=True).code
+            is Code.INVALID_ARGUMENT
+        )
 
 
 def test_a_companion_that_is_a_link_is_a_refusal_and_not_a_fault(paths: Paths, root: Path, tmp_path: Path):
@@ -240,9 +240,7 @@ def test_a_new_output_goes_to_the_first_workspace_that_is_writable_or_nowhere(ro
     assert both.new_output("x", ".tif").target.path.parent == second / "outputs"
     none = Paths(Workspaces((closed,)), "outputs", "0123456789abcdef")
     assert refusal(none, "x.tif", writing=True).code is Code.PATH_NOT_ALLOWED
-    with pytest.raises(ToolError) as caught:
-        none.new_output("x", ".tif")
-    assert caught.value.code is Code.PATH_NOT_ALLOWED
+    assert refused(none, "new_output", "x", ".tif").code is Code.PATH_NOT_ALLOWED
 
 
 def test_a_folder_is_replaced_whole_and_a_new_one_replaces_nothing(paths: Paths, root: Path):
@@ -255,16 +253,17 @@ def test_a_folder_is_replaced_whole_and_a_new_one_replaces_nothing(paths: Paths,
     (root / "new.aux.xml").write_bytes(b"x")
     new = paths.output("new", inputs=(), overwrite=False, kind="folder")
     assert (new.kind, new.replaces, new.target.identity) == ("folder", (), None)
-    with pytest.raises(ToolError) as caught:
-        paths.output("tiles", inputs=(), overwrite=False, kind="folder")
-    assert caught.value.code is Code.INVALID_ARGUMENT
+    assert (
+        refused(paths, "output", "tiles", inputs=(), overwrite=False, kind="folder").code
+        is Code.INVALID_ARGUMENT
+    )
 
 
 def test_a_file_takes_no_folder_s_place_nor_a_folder_a_file_s(paths: Paths):
     for name, kind in [("in.tif", "folder"), ("folder", "file"), ("folder", "table"), ("folder", "array")]:
-        with pytest.raises(ToolError) as caught:
-            paths.output(name, inputs=(), overwrite=True, kind=kind)
-        assert caught.value.code is Code.INVALID_ARGUMENT
+        assert (
+            refused(paths, "output", name, inputs=(), overwrite=True, kind=kind).code is Code.INVALID_ARGUMENT
+        )
 
 
 def test_a_folder_with_an_input_in_it_is_not_replaced(paths: Paths, root: Path):
@@ -273,9 +272,10 @@ def test_a_folder_with_an_input_in_it_is_not_replaced(paths: Paths, root: Path):
     (root / "folderly").mkdir()
     for kind in ["folder", "dataset"]:
         source = paths.input("folder/deep/a.tif")
-        with pytest.raises(ToolError) as caught:
-            paths.output("folder", inputs=(source,), overwrite=True, kind=kind)
-        assert caught.value.code is Code.INVALID_ARGUMENT
+        assert (
+            refused(paths, "output", "folder", inputs=(source,), overwrite=True, kind=kind).code
+            is Code.INVALID_ARGUMENT
+        )
         assert paths.output("folderly", inputs=(source,), overwrite=True, kind=kind).replaces
 
 

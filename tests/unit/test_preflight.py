@@ -23,14 +23,8 @@ from tests.boxes import preflight, surface
 
 def raster(width: int, height: int, **more: Any) -> dict[str, Any]:
     """What a container says of a raster of bytes."""
-    return {
-        "driver": "PNG",
-        "size": [width, height],
-        "band_count": 1,
-        "bands": [{"type": "Byte"}],
-        "crs": None,
-        **more,
-    }
+    bands = [{"type": "Byte"}]
+    return {"driver": "PNG", "size": [width, height], "band_count": 1, "bands": bands, "crs": None, **more}
 
 
 def desk_in(root: Path, state: Path, **known: dict[str, Any]) -> DraftContext:
@@ -66,28 +60,22 @@ REFUSED = (
     ("raster pipeline", {"pipeline": "read huge.png ! hillshade ! write r.tif"}),
 )
 LET_THROUGH = (
-    (
-        "pipeline",
-        {"pipeline": "read small.png ! resize --size=400000,400000 ! resize --size=10,10 ! write r.tif"},
+    *(
+        ("pipeline", {"pipeline": text})
+        for text in (
+            "read small.png ! resize --size=400000,400000 ! resize --size=10,10 ! write r.tif",
+            "read small.png ! resize --size=200,200 ! hillshade ! write r.tif",
+            "read small.png ! polygonize ! write r.gpkg",
+            "read small.png ! info",
+            # some options of opening choose the size
+            "read huge.png --oo=DPI=10 ! hillshade ! write r.tif",
+            # a mosaic is not as its inputs are
+            "mosaic huge.png small.png --resolution=1e5,1e5 ! hillshade ! write r.tif",
+            # a step without `like` has nothing of what another is like
+            "read small.png ! reproject --like=huge.png ! resize --size=9,9 ! reproject --output-crs=EPSG:3857 ! write r.tif",
+        )
     ),
-    ("pipeline", {"pipeline": "read small.png ! resize --size=200,200 ! hillshade ! write r.tif"}),
-    ("pipeline", {"pipeline": "read small.png ! polygonize ! write r.gpkg"}),
-    ("pipeline", {"pipeline": "read small.png ! info"}),
-    # some options of opening choose the size
-    ("raster pipeline", {"pipeline": "read huge.png --oo=DPI=10 ! hillshade ! write r.tif"}),
     ("raster convert", {"input": "huge.png", "output": "r.tif", "open_option": ["DPI=10"]}),
-    # a mosaic is not as its inputs are
-    (
-        "raster pipeline",
-        {"pipeline": "mosaic huge.png small.png --resolution=1e5,1e5 ! hillshade ! write r.tif"},
-    ),
-    # a step without `like` has nothing of what another is like
-    (
-        "raster pipeline",
-        {
-            "pipeline": "read small.png ! reproject --like=huge.png ! resize --size=9,9 ! reproject --output-crs=EPSG:3857 ! write r.tif"
-        },
-    ),
     ("raster convert", {"input": "new.png", "output": "r.tif"}),
 )
 
@@ -141,29 +129,19 @@ def test_inputs_are_described_once_and_again_when_they_change(desk: DraftContext
 
 
 def test_where_a_file_lies_is_asked_for_each_crs_that_a_call_names(desk: DraftContext) -> None:
-    draft = drafted(
-        desk, "raster reproject", input="small.png", output="r.tif", output_crs="EPSG:3857", resolution=[9, 9]
-    )
+    given = {"output": "r.tif", "output_crs": "EPSG:3857", "resolution": [9, 9]}
+    draft = drafted(desk, "raster reproject", input="small.png", **given)
     look = desk.preflight.description(draft)
     assert look is not None
-    assert look.command.extra == {
-        "crs": crs_named(draft),
-        "changes": (("", "EPSG:3857", ""),),
-        "looks": (),
-        "ranges": (),
+    asked = {"crs": ("EPSG:3857",), "changes": (("", "EPSG:3857", ""),), "looks": (), "ranges": ()}
+    assert look.command.extra == asked
+    assert crs_named(draft) == asked["crs"]
+    row = {
+        "facts": raster(20, 20, crs={"code": "EPSG:4326", "degrees": True}),
+        "elsewhere": {"EPSG:3857": {"degrees": False, "extent": [0, 0, 10, 10]}},
+        "changes": {"\nEPSG:3857\n": None},
     }
-    assert crs_named(draft) == ("EPSG:3857",)
-    place = {"EPSG:3857": {"degrees": False, "extent": [0, 0, 10, 10]}}
-    desk.preflight.described(
-        look,
-        [
-            {
-                "facts": raster(20, 20, crs={"code": "EPSG:4326", "degrees": True}),
-                "elsewhere": place,
-                "changes": {"\nEPSG:3857\n": None},
-            }
-        ],
-    )
+    desk.preflight.described(look, [row])
     assert desk.preflight.description(draft) is None
     known = desk.preflight.known.get(draft.inputs[0])
     assert known is not None
@@ -180,15 +158,14 @@ def test_no_dataset_is_opened_by_the_server(desk: DraftContext) -> None:
             opened.append(str(arguments[0]))
 
     sys.addaudithook(hook)
-    (desk.paths.workspaces.items[0].root / "there.tif").write_bytes(b"II*\0")
+    there = desk.paths.workspaces.items[0].root / "there.tif"
+    there.write_bytes(b"II*\0")
     for algorithm, arguments in (*REFUSED, *LET_THROUGH, ("raster info", {"input": "there.tif"})):
         draft = drafted(desk, algorithm, **arguments)
         desk.preflight.look(draft)
         desk.preflight.description(draft)
     watching = False
-    assert [name for name in opened if name.endswith((".png", ".tif"))] == [
-        "" + str(desk.paths.workspaces.items[0].root / "there.tif")
-    ]
+    assert [name for name in opened if name.endswith((".png", ".tif"))] == [str(there)]
 
 
 @pytest.mark.claim("content.host-opens-no-dataset")

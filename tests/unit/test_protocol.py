@@ -88,17 +88,6 @@ def test_a_whole_conversation():
     ]
 
 
-_JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**64 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=10,
-)
-
-
 @pytest.mark.claim("content.frames-strict")
 def test_frames_out_of_order_or_of_no_kind_are_a_breach(subtests):
     for data in (

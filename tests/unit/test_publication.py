@@ -252,9 +252,9 @@ def test_nothing_is_published_when_a_target_changed_since_the_plan(workspace, ch
     with area.open(CALL, USER) as staging:
         fill(staging, {"0": b"new", "1": b"new", "2": b"new", "3/0": b"new"})
         staging.collect()
-        publications = [Publication(str(number), target, removes) for number, target in enumerate(targets)]
+        publications = [Publication(str(number), target) for number, target in enumerate(targets)]
         with pytest.raises(OutputRejected):
-            staging.publish(CALL, publications)
+            staging.publish(CALL, publications, removes)
     assert tree(workspace) == before
     assert leftovers(workspace, "undo") == []
 

@@ -59,54 +59,38 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
+STARTERS = ("service", "systemctl", "setsid")
+# what discovery prints, who asks, the programs there are, whether an engine is found, and what is run to that end
+ENGINES = {
+    "it answers": ("echo unix:///run/engine.sock", "0", ("apt-get",), True, {"python"}),
+    "it cannot be used": ("echo no; exit 2", "0", ("apt-get", "dockerd"), False, {"python"}),
+    "none, and no root": ("exit 1", "1000", ("apt-get",), False, {"python", "id"}),
+    "none, and no apt-get": ("exit 1", "0", (), False, {"python", "id"}),
+    "installed, for root to start": (
+        "exit 1",
+        "1000",
+        ("dockerd", "apt-get", *STARTERS),
+        False,
+        {"python", "id"},
+    ),
+    "a failed installation": ("exit 1", "0", ("apt-get", *STARTERS), False, {"python", "id", "apt-get"}),
+}
+
+
 @pytest.mark.claim("supply.engine-never-reinstalled")
-def test_an_engine_that_answers_is_used_as_it_is(machine: Machine) -> None:
-    machine.environment_python("echo unix:///run/engine.sock")
-    done = machine.run("engine.sh")
-    assert (done.returncode, machine.ran) == (0, ["python"])
-    assert "unix:///run/engine.sock" in done.stdout
-
-
-def test_an_engine_that_cannot_be_used_is_not_worked_around(machine: Machine) -> None:
-    machine.environment_python("echo no; exit 2")
-    machine.stub("id", "echo 0")
-    machine.stub("apt-get", "")
-    machine.stub("dockerd", "")
-    assert machine.run("engine.sh").returncode != 0
-    assert machine.ran == ["python"]
-
-
-@pytest.mark.claim("supply.engine-never-reinstalled")
-@pytest.mark.parametrize(("user", "apt"), [("1000", True), ("0", False), ("1000", False)])
-def test_without_the_right_to_install_a_command_is_given(machine: Machine, user: str, apt: bool) -> None:
-    machine.environment_python("exit 1")
-    machine.stub("id", f"echo {user}")
-    if apt:
-        machine.stub("apt-get", "")
-    done = machine.run("engine.sh")
-    assert done.returncode != 0
-    assert "docker.io" in done.stderr
-    assert "apt-get" not in machine.ran
-
-
-def test_an_installed_engine_is_not_started_by_somebody_else_than_root(machine: Machine) -> None:
-    machine.environment_python("exit 1")
-    machine.stub("id", "echo 1000")
-    for program in ("dockerd", "service", "systemctl", "apt-get", "setsid"):
-        machine.stub(program, "")
-    done = machine.run("engine.sh")
-    assert done.returncode != 0
-    assert set(machine.ran) == {"python", "id"}
-
-
-def test_a_failed_installation_starts_nothing(machine: Machine) -> None:
-    machine.environment_python("exit 1")
-    machine.stub("id", "echo 0")
-    machine.stub("apt-get", "exit 100")
-    for program in ("service", "systemctl", "setsid"):
-        machine.stub(program, "")
-    assert machine.run("engine.sh").returncode != 0
-    assert set(machine.ran) == {"python", "id", "apt-get"}
+def test_an_engine_is_used_as_it_is_or_a_command_is_given(tmp_path: Path) -> None:
+    for number, (what, (found, user, programs, works, ran)) in enumerate(ENGINES.items()):
+        (tmp_path / str(number)).mkdir()
+        machine = Machine(tmp_path / str(number))
+        machine.environment_python(found)
+        machine.stub("id", f"echo {user}")
+        for program in programs:
+            machine.stub(program, "exit 100")
+        done = machine.run("engine.sh")
+        assert (done.returncode == 0, set(machine.ran)) == (works, ran), what
+        assert ("unix:///run/engine.sock" in done.stdout) is works
+        assert works or done.stderr, what
+        assert "docker.io" in done.stderr or not what.startswith("none"), what
 
 
 def test_an_engine_that_a_package_starts_is_not_started_again(machine: Machine) -> None:

@@ -53,38 +53,30 @@ class Chip(NamedTuple):
 
 def run(job, report):
     folder = job["outputs"][0]["path"]
-    source = rasters.opened(job["path"])
+    source = rasters.Source(job["path"])
     chosen, between = windows(job, source)
     for split in job["split"]:
         for part in ("images", *(["masks"] if job["mask"] else []), *(["labels"] if job["labels"] else [])):
             os.makedirs(f"{folder}/{split}/{part}")
-    span, sheet, own = rasters.range_of(source), Sheet(job, len(chosen)), threading.local()
-    book, begun, empty = Book(job, folder, Maker(job, folder, span).fields), time.perf_counter(), 0
+    sheet, own = Sheet(job, len(chosen)), threading.local()
+    book, begun, empty = Book(job, folder, Maker(job, folder, source.span).fields), time.perf_counter(), 0
     threads = int(os.environ.get("CHIP_THREADS", "1"))
 
     def work(window):  # each thread has datasets and transforms of its own, as neither may be shared
         if not hasattr(own, "maker"):
-            own.maker = Maker(job, folder, span)
+            own.maker = Maker(job, folder, source.span)
         return list(own.maker.chips(window))
 
-    with ThreadPoolExecutor(threads) as pool:
-        under_way = deque()
-        for number in range(len(chosen) + threads):  # so few windows ahead that memory is bounded
-            if number < len(chosen):
-                under_way.append(pool.submit(work, chosen[number]))
-            if number < threads:
-                continue
-            done, chips = number - threads, under_way.popleft().result() if under_way else ()
-            empty += not chips
-            for chip in chips:
-                book.enter(chip)
-                sheet.add(done, chip)
-            report.progress(
-                0.1 + 0.85 * (done + 1) / len(chosen), f"processing: window {done + 1} of {len(chosen)}"
-            )
+    for done, chips in enumerate(in_order(work, chosen, threads)):
+        empty += not chips
+        for chip in chips:
+            book.enter(chip)
+            sheet.add(done, chip)
+        share = 0.1 + 0.85 * (done + 1) / len(chosen)
+        report.progress(share, f"processing: window {done + 1} of {len(chosen)}")
     seconds = time.perf_counter() - begun
     report.progress(0.96, "verification: writing the manifest")
-    config = book.close(source, span)
+    config = book.close(source)
     sheet.save(folder, report)
     report.progress(1.0, "complete")
     skipped = {job["steps"][step]["name"]: count for step, count in sorted(book.skipped.items())}
@@ -95,9 +87,21 @@ def run(job, report):
     }  # fmt: skip
 
 
+def in_order(work, items, threads):
+    """The results in the order of the items, made so few ahead that memory is bounded."""
+    with ThreadPoolExecutor(threads) as pool:
+        under_way = deque()
+        for item in items:
+            under_way.append(pool.submit(work, item))
+            if len(under_way) > threads:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+
+
 def windows(job, source):
     """Those of one split alone, and how many more lie in several: neighbours in two splits never share a pixel."""
-    width, height, size = source.RasterXSize, source.RasterYSize, job["size"]
+    width, height, size = *source.size, job["size"]
     side = size * job["block"]
     blocks = [(x, y) for y in range(-(-height // side)) for x in range(-(-width // side))]
     splits = shared_out(blocks, job["split"], job["seed"])
@@ -135,11 +139,8 @@ def shared_out(blocks, shares, seed):
     found = {}
     for number, name in enumerate(names):
         rest = len(names) - number - 1
-        count = (
-            len(drawn)
-            if not rest
-            else min(max(1, round(len(blocks) * shares[name] / total)), max(0, len(drawn) - rest))
-        )
+        count = max(1, round(len(blocks) * shares[name] / total))
+        count = min(count, max(0, len(drawn) - rest)) if rest else len(drawn)
         found |= dict.fromkeys(drawn[:count], name)
         drawn = drawn[count:]
     return found
@@ -149,21 +150,21 @@ class Maker:
     """Reads windows, and makes and writes the chips of each."""
 
     def __init__(self, job, folder, span):
-        self._job, self._folder, self._span = job, folder, span
-        self._source = rasters.opened(job["path"])
-        self._mask = rasters.opened(job["mask"]) if job["mask"] else None
-        if self._mask is not None and not rasters.same_place(self._source, self._mask):
+        self._job, self._folder = job, folder
+        self._source = source = rasters.Source(job["path"], span)
+        self._mask = mask = rasters.Source(job["mask"], (0, 1)) if job["mask"] else None
+        if mask is not None and (mask.size, mask.place) != (source.size, source.place):
             raise rasters.Unreadable("the mask is not on the same grid as the raster")
-        self._layer = vectors.Layer(job["labels"], self._source.GetProjection()) if job["labels"] else None
+        self._layer = vectors.Layer(job["labels"], source.crs) if job["labels"] else None
         self._transforms = [moving.transform(step) for step in job["steps"]]
         self.fields = self._layer.fields if self._layer else []
 
     def chips(self, window):
         """None of a window without data."""
-        raster = rasters.read(self._source, window[:4], self._span)
+        raster = self._source.read(window[:4])
         if raster.invalid is not None and raster.invalid.all():
             return
-        masks = [rasters.marked(rasters.read(self._mask, window[:4], (0, 1)))] if self._mask else []
+        masks = [rasters.marked(self._mask.read(window[:4]))] if self._mask else []
         labels = self._layer.within(raster) if self._layer else None
         for copy in range(self._job["copies"] if self._job["steps"] else 1):
             name = f"{window.name}_{copy}"
@@ -188,7 +189,7 @@ class Maker:
             there = raster.place
             features = [(vectors.mapped(one, there) if there else one, values) for one, values in chip.labels]
             name = f"{self._folder}/{split}/labels/{chip.name}.geojson"
-            vectors.save(name, features, self.fields, raster.crs if there else "")
+            vectors.save(name, features, self.fields, raster.crs)
         with open(f"{self._folder}/{place}", "rb") as file:
             return chip._replace(place=place, digest=hashlib.sha256(file.read()).hexdigest())
 
@@ -211,29 +212,16 @@ class Book:
         self.worst = max(self.worst, kind, key=("none", "kept", "exact", "lost").index)
         geotransform = " ".join(map(repr, raster.place or ()))
         applied = json.dumps([{"step": row["step"], "drawn": row["drawn"]} for row in chip.applied])
-        self.rows.append(
-            (
-                chip.name,
-                window.split,
-                chip.place,
-                *window[:4],
-                chip.copy,
-                chip.seed,
-                kind,
-                geotransform,
-                chip.digest,
-                applied,
-            )
-        )
+        cut = (chip.name, window.split, chip.place, *window[:4], chip.copy, chip.seed)
+        self.rows.append((*cut, kind, geotransform, chip.digest, applied))
         self.splits[window.split] += 1
         self.skipped.update(row["step"] for row in chip.skipped if row["code"] != "chance")
         self.labelled += len(chip.labels)
         width, height = raster.size
         self._images.append({"id": len(self.rows), "file_name": chip.place, "width": width, "height": height})
         self.annotate(chip)
-        frame = vectors.rectangle(
-            window.left, window.top, window.left + window.width, window.top + window.height
-        )
+        left, top = window.left, window.top
+        frame = vectors.rectangle(left, top, left + window.width, top + window.height)
         self.footprints.append((frame, [chip.name, window.split, kind]))
 
     def annotate(self, chip):
@@ -241,7 +229,7 @@ class Book:
             name = str(values[self._class]) if self._class is not None else "label"
             category = self._categories.setdefault(name, len(self._categories) + 1)
             left, right, top, bottom = geometry.GetEnvelope()
-            rings = [ring for one in parts(geometry) for ring in [one.GetGeometryRef(0)] if ring is not None]
+            outlines = [vectors.points_of(ring).ravel().tolist() for ring in outer_rings(geometry)]
             self._annotations.append(
                 {
                     "id": len(self._annotations) + 1,
@@ -249,23 +237,19 @@ class Book:
                     "category_id": category,
                     "bbox": [left, top, right - left, bottom - top],
                     "area": geometry.GetArea(),
-                    "segmentation": [
-                        [value for point in ring.GetPoints(2) for value in point] for ring in rings
-                    ],
+                    "segmentation": outlines,
                     "iscrowd": 0,
                 }
             )
 
-    def close(self, source, span):
+    def close(self, source):
         """Writes the manifest, the footprints, the annotations and the configuration, of which it returns the digest."""
         with open(f"{self._folder}/manifest.csv", "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([COLUMNS, *self.rows])
-        place = source.GetGeoTransform(can_return_null=True)
+        place = source.place
         features = [(vectors.mapped(one, place) if place else one, values) for one, values in self.footprints]
         fields = [(name, ogr.OFTString, ogr.OFSTNone) for name in ("chip", "split", "georeference")]
-        vectors.save(
-            f"{self._folder}/footprints.gpkg", features, fields, source.GetProjection(), "footprints"
-        )
+        vectors.save(f"{self._folder}/footprints.gpkg", features, fields, source.crs, "footprints")
         if self._fields:
             categories = [{"id": number, "name": name} for name, number in self._categories.items()]
             coco = {"images": self._images, "annotations": self._annotations, "categories": categories}
@@ -274,7 +258,7 @@ class Book:
             "tool": "make_chips",
             "arguments": self._job["arguments"],
             "steps": self._job["steps"],
-            "input": {"range": span, "size": [source.RasterXSize, source.RasterYSize], "geotransform": place},
+            "input": {"range": source.span, "size": source.size, "geotransform": place},
             "versions": single.versions(),
         }
         data = json.dumps(config, indent=1, sort_keys=True).encode()
@@ -282,15 +266,13 @@ class Book:
         return hashlib.sha256(data).hexdigest()
 
 
-def parts(geometry):
+def outer_rings(geometry):
+    """Of areas; lines and points have none."""
     kind = ogr.GT_Flatten(geometry.GetGeometryType())
     if kind == ogr.wkbPolygon:
-        return [geometry]
-    return (
-        [geometry.GetGeometryRef(number) for number in range(geometry.GetGeometryCount())]
-        if kind == ogr.wkbMultiPolygon
-        else []
-    )
+        return [geometry.GetGeometryRef(0)]
+    polygons = range(geometry.GetGeometryCount()) if kind == ogr.wkbMultiPolygon else ()
+    return [geometry.GetGeometryRef(number).GetGeometryRef(0) for number in polygons]
 
 
 class Sheet:

@@ -35,9 +35,8 @@ class Scene:
 
     raster: rasters.Raster
     masks: list = field(default_factory=list)  # of rows and columns
-    points: np.ndarray = field(
-        default_factory=lambda: np.zeros((0, 2))
-    )  # x and y, from the upper left corner
+    # x and y, from the upper left corner
+    points: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
     matrix: np.ndarray = field(default_factory=lambda: np.eye(3))
     exact: bool = True  # whether the matrix says where everything is
 
@@ -55,32 +54,20 @@ def run(steps, transforms, scene, seed, watch=None):
         begun, own = time.perf_counter(), (seed + number) % SEEDS
         if (group := step["group"]) is not None:
             hit = groups.setdefault(group, random.Random(own).random() < step["probability"])
-        before = scene.raster
+        before, why = scene.raster, {"code": "chance", "reason": ""}
         try:
             done = apply(step, made, scene, own) if group is None or hit else False
         except Skipped as reason:
-            skipped.append(
-                {"step": number, "code": "unfit", "bands": before.pixels.shape[2], "reason": str(reason)}
-            )
-        except (
-            Exception
-        ) as error:  # the library has no errors of its own; the other steps are still worth having
-            skipped.append(
-                {
-                    "step": number,
-                    "code": "failed",
-                    "bands": before.pixels.shape[2],
-                    "reason": str(error)[:300],
-                }
-            )
-        else:
-            if done:
-                row = {"step": number, "drawn": told(made.params), "seconds": time.perf_counter() - begun}
-                applied.append(row)
-                if watch is not None:
-                    watch(row, before, scene.raster, made)
-            else:
-                skipped.append({"step": number, "code": "chance", "bands": 0, "reason": ""})
+            done, why = False, {"code": "unfit", "reason": str(reason)}
+        except Exception as error:  # the library has no errors of its own; other steps are still worth having
+            done, why = False, {"code": "failed", "reason": str(error)[:300]}
+        if not done:
+            skipped.append({"step": number, "bands": before.pixels.shape[2], **why})
+            continue
+        row = {"step": number, "drawn": told(made.params), "seconds": time.perf_counter() - begun}
+        applied.append(row)
+        if watch is not None:
+            watch(row, before, scene.raster)
     return applied, skipped
 
 
@@ -112,7 +99,7 @@ def apply(step, made, scene, seed):
             new.place = placed(new.place, matrix)
     else:
         points = warped(made, scene.points)
-        scene.exact, new.place, new.crs = False, None, ""
+        scene.exact, new.place, new.crs = False, None, None
     gaps(made, new, old)
     scene.raster, scene.masks, scene.points = new, masks, points
     return True
@@ -187,9 +174,7 @@ def placed(place, matrix):
     """The geotransform of an image whose pixels were moved so."""
     a, b, c, d, e, f = place
     found = np.array([[b, c, a], [e, f, d], [0, 0, 1]]) @ np.linalg.inv(matrix)
-    return tuple(
-        float(one) for one in (found[0, 2], found[0, 0], found[0, 1], found[1, 2], found[1, 0], found[1, 1])
-    )
+    return (*found[0, [2, 0, 1]].tolist(), *found[1, [2, 0, 1]].tolist())
 
 
 def moved(points, matrix):
@@ -220,8 +205,5 @@ def plain(value):
         return {str(key): plain(one) for key, one in list(value.items())[:MAX_DRAWN]}
     if isinstance(value, list | tuple):
         return [plain(one) for one in value[:MAX_DRAWN]]
-    return (
-        value
-        if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
-        else None
-    )
+    finite = isinstance(value, float) and math.isfinite(value)
+    return value if finite or isinstance(value, bool | int | str) else None

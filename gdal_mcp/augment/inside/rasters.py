@@ -31,7 +31,7 @@ class Raster:
     alpha: np.ndarray | None = None  # rows, columns
     nodata: tuple | None = None  # of each band; None is NaN
     place: tuple | None = None  # GDAL's geotransform
-    crs: str = ""  # WKT
+    crs: osr.SpatialReference | None = None
     names: tuple = ()  # of the bands
     range: tuple = field(default=(0.0, 255.0))  # of values, which is 0 to 1 for transforms that change values
 
@@ -52,85 +52,86 @@ def decoded(data):
     raise Unreadable("it is no PNG, JPEG or WEBP file that can be read")
 
 
-def opened(path, drivers=None):
-    dataset = gdal.OpenEx(path, gdal.OF_RASTER, allowed_drivers=drivers or [])
-    if dataset is None or not dataset.RasterCount:
-        raise Unreadable("it is no image that GDAL can open")
-    kinds = {dataset.GetRasterBand(number + 1).DataType for number in range(dataset.RasterCount)}
-    if len(kinds) > 1 or not kinds <= TYPES.keys():
-        raise Unreadable("its bands are not all of one type, or of one that is not a real number")
-    if dataset.GetRasterBand(1).GetColorTable() is not None:
-        raise Unreadable(
-            "its values are numbers of colours in a palette; turn it into bands of colours first"
+class Source:
+    """A raster dataset, all or a part of which is read; for one thread. `span` is the range of its values, where it is known."""
+
+    def __init__(self, path, span=None, drivers=()):
+        self._dataset = dataset = gdal.OpenEx(path, gdal.OF_RASTER, allowed_drivers=list(drivers))
+        if dataset is None or not dataset.RasterCount:
+            raise Unreadable("it is no image that GDAL can open")
+        bands = [dataset.GetRasterBand(number + 1) for number in range(dataset.RasterCount)]
+        kinds = {band.DataType for band in bands}
+        if len(kinds) > 1 or not kinds <= TYPES.keys():
+            raise Unreadable("its bands are not all of one type, or of one that is not a real number")
+        if bands[0].GetColorTable() is not None:
+            raise Unreadable(
+                "its values are numbers of colours in a palette; turn it into bands of colours first"
+            )
+        self.size = dataset.RasterXSize, dataset.RasterYSize
+        self.place = dataset.GetGeoTransform(can_return_null=True)
+        self.crs = dataset.GetSpatialRef()
+        if self.crs is not None:
+            self.crs.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
+        self._kind = TYPES[bands[0].DataType]
+        self._alpha = len(bands) > 1 and bands[-1].GetColorInterpretation() == gdal.GCI_AlphaBand
+        if self._alpha:
+            bands.pop()
+        nodata = tuple(band.GetNoDataValue() for band in bands)
+        self._nodata = None if nodata == (None,) * len(bands) else nodata
+        self._names = tuple(band.GetDescription() for band in bands)
+        whole = gdal.GMF_ALL_VALID | gdal.GMF_ALPHA
+        self._masks = {
+            n: band.GetMaskBand() for n, band in enumerate(bands) if not band.GetMaskFlags() & whole
+        }
+        self.span = span or ((0.0, 255.0) if self._kind == "u1" else self._span(bands))
+
+    def _span(self, bands):
+        """The least and the greatest value of a copy that is at most 1024 pixels wide and high."""
+        share = max(1.0, max(self.size) / LOOK)
+        small = dict(
+            zip(("buf_xsize", "buf_ysize"), (max(1, round(one / share)) for one in self.size), strict=True)
         )
-    return dataset
+        low, high = np.inf, -np.inf
+        for band in bands:
+            data = np.frombuffer(band.ReadRaster(**small), self._kind)
+            mask = band.GetMaskBand().ReadRaster(**small, buf_type=gdal.GDT_Byte)
+            some = data[(np.frombuffer(mask, "u1") > 0) & np.isfinite(data)]
+            if some.size:
+                low, high = min(low, float(some.min())), max(high, float(some.max()))
+        return (low, high) if high > low else (0.0, 1.0)
 
-
-def has_alpha(dataset):
-    return dataset.RasterCount > 1 and dataset.GetRasterBand(dataset.RasterCount).GetColorInterpretation() == gdal.GCI_AlphaBand  # fmt: skip
-
-
-def read(dataset, window=None, span=None):
-    """All of a dataset, or a window: column, row, columns and rows. `span` is the range of values, where it is known."""
-    left, top, width, height = window or (0, 0, dataset.RasterXSize, dataset.RasterYSize)
-    bands = [dataset.GetRasterBand(number + 1) for number in range(dataset.RasterCount)]
-
-    def values(source, kind):
-        data = source.ReadRaster(left, top, width, height, buf_type=CODES[np.dtype(kind)])
-        if data is None:
+    def read(self, window=None):
+        """All of it, or a window: column, row, columns and rows."""
+        left, top, width, height = window = window or (0, 0, *self.size)
+        pixels = np.empty((height, width, self._dataset.RasterCount), self._kind)
+        if self._dataset.ReadRaster(*window, buf_obj=pixels, **spaces(pixels)) is None:
             raise Unreadable("a part of its pixels cannot be read")
-        return np.frombuffer(data, kind).reshape(-1, height, width)
-
-    pixels = values(dataset, TYPES[bands[0].DataType])
-    alpha = pixels[-1].copy() if has_alpha(dataset) else None
-    pixels, bands = (pixels[:-1], bands[:-1]) if alpha is not None else (pixels, bands)
-    pixels = np.ascontiguousarray(pixels.transpose(1, 2, 0))
-    nodata = tuple(band.GetNoDataValue() for band in bands)
-    masked = [None if band.GetMaskFlags() & (gdal.GMF_ALL_VALID | gdal.GMF_ALPHA) else band.GetMaskBand() for band in bands]  # fmt: skip
-    invalid = np.zeros(pixels.shape, np.uint8)
-    for number, mask in enumerate(masked):
-        if mask is not None:
-            invalid[:, :, number] = values(mask, "u1")[0] == 0
-    if pixels.dtype.kind == "f":
-        invalid |= ~np.isfinite(pixels)
-    place = dataset.GetGeoTransform(can_return_null=True)
-    if place is not None:
-        a, b, c, d, e, f = place
-        place = (a + left * b + top * c, b, c, d + left * e + top * f, e, f)
-    return Raster(
-        filled(pixels, invalid),
-        invalid if invalid.any() else None,
-        alpha,
-        None if nodata == (None,) * len(bands) else nodata,
-        place,
-        dataset.GetProjection() or "",
-        tuple(band.GetDescription() for band in bands),
-        span or range_of(dataset),
-    )
+        alpha = None
+        if self._alpha:
+            alpha, pixels = pixels[:, :, -1].copy(), np.ascontiguousarray(pixels[:, :, :-1])
+        invalid = np.zeros(pixels.shape, bool) if pixels.dtype.kind != "f" else ~np.isfinite(pixels)
+        for number, band in self._masks.items():
+            mask = band.ReadRaster(*window, buf_type=gdal.GDT_Byte)
+            if mask is None:
+                raise Unreadable("a part of its pixels cannot be read")
+            invalid[:, :, number] |= np.frombuffer(mask, "u1").reshape(height, width) == 0
+        invalid = invalid.view(np.uint8) if invalid.any() else None
+        place = self.place
+        if place is not None:
+            a, b, c, d, e, f = place
+            place = (a + left * b + top * c, b, c, d + left * e + top * f, e, f)
+        filled_up = pixels if invalid is None else filled(pixels, invalid)
+        return Raster(filled_up, invalid, alpha, self._nodata, place, self.crs, self._names, self.span)
 
 
-def range_of(dataset):
-    """The least and the greatest value of a copy that is at most 1024 pixels wide and high; 8 bits have theirs."""
-    kind = TYPES[dataset.GetRasterBand(1).DataType]
-    if kind == "u1":
-        return 0.0, 255.0
-    share = max(1.0, max(dataset.RasterXSize, dataset.RasterYSize) / LOOK)
-    width, height = (max(1, round(one / share)) for one in (dataset.RasterXSize, dataset.RasterYSize))
-    low, high = np.inf, -np.inf
-    for number in range(dataset.RasterCount - has_alpha(dataset)):
-        band = dataset.GetRasterBand(number + 1)
-        data = np.frombuffer(band.ReadRaster(buf_xsize=width, buf_ysize=height), kind)
-        mask = band.GetMaskBand().ReadRaster(buf_xsize=width, buf_ysize=height, buf_type=gdal.GDT_Byte)
-        some = data[(np.frombuffer(mask, "u1") > 0) & np.isfinite(data)]
-        if some.size:
-            low, high = min(low, float(some.min())), max(high, float(some.max()))
-    return (low, high) if high > low else (0.0, 1.0)
+def spaces(pixels):
+    """Where the values of an array of rows, columns and bands lie, so that GDAL reads and writes it without a copy."""
+    line, pixel, band = pixels.strides
+    return {"buf_pixel_space": pixel, "buf_line_space": line, "buf_band_space": band}
 
 
 def filled(pixels, invalid):
     """With the nearest value where there is none, so that nothing is mixed with a mark for nodata."""
-    if not invalid.any():
-        return pixels
     made = pixels.copy()
     for number in range(pixels.shape[2]):
         gaps = invalid[:, :, number] > 0
@@ -158,38 +159,38 @@ def marked(raster):
 def write(raster, path, driver="GTiff"):
     """A file with the place, the nodata value and the names of the bands."""
     pixels = marked(raster)
-    bands = [pixels[:, :, number] for number in range(pixels.shape[2])]
-    bands += [] if raster.alpha is None else [raster.alpha]
+    colours = pixels.shape[2] == 3 and pixels.dtype.kind == "u"
+    if raster.alpha is not None:
+        pixels = np.dstack([pixels, raster.alpha])
+    pixels = np.ascontiguousarray(pixels)
     direct = driver == "GTiff"
     width, height = raster.size
     kind = CODES[pixels.dtype]
-    colours = (
-        ["PHOTOMETRIC=RGB"]
-        if len(bands) - (raster.alpha is not None) == 3 and pixels.dtype.kind == "u"
-        else []
-    )
-    colours += ["ALPHA=YES"] if raster.alpha is not None else []
+    options = [*WRITE, *["PHOTOMETRIC=RGB"] * colours, *["ALPHA=YES"] * (raster.alpha is not None)]
     made = gdal.GetDriverByName("GTiff" if direct else "MEM").Create(
-        path if direct else "", width, height, len(bands), kind, [*WRITE, *colours] if direct else []
+        path if direct else "", width, height, pixels.shape[2], kind, options if direct else []
     )
-    if raster.place is not None:
-        made.SetGeoTransform(raster.place)
-    if raster.crs:
-        made.SetProjection(raster.crs)
-    for number in range(1, len(bands) + 1):
-        band = made.GetRasterBand(number)
-        mark = raster.nodata[number - 1] if raster.nodata and number <= len(raster.nodata) else None
-        if mark is not None:
-            band.SetNoDataValue(mark)
-        if number <= len(raster.names) and raster.names[number - 1]:
-            band.SetDescription(raster.names[number - 1])
-    made.WriteRaster(0, 0, width, height, np.stack(bands).tobytes())
+    annotate(made, raster)
+    made.WriteRaster(0, 0, width, height, pixels, **spaces(pixels))
     if not direct:
         options = ["WORLDFILE=YES"] if raster.place is not None else []
         if gdal.GetDriverByName(driver).CreateCopy(path, made, options=options) is None:
             raise RuntimeError(f"{driver} cannot hold these bands: write GTiff")
     elif made.Close() != gdal.CE_None:
         raise RuntimeError(f"{os.path.basename(path)} could not be written")
+
+
+def annotate(made, raster):
+    if raster.place is not None:
+        made.SetGeoTransform(raster.place)
+    if raster.crs is not None:
+        made.SetSpatialRef(raster.crs)
+    for number, mark in enumerate(raster.nodata or ()):
+        if mark is not None:
+            made.GetRasterBand(number + 1).SetNoDataValue(mark)
+    for number, name in enumerate(raster.names):
+        if name:
+            made.GetRasterBand(number + 1).SetDescription(name)
 
 
 def shown(raster):
@@ -218,16 +219,3 @@ def encoded(pixels, alpha, kind, quality=95):
     if not done:
         raise RuntimeError(f"the picture cannot be written as {kind}")
     return data.tobytes()
-
-
-def same_place(one, other):
-    """Whether two datasets have one grid."""
-    sizes = (one.RasterXSize, one.RasterYSize) == (other.RasterXSize, other.RasterYSize)
-    return sizes and one.GetGeoTransform() == other.GetGeoTransform()
-
-
-def reference(wkt):
-    made = osr.SpatialReference()
-    made.ImportFromWkt(wkt)
-    made.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
-    return made

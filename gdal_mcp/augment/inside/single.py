@@ -32,11 +32,11 @@ def run(job, report):
         "versions": versions(),
     }
     scene = moving.Scene(raster)
-    labels = vectors.opened(job["labels"], raster) if job["labels"] else None
+    labels = vectors.Layer(job["labels"], raster.crs).within(raster) if job["labels"] else None
     if labels is not None:
         scene.points = labels.points
     if job["mask"]:
-        mask = rasters.read(rasters.opened(job["mask"]))
+        mask = rasters.Source(job["mask"]).read()
         if mask.size != raster.size:
             raise rasters.Unreadable("the mask has not as many pixels as the image")
         scene.masks = [rasters.marked(mask)]
@@ -77,13 +77,13 @@ def source(job):
     if job["image"] is not None:
         data = base64.b64decode(job["image"])
     elif job["whole"]:
-        return rasters.read(rasters.opened(job["path"])), None, "tif"
+        return rasters.Source(job["path"]).read(), None, "tif"
     else:
         data = contents(job["path"])
     kind = next((kind for mark, kind in rasters.SIGNATURES.items() if data.startswith(mark)), None)
     if kind == "tif":
         gdal.FileFromMemBuffer("/vsimem/original.tif", data)
-        return rasters.read(rasters.opened("/vsimem/original.tif", rasters.DRIVERS)), data, kind
+        return rasters.Source("/vsimem/original.tif", drivers=rasters.DRIVERS).read(), data, kind
     if kind is None:
         raise rasters.Unreadable("it is neither PNG, JPEG, WEBP nor TIFF")
     return rasters.decoded(data), data, kind
@@ -119,7 +119,7 @@ def steps(job, scene, seed, report):
         message = f"processing: Applying transform {min(number + 1, total)} of {total}"
         report.progress(share, message, at_once=not number)
 
-    def watch(row, before, after, _made):
+    def watch(row, before, after):
         number = row["step"]
         tell(number + 1)
         if job["options"]["enable_vision_verification"]:

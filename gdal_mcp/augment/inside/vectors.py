@@ -1,9 +1,7 @@
 """Labels: features whose vertices move as the pixels do, cut off at the edges of the image."""
 
-import json
-
 import numpy as np
-from osgeo import gdal, ogr
+from osgeo import gdal, ogr, osr
 
 from gdal_mcp.augment.inside import moving, rasters
 
@@ -13,23 +11,16 @@ RESERVED = ("fid", "geom")  # columns that GeoPackage has of its own
 
 
 class Labels:
-    """Features in the corners of pixels. `points` are all their vertices, in the order of `json`'s coordinates."""
+    """Features in the corners of pixels: pairs of a geometry and its values. `points` are all their vertices, in order."""
 
     def __init__(self, features, definition):
-        self.fields, self.shapes, self.written = definition, [], 0
-        found = []
-        for geometry, values in features:
-            shape = json.loads(geometry.ExportToJson(["COORDINATE_PRECISION=17"]))
-            start = len(found)
-            collect(shape, found)
-            self.shapes.append((shape, start, values))
-        self.points = np.array(found, float).reshape(-1, 2)
+        self._features, self.fields, self.written = features, definition, 0
+        self.points = np.concatenate([np.zeros((0, 2)), *(points_of(one) for one, _ in features)])
 
     def at(self, points):
         """The features as geometries with other vertices, and their values."""
-        for shape, start, values in self.shapes:
-            geometry = ogr.CreateGeometryFromJson(json.dumps(replaced(shape, iter(points[start:].tolist()))))
-            yield geometry, values
+        there = iter(points.tolist())
+        return [(placed(geometry, there), values) for geometry, values in self._features]
 
     def cut(self, scene):
         """The features in pixels as they are now, cut off at the image's edges."""
@@ -45,7 +36,7 @@ class Labels:
         if place is not None:
             features = [(mapped(geometry, place), values) for geometry, values in features]
         self.written = len(features)
-        save(path, features, self.fields, scene.raster.crs if place is not None else "")
+        save(path, features, self.fields, scene.raster.crs)
 
 
 class Layer:
@@ -59,15 +50,11 @@ class Layer:
         definition = self._layer.GetLayerDefn()
         fields = [definition.GetFieldDefn(number) for number in range(definition.GetFieldCount())]
         self.fields = [(one.GetName(), one.GetType(), one.GetSubType()) for one in fields]
-        own, wanted = self._layer.GetSpatialRef(), rasters.reference(crs) if crs else None
+        own = self._layer.GetSpatialRef()
         self._to = self._back = None
-        if own is not None and wanted is not None and not own.IsSame(wanted):
-            from osgeo import osr
-
+        if own is not None and crs is not None and not own.IsSame(crs):
             own.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
-            self._to, self._back = (
-                osr.CoordinateTransformation(*pair) for pair in ((own, wanted), (wanted, own))
-            )
+            self._to, self._back = (osr.CoordinateTransformation(*pair) for pair in ((own, crs), (crs, own)))
 
     def within(self, raster):
         """The features that touch the raster, in its pixels."""
@@ -85,7 +72,7 @@ class Layer:
         found = []
         for feature in self._layer:
             geometry = feature.GetGeometryRef()
-            if geometry is None:
+            if geometry is None or geometry.IsEmpty():
                 continue
             geometry = geometry.GetLinearGeometry()
             geometry.FlattenTo2D()
@@ -97,45 +84,30 @@ class Layer:
         return Labels(found, self.fields)
 
 
-def opened(path, raster):
-    return Layer(path, raster.crs).within(raster)
+def lines(geometry):
+    """The points and lines that it is made of."""
+    parts = [geometry.GetGeometryRef(number) for number in range(geometry.GetGeometryCount())]
+    return [line for part in parts for line in lines(part)] if parts else [geometry]
 
 
-def collect(shape, found):
-    for one in shape.get("geometries", ()):
-        collect(one, found)
-    flatten(shape.get("coordinates", ()), found)
+def points_of(geometry):
+    return np.array([point for line in lines(geometry) for point in line.GetPoints(2) or ()]).reshape(-1, 2)
 
 
-def flatten(value, found):
-    if value and isinstance(value[0], int | float):
-        found.append(value[:2])
-    else:
-        for one in value:
-            flatten(one, found)
-
-
-def replaced(shape, points):
-    if "geometries" in shape:
-        return {**shape, "geometries": [replaced(one, points) for one in shape["geometries"]]}
-    return {**shape, "coordinates": rebuilt(shape["coordinates"], points)}
-
-
-def rebuilt(value, points):
-    if value and isinstance(value[0], int | float):
-        return next(points)
-    return [rebuilt(one, points) for one in value]
+def placed(geometry, points):
+    """The same with the next of these points as its vertices."""
+    made = geometry.Clone()
+    for line in lines(made):
+        for number in range(line.GetPointCount()):
+            line.SetPoint_2D(number, *next(points))
+    return made
 
 
 def mapped(geometry, place):
     """The geometry with its vertices where a geotransform puts them."""
-    found = []
-    shape = json.loads(geometry.ExportToJson(["COORDINATE_PRECISION=17"]))
-    collect(shape, found)
     a, b, c, d, e, f = place
-    points = np.array(found, float).reshape(-1, 2)
-    there = moving.moved(points, np.array([[b, c, a], [e, f, d]]))
-    return ogr.CreateGeometryFromJson(json.dumps(replaced(shape, iter(there.tolist()))))
+    there = moving.moved(points_of(geometry), np.array([[b, c, a], [e, f, d]]))
+    return placed(geometry, iter(there.tolist()))
 
 
 def clipped(geometry, frame):
@@ -162,9 +134,8 @@ def save(path, features, fields, crs, layer=LAYER):
     """Writes features of any kind of geometry; the format by the ending."""
     kind = DRIVERS[path.rpartition(".")[2]]
     made = gdal.GetDriverByName(kind).Create(path, 0, 0, 0, gdal.GDT_Unknown)
-    reference = rasters.reference(crs) if crs else None
     options = ["COORDINATE_PRECISION=9"] if kind == "GeoJSON" else []
-    table = made.CreateLayer(layer, reference, ogr.wkbUnknown, options)
+    table = made.CreateLayer(layer, crs, ogr.wkbUnknown, options)
     kept = [number for number, one in enumerate(fields) if one[0].lower() not in RESERVED]
     for number in kept:
         name, type_, subtype = fields[number]

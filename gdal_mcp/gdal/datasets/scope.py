@@ -32,9 +32,8 @@ def places(draft: Draft) -> tuple[Located, ...]:
         found = {str(one): one for one in (*named, *read_with(named))}
     except PathRefused as error:
         raise refused(str(error), "Check the name and call again.") from error
-    outermost = tuple(
-        one for one in found.values() if not any(str(folder) in found for folder in one.path.parents)
-    )
+    inner = {name for name, one in found.items() if any(str(folder) in found for folder in one.path.parents)}
+    outermost = tuple(one for name, one in found.items() if name not in inner)
     if len(outermost) > MAX_PLACES:
         raise invalid(
             f"the call names {len(outermost)} files with what belongs to them; this server mounts each by itself, and at most "

@@ -32,31 +32,17 @@ def _by_main(rows: Mapping[str, str]) -> dict[str, frozenset[str]]:
     return {main: frozenset(endings.split()) for mains, endings in rows.items() for main in mains.split()}
 
 
-APPENDED = tuple(_DATA["appended"].split())  # after the whole name
+APPENDED = frozenset(_DATA["appended"].split())  # after the whole name
 REPLACED = _by_main(_DATA["replaced"])  # after the stem, by the extension of the main file
-_READ_APPENDED = (*APPENDED, *_DATA["read"]["appended"].split())
+_READ_APPENDED = APPENDED.union(_DATA["read"]["appended"].split())
 _READ_WITH_ANY = frozenset(_DATA["read"]["with_any"].split())
 _READ = _by_main(_DATA["read"]["with"])
 WHOLE: Final[Mapping[str, frozenset[str]]] = {  # folders, and files, that are one dataset
     name: frozenset(endings.split()) for name, endings in _DATA["whole"].items()
 }
 _BARE = frozenset({".ers"})  # the pixels of x.ers are in x
-_RPC = "_rpc.txt"  # the only ending without a dot in front
-_READ_LENGTHS = sorted({len(ending) for ending in _READ_APPENDED})
-
-# every ending that says anything of what belongs to whom, and how long each may be
+# every ending that says anything of what belongs to whom
 _KNOWN = frozenset(REPLACED).union(*REPLACED.values())
-_LENGTHS = sorted({len(ending) for ending in _KNOWN})
-_APPENDED_LENGTHS = sorted({len(ending) for ending in APPENDED})
-# most names are told from their last dot alone; the others are taken apart in every way
-_LAST = frozenset(ending[ending.rfind(".") :] for ending in (*_KNOWN, *APPENDED) if "." in ending)
-_PLAIN = (
-    _LAST
-    - {ending[ending.rfind(".") :] for ending in (*_KNOWN, *APPENDED) if ending.rfind(".") > 0}
-    - {*APPENDED}
-)
-_DASHED = tuple(ending for ending in APPENDED if ending[0] == "-")
-_LONGEST_DASHED = max(map(len, _DASHED))
 
 
 class Names:
@@ -68,15 +54,11 @@ class Names:
         self._appended: dict[str, list[str]] = {}
         self._groups: dict[str, dict[str, list[str]]] = {}  # of a stem, by ending; made when it is asked for
         for name in self.all:
-            dot = name.rfind(".")
-            last = name[dot:].lower()
-            if dot > 0 and last in _PLAIN:
-                self._sharing.setdefault(name[:dot], []).append(name)
-            elif last in _LAST or name[-_LONGEST_DASHED:].lower().endswith(_DASHED):
-                for stem in _stems(name):
+            for stem, ending in _splits(name):
+                if ending in _KNOWN:
                     self._sharing.setdefault(stem, []).append(name)
-                for main in _mains(name):
-                    self._appended.setdefault(main, []).append(name)
+                if ending in APPENDED:
+                    self._appended.setdefault(stem, []).append(name)
 
     def family(self, main: str) -> list[str]:
         """Those that belong to `main`, which need not be there itself, and to no other dataset, sorted."""
@@ -136,15 +118,13 @@ def read_beside(mains: Collection[str], names: Iterable[str]) -> list[str]:
         own = REPLACED.get(kind, frozenset()) | _READ.get(kind, frozenset())
         for ending in _READ_WITH_ANY | own | world | bare:
             beside.setdefault((stem, ending), set()).add(main)
-    stems = {stem for stem, _ in beside}
 
     def is_read(name: str) -> bool:
-        for length in _READ_LENGTHS:
-            if name[-length:].lower() in _READ_APPENDED and name[:-length] in appended:
+        for stem, ending in ((name, ""), *_splits(name)):
+            others = beside.get((stem, ending), set[str]()) - {name}
+            if others or (ending in _READ_APPENDED and stem in appended):
                 return True
-        own = (stem for stem in _every_stem(name) if stem in stems)
-        found = (beside.get((stem, name[len(stem) :].lower()), ()) for stem in own)
-        return any(main != name for ones in found for main in ones)
+        return False
 
     return list(filter(is_read, names))
 
@@ -162,28 +142,24 @@ def could_belong(name: str) -> Iterator[tuple[str, str | None]]:
 
 def _mains(name: str) -> Iterator[str]:
     """Every name that this one is with something appended."""
-    for length in _APPENDED_LENGTHS:
-        if len(name) > length and name[-length:].lower() in APPENDED:
-            yield name[:-length]
+    return (stem for stem, ending in _splits(name) if ending in APPENDED)
 
 
 def _stems(name: str) -> Iterator[str]:
     """Every stem of a main file that the name could belong to or compete for."""
-    for length in _LENGTHS:
-        if len(name) > length and name[-length:].lower() in _KNOWN:
-            yield name[:-length]
+    return (stem for stem, ending in _splits(name) if ending in _KNOWN)
 
 
-def _every_stem(name: str) -> Iterator[str]:
-    """Every stem that the name could be beside: what comes before its last two dots, and the whole of it."""
-    yield name
-    last = name.rfind(".")
-    if last > 0:
-        yield name[:last]
-        if (before := name.rfind(".", 0, last)) > 0:
-            yield name[:before]
-    if name[-len(_RPC) :].lower() == _RPC:
-        yield name[: -len(_RPC)]
+def _splits(name: str) -> Iterator[tuple[str, str]]:
+    """Every stem with the ending behind it, in lower case, that the tables can know: from one of the last three dots, or a dash or an underscore."""
+    at = len(name)
+    for _ in range(3):
+        if (at := name.rfind(".", 0, at)) <= 0:
+            break
+        yield name[:at], name[at:].lower()
+    for mark in "-_":
+        if (at := name.rfind(mark)) > 0:
+            yield name[:at], name[at:].lower()
 
 
 def _first(main: str, owners: dict[str, str]) -> str:

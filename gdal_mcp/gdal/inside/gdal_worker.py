@@ -65,27 +65,23 @@ def worked(job, progress, errors, remote):
 
 
 def run(job, report):
-    programs, answer = part("programs"), {"outputs": []}
-    remote = part("vsihost").install(report.ask) if job.get("remote") else None
-    progress = part("reporting").ProgressReporter(
-        report, programs.title(job), PROGRAM if job["outputs"] else 1.0
-    )
-    with part("reporting").Errors() as errors:
+    programs, reporting = part("programs"), part("reporting")
+    outputs, remote = [], part("vsihost").install(report.ask) if job.get("remote") else None
+    share = PROGRAM if job["outputs"] else 1.0
+    progress = reporting.ProgressReporter(report, programs.title(job), share)
+    with reporting.Errors() as errors:
         try:
-            inputs = (
-                part("describe").describe_inputs(job, report, errors)
-                if job["outputs"] or job.get("judged")
-                else []
-            )
+            judged = job["outputs"] or job.get("judged")
+            inputs = part("describe").describe_inputs(job, report, errors) if judged else []
             ended = worked(job, progress, errors, remote)
             if job["outputs"] and ended.done and not errors.failures:
                 progress.phase(PROGRAM, "describing the outputs")
-                outputs = part("describe").describe_outputs(job, inputs, errors)
+                described = part("describe").describe_outputs(job, inputs, errors)
                 if job["preview_pixels"] and not errors.failures:
                     progress.phase(DESCRIBED, "drawing the preview")
                     part("preview").attach_preview(job, progress)
                 progress.phase(1.0, "done")
-                answer = {"outputs": outputs}
+                outputs = described
         except MemoryError:
             raise
         except SystemExit as leaving:  # GDAL's Python scripts end so on a usage error
@@ -101,14 +97,14 @@ def run(job, report):
             part("sql_names").tell_names(job, errors)
     from osgeo import gdal
 
-    answered = ended.done and ended.return_code is not None
+    answer = {"outputs": outputs}
     if not ended.done:
         describe = part("describe")
-        answer["heads"] = [
-            describe.head_of(path) for path in job.get("sources", job["inputs"])[: describe.MAX_INPUTS]
-        ]
+        sources = job.get("sources", job["inputs"])[: describe.MAX_INPUTS]
+        answer["heads"] = [describe.head_of(path) for path in sources]
+    answered = ended.done and (ended.return_code is not None or not errors.failures)
     return answer | {
-        "code": 0 if ended.done and (answered or not errors.failures) else 1,
+        "code": 0 if answered else 1,
         "done": ended.done,
         "return_code": ended.return_code,
         "errors": errors.rows,

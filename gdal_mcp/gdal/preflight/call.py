@@ -83,9 +83,8 @@ class Call:
     def option(self, key: str, argument: str = "creation-option") -> str:
         """The value of a creation option in capitals; "" if it was not given. The last one counts."""
         pairs = [text.partition("=") for text in self.arguments.get(argument, ())]
-        return next(
-            (value.strip().upper() for name, _, value in reversed(pairs) if name.strip().upper() == key), ""
-        )
+        named = {name.strip().upper(): value.strip().upper() for name, _, value in pairs}
+        return named.get(key, "")
 
     def switched_on(self, key: str, argument: str = "creation-option") -> bool:
         """Whether a creation option is given and means yes."""
@@ -132,9 +131,7 @@ class Finding:
     refuses: bool = False  # the result would be wrong, so the call is not made
     change: Mapping[str, tuple[str, ...]] | None = None  # arguments with which the same call would be right
     instead: str = ""  # the algorithm that takes these, if not that of the call
-    steps: Sequence[
-        tuple[str, Mapping[str, Any]]
-    ] = ()  # of a pipeline from its input to its output that would be
+    steps: Sequence[tuple[str, Mapping[str, Any]]] = ()  # of a pipeline from its input that would be
     mend: Mapping[str, Any] | None = None  # that call, as `{"tool": ..., "arguments": ...}`
     numbers: Mapping[str, float | None] = field(default_factory=dict)  # beside the text, for programs
 

@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.answers.transformations import names, told
-from gdal_mcp.gdal.catalogue.absent import FormatAbsent, absent_by_file
-from gdal_mcp.gdal.catalogue.formats import driver_for
+from gdal_mcp.gdal.catalogue.formats import FormatAbsent, absent_by_file, driver_for
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.preflight.call import Call, Finding, passed_on
 from gdal_mcp.gdal.preflight.checks import crs, raster, transformations, values, vector
@@ -23,9 +22,8 @@ from sandbox.workspace import Located
 
 _MAIN: Final = frozenset({"input", "dataset"})  # arguments that name what a call is about; others go with it
 _READS: Final = frozenset({"raster read", "vector read"})
-_ENDS: Final = {
-    f"{kind} write": f"{kind} convert" for kind in ("raster", "vector")
-}  # what a last step is like
+# what a last step is like
+_ENDS: Final = {"raster write": "raster convert", "vector write": "vector convert"}
 _CODES: Final = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
 # arguments that name a CRS, and those that make the inputs' extent in it matter, which takes PROJ milliseconds to compute
 _CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbox",)}

@@ -76,9 +76,8 @@ def clip(call: Call) -> Size | None:
         width, height = window[2:]
         return _size(width, height) if outside else _size(min(width, facts.width), min(height, facts.height))
     wanted = like.extent_in(facts.crs) if like else call.box("bbox")
-    if wanted is None or (
-        not like and call.text("bbox-crs") and not same_crs(call.text("bbox-crs"), facts.crs)
-    ):
+    own = call.text("bbox-crs")
+    if wanted is None or (not like and own and not same_crs(own, facts.crs)):
         return _as(facts, certain=0.0)
     kept = wanted if outside else overlap(wanted, facts.extent)
     made = _of_pixels(kept, facts) if kept else None

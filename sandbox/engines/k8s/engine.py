@@ -29,14 +29,12 @@ from sandbox.engines.k8s.status import age, changed, has_ended, image_of, is_lea
 from sandbox.engines.k8s.watch import PodWatch
 from sandbox.engines.k8s.websocket import PodWire, Refused, attached
 from sandbox.errors import CapacityExhausted, EngineUnavailable, ImageMissing, IsolationRefused, PullFailed
-from sandbox.isolation.policy import differing
+from sandbox.isolation.rows import told
 from sandbox.labels import DEADLINE, OWNER, STARTED, UPTIME_DEADLINE, Moment, labels
 from sandbox.template import Limits, SandboxTemplate
 
 _START_SECONDS: Final = 60.0  # for a node to make a container, with an image that it may have to fetch
-_ROOM_SECONDS: Final = (
-    5.0  # for room on a node, or in the quota; whoever has slots that wait gives them up then
-)
+_ROOM_SECONDS: Final = 5.0  # for room on a node, or in the quota; then slots that wait are given up
 _OWN_END_SECONDS: Final = 1.5  # a node looks once a second
 _REMOVAL_SECONDS: Final = 40.0
 _SEND_SECONDS: Final = 10.0
@@ -62,15 +60,17 @@ class PodImages:
     def find(self, reference: str) -> ImageInfo | None:
         """By a Pod that is made from it and never starts. A name with a digest is fetched by a node that has it not."""
         self._answer()
-        if reference not in self._known:
+        asked = self.name_of(reference)
+        if asked not in self._known:
             try:
-                made_from = self._try_out(reference)
+                made_from = self._try_out(asked)
             except ImageMissing:
                 return None
-            named = reference if "@" in reference or reference.startswith("sha256:") else made_from
+            named = asked if "@" in asked or asked.startswith("sha256:") else made_from
             id_ = f"sha256:{named.rpartition('sha256:')[2]}"
-            self._known[reference], self._names[id_] = id_, named
-        id_ = self._known[reference]
+            self._known[asked] = self._known[named] = id_
+            self._names[id_] = named
+        id_ = self._known[asked]
         return ImageInfo(reference, id_, id_, {})
 
     def name_of(self, image: str) -> str:
@@ -128,9 +128,7 @@ class KubernetesEngine:
             cgroup_version="",
             security_options=("name=seccomp",),
             rootless=False,
-            runtimes=(
-                "Kubernetes",
-            ),  # which of them its nodes have is not told; a Pod with another one is refused
+            runtimes=("Kubernetes",),  # what its nodes have is not told; a Pod with another one is refused
             address=f"{cluster.server}/{cluster.namespace}",
             identity=f"{cluster.server}/{cluster.namespace}",
             memory_bytes=_NO_LIMIT,
@@ -149,27 +147,23 @@ class KubernetesEngine:
     def _create(self, template: SandboxTemplate, image: str, labels: Mapping[str, str]) -> str:
         name = f"call-{secrets.token_hex(8)}"
         body = pod(template, image, name, labels, self._info.architecture)
-        made = self._room_awaited(lambda: self._api.create(body))
+        made, end = None, time.monotonic() + _ROOM_SECONDS
+        while made is None:
+            try:
+                made = self._api.create(body)
+            except CapacityExhausted:
+                if time.monotonic() > end:
+                    raise
+                time.sleep(_ROOM_SECONDS / 40)
         with self._removed_on_failure(name):
             if found := differences(body["spec"], made["spec"]):
                 raise IsolationRefused(
-                    f"the cluster made another Pod than was asked for, so nothing was run: {differing(found)}"
+                    f"the cluster made another Pod than was asked for, so nothing was run: {told(found)}"
                 )
             wire = self._attached(name)
             with self._lock:
                 self._wires[name] = wire
         return name
-
-    @staticmethod
-    def _room_awaited(ask: Callable[[], Object]) -> Object:
-        end = time.monotonic() + _ROOM_SECONDS
-        while True:
-            try:
-                return ask()
-            except CapacityExhausted:
-                if time.monotonic() > end:
-                    raise
-            time.sleep(_ROOM_SECONDS / 40)
 
     @contextlib.contextmanager
     def _removed_on_failure(self, name: str) -> Iterator[None]:

@@ -22,12 +22,8 @@ CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on every arc
 # linux/landlock.h
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 REMOVE_DIR, REMOVE_FILE, MAKE_DIR, MAKE_REG = 16, 32, 128, 256
-FIRST, REFER, TRUNCATE, IOCTL_DEV = (
-    (1 << 13) - 1,
-    1 << 13,
-    1 << 14,
-    1 << 15,
-)  # the last three since ABI 2, 3, 5
+# the last three since ABI 2, 3, 5
+FIRST, REFER, TRUNCATE, IOCTL_DEV = (1 << 13) - 1, 1 << 13, 1 << 14, 1 << 15
 LOOK = READ_FILE | READ_DIR
 WRITE = LOOK | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
@@ -41,16 +37,12 @@ def fail(code, what):
     os._exit(code)
 
 
-def handled(abi):
-    """The rights over files that this kernel can take away."""
-    return FIRST | REFER * (abi > 1) | TRUNCATE * (abi > 2) | IOCTL_DEV * (abi > 4)
-
-
 class Fence:
     """What is not allowed here is refused: for files, for TCP, and for abstract sockets and signals to others outside."""
 
     def __init__(self, abi):
-        self._files = handled(abi)
+        # the rights over files that this kernel can take away
+        self._files = FIRST | REFER * (abi > 1) | TRUNCATE * (abi > 2) | IOCTL_DEV * (abi > 4)
         tcp, scope = (3 if abi > 3 else 0), (3 if abi > 5 else 0)
         size = 8 if abi < 4 else 16 if abi < 6 else 24
         told = struct.pack("QQQ", self._files, tcp, scope)[:size]

@@ -14,7 +14,8 @@ from importlib import resources
 from typing import Any, Final
 
 from sandbox.errors import IsolationRefused
-from sandbox.isolation.policy import HOSTNAME, MASKED, Difference, rlimits
+from sandbox.isolation.policy import HOSTNAME, MASKED, rlimits
+from sandbox.isolation.rows import Row, differs
 from sandbox.labels import OWNER
 from sandbox.program import source
 from sandbox.session import WIRE_SLACK
@@ -25,17 +26,13 @@ APP, OWNER_LABEL = "gdal-call", "gdal-mcp-owner"
 SELECTOR: Final = f"app={APP}"
 # what the node calls an architecture -> what the kernel does
 ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
-GRACE_SECONDS: Final = (
-    1  # of a deletion that waits for the end; 0 in a spec would make every one a forced one
-)
+GRACE_SECONDS: Final = 1  # of a deletion that waits for the end; 0 would make every one a forced one
 ORPHAN_SECONDS: Final = 300  # beyond the call's own time; then the node ends it, whoever else is gone
 _LOST_NODE_SECONDS: Final = 5
 START_SECONDS: Final = 90  # that the gate waits for its start, which comes with the attached stream
 # a Pod waits for most of its life, and two calls share a processor as they do under other engines
 _CPU_REQUEST: Final = 8
-_LOG_SHARE: Final = (
-    1.25  # of what may be said, since the node keeps that in a log with some bytes for each piece
-)
+_LOG_SHARE: Final = 1.25  # of what may be said: the node logs it, with some bytes for each piece
 _LOG_SLACK: Final = 64 << 20
 _COVERED: Final = ("/dev/shm", "/dev/mqueue")  # noqa: S108 - places in the container, covered with nothing
 # of what every Pod has besides: files of its own, which a job needs neither for reading nor for writing
@@ -97,10 +94,7 @@ def _spec(template: SandboxTemplate, image: str, architecture: str) -> dict[str,
         "dnsConfig": {"nameservers": ["127.0.0.1"]},
         "activeDeadlineSeconds": math.ceil(template.limits.wall_seconds) + ORPHAN_SECONDS,
         "terminationGracePeriodSeconds": GRACE_SECONDS,
-        "nodeSelector": {
-            "kubernetes.io/os": "linux",
-            "kubernetes.io/arch": ARCHITECTURES[architecture],
-        },
+        "nodeSelector": {"kubernetes.io/os": "linux", "kubernetes.io/arch": ARCHITECTURES[architecture]},
         **({"runtimeClassName": template.runtime} if template.runtime else {}),
         "securityContext": {
             "runAsNonRoot": True,
@@ -207,20 +201,18 @@ def bpf(architecture: str) -> bytes:
 # --- what came back ---
 
 
-def differences(asked: Mapping[str, Any], made: Mapping[str, Any]) -> tuple[Difference, ...]:
+def differences(asked: Mapping[str, Any], made: Mapping[str, Any]) -> tuple[Row, ...]:
     """Every field in which the spec of a Pod is not what was asked, or says more; empty when it all is."""
     return tuple(_differing(asked, made, "spec"))
 
 
-def _differing(asked: Any, made: Any, name: str) -> Iterator[Difference]:
+def _differing(asked: Any, made: Any, name: str) -> Iterator[Row]:
     kind = name.rpartition(".")[2].partition("[")[0]
-    if kind in (
-        "tolerations",
-        "nodeSelector",
-    ):  # an admission may add some: they decide on which nodes it runs
+    # an admission may add some: they decide on which nodes it runs
+    if kind in ("tolerations", "nodeSelector"):
         theirs = made or ()
         if any(one not in theirs or (kind == "nodeSelector" and theirs[one] != asked[one]) for one in asked):
-            yield Difference(name, asked, made)
+            yield differs(name, asked, made)
     elif isinstance(asked, Mapping) and isinstance(made, Mapping):
         free = _FILLED_IN.get(kind, set())
         for key in sorted({*asked, *made}):
@@ -230,7 +222,7 @@ def _differing(asked: Any, made: Any, name: str) -> Iterator[Difference]:
         for number, (one, other) in enumerate(zip(asked, made, strict=True)):
             yield from _differing(one, other, f"{name}[{number}]")
     elif not _same(asked, made):
-        yield Difference(name, asked, made)
+        yield differs(name, asked, made)
 
 
 def _same(asked: Any, made: Any) -> bool:

@@ -31,7 +31,11 @@ def state(pod: Object) -> ContainerState:
 
 def has_ended(pod: Object | None) -> bool:
     """Whether nothing of it runs, for certain, or there is nothing to know any more."""
-    return pod is None or _never_ran(pod) or "terminated" in _standing(pod)
+    if pod is None or not pod["spec"].get("nodeName"):
+        return True
+    standing = _standing(pod)
+    waiting = (standing.get("waiting") or {}).get("reason")  # for something that does not come
+    return "terminated" in standing or waiting in _NO_IMAGE | _NO_CONTAINER
 
 
 def outside(pod: Object) -> str:
@@ -53,7 +57,7 @@ def refusal(pod: Object) -> SandboxError | None:
     if reason in _NO_CONTAINER:
         kind = IsolationRefused if "seccomp" in said else EngineUnavailable
         return kind(f"the node cannot make the container: {reason}: {said}")
-    if _phase(pod) == "Failed" and "terminated" not in _standing(pod):
+    if (pod.get("status") or {}).get("phase") == "Failed" and "terminated" not in _standing(pod):
         return EngineUnavailable(f"the cluster ended the Pod before it began: {outside(pod) or 'no reason'}")
     return None
 
@@ -94,16 +98,6 @@ def changed(pod: Object) -> float:
     """When its entry was last changed, in seconds since the epoch by the API's clock; never, where the API keeps no record of that."""
     told = [one["time"] for one in pod["metadata"].get("managedFields") or () if "time" in one]
     return max((datetime.fromisoformat(one).timestamp() for one in told), default=math.inf)
-
-
-def _never_ran(pod: Object) -> bool:
-    """It has no node, or waits there for something that does not come."""
-    reason = (_standing(pod).get("waiting") or {}).get("reason")
-    return not pod["spec"].get("nodeName") or reason in _NO_IMAGE | _NO_CONTAINER
-
-
-def _phase(pod: Object) -> str:
-    return str((pod.get("status") or {}).get("phase") or "")
 
 
 def _status(pod: Object) -> Mapping[str, Any]:

@@ -244,10 +244,8 @@ class PodWire:
     def _stream(self, begins: bool, data: bytes) -> Iterator[tuple[int, bytes]]:  # noqa: FBT001 - as it comes
         if begins:
             self._channel, data = data[0], data[1:]
-        if data and self._channel in (
-            STDOUT,
-            STDERR,
-        ):  # there is one for the API's own errors: the Pod's status says more
+        # there is one for the API's own errors, too: the Pod's status says more
+        if data and self._channel in (STDOUT, STDERR):
             yield self._channel, data
 
     def send(self, data: bytes, seconds: float) -> None:

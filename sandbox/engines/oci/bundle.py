@@ -7,7 +7,6 @@ takes it along, and with the container it is gone, whoever was killed and when.
 """
 
 import contextlib
-import ctypes
 import json
 import os
 import shutil
@@ -20,6 +19,7 @@ from typing import Any, Final
 
 from sandbox.engines.oci.config import ROOTFS
 from sandbox.errors import EngineUnavailable
+from sandbox.portable import call
 
 _CLONE_NEWNS: Final = 0x00020000
 _RDONLY, _NOSUID, _NODEV, _REC, _PRIVATE = 0x1, 0x2, 0x4, 0x4000, 0x40000
@@ -134,11 +134,9 @@ def _in_own_mounts(layers: str, root: Path, work: Callable[[], None]) -> None:
 
     def run() -> None:
         try:
-            _system_call("unshare", _CLONE_NEWNS)
-            _system_call("mount", None, b"/", None, _REC | _PRIVATE, None)  # nothing goes back to the host
-            _system_call(
-                "mount", b"overlay", bytes(root), b"overlay", _RDONLY | _NOSUID | _NODEV, layers.encode()
-            )
+            call("unshare", _CLONE_NEWNS)
+            call("mount", None, b"/", None, _REC | _PRIVATE, None)  # nothing goes back to the host
+            call("mount", b"overlay", bytes(root), b"overlay", _RDONLY | _NOSUID | _NODEV, layers.encode())
             work()
         except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
             failed.append(error)
@@ -148,10 +146,3 @@ def _in_own_mounts(layers: str, root: Path, work: Callable[[], None]) -> None:
     thread.join()
     if failed:
         raise failed[0]
-
-
-def _system_call(name: str, *arguments: object) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if getattr(libc, name)(*arguments) < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, f"{name}: {os.strerror(code)}")

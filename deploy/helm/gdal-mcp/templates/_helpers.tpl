@@ -24,7 +24,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
   "public_url" .Values.publicUrl
   "behind_proxy" true
   "issuers" .Values.issuers
-  "http_hosts" (list (printf "%s.%s.svc:8000" .Release.Name .Release.Namespace))
+  "http_hosts" (append (.Values.settings.http_hosts | default list) (printf "%s.%s.svc:8000" .Release.Name .Release.Namespace))
   "workspaces" (list)
   "workspaces_ro" (list)
 -}}

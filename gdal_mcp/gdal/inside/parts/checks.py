@@ -1,6 +1,7 @@
 """Cheap checks of what was written. Each row is a code, and numbers that say where; the host has the words."""
 
 import filecmp
+import itertools
 import os
 
 from gdal_mcp.gdal.inside.parts.datasets import fields, opened
@@ -18,17 +19,7 @@ MAX_LAYERS = 10  # that are compared
 SAME_BYTES = 64 << 20
 SAME_PIXELS = 4 << 20  # of all bands together
 SAME_FEATURES = 20_000
-RASTER_KEYS = (
-    "size",
-    "band_count",
-    "block_size",
-    "overviews",
-    "compression",
-    "crs",
-    "extent",
-    "gcps",
-    "rotated",
-)
+RASTER_KEYS = "size band_count block_size overviews compression crs extent gcps rotated".split()
 BAND_KEYS = ("type", "nodata", "color")
 
 
@@ -49,17 +40,13 @@ def of_output(path, dataset, facts, rows, origin):
     for number, (name, source) in enumerate(origin.sources):
         if source is None:
             continue
-        same = number in origin.compared and same_bytes(path, name)
-        if same or (number in origin.compared and same_content(dataset, facts, name, source["facts"])):
+        about = dataset, facts, name, source["facts"]
+        if number in origin.compared and (same_bytes(path, name) or same_content(*about)):
             yield {"code": "identical_to_input", "input": number}
         boxes += [box for one in source["boxes"] if (box := wgs84_box(*one))]
     own = [box for one in (facts, *facts.get("layers", ())) if (box := one.get("wgs84"))]
-    if (
-        "elsewhere" not in origin.expected
-        and own
-        and boxes
-        and all(apart(one, other) for one in own for other in boxes)
-    ):
+    told = own and boxes and "elsewhere" not in origin.expected
+    if told and all(apart(*pair) for pair in itertools.product(own, boxes)):
         yield {"code": "no_overlap"}
 
 
@@ -82,21 +69,20 @@ def same_content(dataset, facts, name, found):
         alike = bands[0] == bands[1] and all(facts.get(key) == found.get(key) for key in RASTER_KEYS)
         if width * height * facts["band_count"] > SAME_PIXELS or not alike:
             return False
+    elif not 0 < facts.get("layer_count", 0) == found.get("layer_count") <= MAX_LAYERS:
+        return False
     with quiet() as aside:
         source = opened(name, aside)
         if source is None:
             return False
-        if dataset.RasterCount:
-            return dataset.GetMetadata() == source.GetMetadata() and all(
-                same_band(dataset.GetRasterBand(i + 1), source.GetRasterBand(i + 1))
-                for i in range(dataset.RasterCount)
+        if not dataset.RasterCount:
+            return all(
+                same_layer(dataset.GetLayer(i), source.GetLayer(i)) for i in range(found["layer_count"])
             )
-        count = dataset.GetLayerCount()
-        if "layers" not in facts or "layers" not in found:
-            return False
-        if count != source.GetLayerCount() or count > MAX_LAYERS:
-            return False
-        return all(same_layer(dataset.GetLayer(i), source.GetLayer(i)) for i in range(count))
+        return dataset.GetMetadata() == source.GetMetadata() and all(
+            same_band(dataset.GetRasterBand(i + 1), source.GetRasterBand(i + 1))
+            for i in range(dataset.RasterCount)
+        )
 
 
 def same_band(one, other):

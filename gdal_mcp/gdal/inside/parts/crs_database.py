@@ -1,5 +1,6 @@
 """PROJ's database in the image, with all its CRSs in one table, by whose row ids they are known here."""
 
+import itertools
 import os
 import re
 import sqlite3
@@ -154,15 +155,9 @@ class Database:
 
     def operations(self, datum, other):
         """(metres, box) of each operation between two datums whose grid is there, if it needs one."""
-        ends = [
-            (*one, *two) for one in self.rows(GEOGRAPHIC, *datum) for two in self.rows(GEOGRAPHIC, *other)
-        ]
-        found = [
-            tuple(row)
-            for one in ends
-            for way in (one, one[2:] + one[:2])
-            for row in self.rows(OPERATIONS, *way)
-        ]
+        ends = itertools.product(self.rows(GEOGRAPHIC, *datum), self.rows(GEOGRAPHIC, *other))
+        ways = (way for one, two in ends for way in ((*one, *two), (*two, *one)))
+        found = [tuple(row) for way in ways for row in self.rows(OPERATIONS, *way)]
         there = [row for row in found if row[2] is None or any(map(installed, filter(None, row[2:5])))]
         preferred = [row for row in there if row[0] == "EPSG"]  # as PROJ does
         return [(row[1], row[5:]) for row in preferred or there]

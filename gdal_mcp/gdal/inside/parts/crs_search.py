@@ -22,6 +22,9 @@ from gdal_mcp.gdal.inside.parts.crs_words import SOFT, Question, common, size, w
 from gdal_mcp.gdal.inside.parts.datasets import facts_and_names, opened
 from gdal_mcp.gdal.inside.parts.reporting import print_json, quiet
 
+BY_CODE = (
+    "select rowid from crs where code like ? and auth_name like ? order by auth_name <> 'EPSG', auth_name"
+)
 LIMIT = 50
 CLOSELY = 250
 CODE = re.compile(
@@ -90,10 +93,7 @@ def by_code(database, text):
     if match is None:
         return []
     authority, code, number = match.groups()
-    statement = (
-        "select rowid from crs where code like ? and auth_name like ? order by auth_name <> 'EPSG', auth_name"
-    )
-    found = [row[0] for row in database.rows(statement, code or number, authority or "%")]
+    found = [row[0] for row in database.rows(BY_CODE, code or number, authority or "%")]
     return found + [row[0] for one in found for row in database.rows(SUCCESSORS, one)]
 
 
@@ -179,9 +179,8 @@ class Search:
         merit = AUTHORITIES.get(crs["auth_name"], -0.8) + DEPRECATED * crs["deprecated"]
         merit += YOUNG * (crs["auth_name"] == "EPSG" and crs["code"] in YOUNG_CODES)
         merit += (0.3 if self.boxes else 0.1) * holds(COMMON_SCOPE, scopes)
-        merit -= 0.1 * (
-            crs["orientation"] == "north"
-        )  # of two that differ by it, easting first is what programs use
+        # of two that differ by it, easting first is what programs use
+        merit -= 0.1 * (crs["orientation"] == "north")
         merit += sum(0.3 * holds(SUITING_SCOPES.get(one, "^$"), scopes) for one in meanings)
         merit += sum(0.5 * holds(NAMED_SO.get(one, "^$"), crs["name"]) for one in meanings)
         if not any(meaning in MEANT_KINDS for meaning in meanings):
@@ -189,7 +188,12 @@ class Search:
         if crs["kind"] == "vertical":
             merit += max(crs["year"] - 1900, 0) * 0.003
         elif crs["kind"] != "compound":
-            merit += shift_merit(self.accuracy(crs, usages))
+            metres = self.accuracy(
+                crs, usages
+            )  # of the way to a datum; up to five it is that of the datums themselves
+            merit += (
+                -0.2 if metres is None else 0.1 if metres == 0 else -0.25 * math.log10(max(metres / 5, 1))
+            )
             merit += MODERN * bool(self.boxes and (crs["ensemble_accuracy"] or crs["year"] >= SATELLITES))
         name = words_of(crs["name"])
         merit += ELSEWHERE * (crs["auth_name"] == "IAU_2015" and name[0] not in self.question.words)
@@ -243,13 +247,6 @@ def widened(west, south, east, north):
 
 def holds(pattern, text):
     return bool(re.search(pattern, text, re.IGNORECASE))
-
-
-def shift_merit(metres):
-    """Of the accuracy of the way to a datum; up to five metres it is that of the datums themselves."""
-    if metres is None:
-        return -0.2
-    return 0.1 if metres == 0 else -0.25 * math.log10(max(metres / 5, 1))
 
 
 def fit_of(word, tokens):

@@ -37,19 +37,18 @@ def opened(path, errors):
 
 def facts_and_names(path, dataset, *, whole=True):
     """Of an open dataset. Unless `whole`, nothing is transformed, and only what the format has at hand is read."""
-    facts, names = {"driver": dataset.GetDriver().ShortName, "bytes": bytes_of(path)}, {}
+    facts, names, count = (
+        {"driver": dataset.GetDriver().ShortName, "bytes": bytes_of(path)},
+        {},
+        dataset.GetLayerCount(),
+    )
     parts = []
     if dataset.RasterCount:
         parts.append(raster(dataset, whole=whole))
-    if dataset.GetLayerCount():
-        found = [dataset.GetLayer(i) for i in range(min(dataset.GetLayerCount(), MOST))]
-        rows = [layer_facts_and_names(layer, whole=whole) for layer in found]
-        count = dataset.GetLayerCount()
-        parts.append(
-            ({"layer_count": count, "layers": [row for row, _ in rows]}, {"layers": [row for _, row in rows]})
-        )
-    group = dataset.GetRootGroup() if not parts else None
-    if group is not None:
+    if count:
+        rows = [layer_facts_and_names(dataset.GetLayer(i), whole=whole) for i in range(min(count, MOST))]
+        facts["layer_count"], (facts["layers"], names["layers"]) = count, map(list, zip(*rows, strict=True))
+    if not dataset.RasterCount and not count and (group := dataset.GetRootGroup()) is not None:
         parts.append(multidimensional(group))
     for more_facts, more_names in parts:
         facts |= more_facts
@@ -71,15 +70,7 @@ def raster(dataset, *, whole):
     facts = {
         "size": [dataset.RasterXSize, dataset.RasterYSize],
         "band_count": dataset.RasterCount,
-        "bands": [
-            {
-                "type": gdal.GetDataTypeName(band.DataType),
-                "nodata": plain(band.GetNoDataValue()),
-                "color": gdal.GetColorInterpretationName(band.GetColorInterpretation()),
-                **scaling(band),
-            }
-            for band in bands
-        ],
+        "bands": [],
         "block_size": bands[0].GetBlockSize(),
         "overviews": bands[0].GetOverviewCount(),
         "compression": dataset.GetMetadataItem("COMPRESSION", "IMAGE_STRUCTURE"),
@@ -90,14 +81,19 @@ def raster(dataset, *, whole):
         "rotated": bool(transform and (transform[2] or transform[4])),
         "gcps": dataset.GetGCPCount(),
     }
+    for band in bands:
+        color = gdal.GetColorInterpretationName(band.GetColorInterpretation())
+        row = {
+            "type": gdal.GetDataTypeName(band.DataType),
+            "nodata": plain(band.GetNoDataValue()),
+            "color": color,
+        }
+        # what turns the numbers that are stored into values; nothing where they are the values
+        for key, one, usual in (("scale", band.GetScale(), 1), ("offset", band.GetOffset(), 0)):
+            if one is not None and one != usual:
+                row[key] = plain(one)
+        facts["bands"].append(row)
     return facts, {"crs": crs_name(crs), "bands": [band.GetDescription() for band in bands]}
-
-
-def scaling(band):
-    """What turns the numbers that are stored into values; nothing where they are the values."""
-    scale, offset = band.GetScale(), band.GetOffset()
-    named = {"scale": (scale, 1), "offset": (offset, 0)}
-    return {key: plain(one) for key, (one, usual) in named.items() if one is not None and one != usual}
 
 
 def layer_facts_and_names(layer, *, whole):
@@ -112,8 +108,14 @@ def layer_facts_and_names(layer, *, whole):
         "fields": [],
         "crs": crs_facts(crs),
         "extent": extent,
-        **({"wgs84": layer_wgs84(layer, extent, crs)} if whole else {}),
     }
+    if whole:
+        box = wgs84_box(extent, crs)
+        # it may lie about the antimeridian
+        if box is not None and in_degrees(crs) and box[2] - box[0] > HALF:
+            spans = around(Survey(layer, Clock(), kinds=()).spans)
+            box = [spans[0], box[1], spans[1], box[3]] if spans else box
+        facts["wgs84"] = box
     for field in fields(definition):
         row = {"type": field.GetTypeName()}
         if field.GetSubType() != ogr.OFSTNone:
@@ -121,15 +123,6 @@ def layer_facts_and_names(layer, *, whole):
         facts["fields"].append(row)
     names = [field.GetName() for field in fields(definition)]
     return facts, {"name": layer.GetName(), "crs": crs_name(crs), "fields": names}
-
-
-def layer_wgs84(layer, extent, crs):
-    """As `wgs84_box`; the features of a layer around the whole earth are looked at, which may lie about the antimeridian."""
-    box = wgs84_box(extent, crs)
-    if box is None or not in_degrees(crs) or box[2] - box[0] <= HALF:
-        return box
-    found = around(Survey(layer, Clock(), kinds=()).spans)
-    return [found[0], box[1], found[1], box[3]] if found else box
 
 
 def fields(definition):

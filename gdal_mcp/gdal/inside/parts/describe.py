@@ -1,5 +1,6 @@
 """Says what datasets are: the inputs before the work, the outputs after it, and files that a call only asks about."""
 
+import importlib
 import itertools
 import os
 import re
@@ -77,57 +78,36 @@ def described_input(path, job, heard):
                 ranged(dataset, facts)
             if has_other_georeferencing(dataset) and facts.get("crs") is None:
                 facts.pop("crs", None)  # GDAL finds the place by other ways, so that none is missing
+            layers = enumerate(facts.get("layers", ()))
+            boxes = [(layer["extent"], dataset.GetLayer(i).GetSpatialRef()) for i, layer in layers]
             if dataset.RasterCount:
                 boxes = [(facts["extent"], dataset.GetSpatialRef())]
-            else:
-                layers = enumerate(facts.get("layers", ()))
-                boxes = [(layer["extent"], dataset.GetLayer(i).GetSpatialRef()) for i, layer in layers]
-            elsewhere = {name: in_crs(boxes, name) for name in job.get("crs", ())}
-            changes = {
-                "\n".join(one): changed(dataset, boxes, one) for one in job.get("changes", ()) if boxes
+            changes = job.get("changes", ()) if boxes else ()
+            row = {
+                "facts": facts,
+                "elsewhere": {name: in_crs(boxes, name) for name in job.get("crs", ())},
+                "changes": {"\n".join(one): changed(dataset, boxes, one) for one in changes},
+                "looks": {name: part("values").look(dataset, name) for name in job.get("looks", ())},
+                "boxes": boxes,
+                "columns": columns(dataset) if "layers" in facts else None,
             }
-            named = columns(dataset) if "layers" in facts else None
-            looks = {name: looked(dataset, name) for name in job.get("looks", ())}
             dataset.Close()
         heard += here.heard
     except (RuntimeError, ValueError, TypeError, AttributeError, MemoryError):  # the job will fail at it, too
         return None
-    return decoded(
-        {
-            "facts": facts,
-            "elsewhere": elsewhere,
-            "changes": changes,
-            "looks": looks,
-            "boxes": boxes,
-            "columns": named,
-        }
-    )
-
-
-def looked(dataset, name):
-    from gdal_mcp.gdal.inside.parts.values import look
-
-    return look(dataset, name)
+    return decoded(row)
 
 
 def changed(dataset, boxes, change):
     """What PROJ would do for a change of CRS; of several layers for the first."""
-    from gdal_mcp.gdal.inside.parts.transformations import transformation
-
     box, crs = boxes[0]
     if box is None and not dataset.RasterCount:  # a format that would read the whole file for it
-        box = box_of_first(dataset.GetLayer(0))
-    return transformation(box, crs, bool(dataset.RasterCount), change)
-
-
-def box_of_first(layer):
-    """The box of the first features; None where they have no geometry."""
-    found = itertools.islice(layer, FIRST_FEATURES)
-    boxes = [
-        one.GetEnvelope() for feature in found if (one := feature.GetGeometryRef()) and not one.IsEmpty()
-    ]
-    west, east, south, north = zip(*boxes, strict=True) if boxes else (None,) * 4
-    return [min(west), min(south), max(east), max(north)] if boxes else None
+        drawn = (one.GetGeometryRef() for one in itertools.islice(dataset.GetLayer(0), FIRST_FEATURES))
+        found = [one.GetEnvelope() for one in drawn if one and not one.IsEmpty()]
+        if found:
+            west, east, south, north = zip(*found, strict=True)
+            box = [min(west), min(south), max(east), max(north)]
+    return part("transformations").transformation(box, crs, bool(dataset.RasterCount), change)
 
 
 def in_crs(boxes, name):
@@ -180,7 +160,7 @@ def describe_outputs(job, inputs, errors):
     sources = list(zip(job.get("sources", job["inputs"]), inputs, strict=False))
     origin = Origin(sources, job.get("expected", ()), Clock(), job.get("compared", range(len(sources))))
     if job["program"] == "gdal" and len(job["outputs"]) == 1 and job["seconds"] < MAX_AGAIN:
-        origin = origin._replace(again=lambda: again(job["options"]))
+        origin = origin._replace(again=lambda: part("statements").made_again(job["options"], "MEM"))
     told = []
     for one in job["outputs"]:
         made_of = origin._replace(updates=one.get("updates", False))
@@ -190,10 +170,9 @@ def describe_outputs(job, inputs, errors):
     return told
 
 
-def again(words):
-    from gdal_mcp.gdal.inside.parts.statements import made_again
-
-    return made_again(words, "MEM")
+def part(name):
+    """One that is compiled only when it is needed."""
+    return importlib.import_module("gdal_mcp.gdal.inside.parts." + name)
 
 
 def replaced(path):

@@ -160,13 +160,9 @@ def items_of(words):
         while at in joint:
             at += 1
         kinds = {one.upper for one in words[end:at]}
-        how = (
-            "LEFT"
-            if kinds & {"LEFT", "FULL", "RIGHT"}
-            else ","
-            if kinds & {",", "CROSS"}
-            else " ".join(kinds)
-        )
+        how = "," if kinds & {",", "CROSS"} else " ".join(kinds)
+        if kinds & {"LEFT", "FULL", "RIGHT"}:
+            how = "LEFT"
 
 
 def has_keys(words):
@@ -281,13 +277,12 @@ def multiplied(counting):
     for one in counting.tables:
         counts[one.alias] = counting.times(one) or (0, 0)
     there, several = counts.get(first.alias, (0, 0))
-    if several and expects_one(
-        counting, first, several * 2 < there, all(found[1] for found in counts.values())
-    ):
+    mutual = all(found[1] for found in counts.values())
+    if several and expects_one(counting, first, few=several * 2 < there, mutual=mutual):
         yield {"code": "rows_multiplied", "count": several, "of": there}
 
 
-def expects_one(counting, first, few, mutual):
+def expects_one(counting, first, *, few, mutual):
     """Whether each row of the first table was meant to come once. A listing of names may well have one several times."""
     others, drawn = counting.core.items[1:], counting.drawn()
     by_keys = any(one.keys for one in others) or has_keys(counting.core.parts.get("WHERE", []))

@@ -24,11 +24,9 @@ class Pair:
     def __init__(self, layer, source, driver, clock, keeps):
         self.layer, self.source, self.driver, self.keeps = layer, source, driver, keeps
         self.own, self.theirs = layer.GetLayerDefn(), source.GetLayerDefn()
-        self.types = [
-            self.theirs.GetFieldDefn(i).GetType() for i in range(min(self.theirs.GetFieldCount(), MAX_FIELDS))
-        ]
+        self.types = types_of(self.theirs)
         self.places = matched(self.own, self.theirs, new="values" in keeps and driver not in FIXED)
-        kinds = [self.own.GetFieldDefn(i).GetType() for i in range(min(self.own.GetFieldCount(), MAX_FIELDS))]
+        kinds = types_of(self.own)
         for place, kind in zip(self.places, self.types, strict=True):
             if place is not None and place < len(kinds):
                 kinds[place] = kind  # both are compared as what the source has
@@ -63,10 +61,10 @@ class Pair:
         return names != theirs and all(map(UNTITLED.fullmatch, names))
 
     def _fields(self):
-        lost = sum(
-            place is None and not is_id(self.layer, self.theirs.GetFieldDefn(i))
-            for i, place in enumerate(self.places)
-        )
+        # values may have become the ids of the features, as GeoPackage does with `fid` and `id`
+        own_id = (self.layer.GetFIDColumn() or "").casefold()
+        missing = (self.theirs.GetFieldDefn(i) for i, place in enumerate(self.places) if place is None)
+        lost = sum(field.GetName().casefold() != own_id for field in missing)
         if lost:
             yield {"code": "fields_lost", "count": lost, "of": len(self.places)}
         changed = [
@@ -151,13 +149,12 @@ def matched(own, theirs, *, new):
     return [found.get(name) for name in names[:MAX_FIELDS]]
 
 
-def is_id(layer, field):
-    """Whether the values of a field became the ids of the features, as GeoPackage does with `fid` and `id`."""
-    return field.GetName().casefold() == (layer.GetFIDColumn() or "").casefold()
-
-
 def alike(one, other):
     return one == other or (one in WHOLE and other in WHOLE)
+
+
+def types_of(definition):
+    return [definition.GetFieldDefn(i).GetType() for i in range(min(definition.GetFieldCount(), MAX_FIELDS))]
 
 
 def what_happened(old, new):

@@ -28,7 +28,7 @@ def paint(dataset, asked):
     """A dataset of grey or colour bands and alpha in memory, and a description of what it shows."""
     mode, numbers = color_mode(dataset, asked)
     source = Source(dataset, numbers, asked, averages=mode != "palette")
-    made = PAINTERS[mode](source)
+    channels, alpha, stretched = PAINTERS[mode](source)
     crs, extent = dataset.GetSpatialRef(), raster_extent(dataset)
     shown = {
         "kind": "raster",
@@ -36,13 +36,13 @@ def paint(dataset, asked):
         "bands": list(numbers),
         "source_size": [dataset.RasterXSize, dataset.RasterYSize],
         "coarse": source.coarse,
-        "stretch": [[plain(low), plain(high)] for low, high in made.stretch],
-        "empty": made.alpha is not None and not any(made.alpha),
+        "stretch": [[plain(low), plain(high)] for low, high in stretched],
+        "empty": alpha is not None and not any(alpha),
         **({"extent": extent, "crs": crs_facts(crs), "wgs84": wgs84_box(extent, crs)} if crs else {}),
     }
-    bands = [*made.channels, *([made.alpha] if made.alpha is not None else [])]
+    bands = [*channels, *([alpha] if alpha is not None else [])]
     image = gdal.GetDriverByName("MEM").Create("", source.width, source.height, len(bands), gdal.GDT_Byte)
-    colors = [*(RGB if len(made.channels) == 3 else [gdal.GCI_GrayIndex]), gdal.GCI_AlphaBand]
+    colors = [*(RGB if len(channels) == 3 else [gdal.GCI_GrayIndex]), gdal.GCI_AlphaBand]
     for number, (data, color) in enumerate(zip(bands, colors, strict=False), 1):
         image.GetRasterBand(number).WriteRaster(0, 0, source.width, source.height, data)
         image.GetRasterBand(number).SetColorInterpretation(color)
@@ -92,14 +92,6 @@ class Source:
         return made
 
 
-class Painted(NamedTuple):
-    """Channels of bytes, alpha or None, and the values that became black and white."""
-
-    channels: list
-    alpha: bytes | None
-    stretch: list
-
-
 def color_mode(dataset, asked):
     """The painter's name, and the numbers of its bands. Raises RuntimeError for bands that are not there."""
     count, color, numbers = dataset.RasterCount, asked["color"], asked["bands"]
@@ -140,7 +132,7 @@ def paint_palette(source):
     index = source.values(band, gdal.GDT_Byte)
     entries += [(0, 0, 0, 0)] * (256 - len(entries))
     red, green, blue, alpha = (index.translate(bytes(channel)) for channel in zip(*entries, strict=True))
-    return Painted([red, green, blue], both(alpha, source.mask(band)), [])
+    return [red, green, blue], both(alpha, source.mask(band)), []
 
 
 def paint_stretched(source):
@@ -163,7 +155,7 @@ def paint_stretched(source):
             pixels.append(bytes(scaled.GetRasterBand(1).ReadRaster()))
         else:  # a band of one value is grey
             pixels.append(bytes([128]) * (source.width * source.height))
-    return Painted(pixels, alpha_of(channels), ranges)
+    return pixels, alpha_of(channels), ranges
 
 
 def paint_hillshade(source):
@@ -189,9 +181,10 @@ def paint_hillshade(source):
         raise RuntimeError("no hillshade could be made of this band")
     data = bytes(shaded.GetRasterBand(1).ReadRaster())
     lit = data.translate(bytes([0] + [255] * 255))  # GDAL gives zero where a slope has no neighbours
-    return Painted([data], both(lit, alpha_of([channel])), [channel.range])
+    return [data], both(lit, alpha_of([channel])), [channel.range]
 
 
+# each gives channels of bytes, alpha or None, and the values that became black and white
 PAINTERS = {
     "palette": paint_palette,
     "rgb": paint_stretched,

@@ -130,9 +130,8 @@ def run_info(job, _report):
     source = opened(job["inputs"][0], gdal.OF_RASTER)
     if source is None:
         return False
-    print_text(
-        decoded(gdal.Info(source, options=gdal.InfoOptions(options=job["options"], deserialize=False)))
-    )
+    how = gdal.InfoOptions(options=job["options"], deserialize=False)
+    print_text(decoded(gdal.Info(source, options=how)))
     return True
 
 

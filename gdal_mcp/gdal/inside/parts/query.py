@@ -11,6 +11,7 @@ import math
 import os
 import re
 import time
+from html import escape
 from itertools import islice
 
 from osgeo import gdal, ogr, osr
@@ -32,40 +33,32 @@ def run_query(job, _report):
     read_first = tables.read_first(job["sql"])
     try:
         result = result_of(tables.dataset, job["sql"], read_first)
-        print_json({**answer(job, result), **result.told()})
+        if job["form"]:
+            answer = {"count": write(job, result, result.rows())}
+        else:
+            found = list(islice(result.rows(), job["limit"] + 1))
+            rows = [shown(result, row, job["geometry"]) for row in found[: job["limit"]]]
+            answer = {"rows": rows, "more": len(found) > len(rows)}
     except NoResult:
         return False
+    print_json({**answer, **result.told()})
     if read_first and time.process_time() - begun < MAX_SECONDS:
-        job["checks"] = list(
-            join_checks(tables.dataset, job["sql"], tables.read_first(job["sql"], rows=True))
-        )
+        begin = tables.read_first(job["sql"], rows=True)
+        job["checks"] = list(join_checks(tables.dataset, job["sql"], begin))
     return True
 
 
 def result_of(dataset, sql, read_first):
     """SQLite makes an index only of tables that it has read: a join of ten thousand rows with as many takes a minute without."""
     if read_first:
+        begin, rest = read_first, sql
+        # the statement's own goes on from there
+        if own := re.match(r"\s*WITH\s(\s*RECURSIVE\s)?", sql, re.IGNORECASE):
+            begin = begin.replace("WITH ", "WITH RECURSIVE ", 1) if own[1] else begin
+            begin, rest = f"{begin.rstrip()}, ", sql[own.end() :]
         with contextlib.suppress(NoResult), quiet():  # such as a statement that names a row's own id
-            return Result(dataset, with_before(read_first, sql))
+            return Result(dataset, begin + rest)
     return Result(dataset, sql)
-
-
-def with_before(begin, sql):
-    """A statement after tables that it may name; its own WITH goes on from there."""
-    own = re.match(r"\s*WITH\s(\s*RECURSIVE\s)?", sql, re.IGNORECASE)
-    if own is None:
-        return begin + sql
-    begin = begin.replace("WITH ", "WITH RECURSIVE ", 1) if own[1] else begin
-    return f"{begin.rstrip()}, {sql[own.end() :]}"
-
-
-def answer(job, result):
-    """The rows, or how many of them were written."""
-    if job["form"]:
-        return {"count": write(job, result, result.rows())}
-    found = list(islice(result.rows(), job["limit"] + 1))
-    rows = [shown(result, row, job["geometry"]) for row in found[: job["limit"]]]
-    return {"rows": rows, "more": len(found) > len(rows)}
 
 
 class NoResult(Exception):
@@ -78,19 +71,21 @@ class Tables:
     def __init__(self, files):
         self._sources, own = {}, {}
         for alias, path in files:
-            dataset = gdal.OpenEx(path, gdal.OF_VECTOR | gdal.OF_VERBOSE_ERROR, open_options=options(path))
+            # what is in a CSV is of the type that it looks like, but for numbers that begin with a zero
+            options = ["AUTODETECT_TYPE=YES"] if path.lower().endswith((".csv", ".tsv")) else []
+            dataset = gdal.OpenEx(path, gdal.OF_VECTOR | gdal.OF_VERBOSE_ERROR, open_options=options)
             if dataset is None:
                 raise RuntimeError(f"{os.path.basename(path)} has no layers that can be read")
             layers = [dataset.GetLayer(i) for i in range(dataset.GetLayerCount())]
             for layer in layers:
-                name, source = layer.GetName(), source_xml(path, layer)
+                name, source = layer.GetName(), source_xml(path, layer, options)
                 self._add(alias if len(layers) == 1 else f"{alias}_{name}", source)
                 own.setdefault(name.lower(), []).append((name, source))
         for found in own.values():
             if len(found) == 1:
                 self._add(*found[0])
         layers = "".join(
-            f"<OGRVRTLayer name={quoted(called)}>{xml}"
+            f'<OGRVRTLayer name="{escape(called)}">{xml}'
             for name, xml in self._sources.values()
             for called in (name, SOURCE + name)
         )
@@ -119,30 +114,14 @@ class Tables:
         return f"WITH {', '.join(tables)} "
 
 
-def options(path):
-    """What is in a CSV is of the type that it looks like, but for numbers that begin with a zero."""
-    return ["AUTODETECT_TYPE=YES"] if is_csv(path) else []
-
-
-def is_csv(path):
-    return path.lower().endswith((".csv", ".tsv"))
-
-
-def source_xml(path, layer):
+def source_xml(path, layer, options):
     """The rest of a layer's XML. Its geometry is called geom in every table."""
-    types = '<OpenOptions><OOI key="AUTODETECT_TYPE">YES</OOI></OpenOptions>' if is_csv(path) else ""
-    count = layer.GetLayerDefn().GetGeomFieldCount()
-    geometry = '<GeometryField name="geom"/>' if count == 1 else ""
-    place = f'<SrcDataSource shared="1">{escaped(path)}</SrcDataSource>{types}'
-    return f"{place}<SrcLayer>{escaped(layer.GetName())}</SrcLayer>{geometry}</OGRVRTLayer>"
-
-
-def escaped(text):
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def quoted(name):
-    return f'"{escaped(name).replace(chr(34), "&quot;")}"'
+    pairs = (one.split("=") for one in options)
+    opening = "".join(f'<OOI key="{key}">{value}</OOI>' for key, value in pairs)
+    types = f"<OpenOptions>{opening}</OpenOptions>" if options else ""
+    geometry = '<GeometryField name="geom"/>' if layer.GetLayerDefn().GetGeomFieldCount() == 1 else ""
+    place = f'<SrcDataSource shared="1">{escape(path, quote=False)}</SrcDataSource>{types}'
+    return f"{place}<SrcLayer>{escape(layer.GetName(), quote=False)}</SrcLayer>{geometry}</OGRVRTLayer>"
 
 
 class Result:
@@ -266,23 +245,28 @@ def write(job, result, rows):
     """Writes all rows, and returns how many there are."""
     path, form = job["output"], job["form"]
     if form in ("json", "jsonl"):
-        with open(path, "w", encoding="utf-8") as file:
-            return write_records(file, (shown(result, row, job["geometry"]) for row in rows), form)
+        return write_records(path, (shown(result, row, job["geometry"]) for row in rows), form)
     found = list(rows)
     write_layer(path, form, result, found, job)
-    if job.get("members"):
-        add_members(path, job["members"])
+    if job.get("members"):  # foreign ones of a GeoJSON, behind its opening brace
+        with open(path, encoding="utf-8") as file:
+            start, brace, rest = file.read().partition("{")
+        more = json.dumps(job["members"], ensure_ascii=False)[1:-1]
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"{start}{brace}{more},{rest}")
     return len(found)
 
 
-def write_records(file, records, form):
+def write_records(path, records, form):
     """One record a line, for `json` within an array."""
-    count = 0
-    for record in records:
-        file.write({"json": ",\n" if count else "[\n"}.get(form, "\n" if count else ""))
-        file.write(json.dumps(record, ensure_ascii=False, allow_nan=False))
-        count += 1
-    file.write({"json": "\n]\n" if count else "[]\n"}.get(form, "\n" if count else ""))
+    count, (begin, between, end) = 0, ("[\n", ",\n", "\n]\n") if form == "json" else ("", "\n", "\n")
+    with open(path, "w", encoding="utf-8") as file:
+        for record in records:
+            file.write(
+                (between if count else begin) + json.dumps(record, ensure_ascii=False, allow_nan=False)
+            )
+            count += 1
+        file.write(end if count else "[]\n" if form == "json" else "")
     return count
 
 
@@ -292,8 +276,15 @@ def write_layer(path, driver, result, rows, job):
     if len(drawn) > 1:
         raise RuntimeError("the rows have several columns of geometries; select one of them")
     with_geometry = bool(drawn) and not (driver == "CSV" and job["geometry"] == "none")
-    geometries = [as_geometry(row[drawn[0]]) if with_geometry else None for row in rows]
-    kind, geometries = one_kind(geometries) if with_geometry else (ogr.wkbNone, geometries)
+    geometries, kind = [None] * len(rows), ogr.wkbNone
+    if with_geometry:
+        blobs = [row[drawn[0]] for row in rows]
+        geometries = [geometry_of(data) if data else None for data in blobs]
+        if any(data and geometry is None for data, geometry in zip(blobs, geometries, strict=True)):
+            raise RuntimeError(
+                "a column holds binary data that is no geometry; leave it out, or take its hex()"
+            )
+        kind, geometries = one_kind(geometries)
     dataset = gdal.GetDriverByName(driver).CreateVector(path)
     how = ["GEOMETRY=AS_WKT"] if driver == "CSV" and with_geometry else []
     name = os.path.basename(path).split(".")[0]
@@ -308,19 +299,16 @@ def write_layer(path, driver, result, rows, job):
     dataset.StartTransaction()
     for row, geometry in zip(rows, geometries, strict=True):
         feature = ogr.Feature(definition)
-        for at, number in enumerate(plain):
-            fill(feature, at, row[number])
+        for at, value in enumerate(row[number] for number in plain):
+            if value is None:
+                feature.SetFieldNull(at)
+            else:
+                simple = isinstance(value, int | float | str)
+                feature.SetField(at, value if simple else json.dumps(value, ensure_ascii=False))
         feature.SetGeometryDirectly(geometry)
         layer.CreateFeature(feature)
     dataset.CommitTransaction()
     dataset.Close()
-
-
-def as_geometry(data):
-    geometry = geometry_of(data) if data else None
-    if data and geometry is None:
-        raise RuntimeError("a column holds binary data that is no geometry; leave it out, or take its hex()")
-    return geometry
 
 
 def one_kind(geometries):
@@ -339,33 +327,14 @@ def one_kind(geometries):
 
 
 def field_of(name, values):
-    kinds = {type(value) for value in values}
+    kinds, made = {type(value) for value in values}, ogr.OFTString
     if kinds and kinds <= {int}:
         small = all(-INT32 <= value < INT32 for value in values)
-        return ogr.FieldDefn(name, ogr.OFTInteger if small else ogr.OFTInteger64)
-    if kinds and kinds <= {int, float}:
-        return ogr.FieldDefn(name, ogr.OFTReal)
-    if kinds == {str}:
+        made = ogr.OFTInteger if small else ogr.OFTInteger64
+    elif kinds and kinds <= {int, float}:
+        made = ogr.OFTReal
+    elif kinds == {str}:
         for pattern, kind in ((DATE, ogr.OFTDate), (MOMENT, ogr.OFTDateTime)):
             if all(map(pattern.fullmatch, values)):
-                return ogr.FieldDefn(name, kind)
-    return ogr.FieldDefn(name, ogr.OFTString)
-
-
-def fill(feature, at, value):
-    if value is None:
-        feature.SetFieldNull(at)
-    elif isinstance(value, int | float | str):
-        feature.SetField(at, value)
-    else:
-        feature.SetField(at, json.dumps(value, ensure_ascii=False))
-
-
-def add_members(path, members):
-    """Foreign members of a GeoJSON, behind its opening brace."""
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    start = text.index("{") + 1
-    more = json.dumps(members, ensure_ascii=False)[1:-1]
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(f"{text[:start]}{more},{text[start:]}")
+                made = kind
+    return ogr.FieldDefn(name, made)

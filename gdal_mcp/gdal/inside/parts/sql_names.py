@@ -41,9 +41,7 @@ def tell_names(job, errors):
     for table in sorted(tables, key=merit, reverse=True)[:MOST_TABLES]:
         columns = sorted(tables[table], key=likeness, reverse=True) if of_columns else tables[table]
         lengths = itertools.accumulate(map(len, columns))
-        shown = [
-            one for one, length in zip(columns, lengths, strict=True) if length < MOST_LETTERS
-        ] or columns[:1]
+        shown = columns[: max(1, sum(length < MOST_LETTERS for length in lengths))]
         listed = ", ".join(map(QUOTED, shown))
         more = len(columns) - len(shown)
         errors.fail(f'table "{table}" has the columns {listed}{f" and {more} more" if more > 0 else ""}')
@@ -68,8 +66,5 @@ def columns_of(dataset):
         drawn = (definition.GetGeomFieldDefn(i) for i in range(definition.GetGeomFieldCount()))
         yield (
             layer.GetName(),
-            [
-                *(one.GetName() for one in fields),
-                *(one.GetName() or "geometry" for one in drawn),
-            ],
+            [*(one.GetName() for one in fields), *(one.GetName() or "geometry" for one in drawn)],
         )

@@ -13,14 +13,9 @@ from gdal_mcp.gdal.inside.parts.reporting import quiet
 MAX_COLUMNS = 100
 MAX_PIXELS = 4 << 20
 MAX_FEATURES = 20_000
-OF_OUTPUT = tuple(
-    f"--{name}"
-    for name in ("output=", "output-format", "overwrite", "creation-option", "layer-creation-option")
-)
-OWN_SQL = (
-    "GPKG",
-    "SQLite",
-)  # whose layers are tables, and whose statements go to SQLite when no dialect is named
+OF_OUTPUT = ("--output=", "--output-format", "--overwrite", "--creation-option", "--layer-creation-option")
+# formats whose layers are tables, and whose statements go to SQLite when no dialect is named
+OWN_SQL = ("GPKG", "SQLite")
 
 
 def made_again(words, kind, *more):
@@ -46,10 +41,8 @@ def statement_checks(job):
     with quiet():
         dataset = flowing(job, asked)
         dialect = asked["dialect"].upper()
-        in_sqlite = dialect == "SQLITE" or (
-            not dialect and dataset and dataset.GetDriver().ShortName in OWN_SQL
-        )
-        if not in_sqlite:
+        own = not dialect and dataset and dataset.GetDriver().ShortName in OWN_SQL
+        if dialect != "SQLITE" and not own:
             return []
         found = list(join_checks(dataset, asked["sql"], dialect=dialect))
         return found + (list(type_checks(dataset, asked["sql"], dialect)) if job["outputs"] else [])
@@ -119,24 +112,14 @@ def computed(job):
 
 def burned(job):
     """The values that are burned: those that are given, or an attribute's in each layer that has it."""
-    given = [
-        float(one)
-        for word in job["options"]
-        if word.startswith("--burn=")
-        for one in word.partition("=")[2].split(",")
-    ]
-    if given:
-        return [(min(given), max(given))]
-    named = [word.partition("=")[2] for word in job["options"] if word.startswith("--attribute-name=")]
+    words = [word.partition("=") for word in job["options"]]
+    given = [float(one) for name, _, value in words if name == "--burn" for one in value.split(",")]
+    named = [value for name, _, value in words if name == "--attribute-name"]
+    if given or not named:
+        return [(one, one) for one in given]
     dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR)
-    layers = [dataset.GetLayer(i) for i in range(dataset.GetLayerCount() if named else 0)]
-    rows = []
-    for layer in layers:
+    for layer in (dataset.GetLayer(i) for i in range(dataset.GetLayerCount())):
         place = layer.GetLayerDefn().GetFieldIndex(named[0])
-        values = (
-            one.GetFieldAsDouble(place)
-            for one in itertools.islice(layer, MAX_FEATURES)
-            if one.IsFieldSetAndNotNull(place)
-        )
-        rows += [(value, value) for value in values] if place >= 0 else []
-    return rows
+        some = itertools.islice(layer, MAX_FEATURES if place >= 0 else 0)
+        given += (one.GetFieldAsDouble(place) for one in some if one.IsFieldSetAndNotNull(place))
+    return [(one, one) for one in given]

@@ -107,10 +107,8 @@ def value_of(feature, index, own, kind):
     if kind in NUMBERS:
         return number_text(feature, index, own)
     if kind in TIMES:
-        with_zone = own == ogr.OFTDateTime  # of others there is no such text
-        return moment(
-            feature.GetFieldAsISO8601DateTime(index) if with_zone else feature.GetFieldAsString(index)
-        )
+        zoned = own == ogr.OFTDateTime  # of others there is no such text
+        return moment(feature.GetFieldAsISO8601DateTime(index) if zoned else feature.GetFieldAsString(index))
     return feature.GetFieldAsString(index) or None
 
 

@@ -25,9 +25,13 @@ from gdal_mcp.gdal.inside.parts.extents import (
 )
 from gdal_mcp.gdal.inside.parts.reporting import library, quiet
 
-SAMPLE = [
-    i / 10 for i in (1, 3, 5, 7, 9)
-]  # of each side of the data; its corners may lie beyond any operation's area
+SAMPLE = (
+    0.1,
+    0.3,
+    0.5,
+    0.7,
+    0.9,
+)  # of each side of the data; its corners may lie beyond any operation's area
 CONVERSION = 21  # PJ_TYPE_CONVERSION: exact, as no datum changes
 IGNORED = 2  # PROJ_GRID_AVAILABILITY_IGNORED
 INTERSECTION = 1  # PROJ_SPATIAL_CRITERION_PARTIAL_INTERSECTION
@@ -38,72 +42,62 @@ SHOWN_FOR_MAPS = " (with axis order normalized for visualization)"
 # of ellipsoids, in metres and inverse: of 1980 and 1984; of Hughes, on which only maps of the poles are drawn
 LIKE_WGS84 = ((6378137.0, 298.257), (6378273.0, 298.279))
 
-_pointer, _text, _double, _int = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_double, ctypes.c_int
-
 
 class Coordinate(ctypes.Structure):
-    _fields_ = tuple((name, _double) for name in "xyzt")
+    _fields_ = tuple((name, ctypes.c_double) for name in "xyzt")
 
 
-def function(name, result, *arguments):
-    """A function of PROJ; images that bring a PROJ of their own give its functions a prefix."""
-    found = getattr(library, f"proj_{name}", None) or getattr(library, f"internal_proj_{name}")
-    found.restype, found.argtypes = result, arguments
-    return found
+# by PROJ's names without `proj_`: what each returns and takes, in the letters of KINDS
+FUNCTIONS = """
+context_create p, log_level ipi, create ppt, get_type ip, get_name tp, get_id_auth_name tpi, get_id_code tpi, get_target_crs ppp,
+create_crs_to_crs_from_pj pppppp, normalize_for_visualization ppp, area_create p, area_set_bbox -pdddd, trans_array ipizp,
+trans_get_last_used_operation pp, coordoperation_get_accuracy dpp, coordoperation_has_ballpark_transformation ipp,
+coordoperation_get_grid_used_count ipp, coordoperation_get_grid_used ippippppppp, concatoperation_get_step_count ipp,
+concatoperation_get_step pppi, create_operation_factory_context ppt, operation_factory_context_set_area_of_interest -ppdddd,
+operation_factory_context_set_spatial_criterion -ppi, operation_factory_context_set_grid_availability_use -ppi,
+create_operations ppppp, list_get_count ip, list_get pppi
+"""
+KINDS = {
+    "p": ctypes.c_void_p,
+    "t": ctypes.c_char_p,
+    "d": ctypes.c_double,
+    "i": ctypes.c_int,
+    "z": ctypes.c_size_t,
+    "-": None,
+}
 
 
 class Proj:
     """PROJ's functions with a context of their own, which logs nothing. What is made is freed with the container."""
 
     def __init__(self):
-        p, i = _pointer, _int
-        self.context = function("context_create", p)()
-        function("log_level", i, p, i)(self.context, 0)
-        self._create = function("create", p, p, _text)
-        self._between = function("create_crs_to_crs_from_pj", p, p, p, p, p, p)
-        self._for_maps = function("normalize_for_visualization", p, p, p)
-        self._area = function("area_create", p)
-        self._set_area = function("area_set_bbox", None, p, *[_double] * 4)
-        self._transform = function("trans_array", i, p, i, ctypes.c_size_t, p)
-        self._last_used = function("trans_get_last_used_operation", p, p)
-        self._type = function("get_type", i, p)
-        self._name = function("get_name", _text, p)
-        self._authority = function("get_id_auth_name", _text, p, i)
-        self._code = function("get_id_code", _text, p, i)
-        self._accuracy = function("coordoperation_get_accuracy", _double, p, p)
-        self._ballpark = function("coordoperation_has_ballpark_transformation", i, p, p)
-        self._grids = function("coordoperation_get_grid_used_count", i, p, p)
-        self._grid = function("coordoperation_get_grid_used", i, p, p, i, *[p] * 7)
-        self._steps = function("concatoperation_get_step_count", i, p, p)
-        self._step = function("concatoperation_get_step", p, p, p, i)
-        self._target = function("get_target_crs", p, p, p)
-        self._factory = function("create_operation_factory_context", p, p, _text)
-        self._set_interest = function(
-            "operation_factory_context_set_area_of_interest", None, p, p, *[_double] * 4
-        )
-        self._set_criterion = function("operation_factory_context_set_spatial_criterion", None, p, p, i)
-        self._set_grids = function("operation_factory_context_set_grid_availability_use", None, p, p, i)
-        self._operations = function("create_operations", p, p, p, p, p)
-        self._count = function("list_get_count", i, p)
-        self._get = function("list_get", p, p, p, i)
+        for row in FUNCTIONS.split(","):
+            name, (result, *arguments) = row.split()
+            # images that bring a PROJ of their own give its functions a prefix
+            found = getattr(library, f"proj_{name}", None) or getattr(library, f"internal_proj_{name}")
+            found.restype, found.argtypes = KINDS[result], [KINDS[kind] for kind in arguments]
+            setattr(self, name, found)
+        self.context = self.context_create()
+        self.log_level(self.context, 0)
 
     def crs(self, reference):
-        return self._create(self.context, reference.ExportToWkt(["FORMAT=WKT2_2019"]).encode())
+        return self.create(self.context, reference.ExportToWkt(["FORMAT=WKT2_2019"]).encode())
 
     def used(self, source, target, points, area=None):
         """How often each operation is used; `area` as GDAL tells PROJ, in degrees."""
         within = None
         if area is not None:
-            within = self._area()
-            self._set_area(within, *area)
-        found = self._between(self.context, source, target, within, None)
-        way = self._for_maps(self.context, found) if found else None
+            within = self.area_create()
+            self.area_set_bbox(within, *area)
+        found = self.create_crs_to_crs_from_pj(self.context, source, target, within, None)
+        way = self.normalize_for_visualization(self.context, found) if found else None
         if not way:
             return []
         counts, first = Counter(), {}
         for x, y in points:
             at = Coordinate(x, y, 0.0, math.inf)
-            if self._transform(way, 1, 1, ctypes.byref(at)) == 0 and (last := self._last_used(way)):
+            failed = self.trans_array(way, 1, 1, ctypes.byref(at))
+            if not failed and (last := self.trans_get_last_used_operation(way)):
                 row = self.told(last)
                 counts[row["name"]] += 1
                 first.setdefault(row["name"], row)
@@ -111,42 +105,46 @@ class Proj:
 
     def best(self, source, target, area):
         """The best operations there are for an area, also such that need a grid which is not there."""
-        how = self._factory(self.context, None)
-        self._set_criterion(self.context, how, INTERSECTION)
-        self._set_grids(self.context, how, IGNORED)
+        how = self.create_operation_factory_context(self.context, None)
+        self.operation_factory_context_set_spatial_criterion(self.context, how, INTERSECTION)
+        self.operation_factory_context_set_grid_availability_use(self.context, how, IGNORED)
         if area is not None and area[0] <= area[2]:
-            self._set_interest(self.context, how, *area)
-        found = self._operations(self.context, source, target, how)
-        count = self._count(found) if found else 0
-        return [self.told(self._get(self.context, found, i)) for i in range(min(count, MAX_CANDIDATES))]
+            self.operation_factory_context_set_area_of_interest(self.context, how, *area)
+        found = self.create_operations(self.context, source, target, how)
+        count = self.list_get_count(found) if found else 0
+        return [self.told(self.list_get(self.context, found, i)) for i in range(min(count, MAX_CANDIDATES))]
 
     def told(self, operation):
-        name = (self._name(operation) or b"").decode("utf-8", "replace").replace(SHOWN_FOR_MAPS, "")
-        count = self._steps(self.context, operation)
-        steps = [self._step(self.context, operation, i) for i in range(count)] or [operation]
-        exact = all(self._type(step) == CONVERSION for step in steps)
-        accuracy = self._accuracy(self.context, operation)
+        name = (self.get_name(operation) or b"").decode("utf-8", "replace").replace(SHOWN_FOR_MAPS, "")
+        count = self.concatoperation_get_step_count(self.context, operation)
+        steps = [self.concatoperation_get_step(self.context, operation, i) for i in range(count)] or [
+            operation
+        ]
+        exact = all(self.get_type(step) == CONVERSION for step in steps)
+        accuracy = self.coordoperation_get_accuracy(self.context, operation)
         codes = [self.identifier(step) for step in steps]
-        through = [self.identifier(self._target(self.context, step)) for step in steps[:-1]]
+        through = [self.identifier(self.get_target_crs(self.context, step)) for step in steps[:-1]]
         return {
             "name": name,
             "codes": [code for code in codes if code not in NO_PART],
             "through": [code for code in through if code is not None],
             "accuracy": accuracy if accuracy >= 0 else 0.0 if exact else None,
-            "ballpark": bool(self._ballpark(self.context, operation)),
-            "grid_missing": any(not there for _, there in self.grids(operation)),
+            "ballpark": bool(self.coordoperation_has_ballpark_transformation(self.context, operation)),
+            "grid_missing": self.lacks_grid(operation),
         }
 
-    def grids(self, operation):
-        """The names of the grids that an operation uses, and whether they are there."""
-        for i in range(self._grids(self.context, operation)):
-            texts, switches = [_text() for _ in range(4)], [_int() for _ in range(3)]
-            if self._grid(self.context, operation, i, *map(ctypes.byref, (*texts, *switches))):
-                yield (texts[0].value or b"").decode("utf-8", "replace"), bool(switches[2].value)
+    def lacks_grid(self, operation):
+        for i in range(self.coordoperation_get_grid_used_count(self.context, operation)):
+            # names, then whether it may be downloaded, is open, and is there
+            texts, switches = [ctypes.c_char_p() for _ in range(4)], [ctypes.c_int() for _ in range(3)]
+            told = map(ctypes.byref, (*texts, *switches))
+            if self.coordoperation_get_grid_used(self.context, operation, i, *told) and not switches[2].value:
+                return True
+        return False
 
     def identifier(self, made):
         """AUTHORITY:CODE of an operation or a CRS, of its inverse or of what it was derived from; None without one."""
-        authority, code = (made and get(made, 0) for get in (self._authority, self._code))
+        authority, code = (made and get(made, 0) for get in (self.get_id_auth_name, self.get_id_code))
         known = authority and CODE.match(authority.decode())
         return f"{known[1]}:{code.decode()}" if known and code else None
 
@@ -192,18 +190,21 @@ def described(source, target, box, raster, asked):
     if len(candidates) == 1 and candidates[0]["accuracy"] == 0:  # no datum changes: there is no other way
         operations = [{**candidates[0], "share": 1.0}]
     else:
-        by_area = raster and asked != "points"
-        assumed = assumed_box(box, source) if by_area else None  # only the warper tells PROJ an area
+        assumed = None  # only the warper tells PROJ an area
         if asked and asked != "points":
             assumed = [float(one) for one in asked.split(",")]
+        elif raster and not asked:
+            assumed = assumed_box(box, source)
         operations = proj.used(*ends, points(box), assumed)
     if not operations:
         return None
     used, better = operations[0], None
     ballpark = sum(one["share"] for one in operations if one["ballpark"]) >= 0.1
-    candidates = [one for one in candidates if not one["ballpark"]]
-    if candidates and is_better(candidates[0], used):
-        better = candidates[0]
+    best = next((one for one in candidates if not one["ballpark"]), None)
+    if best is not None and best["accuracy"] is not None:
+        rough = used["ballpark"] or used["accuracy"] is None
+        if best["name"] != used["name"] if rough else best["accuracy"] < used["accuracy"]:
+            better = best
     # what GDAL's warper would use if it were told where the data truly is
     told = {"area": area} if raster and better and ballpark and not better["grid_missing"] else {}
     return {
@@ -215,12 +216,6 @@ def described(source, target, box, raster, asked):
         "alike": like_wgs84(source) and like_wgs84(target) and "vertical" not in used["name"],
         "better": better and {**better, **told},
     }
-
-
-def is_better(one, used):
-    if used["ballpark"] or used["accuracy"] is None:
-        return one["accuracy"] is not None and one["name"] != used["name"]
-    return one["accuracy"] is not None and one["accuracy"] < used["accuracy"]
 
 
 def like_wgs84(crs):

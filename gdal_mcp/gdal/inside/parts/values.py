@@ -26,9 +26,8 @@ def look(dataset, what):
             return {"holes": any(has_holes(band) for band in bands)}
         if what == "overviews":  # GDAL takes the nearest pixel where there is a palette
             large = max(dataset.RasterXSize, dataset.RasterYSize) > NO_OVERVIEWS
-            return {
-                "classes": large and all(not band.GetColorTable() and are_classes(band) for band in bands)
-            }
+            mixed = (not band.GetColorTable() and are_classes(band) for band in bands)
+            return {"classes": large and all(mixed)}
         if what == "classes":
             return {"classes": all(are_classes(band) for band in bands)}
         if what == "shares":
@@ -69,15 +68,11 @@ def lost(bands, kind):
     rows = [row for band in bands if (row := lost_of(band, kind)) is not None]
     if not rows:
         return None
-    found = {
-        key: sum(row[key] for row in rows) for key in ("outside", "nan", "fractional", "digits", "count")
-    }
-    ranges = [(row["minimum"], row["maximum"]) for row in rows if row["minimum"] is not None]
-    lows, highs = zip(*ranges, strict=True) if ranges else ((None,), (None,))
+    counted = ("outside", "nan", "fractional", "digits", "count")
     return {
-        **found,
-        "minimum": min(lows) if ranges else None,
-        "maximum": max(highs) if ranges else None,
+        **{key: sum(row[key] for row in rows) for key in counted},
+        "minimum": min((row["minimum"] for row in rows if row["minimum"] is not None), default=None),
+        "maximum": max((row["maximum"] for row in rows if row["maximum"] is not None), default=None),
         "exact": all(band.XSize * band.YSize <= WHOLE // len(bands) for band in bands),
         "bands": len(bands),
     }

@@ -33,14 +33,15 @@ class Origin(NamedTuple):
 def layer_checks(dataset, rows, origin):
     """`rows` describe the layers."""
     if rows and all(row["features"] == 0 for row in rows):
-        if "nothing" in origin.expected:
-            return
-        yield {"code": "zero_features"}
+        if "nothing" not in origin.expected:
+            yield {"code": "zero_features"}
         return
     clock, driver = origin.clock, dataset.GetDriver().ShortName
     with quiet() as aside:  # what the inputs are read with is not the command's
-        found = [opened(path, aside) for path, row in origin.sources if row and is_quick(row["facts"])]
-    readable = [one for one in found if one is not None]
+        facts = [(path, row["facts"]) for path, row in origin.sources if row and "layers" in row["facts"]]
+        # whose features can be read without reading the whole of a large file first
+        quick = (path for path, one in facts if one["driver"] in INDEXED or one["bytes"] <= MAX_BYTES)
+        readable = [one for one in (opened(path, aside) for path in quick) if one is not None]
     keeps, made_of = origin.expected, readable
     if "fields" not in keeps and origin.again and not origin.updates and driver not in KEEP_ALL:
         with quiet():
@@ -65,14 +66,12 @@ def layer_checks(dataset, rows, origin):
             empty = empty_in(readable, clock)
         checks += content(row, after, after.empty if "gaps" in keeps else empty)
         asked = source is not None and made_of is readable and source.GetGeomType() == ogr.wkbUnknown
-        if driver in DECLARED and not asked:
-            checks += undeclared(row, after)
+        undeclared = row["geometry"] == "Unknown (any)" and after.whole and len(after.geometries) == 1
+        if driver in DECLARED and undeclared and not asked:
+            kind = ogr.GeometryTypeToName(after.geometries.pop()).upper().replace(" ", "")
+            kind += "Z" * after.has_z + "M" * after.has_m
+            checks.append({"code": "geometry_type_undeclared", "geometry": kind})
         yield from ({**check, "layer": number} for check in checks)
-
-
-def is_quick(facts):
-    """Whether features can be read without reading the whole of a large file first."""
-    return "layers" in facts and (facts["driver"] in INDEXED or facts["bytes"] <= MAX_BYTES)
 
 
 def paired(layer, rows, readable):
@@ -99,9 +98,3 @@ def content(row, after, empty_before):
         yield {"code": "characters_lost", "count": garbled, **sampled}
     if row["geometry"] != "None" and after.empty > empty_before:
         yield {"code": "empty_geometries", "count": after.empty, "of": after.features, **sampled}
-
-
-def undeclared(row, after):
-    if row["geometry"] == "Unknown (any)" and after.whole and len(after.geometries) == 1:
-        kind = ogr.GeometryTypeToName(after.geometries.pop()).upper().replace(" ", "")
-        yield {"code": "geometry_type_undeclared", "geometry": kind + "Z" * after.has_z + "M" * after.has_m}

@@ -38,6 +38,8 @@ def steps(run):
     for name in PARTS:
         importlib.import_module(f"gdal_mcp.gdal.inside.parts.{name}")
         yield
+    from gdal_mcp.gdal.inside.parts import programs
+
     for step in (lambda: rare(RARE), transform, read_crs):  # the first opens PROJ's database
         silently(step)
         yield
@@ -56,7 +58,7 @@ def steps(run):
             SIDE_THREAD.do(lambda step=step: silently(step))
             yield
     for path in ALGORITHMS:
-        silently(lambda path=path: instantiate(*path.split()))
+        silently(lambda path=path: programs.instantiated(path.split())[0].GetArgNames())
         yield
     yield IDLE
     for name in LATE:
@@ -136,13 +138,6 @@ def write_layer():
     feature.SetGeometry(ogr.CreateGeometryFromWkt("POLYGON ((15 -22,16 -22,16 -21,15 -22))"))
     layer.CreateFeature(feature)
     made.Close()
-
-
-def instantiate(root, *names):
-    algorithm = gdal.GetGlobalAlgorithmRegistry().InstantiateAlg(root)
-    for name in names:
-        algorithm = algorithm.InstantiateSubAlgorithm(name)
-    algorithm.GetArgNames()
 
 
 class NoReport:

@@ -1,7 +1,7 @@
 """What a statement does with geometries and columns, as far as its text tells. Pure."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Final
 
 _TEXT: Final = re.compile(r"'(?:[^']|'')*'")
@@ -81,12 +81,11 @@ def compares(statement: str, columns: Collection[str]) -> bool:
         rf"{column}\s+(?:not\s+)?between\b",
     )
     quoted = rf"{column}\s*(?:<=|>=|<|>)\s*'{number}'"
-    if any(re.search(pattern, plain, re.IGNORECASE) for pattern in patterns) or re.search(
-        quoted, statement, re.IGNORECASE
-    ):
+    if re.search("|".join(patterns), plain, re.IGNORECASE) or re.search(quoted, statement, re.IGNORECASE):
         return True
     item = re.compile(rf"\s*{column}\s*(?:asc|desc)?\s*(?:nulls\s+\w+)?\s*", re.IGNORECASE)
-    return any(item.fullmatch(one) for one in _ordered_by(plain))
+    orders = (_TERMS.match(plain, one.end()) for one in re.finditer(r"\border\s+by\b", plain, re.IGNORECASE))
+    return any(item.fullmatch(term) for found in orders if found for term in found[0].split(","))
 
 
 def relates(statement: str) -> bool:
@@ -99,13 +98,6 @@ def compares_all_pairs(statement: str) -> bool:
     """Whether it takes the nearest row of a whole table for each row."""
     plain = _without_texts(statement)
     return bool(_NEAREST.search(plain)) or ("=" not in plain and bool(_LEAST.search(plain)))
-
-
-def _ordered_by(plain: str) -> Iterator[str]:
-    """The terms of each ORDER BY."""
-    for start in re.finditer(r"\border\s+by\b", plain, re.IGNORECASE):
-        found = _TERMS.match(plain, start.end())
-        yield from found[0].split(",") if found else ()
 
 
 def _without_texts(statement: str) -> str:

@@ -61,10 +61,9 @@ def _named(steps: Sequence[Step], draft: Draft, catalogue: Catalogue) -> Iterato
         given = {name: values[0] for name, values in arguments.items() if values}
         target = given.get("output-crs")  # that a step brings data into; else that of another dataset
         if target is None:
-            single = path == "vector concat" and given.get("mode") == "single"
-            others = (
-                [f"{_FILE}{one}" for one in draft.inputs[:1]] if single else like if "like" in given else []
-            )
+            others = like if "like" in given else []
+            if path == "vector concat" and given.get("mode") == "single":
+                others = [f"{_FILE}{one}" for one in draft.inputs[:1]]
             target = others[0] if len(others) == 1 else ""
         if path in _LABELS and "crs" in given:
             current = given["crs"]

@@ -24,9 +24,8 @@ _KEEPS: Final = frozenset(
     f"raster {name}"
     for name in "read write convert set-type clip reproject resize select edit mosaic stack overview".split()
 )
-_MIXES: Final = frozenset(
-    "average bilinear cubic cubicspline lanczos rms gauss q1 q3".split()
-)  # several pixels into a value that none of them had
+# several pixels into a value that none of them had
+_MIXES: Final = frozenset("average bilinear cubic cubicspline lanczos rms gauss q1 q3".split())
 _RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster overview add"})
 _EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
 _WIDER: Final = (

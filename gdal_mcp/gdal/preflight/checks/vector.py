@@ -30,9 +30,8 @@ _METRIC: Final = (
     "`read ... ! reproject --output-crs=... ! ... ! write ...`."
 )
 _MANY_PAIRS: Final = 20_000_000
-_PAIRS_A_SECOND: Final = (
-    2_000_000  # measured: one million; refused is what a machine of twice the speed cannot do
-)
+# measured: one million; refused is what a machine of twice the speed cannot do
+_PAIRS_A_SECOND: Final = 2_000_000
 _WGS84: Final = frozenset({"EPSG:4326", "EPSG:4979", "OGC:CRS84", "OGC:CRS84H"})
 _TILES: Final = frozenset({"MVT", "PMTiles", "MBTiles"})
 _COUNTRY: Final = 20.0  # degrees: what is as large is seen at the zoom that tiles have by default
@@ -68,10 +67,9 @@ def length_in_degrees(call: Call) -> Finding | None:
 
 
 def measure_in_degrees(call: Call) -> Finding | None:
-    layers = [
-        one for one in (*call.inputs, call.flowing) if one and one.kind == "vector" and one.geometry != "None"
-    ]
-    if not layers or not all(one.degrees for one in layers) or not measures(call.text("sql")):
+    layers = [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
+    drawn = [one.degrees for one in layers if one.geometry != "None"]
+    if not drawn or not all(drawn) or not measures(call.text("sql")):
         return None
     return Finding(
         "units_in_degrees",
@@ -102,10 +100,8 @@ def geojson_not_wgs84(call: Call) -> Finding | None:
 
 
 def rounded(call: Call) -> Finding | None:
-    rounds = call.switched_on("RFC7946", "layer-creation-option") and not call.layer_option(
-        "COORDINATE_PRECISION"
-    )
-    if call.driver != "GeoJSON" or not rounds:
+    rounds = call.switched_on("RFC7946", "layer-creation-option")
+    if call.driver != "GeoJSON" or not rounds or call.layer_option("COORDINATE_PRECISION"):
         return None
     return Finding(
         "coordinates_rounded",

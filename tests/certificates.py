@@ -1,0 +1,32 @@
+"""Certificates of servers that the tests start."""
+
+import datetime as dt
+import ipaddress
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+
+def self_signed(folder: Path, *hosts: str) -> tuple[Path, Path]:
+    """A certificate of names or addresses of hosts, which is its own authority, and a file of it with its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "gdal-mcp test")])
+    now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
+    hosts_named = [
+        x509.IPAddress(ipaddress.ip_address(one)) if one[0].isdigit() else x509.DNSName(one) for one in hosts
+    ]
+    made = (
+        x509.CertificateBuilder(
+            name, name, key.public_key(), x509.random_serial_number(), now - day, now + day
+        )
+        .add_extension(x509.SubjectAlternativeName(hosts_named), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    certificate, both = folder / "ca.pem", folder / "both.pem"
+    certificate.write_bytes(made.public_bytes(pem))
+    both.write_bytes(private + made.public_bytes(pem))
+    return certificate, both

@@ -1,0 +1,37 @@
+"""What attacks a call and its container is tried on Pods too, by the tests that other engines are attacked with."""
+
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from tests.kubernetes.conftest import ROOT, Ground
+
+pytestmark = [pytest.mark.engine, pytest.mark.nightly]
+
+
+# what only Docker is asked for is weakened there, a Pod in tests/unit/test_k8s_pod.py; and a child process in a Pod cannot read what these
+# two look at, /proc
+_APART = "not test_weakened and not (test_hostile_calls and run_python) and not (share_no_namespace and run_python)"
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.claim("engine.kubernetes-does-what-an-engine-must")
+@pytest.mark.parametrize("suite", ["escape", "attacks"])
+def test_nothing_of_it_works(suite: str, ground: Ground, tmp_path: Path, subtests: pytest.Subtests) -> None:
+    told, folder = tmp_path / "found.xml", ground.new_folder() / "run"
+    words = f"-q -n0 -p no:cacheprovider --basetemp {folder} --junitxml {told} tests/{suite}".split()
+    subprocess.run(
+        [sys.executable, "-m", "pytest", *words, "-k", _APART],
+        cwd=ROOT,
+        env={**os.environ, **ground.environment()},
+        check=False,
+    )
+    found = [*ET.parse(told).iter("testcase")]
+    assert len(found) > 20
+    for case in found:
+        with subtests.test(f"{case.get('classname')} {case.get('name')}"):
+            assert [one.get("message") for one in case if one.tag in ("failure", "error")] == []

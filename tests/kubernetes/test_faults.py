@@ -1,0 +1,167 @@
+"""What a cluster loses while a call runs: the call ends with the reason and publishes nothing, the next one runs, and nothing is left.
+
+The cluster's parts are ended and started again, so only on the one of scripts/cluster.sh.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.engines.kit import not_tried
+from tests.faults.scenes import outcome_of
+from tests.kubernetes.conftest import OWN, Ground, ask
+from tests.kubernetes.test_server import DEFLATED, INFO, huge, place, serving, waiting
+from tests.mcp.talk import Place
+from tests.waiting import until
+
+__all__ = ["place"]
+pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.claim("engine.kubernetes-told-by-the-end")]
+_RUN = Path(OWN).parent
+
+
+@pytest.fixture(autouse=True)
+def _own(ground: Ground) -> Iterator[None]:
+    if os.environ["KUBECONFIG"] != OWN:
+        not_tried("a cluster's own faults", "the cluster of KUBECONFIG is not ours to break")
+    yield
+    until(lambda: node(ground)["conditions"]["Ready"] == "True")
+
+
+def node(ground: Ground) -> dict[str, dict[str, str]]:
+    with contextlib.suppress(Exception):  # while the API is away
+        (found,) = ask(ground.admin, "GET", "/api/v1/nodes")["items"]
+        return {"conditions": {one["type"]: one["status"] for one in found["status"]["conditions"]}}
+    return {"conditions": {"Ready": "Unknown"}}
+
+
+def process(part: str) -> int:
+    return int((_RUN / f"{part}.pid").read_text().split()[0])
+
+
+def restarted(part: str) -> None:
+    """Killed, and started as it was; `down` finds the new one."""
+    number = process(part)
+    words = Path(f"/proc/{number}/cmdline").read_bytes().decode().split("\0")[:-1]
+    path = Path(f"/proc/{number}/environ").read_bytes().decode().split("\0")
+    os.kill(number, signal.SIGKILL)
+    until(
+        lambda: (
+            not Path(f"/proc/{number}/cmdline").exists() or not Path(f"/proc/{number}/cmdline").read_bytes()
+        )
+    )
+    with (_RUN / "log" / part).open("a") as log:
+        made = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            env=dict(one.split("=", 1) for one in path if "=" in one),
+        )
+    began = Path(f"/proc/{made.pid}/stat").read_text().rpartition(") ")[2].split()[19]
+    (_RUN / f"{part}.pid").write_text(f"{made.pid} {began}\n")
+
+
+def evicted(ground: Ground, name: str) -> None:
+    here = f"/api/v1/namespaces/{ground.namespace}/pods/{name}/eviction"
+    ask(
+        ground.admin,
+        "POST",
+        here,
+        {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": name}},
+    )
+
+
+@pytest.mark.parametrize("what", ["kube-apiserver", "kubelet", "containerd", "evicted"])
+def test_what_a_running_call_loses_ends_it_and_no_later_one(what: str, ground: Ground, place: Place) -> None:
+    huge(place)
+    with serving(ground, place) as pipes:
+        assert outcome_of(INFO.call(pipes)) == "OK"
+        until(lambda: ground.pods() == {})
+        number = DEFLATED.begin(pipes)
+        until(lambda: len(waiting(ground)) == 1 and any(place.staged))
+        evicted(ground, *waiting(ground)) if what == "evicted" else restarted(what)
+        assert outcome_of(DEFLATED.finish(pipes, number)) == "ENGINE_UNAVAILABLE"
+        assert not place.path("out.tif").exists()
+        until(lambda: node(ground)["conditions"]["Ready"] == "True")
+        until(lambda: outcome_of(INFO.call(pipes)) == "OK")
+        until(lambda: ground.pods() == {} and place.staged == [], 180)
+
+
+@pytest.mark.parametrize("part", ["kube-apiserver", "kubelet"])
+def test_a_part_that_stands_still_for_a_while_costs_a_call_nothing_but_time(
+    part: str, ground: Ground, place: Place
+) -> None:
+    huge(place, 20_000)
+    with serving(ground, place) as pipes:
+        assert outcome_of(INFO.call(pipes)) == "OK"
+        until(lambda: ground.pods() == {})
+        number = DEFLATED.begin(pipes)
+        until(lambda: len(waiting(ground)) == 1)
+        with frozen(process(part)):
+            begun = time.monotonic()
+            until(lambda: time.monotonic() > begun + 5.0)
+        assert outcome_of(DEFLATED.finish(pipes, number)) == "OK"
+    assert ground.pods() == {}
+
+
+@contextlib.contextmanager
+def frozen(*numbers: int) -> Iterator[None]:
+    for one in numbers:
+        os.kill(one, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for one in numbers:
+            os.kill(one, signal.SIGCONT)
+
+
+def test_a_call_whose_pod_is_frozen_ends_at_its_own_deadline(ground: Ground, place: Place) -> None:
+    huge(place)
+    with serving(ground, place, GDAL_MCP_TIMEOUT_SECONDS="15") as pipes:
+        assert outcome_of(INFO.call(pipes)) == "OK"
+        until(lambda: ground.pods() == {})
+        number = DEFLATED.begin(pipes)
+        until(lambda: len(waiting(ground)) == 1 and any(place.staged))
+        (one,) = ground.pods().values()
+        inside = [
+            int(path.parent.name)
+            for path in Path("/proc").glob("[0-9]*/cgroup")
+            if holds(path, one["metadata"]["uid"])
+        ]
+        assert inside
+        for worker in inside:
+            os.kill(worker, signal.SIGSTOP)
+        assert outcome_of(DEFLATED.finish(pipes, number)) == "TIMEOUT"
+    assert ground.pods() == {}
+
+
+def holds(cgroup: Path, uid: str) -> bool:
+    with contextlib.suppress(OSError):
+        return f"pod{uid}/" in cgroup.read_text()
+    return False
+
+
+def test_a_pod_that_no_node_takes_is_told_soon_and_does_not_stay(ground: Ground, place: Place) -> None:
+    INFO.prepare(place)
+
+    def cordon(closed: bool) -> None:
+        (found,) = ask(ground.admin, "GET", "/api/v1/nodes")["items"]
+        path = f"/api/v1/nodes/{found['metadata']['name']}"
+        ask(ground.admin, "PUT", path, {**found, "spec": {**found["spec"], "unschedulable": closed}})
+
+    with serving(ground, place) as pipes:
+        assert outcome_of(INFO.call(pipes)) == "OK"
+        cordon(True)
+        try:
+            assert outcome_of(INFO.call(pipes)) == "BUSY"
+            until(lambda: ground.pods() == {})
+        finally:
+            cordon(False)
+        assert outcome_of(INFO.call(pipes)) == "OK"
