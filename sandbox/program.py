@@ -85,7 +85,7 @@ class Delivery(NamedTuple):
 def delivered(command: tuple[str, ...]) -> Delivery:
     """The same program as `python3 ... -c <text> <arguments>`, sent through stdin. Raises ValueError for other commands."""
     # of a version that every interpreter reads
-    return _sent(command, zlib.compress(marshal.dumps(list(_words(command)), 2), 9))
+    return compiled(command, zlib.compress(marshal.dumps(list(_words(command)), 2), 9))
 
 
 def compile_command() -> tuple[str, ...]:
@@ -98,18 +98,14 @@ def compile_request(command: tuple[str, ...]) -> dict[str, list[str]]:
 
 
 def compiled(command: tuple[str, ...], program: bytes) -> Delivery:
-    """As `delivered`, with the program as an image's interpreter compiled it: the attachment of its answer."""
-    return _sent(command, program)
+    """The delivery of a program that is packed already: as an image's interpreter compiled it, the attachment of its answer."""
+    start = command[: command.index("-c") + 1]
+    loader = (*start, _LOADER, hashlib.sha256(program).hexdigest())
+    return Delivery(loader, LENGTH.pack(len(program)) + program)
 
 
 def _words(command: tuple[str, ...]) -> tuple[str, ...]:
     return command[command.index("-c") + 1 :]
-
-
-def _sent(command: tuple[str, ...], program: bytes) -> Delivery:
-    start = command[: command.index("-c") + 1]
-    loader = (*start, _LOADER, hashlib.sha256(program).hexdigest())
-    return Delivery(loader, LENGTH.pack(len(program)) + program)
 
 
 def with_rlimits(template: SandboxTemplate, engine_sets: Collection[str]) -> SandboxTemplate:

@@ -158,9 +158,9 @@ class Checks:
                 )
                 if signs:
                     target = signed(source, now, target, target.headers)
-                answer = self._patiently(target, meter, ask)
+                answer = self._patiently(target, meter, ask, now)
                 if isinstance(answer, Got):
-                    return replace(answer, final=now)
+                    return answer
                 now = _followed(answer, at)
                 found = self.listed(now, meter.call.principal, followed=True)
                 _require_told(now, at, meter)
@@ -173,11 +173,11 @@ class Checks:
             raise ReadFailed(f"{error.message} {error.suggestion}".rstrip(".")) from error
         raise ReadFailed(f"{address.host} redirects more than {_MAX_REDIRECTS} times")
 
-    def _patiently(self, target: Target, meter: Meter, ask: "_Ask") -> "Got | str":
+    def _patiently(self, target: Target, meter: Meter, ask: "_Ask", now: Address) -> "Got | str":
         """The answer, or where it redirects to; asked again where the server was busy or the connection was lost."""
         for attempt in range(_RETRIES + 1):
             try:
-                return self._once(target, meter, ask)
+                return self._once(target, meter, ask, now)
             except _Again as again:
                 wait = min(again.after or 0.2 * 2**attempt, _PATIENCE)
                 if attempt == _RETRIES or wait >= meter.call.left():
@@ -186,7 +186,7 @@ class Checks:
                     raise ReadFailed("the call ended") from again
         raise AssertionError("the last attempt returns or raises")
 
-    def _once(self, target: Target, meter: Meter, ask: "_Ask") -> "Got | str":
+    def _once(self, target: Target, meter: Meter, ask: "_Ask", now: Address) -> "Got | str":
         settings = self.settings
         longest = min(settings.answer_seconds, meter.call.left())
         timeout = {
@@ -195,9 +195,7 @@ class Checks:
             "write": settings.silence_seconds,
             "pool": longest,
         }
-        url = httpcore2.URL(
-            scheme=target.scheme, host=target.host, port=_port(target), target=target.resource
-        )
+        url = httpcore2.URL(scheme=target.scheme, host=target.host, port=target.port, target=target.resource)
         sent = self._pool.stream(
             "GET" if ask.body is None else "POST",
             url,
@@ -207,14 +205,14 @@ class Checks:
         )
         kept = PACE.set(Pace(meter.call, time.monotonic() + longest))
         try:
-            with meter.request(ask.most) as came, sent as response:
+            with meter.call.request(ask.most, meter) as came, sent as response:
                 answer = _Answer(target.host, response.status, response.headers)
                 if answer.status in (301, 302, 303, 307, 308):
                     return answer.one("location")
                 answer.require_no_failure()
                 size, version, unchanged = ask.judge(answer)
                 data = b"" if unchanged else _body(response.iter_stream(), size, ask.most, answer, came)
-                return Got(data, version, _NOWHERE, unchanged)
+                return Got(data, version, now, unchanged)
         except httpcore2.TimeoutException as error:
             meter.call.left()
             raise ReadFailed(f"{target.host} did not answer in time") from error
@@ -271,9 +269,8 @@ def _stands_for(source: Source, host: str, port: int) -> bool:
 
 def _followed(location: str, at: Target) -> Address:
     """Raises ReadFailed for what is no address."""
-    port = f":{at.port}" if _port(at) else ""
     try:
-        found = parse(urljoin(f"{at.scheme}://{at.host}{port}{at.path}", location).partition("#")[0])
+        found = parse(urljoin(f"{at.scheme}://{at.host}:{at.port}{at.path}", location).partition("#")[0])
     except ValueError as error:
         raise ReadFailed(f"{at.host} redirects to what is no address") from error
     return replace(found.hidden, sidecars=())
@@ -380,13 +377,6 @@ def _body(parts: Iterable[bytes], size: int | None, most: int, answer: _Answer, 
     if size is not None and len(data) != size:
         raise _Again("fewer bytes came than were announced")
     return bytes(data)
-
-
-_NOWHERE: Final = Address("https", "nowhere.invalid", 443, "/")
-
-
-def _port(target: Target) -> int | None:
-    return None if target.port == PORTS[target.scheme] else target.port
 
 
 def _blocked(why: str, line: str) -> ToolError:

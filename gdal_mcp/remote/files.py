@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Sequence
-from concurrent.futures import CancelledError, Executor, Future
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Final
@@ -53,7 +53,7 @@ class RemoteFile:
         return self.read([(0, min(BLOCK, self.look().length))])
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> bytes:
-        """The bytes of the ranges (offset, length), in their order. Raises ReadFailed."""
+        """The bytes of the ranges (offset, length), in their order. Raises ReadFailed, CancelledError of a call that ended."""
         copy = self._opened()
         if any(offset + length > copy.version.length for offset, length in ranges):
             raise ReadFailed(f"{self.address.host}: a read beyond the end of the file")
@@ -61,7 +61,7 @@ class RemoteFile:
         found: dict[int, memoryview] = {}
         waiting = self._asked(copy, wanted, found)
         for future in dict.fromkeys(waiting.values()):
-            first, data = self._result(future)
+            first, data = future.result()
             view = memoryview(data)
             for block in (one for one, its in waiting.items() if its is future):
                 found[block] = view[(block - first) * BLOCK :][:BLOCK]
@@ -169,12 +169,6 @@ class RemoteFile:
             with self._lock:
                 for block in range(first, last + 1):
                     self._pending.pop(block, None)
-
-    def _result(self, future: "Future[tuple[int, bytes]]") -> tuple[int, bytes]:
-        try:
-            return future.result()
-        except CancelledError as error:
-            raise ReadFailed("the call ended") from error
 
 
 def _blocks(offset: int, length: int) -> range:

@@ -47,8 +47,8 @@ class Allowance:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
-    def request(self, size: int) -> Iterator[list[int]]:
-        """One request for at most so many bytes; what came is put into the list. Raises ReadFailed over a limit."""
+    def request(self, size: int, meter: "Meter") -> Iterator[list[int]]:
+        """One request of a source for at most so many bytes; what came is put into the list. Raises ReadFailed over a limit."""
         with self._lock:
             if self.requests_left < 1:
                 raise ReadFailed("this call has made as many requests as it may (`requests_a_call`)")
@@ -62,7 +62,8 @@ class Allowance:
         finally:
             with self._lock:
                 self.bytes_left += size - came[0]
-                self.read, self.requests = self.read + came[0], self.requests + 1
+                for one in (self, meter):
+                    one.read, one.requests = one.read + came[0], one.requests + 1
                 self.days.spend(self.principal, came[0] - size, 0)
 
     def left(self) -> float:
@@ -80,15 +81,6 @@ class Meter:
     call: Allowance
     read: int = 0
     requests: int = 0
-
-    @contextmanager
-    def request(self, size: int) -> Iterator[list[int]]:
-        came = [0]
-        try:
-            with self.call.request(size) as came:
-                yield came
-        finally:
-            self.read, self.requests = self.read + came[0], self.requests + 1
 
 
 class Days:

@@ -18,7 +18,6 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address
 from gdal_mcp.settings.remote import PORTS, Source, read_secret
 
-_ENDPOINTS: Final = {"gs": "https://storage.googleapis.com"}
 _GOOGLE_SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_only"
 _AZURE_VERSION: Final = "2021-12-02"  # of its interface
 _HOLDS: Final = 900  # seconds that a token of ours is good for
@@ -51,27 +50,23 @@ def place(source: Source, address: Address) -> Target:
             f"{key}={value}" if value else key for key, value in (*address.query, *address.secret)
         )
         return Target(address.scheme, address.host.strip("[]"), address.port, address.path, query)
-    base = source.endpoint or _ENDPOINTS.get(address.scheme) or _usual_endpoint(source, address)
-    found = urlsplit(base)
+    # a wildcard certificate does not hold for a bucket with a dot in its name
+    in_path = bool(source.endpoint) or address.scheme == "gs" or "." in address.host
+    usual = {
+        "gs": "https://storage.googleapis.com",
+        "az": f"https://{address.host}.blob.core.windows.net",
+        "s3": f"https://{'' if in_path else f'{address.host}.'}s3.{source.region}.amazonaws.com",
+    }
+    found = urlsplit(source.endpoint or usual[address.scheme])
     key = quote(address.path, safe="/-_.~")
-    inside = (
-        f"/{address.host}{key}" if source.endpoint or address.scheme == "gs" or "." in address.host else key
-    )
-    host = found.hostname or ""
-    return Target(found.scheme, host, found.port or PORTS[found.scheme], inside)
-
-
-def _usual_endpoint(source: Source, address: Address) -> str:
-    if address.scheme == "az":
-        return f"https://{address.host}.blob.core.windows.net"
-    dotted = "" if "." not in address.host else "s3."  # of which a wildcard certificate does not hold
-    return f"https://{dotted or f'{address.host}.s3.'}{source.region}.amazonaws.com"
+    inside = f"/{address.host}{key}" if in_path else key
+    return Target(found.scheme, found.hostname or "", found.port or PORTS[found.scheme], inside)
 
 
 def signed(source: Source, address: Address, target: Target, headers: Mapping[str, str]) -> Target:
     """The request with the source's credentials; `headers` are those that it has already. Raises ToolError."""
     own = dict(headers)
-    query = target.query
+    query = [target.query]
     try:
         own |= {name: read_secret(one) for name, one in source.headers.items()}
         if source.bearer:
@@ -79,16 +74,14 @@ def signed(source: Source, address: Address, target: Target, headers: Mapping[st
         if source.service_account:
             own["Authorization"] = f"Bearer {_google_token(source.service_account)}"
         if source.sas:
-            query = "&".join(filter(None, (query, read_secret(source.sas).lstrip("?"))))
+            query.append(read_secret(source.sas).lstrip("?"))
         if source.account_key:
-            query = "&".join(
-                filter(None, (query, _azure_signature(address, read_secret(source.account_key))))
-            )
+            query.append(_azure_signature(address, read_secret(source.account_key)))
         if address.scheme == "az":
             own["x-ms-version"] = _AZURE_VERSION
         if source.requester_pays:
             own["x-amz-request-payer"] = "requester"
-        bare = Target(*target.origin, target.path, query, own)
+        bare = Target(*target.origin, target.path, "&".join(filter(None, query)), own)
         return _sigv4(source, address, bare) if source.access_key else bare
     except ImportError as error:
         raise ToolError(
@@ -145,17 +138,9 @@ def _azure_signature(address: Address, key: str) -> str:
     from azure.storage import blob  # noqa: PLC0415 - an extra
 
     container, _, name = address.path.lstrip("/").partition("/")
-    until = datetime.now(UTC) + timedelta(seconds=_HOLDS)
+    lasts: Any = {"account_key": key, "expiry": datetime.now(UTC) + timedelta(seconds=_HOLDS)}
     if name:
-        reading = blob.BlobSasPermissions(read=True)
-        return str(
-            blob.generate_blob_sas(
-                address.host, container, name, account_key=key, permission=reading, expiry=until
-            )
-        )
-    listing = blob.ContainerSasPermissions(list=True)
-    return str(
-        blob.generate_container_sas(
-            address.host, container, account_key=key, permission=listing, expiry=until
-        )
-    )
+        may = blob.BlobSasPermissions(read=True)
+        return str(blob.generate_blob_sas(address.host, container, name, permission=may, **lasts))
+    may_list = blob.ContainerSasPermissions(list=True)
+    return str(blob.generate_container_sas(address.host, container, permission=may_list, **lasts))

@@ -3,6 +3,7 @@
 A path is /MODE/file. What was asked is kept in `asked`, header by header.
 """
 
+import contextlib
 import http.server
 import re
 import ssl
@@ -77,7 +78,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if path in origin.special:
             return origin.special[path](self)
         _, mode, name = path.split("/", 2)
-        return getattr(self, f"mode_{mode}")(origin.files.get(name))
+        return self.behave(mode, origin.files.get(name))
+
+    def behave(self, mode: str, data: bytes | None) -> None:
+        """As a mode says, or with the status that it is."""
+        if mode.isdecimal():
+            return self.simple(int(mode), b"secret inside")
+        return getattr(self, f"mode_{mode}")(data)
 
     do_POST = do_GET  # noqa: N815 - the name is the library's
 
@@ -119,78 +126,72 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.origin.sent += end - start
         return self.part(data[start:end], start, end, len(data))
 
+    def asked_part(self, data: bytes) -> tuple[int, int, str]:
+        """Where the range begins and ends, and how a true answer would name it."""
+        start, end = self.range(len(data))
+        return start, end, f"bytes {start}-{end - 1}/{len(data)}"
+
     def mode_changing(self, data: bytes) -> None:
         """Another ETag with each answer, and no word of If-Match."""
-        start, end = self.range(len(data))
-        self.simple(
-            206, data[start:end], Content_Range=f"bytes {start}-{end - 1}/{len(data)}", ETag=f'"{start}"'
-        )
+        start, end, named = self.asked_part(data)
+        self.simple(206, data[start:end], Content_Range=named, ETag=f'"{start}"')
 
     def mode_silent(self, data: bytes) -> None:
         """Other bytes with each answer to the same range, under a weak ETag that stays."""
-        start, end = self.range(len(data))
+        start, end, named = self.asked_part(data)
         fill = bytes([len(self.origin.asked) % 256]) * (end - start)
-        self.simple(206, fill, Content_Range=f"bytes {start}-{end - 1}/{len(data)}", ETag='W/"same"')
+        self.simple(206, fill, Content_Range=named, ETag='W/"same"')
 
     def mode_longer(self, data: bytes) -> None:
-        start, end = self.range(len(data))
+        start, end, _ = self.asked_part(data)
         self.part(data[start:end] + b"more", start, end, len(data))
 
     def mode_shorter(self, data: bytes) -> None:
-        start, end = self.range(len(data))
+        start, end, _ = self.asked_part(data)
         self.part(data[start : end - 1], start, end, len(data))
 
-    def mode_cut(self, data: bytes) -> None:
-        start, end = self.range(len(data))
-        self.send_response(206)
-        self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(data)}")
-        self.send_header("Content-Length", str(end - start))
-        self.end_headers()
-        self.wfile.write(data[start : start + 10])
-        self.close_connection = True
-
     def mode_elsewhere(self, data: bytes) -> None:
-        start, end = self.range(len(data))
+        start, end, _ = self.asked_part(data)
         self.part(data[start:end], start + 1, end + 1, len(data) + 1)
+
+    def mode_gzip(self, data: bytes) -> None:
+        start, end, _ = self.asked_part(data)
+        self.part(data[start:end], start, end, len(data), Content_Encoding="gzip")
 
     def mode_whole(self, data: bytes) -> None:
         self.simple(200, data, ETag=self.etag())
 
-    def mode_gzip(self, data: bytes) -> None:
-        start, end = self.range(len(data))
-        self.part(data[start:end], start, end, len(data), Content_Encoding="gzip")
+    def begin(self, *headers: tuple[str, str]) -> None:
+        self.send_response(206)
+        for name, value in headers:
+            self.send_header(name, value)
+        self.end_headers()
+        self.close_connection = True
+
+    def mode_cut(self, data: bytes) -> None:
+        start, end, named = self.asked_part(data)
+        self.begin(("Content-Range", named), ("Content-Length", str(end - start)))
+        self.wfile.write(data[start : start + 10])
 
     def mode_twice(self, data: bytes) -> None:
-        start, end = self.range(len(data))
-        self.send_response(206)
-        for first in (start, start + 1):
-            self.send_header("Content-Range", f"bytes {first}-{end - 1}/{len(data)}")
-        self.send_header("Content-Length", str(end - start))
-        self.end_headers()
+        start, end, named = self.asked_part(data)
+        both = (("Content-Range", named), ("Content-Range", named.replace(f" {start}-", f" {start + 1}-")))
+        self.begin(*both, ("Content-Length", str(end - start)))
         self.wfile.write(data[start:end])
 
     def mode_chunked(self, data: bytes) -> None:
         """Chunks without end."""
-        start, end = self.range(len(data))
-        self.send_response(206)
-        self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(data)}")
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
-        try:
+        self.begin(("Content-Range", self.asked_part(data)[2]), ("Transfer-Encoding", "chunked"))
+        with contextlib.suppress(OSError):
             while not self.origin.released.is_set():
                 self.wfile.write(b"1000\r\n" + b"x" * 4096 + b"\r\n")
                 with self.origin.lock:
                     self.origin.sent += 4096
-        except OSError:
-            self.close_connection = True
 
     def mode_dripping(self, data: bytes) -> None:
         """A byte now and then, without end, never silent for long."""
-        start, end = self.range(len(data))
-        self.send_response(206)
-        self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(data)}")
-        self.send_header("Content-Length", str(end - start))
-        self.end_headers()
+        start, end, named = self.asked_part(data)
+        self.begin(("Content-Range", named), ("Content-Length", str(end - start)))
         self.drip(b"x")
 
     def mode_drippingheaders(self, _data: bytes) -> None:
@@ -198,11 +199,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.drip(b"x")
 
     def drip(self, byte: bytes) -> None:
-        try:
+        with contextlib.suppress(OSError):
             while not self.origin.released.wait(0.05):
                 self.wfile.write(byte)
-        except OSError:
-            pass
         self.close_connection = True
 
     def mode_hugeheaders(self, _data: bytes) -> None:
@@ -219,15 +218,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def mode_reset(self, _data: bytes) -> None:
         self.close_connection = True
         self.connection.close()
-
-    def mode_500(self, _data: bytes) -> None:
-        self.simple(500, b"secret inside")
-
-    def mode_403(self, _data: bytes) -> None:
-        self.simple(403)
-
-    def mode_503(self, _data: bytes) -> None:
-        self.simple(503)
 
     def mode_429twice(self, data: bytes) -> None:
         """Busy twice, then as it should be."""
@@ -250,11 +240,8 @@ class _Server(http.server.ThreadingHTTPServer):
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         """The handshake in the connection's own thread."""
-        try:
-            with self._context.wrap_socket(request, server_side=True) as wrapped:
-                super().finish_request(wrapped, client_address)
-        except OSError:
-            pass
+        with contextlib.suppress(OSError), self._context.wrap_socket(request, server_side=True) as wrapped:
+            super().finish_request(wrapped, client_address)
 
 
 @contextmanager

@@ -103,8 +103,9 @@ def test_folders_and_lists_come_from_the_metadata(server: Origin, make: Make, op
 def test_a_chunk_that_cannot_be_read_fails_the_call(server: Origin, make: Make, opened: Opened):
     put(server, VERSION_2, "a/0.0")
     for path, failing in (("a/0.0", "cut"), ("a/0.0", "500"), ("a/0.0", "403"), ("a/.zarray", "ok")):
-        server.special[f"/ok/t.zarr/{path}"] = lambda handler, mode=failing: getattr(handler, f"mode_{mode}")(
-            server.files.get(f"t.zarr/{path}")  # noqa: B023 - called in this turn
+        server.special[f"/ok/t.zarr/{path}"] = lambda handler, mode=failing: handler.behave(
+            mode,
+            server.files.get(f"t.zarr/{path}"),  # noqa: B023 - called in this turn
         )
         call = opened(make(), server.url("/ok/t.zarr"))
         assert call.look(f"{call.name}/{path}").status is Status.EIO, (path, failing)

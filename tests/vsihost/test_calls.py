@@ -228,7 +228,7 @@ def test_a_person_and_a_validation_are_told_of_each_host(serve: Serve, origin: O
     assert SECRET not in question
 
 
-@pytest.mark.claim("approval.grants-narrow")
+@pytest.mark.claim("remote.grants-by-folder")
 def test_a_grant_covers_the_folder_of_a_host_that_it_names_and_no_other(
     serve: Serve, origin: Origin, place: Place
 ):

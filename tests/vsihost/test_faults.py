@@ -43,14 +43,14 @@ def reading(place: Place, origin: Origin, ca: Path, *options: str) -> Iterator[t
 
     origin.special["/ok/a.tif"] = stall
     with serving(place, origin, ca, *options) as pipes:
-        call = {"name": "convert", "arguments": CALL(origin)}
+        call = {"name": "convert", "arguments": arguments(origin)}
         identifier = pipes.send("tools/call", call)
         assert stalled.wait(120)
         yield pipes, identifier
     origin.special.clear()
 
 
-def CALL(origin: Origin) -> dict[str, str]:  # noqa: N802
+def arguments(origin: Origin) -> dict[str, str]:
     return {"input": origin.url("/ok/a.tif", "localhost"), "output": "out.tif"}
 
 
@@ -70,7 +70,7 @@ def serves_again(
     """Nothing was published; a new server makes the same call, and then nothing is left of either."""
     assert not place.path("out.tif").exists()
     with serving(place, origin, ca, *options) as pipes:
-        result = pipes.call("convert", CALL(origin))
+        result = pipes.call("convert", arguments(origin))
         assert not result.get("isError"), result
     assert place.path("out.tif").stat().st_size > 0
     assert place.staged == []

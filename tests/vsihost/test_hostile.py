@@ -58,49 +58,26 @@ def bait() -> Iterator[tuple[int, list[Any]]]:
 
 def places(origin: Origin, port: int) -> list[str]:
     """Where hostile data would lead: to the listener, to files, to what another key, another host or another call holds."""
-    listener = f"http://127.0.0.1:{port}/x.tif"
-    return [
-        *(
-            listener,
-            f"/vsicurl/{listener}",
-            f"/vsicurl/{origin.url('/ok/private.tif')}",
-            "/vsis3/bucket/x.tif",
-        ),
-        *(
-            "file:///etc/passwd",
-            "/etc/passwd",
-            "/proc/self/environ",
-            "/vsihost/2/private.tif",
-            "../private.tif",
-        ),
-        *(
-            origin.url("/ok/private.tif"),
-            origin.url("/ok/private.tif", "other.test"),
-            "https://169.254.169.254/x",
-        ),
-    ]
+    listener, private = f"http://127.0.0.1:{port}/x.tif", origin.url("/ok/private.tif")
+    return f"""{listener} /vsicurl/{listener} /vsicurl/{private} /vsis3/bucket/x.tif file:///etc/passwd /etc/passwd
+        /proc/self/environ /vsihost/2/private.tif ../private.tif {private} {private.replace("data.test", "other.test")}
+        https://169.254.169.254/x""".split()
 
 
 def zarrs(there: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    for key in (
-        there,
-        f"a/{there}",
-        f"../{there}",
-        "..%5c..%5cprivate.tif",
-        "..\\..\\private.tif",
-        "../private.tif",
-    ):
+    keys = rf"{there} a/{there} ../{there} ..%5c..%5cprivate.tif ..\..\private.tif ../private.tif"
+    for key in keys.split():
         metadata = {".zgroup": GROUP, "a/.zarray": ARRAY, f"{key}/.zarray": ARRAY, f"{key}/.zattrs": {}}
         yield ".zmetadata", {"zarr_consolidated_format": 1, "metadata": metadata}
-        inner = {"a": ARRAY_3, key: ARRAY_3}
+        inner = {"kind": "inline", "must_understand": False, "metadata": {"a": ARRAY_3, key: ARRAY_3}}
         group = {"zarr_format": 3, "node_type": "group", "attributes": {}}
-        yield (
-            "zarr.json",
-            {
-                **group,
-                "consolidated_metadata": {"kind": "inline", "must_understand": False, "metadata": inner},
-            },
-        )
+        yield "zarr.json", {**group, "consolidated_metadata": inner}
+
+
+def listing(*hosts: str) -> str:
+    """Settings by which these may be read."""
+    rows = (f'at = "{host}"\nnetworks = ["127.0.0.0/8"]\n' for host in hosts)
+    return "".join(f"[[remote.source]]\n{row}" for row in rows)
 
 
 @pytest.mark.nightly
@@ -110,10 +87,7 @@ def test_data_that_names_other_places_has_none_of_them_asked_for(
 ):
     """Another key of the origin, and another host that may be read, among them."""
     port, came = bait
-    listed = "".join(
-        f'[[remote.source]]\nat = "{host}:{origin.port}"\nnetworks = ["127.0.0.0/8"]\n'
-        for host in ("data.test", "other.test")
-    )
+    listed = listing(f"data.test:{origin.port}", f"other.test:{origin.port}")
     talk = serve("--approval", "never", remote=listed)
     origin.files["private.tif"] = origin.files["beside.tif"]
 
@@ -145,8 +119,7 @@ def test_an_item_leads_to_nothing_that_may_not_be_read(
     serve: Serve, origin: Origin, bait: tuple[int, list[Any]]
 ):
     port, came = bait
-    source = f'[[remote.source]]\nat = "data.test:{origin.port}/ok/"\nnetworks = ["127.0.0.0/8"]\n'
-    talk = serve("--approval", "never", remote=source)
+    talk = serve("--approval", "never", remote=listing(f"data.test:{origin.port}/ok/"))
     origin.files["private/x.tif"] = origin.files["a.tif"]
     there = [*places(origin, port), origin.url("/private/x.tif"), "../private/x.tif", "%2e%2e/private/x.tif"]
     there = [one for one in there if one not in (origin.url("/ok/private.tif"), "../private.tif")]
@@ -159,13 +132,10 @@ def test_an_item_leads_to_nothing_that_may_not_be_read(
     assert came == []
 
 
-@pytest.mark.claim("remote.redirects-checked", "approval.grants-narrow")
+@pytest.mark.claim("remote.redirects-checked", "remote.grants-by-folder")
 def test_a_redirect_leads_only_to_what_was_approved(serve: Serve, origin: Origin, place: Place):
     """Where nobody is asked, what is listed may be read; a person's yes is for the hosts that were shown."""
-    listed = "".join(
-        f'[[remote.source]]\nat = "{host}:{origin.port}"\nnetworks = ["127.0.0.0/8"]\n'
-        for host in ("data.test", "other.test")
-    )
+    listed = listing(f"data.test:{origin.port}", f"other.test:{origin.port}")
     moved, beside = origin.url("/ok/moved.tif"), origin.url("/ok/beside.tif")
     origin.special["/ok/moved.tif"] = to(origin.url("/ok/a.tif", "other.test"))
     origin.special["/ok/beside.tif"] = to(origin.url("/elsewhere/a.tif"))

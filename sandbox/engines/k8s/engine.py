@@ -30,7 +30,7 @@ from sandbox.engines.k8s.status import age, changed, has_ended, image_of, is_lea
 from sandbox.engines.k8s.watch import PodWatch
 from sandbox.engines.k8s.websocket import PodWire, Refused, attached
 from sandbox.errors import CapacityExhausted, EngineUnavailable, ImageMissing, IsolationRefused, PullFailed
-from sandbox.isolation.policy import differing
+from sandbox.isolation.rows import told
 from sandbox.labels import DEADLINE, OWNER, STARTED, UPTIME_DEADLINE, Moment, labels
 from sandbox.template import Limits, SandboxTemplate
 
@@ -159,7 +159,7 @@ class KubernetesEngine:
         with self._removed_on_failure(name):
             if found := differences(body["spec"], made["spec"]):
                 raise IsolationRefused(
-                    f"the cluster made another Pod than was asked for, so nothing was run: {differing(found)}"
+                    f"the cluster made another Pod than was asked for, so nothing was run: {told(found)}"
                 )
             wire = self._attached(name)
             with self._lock:
