@@ -109,6 +109,7 @@ class Tool:
     runs: bool = True  # False when the server answers by itself, without a container
     reaches_out: bool = False  # the server itself makes requests for it
     pictures: bool = False  # answers with pictures, which can show words: none in lockdown
+    meta: Mapping[str, Any] = field(default_factory=dict)  # what a specification says of it besides
     uncut: tuple[str, ...] = ()  # own keys that no result is too long for, as the caller sent as much itself
 
     @cached_property

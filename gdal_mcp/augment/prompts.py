@@ -8,7 +8,7 @@ prompt raises, and the time grows with its length alone.
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from gdal_mcp.augment.building import Building
+from gdal_mcp.augment.geometric import Geometric
 from gdal_mcp.augment.lexicon import LEXICON, Concept
 from gdal_mcp.augment.reading import Clause, clauses, items
 from gdal_mcp.augment.steps import Ambiguity, Parsed, Problem, Step, complexity, conflicts, estimated_seconds
@@ -50,7 +50,7 @@ class _Pipeline:
         self.errors.append(Problem(message, severity, suggestion))
 
     def _build(self, clause: Clause, concept: Concept, text: str) -> None:
-        built = Building(clause, concept, text)
+        built = Geometric(clause, concept, text)
         self.errors += built.problems
         self.suggestions += built.suggestions
         self.ambiguities += built.ambiguities

@@ -3,9 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from gdal_mcp.augment.transforms import TRANSFORMS
+
+INVERSES: Final = ("HorizontalFlip", "VerticalFlip", "Transpose", "InvertImg")  # of themselves
 
 
 @dataclass(frozen=True)
@@ -17,17 +19,15 @@ class Step:
     probability: float = 1.0
     confidence: float = 1.0
     text: str = ""  # the words it came from
-    group: int | None = (
-        None  # steps with one number are one act (a quarter turn): drawn together, with their probability
-    )
+    # steps with one number are one act (a quarter turn): drawn together, with their probability
+    group: int | None = None
 
 
 @dataclass(frozen=True)
 class Problem:
     message: str
-    severity: Literal[
-        "warning", "error"
-    ]  # an error: something that was asked for is not among the steps, or cannot run
+    # an error: something that was asked for is not among the steps, or cannot run
+    severity: Literal["warning", "error"]
     suggestion: str
 
 
@@ -72,10 +72,9 @@ def conflicts(steps: Sequence[Step]) -> Iterator[Problem]:
         if height is None or width is None:
             continue
         if step.name in ("CenterCrop", "RandomCrop") and size and (height > size[0] or width > size[1]):
+            left = f"the {size[1]}x{size[0]} that are left before it"
             yield Problem(
-                f"a crop of {width}x{height} does not fit into the {size[1]}x{size[0]} that are left before it",
-                "error",
-                "crop first, or crop less",
+                f"a crop of {width}x{height} does not fit into {left}", "error", "crop first, or crop less"
             )
         size = (height, width)
 
@@ -83,15 +82,9 @@ def conflicts(steps: Sequence[Step]) -> Iterator[Problem]:
 def _undone(steps: Sequence[Step]) -> Iterator[Problem]:
     certain = [step for step in steps if step.probability == 1]
     for one, other in pairwise([step for step in certain if step.group is None]):
-        if one.name == other.name and one.name in (
-            "HorizontalFlip",
-            "VerticalFlip",
-            "Transpose",
-            "InvertImg",
-        ):
-            yield Problem(
-                f"{one.name} twice gives the image back as it was", "warning", "leave out both or one of them"
-            )
+        if one.name == other.name and one.name in INVERSES:
+            message = f"{one.name} twice gives the image back as it was"
+            yield Problem(message, "warning", "leave out both or one of them")
     for argument, middle, more, less in (
         ("brightness_limit", 0, "brighter", "darker"),
         ("contrast_limit", 0, "more contrast", "less contrast"),

@@ -85,6 +85,7 @@ def _specified(name: str, title: str, draft: Any, **further: Any) -> Tool:
         schema=lambda: said["inputSchema"],
         draft=draft,
         own_keys={**said["outputSchema"]["properties"], **CHAINED},
+        meta={key: said[key] for key in ("visibility", "capabilities")},
         like=name,
         **further,
     )

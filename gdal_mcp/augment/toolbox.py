@@ -1,9 +1,7 @@
 """The toolbox `augment`, in one value. GDAL's worker runs in its containers, with programs of ours beside its own."""
 
-import math
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from typing import Any, Final
 
 from gdal_mcp.augment.failures import details
@@ -13,12 +11,12 @@ from gdal_mcp.gdal.answers.described import described, shortened
 from gdal_mcp.gdal.datasets.paths import companions
 from gdal_mcp.gdal.datasets.scope import places
 from gdal_mcp.gdal.environment import environment as gdal_environment
-from gdal_mcp.gdal.worker_source import part_words
+from gdal_mcp.gdal.environment import gdal_threads
+from gdal_mcp.gdal.worker_source import command_around, modules_of
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
 from gdal_mcp.wheels import WheelImage
-from sandbox.program import source, worker_command
 from sandbox.template import Limits
 
 IMAGE: Final = WheelImage("augment")
@@ -27,7 +25,7 @@ INSTRUCTIONS: Final = (
     "labels, and make_chips with many windows of a large one. validate_prompt tells what a prompt would do."
 )
 _INSIDE: Final = "gdal_mcp.augment.inside"
-_HANDLER: Final = "augment_worker.py"
+_HANDLER: Final = "augment_worker"
 _REFUSED: Final[Mapping[str, str]] = {
     "INVALID_IMAGE": "the image cannot be used; the library's own words are under `untrusted`.",
     "TRANSFORM_FAILED": "the arguments of a transform do not fit together; the library's own words are under `untrusted`.",
@@ -58,19 +56,16 @@ def augment(_settings: Settings) -> Toolbox:
 
 def environment(limits: Limits) -> Mapping[str, str]:
     """GDAL's; and the library asks the network for a newer one unless it is told not to."""
-    threads = str(max(1, math.floor(limits.cpus)))
+    threads = str(gdal_threads(limits))
     told = {"NO_ALBUMENTATIONS_UPDATE": "1", "OPENBLAS_NUM_THREADS": "1", "CHIP_THREADS": threads}
     return {**gdal_environment(limits), **told}
 
 
 @cache
 def augment_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
-    names = sorted(one.name for one in resources.files(_INSIDE).iterdir() if one.name.endswith(".py"))
-    own = [name for name in names if name not in ("__init__.py", _HANDLER)]
-    words = [f"{name.removesuffix('.py')}\n{source(_INSIDE, name)}" for name in own]
-    besides = {"gdal_worker": "gdal_mcp.gdal.inside", "telling": "gdal_mcp.augment"}
-    words += [f"{name}\n{source(package, f'{name}.py')}" for name, package in besides.items()]
-    return worker_command(source(_INSIDE, _HANDLER), *words, *part_words(), idle_seconds=idle_seconds)
+    own = dict.fromkeys(set(modules_of(_INSIDE)) - {_HANDLER}, _INSIDE)
+    besides = {**dict(sorted(own.items())), "telling": "gdal_mcp.augment"}
+    return command_around(_INSIDE, _HANDLER, besides, idle_seconds)
 
 
 def _request(draft: Draft, preview_pixels: int) -> Mapping[str, Any]:

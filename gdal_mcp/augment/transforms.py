@@ -25,9 +25,8 @@ class Transform:
     name: str  # the library's class
     category: str
     description: str
-    parameters: Mapping[
-        str, Any
-    ]  # JSON schema of the constructor's arguments but `p`, `unit` with each that has one
+    # JSON schema of the constructor's arguments but `p`, `unit` with each that has one
+    parameters: Mapping[str, Any]
     examples: tuple[str, ...]
     aliases: tuple[str, ...]
     georeference: Georeference
@@ -66,20 +65,12 @@ def _schema(given: Mapping[str, Any]) -> dict[str, Any]:
         one |= {"anyOf": [{"const": 0}, odd]} if given["min"] == 0 else odd
     schema: dict[str, Any] = dict(one)
     if (of := given.get("of")) is not None:
-        pair = {
-            "type": "array",
-            "items": one,
-            "minItems": given.get("length", 2),
-            "maxItems": given.get("length", 2),
-        }
+        least = most = given.get("length", 2)
         if of == "list" and "length" not in given:
-            pair |= {"minItems": 1, "maxItems": 16}
-        both = {
-            "type": "object",
-            "properties": {"x": pair, "y": pair},
-            "additionalProperties": False,
-            "minProperties": 1,
-        }
+            least, most = 1, 16
+        pair = {"type": "array", "items": one, "minItems": least, "maxItems": most}
+        both = {"type": "object", "properties": {"x": pair, "y": pair}, "minProperties": 1}
+        both["additionalProperties"] = False
         forms = [pair, *([one] if given.get("scalar") else []), *([both] if of == "axes" else [])]
         forms += [{"enum": given["words"]}] if "words" in given else []
         schema = {"anyOf": forms} if len(forms) > 1 else pair

@@ -163,7 +163,17 @@ class Records:
         )
         try:
             ended = replace(ended, inputs=self._inputs(context, done))
-            return replace(ended, **self._results(context, done, error))
+            if context.planned is None or done is None:
+                spent = cost(context.usage, context.durations) if context.usage else {}
+                return replace(ended, receipt={**spent, **_reason(error, locked=self.settings.lockdown)})
+            effects = _effects(context.planned.plan.draft, done.outputs)
+            return replace(
+                ended,
+                tool_version=done.tool_version,
+                receipt=receipt(Ran(context.planned, done), self.settings),
+                outputs=effects if published and published.undo_id else (),
+                printed=_answer(done),
+            )
         except Exception:  # noqa: BLE001 - a fault of ours in what is nice to know must not cost the record of what was done
             _log.exception("record_incomplete", call=context.call_id)
             return ended
@@ -177,19 +187,6 @@ class Records:
         patience = 0.0 if done is None else PATIENCE if done.published is not None else _READ_PATIENCE
         rows = [one.row() for one in watched.result(touched=touched, patience=patience)]
         return (*rows, *map(remote_row, context.remote))
-
-    def _results(self, context: CallContext, done: Done | None, error: ToolError | None) -> dict[str, Any]:
-        planned = context.planned
-        if done is None or planned is None:
-            spent = cost(context.usage, context.durations) if context.usage else {}
-            return {"receipt": {**spent, **_reason(error, locked=self.settings.lockdown)}}
-        published = done.published
-        return {
-            "tool_version": done.tool_version,
-            "receipt": receipt(Ran(planned, done), self.settings),
-            "outputs": _effects(planned.plan.draft, done.outputs) if published and published.undo_id else (),
-            "printed": _answer(done),
-        }
 
     def _register(self, context: CallContext, done: Done | None, finish: CallEnd) -> None:
         """Registers the end, also of a call that failed before it ran. An answer without a container is only audited."""

@@ -86,7 +86,7 @@ def option_of(setting: str) -> str:
 
 _REST: Final = [name for name in Settings.model_fields if name not in COMMON]
 _OTHERS: Final = (
-    "Every other setting is an option, a GDAL_MCP_* variable and a TOML key: "
+    "Others, as options, GDAL_MCP_* variables and TOML keys: "
     f"{', '.join(option_of(name)[2:] for name in _REST if name not in WebSettings.model_fields)}; "
     f"and {len(WebSettings.model_fields)} over HTTP. `gdal-mcp settings` explains all."
 )

@@ -12,21 +12,8 @@ from sandbox.template import Limits
 
 SKIPPED_DRIVERS: Final = (
     # OGC and vendor web services
-    *(
-        "HTTP",
-        "WMS",
-        "WMTS",
-        "WCS",
-        "WFS",
-        "OAPIF",
-        "OGCAPI",
-        "CSW",
-        "STACIT",
-        "STACTA",
-        "PLMOSAIC",
-        "PLSCENES",
-        "DAAS",
-    ),
+    *("HTTP", "WMS", "WMTS", "WCS", "WFS", "OAPIF", "OGCAPI", "CSW", "STACIT", "STACTA"),
+    *("PLMOSAIC", "PLSCENES", "DAAS"),
     *("EEDA", "EEDAI", "NGW", "Carto", "AmigoCloud", "Elasticsearch"),
     # databases; ODBC, MSSQL, PGeo and ADBC also load a library that a data file names
     *("PostgreSQL", "PostGISRaster", "MySQL", "MSSQLSpatial", "ODBC", "PGeo", "ADBC"),

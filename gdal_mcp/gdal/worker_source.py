@@ -1,5 +1,6 @@
 """The program of a GDAL container, as the words of its command line. Nothing of it is ever mounted."""
 
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
@@ -19,14 +20,23 @@ def gdal_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
     )
 
 
+def command_around(
+    package: str, handler: str, besides: Mapping[str, str], idle_seconds: float
+) -> tuple[str, ...]:
+    """The same for a toolbox whose handler has GDAL's worker in it, and modules besides: the package of each by its name."""
+    packages = {**besides, "gdal_worker": "gdal_mcp.gdal.inside"}
+    words = (f"{name}\n{source(place, f'{name}.py')}" for name, place in packages.items())
+    return worker_command(source(package, f"{handler}.py"), *words, *part_words(), idle_seconds=idle_seconds)
+
+
 def part_words() -> tuple[str, ...]:
     """The parts of GDAL's worker: the name of each, a line end and its source."""
-    names = sorted(
-        entry.name.removesuffix(".py")
-        for entry in resources.files(PARTS).iterdir()
-        if entry.name.endswith(".py") and entry.name != "__init__.py"
-    )
-    return tuple(f"{name}\n{source(PARTS, f'{name}.py')}" for name in names)
+    return tuple(f"{name}\n{source(PARTS, f'{name}.py')}" for name in modules_of(PARTS))
+
+
+def modules_of(package: str) -> list[str]:
+    found = (one.name for one in resources.files(package).iterdir() if one.name.endswith(".py"))
+    return sorted(name.removesuffix(".py") for name in found if name != "__init__.py")
 
 
 def compare_command() -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """The SDK's Streamable HTTP transport as an ASGI application, and who sent a request that came through it."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, MutableMapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, MutableMapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
 from mcp.server.auth.middleware.auth_context import auth_context_var
@@ -13,6 +13,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from gdal_mcp.access.identity import Principal
 from gdal_mcp.app import App
+from gdal_mcp.http.concurrency import Full
 from gdal_mcp.mcp.server import build
 from gdal_mcp.mcp.tasks import Context
 
@@ -55,23 +56,18 @@ class Protocol:
     def sessions(self) -> Collection[str]:
         return self._manager._session_owners.keys()  # noqa: SLF001 - the SDK has no public name for them
 
-    def room(self, principal: Principal) -> Callable[[], None] | None:
-        """Reserves room for a session that a request is about to open; None if this principal has its maximum.
-
-        The SDK makes the session only later, so call the returned function once the session exists or never will.
-        """
+    @contextmanager
+    def opening(self, principal: Principal) -> Iterator[None]:
+        """Holds room for a session until it exists, or never will: the SDK makes it only later. Raises Full."""
         owners = self._manager._session_owners.values()  # noqa: SLF001 - the SDK bounds only all sessions together
         mine = authorization_context(_user(principal))
         if sum(owner == mine for owner in owners) + self._opening[principal.id] >= self._sessions_each:
-            return None
+            raise Full
         self._opening[principal.id] += 1
-        taken = [principal.id]
-
-        def give_back() -> None:
-            if taken:
-                self._opening -= Counter([taken.pop()])
-
-        return give_back
+        try:
+            yield
+        finally:
+            self._opening -= Counter([principal.id])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request; a session stays with the principal that opened it."""

@@ -22,6 +22,7 @@ def tool(one: Tool, *, with_panel: bool = False) -> t.Tool:
     Many clients check errors against the output schema too, and show nothing of one that does not fit, so no key is
     required there. Our tests hold successes to the tool's own schema.
     """
+    ui = {"ui": {"resourceUri": panel.URI}} if with_panel and (one.writes or one.pictures) else {}
     return t.Tool(
         name=one.name,
         title=one.title,
@@ -34,7 +35,7 @@ def tool(one: Tool, *, with_panel: bool = False) -> t.Tool:
             destructive_hint=one.replaces if one.writes else None,
             open_world_hint=one.reaches_out,
         ),
-        _meta={"ui": {"resourceUri": panel.URI}} if with_panel and (one.writes or one.pictures) else None,
+        _meta={**one.meta, **ui} or None,
     )
 
 

@@ -42,7 +42,7 @@ async def serve(app: App, *beside: Callable[[App], Coroutine[Any, Any, None]]) -
 
 async def attend(server: Server[Any]) -> None:
     kept, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
-    async with stdio_server() as (reading, writing), anyio.create_task_group() as group:
+    async with stdio_server() as (reading, writing), kept, messages, anyio.create_task_group() as group:
         group.start_soon(_sort, reading, kept, writing)
         await server.run(messages, writing, server.create_initialization_options())
         group.cancel_scope.cancel()
@@ -54,7 +54,7 @@ async def _sort(
     writing: WriteStream[SessionMessage],
 ) -> None:
     """Passes messages on, and answers what could not be parsed."""
-    async with kept:
+    async with kept, reading:
         async for item in reading:
             if not isinstance(item, Exception):
                 await kept.send(item)

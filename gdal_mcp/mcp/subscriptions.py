@@ -9,10 +9,9 @@ Invariants:
 Only changes by calls of this process are seen. There is no replay: a client that reconnects reads again.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -23,12 +22,11 @@ from mcp.server.lowlevel.server import Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import (
-    PromptsListChanged,
     ResourcesListChanged,
     ResourceUpdated,
     ServerEvent,
-    ToolsListChanged,
     event_matches,
+    event_to_notification,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -40,15 +38,6 @@ MOST_STREAMS: Final = 32  # for one principal; a client needs one
 MOST_URIS: Final = 1000  # for one stream or session
 _ALL_URIS: Final = 256 << 10  # characters, for one stream or session
 MAX_URI: Final = 16384  # characters; the longest path with every byte percent-encoded, and some more
-_METHODS: Final[Mapping[type[ServerEvent], str]] = MappingProxyType(
-    {
-        ToolsListChanged: "notifications/tools/list_changed",
-        PromptsListChanged: "notifications/prompts/list_changed",
-        ResourcesListChanged: "notifications/resources/list_changed",
-        ResourceUpdated: "notifications/resources/updated",
-    }
-)
-
 RESOURCES: Final = t.SubscriptionFilter(resources_list_changed=True)
 
 Context = ServerRequestContext[Any]
@@ -188,7 +177,7 @@ class Subscriptions:
             with until_end:
                 async for event in watch.events():
                     params = {"uri": event.uri} if isinstance(event, ResourceUpdated) else None
-                    await connection.notify(_METHODS[type(event)], params)
+                    await connection.notify(event_to_notification(event, {}).method, params)
 
         connection.exit_stack.callback(until_end.cancel)
         connection.exit_stack.callback(self._sessions.pop, connection)

@@ -10,12 +10,17 @@ from pydantic import Field, field_validator
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
-from gdal_mcp.python.image import PYTHON_IMAGE, SHOWN
 from gdal_mcp.toolbox import Answer, Arguments, DraftScope, Tool, schema_of, typed
 from gdal_mcp.untrusted import UNTRUSTED
+from gdal_mcp.wheels import WheelImage
 from sandbox.workspace import Located
 
 NAME: Final = "run_python"
+PYTHON_IMAGE: Final = WheelImage("python")
+SHOWN: Final = (  # of the packages in it, in the order in which a model is told of them
+    *("numpy", "scipy", "pandas", "geopandas", "pyogrio", "shapely", "pyproj", "rasterio"),
+    *("xarray", "pyarrow", "networkx", "scikit-learn", "matplotlib"),
+)
 LONGEST_CODE: Final = 64 << 10  # characters; a person has to read them
 MOST_LINES: Final = 2000  # compared with the code before in a fifth of a second, whatever they are
 SHARE_OF_TIME: Final = 0.9  # of a call's time for its code, so that what it printed can still be told
@@ -84,12 +89,13 @@ def _draft(arguments: RunPythonArguments, scope: DraftScope) -> Draft:
     inputs = {text: paths.input(text) for text in arguments.inputs}
     outputs = {text: _output(text, paths, tuple(inputs.values())) for text in arguments.outputs}
     _refuse_apart(tuple(outputs.values()))
+    located = tuple(dict.fromkeys(inputs.values()))
     most = scope.limits.wall_seconds * SHARE_OF_TIME
     digest = hashlib.sha256(arguments.code.encode()).hexdigest()
     command = Command(
         "python",
         (f"sha256:{digest}",),
-        tuple(map(str, dict.fromkeys(inputs.values()))),
+        tuple(map(str, located)),
         layout="inputs-output",
         extra={
             "code": arguments.code,
@@ -99,7 +105,6 @@ def _draft(arguments: RunPythonArguments, scope: DraftScope) -> Draft:
             "seconds": min(arguments.timeout or most, most),
         },
     )
-    located = tuple(dict.fromkeys(inputs.values()))
     return Draft(
         command,
         located,
@@ -137,8 +142,5 @@ def _refuse_apart(outputs: tuple[Output, ...]) -> None:
 def present(answer: Answer) -> Mapping[str, Any]:
     """All of it is the code's own word, about data that anybody may have written."""
     said = answer.parsed if isinstance(answer.parsed, dict) else {}
-    return {
-        UNTRUSTED: {
-            key: said[key] for key in ("result", "value", "printed", "printed_bytes_dropped") if key in said
-        }
-    }
+    keys = ("result", "value", "printed", "printed_bytes_dropped")
+    return {UNTRUSTED: {key: said[key] for key in keys if key in said}}

@@ -1,6 +1,5 @@
 """The toolbox `python`, in one value: GDAL's worker describes what the code of a call wrote."""
 
-import math
 from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any, Final
@@ -11,19 +10,16 @@ from gdal_mcp.gdal.datasets.paths import companions
 from gdal_mcp.gdal.datasets.scope import places
 from gdal_mcp.gdal.datasets.sidecars import belongs
 from gdal_mcp.gdal.environment import environment as gdal_environment
-from gdal_mcp.gdal.worker_source import part_words
+from gdal_mcp.gdal.environment import gdal_threads
+from gdal_mcp.gdal.worker_source import command_around
 from gdal_mcp.plan import Draft
-from gdal_mcp.python.image import PYTHON_IMAGE, SHOWN
-from gdal_mcp.python.tool import NAME, run_python_tool
+from gdal_mcp.python.tool import NAME, PYTHON_IMAGE, SHOWN, run_python_tool
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
-from sandbox.program import source, worker_command
 from sandbox.template import Limits
 
 _INSIDE: Final = "gdal_mcp.python.inside"
-_SHARE: Final = (
-    8  # one part of what a call may send back for each of what is printed, the result and the value
-)
+_SHARE: Final = 8  # one part of what a call may send back for what is printed, the result and the value each
 INSTRUCTIONS: Final = "What no other tool does is written as Python and run by run_python; a person reads and approves the code each time."
 
 
@@ -54,17 +50,15 @@ def python(settings: Settings) -> Toolbox:
 
 def environment(limits: Limits) -> Mapping[str, str]:
     """GDAL's, with as many threads for the libraries as there are whole processors."""
-    threads = str(max(1, math.floor(limits.cpus)))
+    threads = str(gdal_threads(limits))
     return {**gdal_environment(limits), "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
 
 
 @cache
 def python_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
     """The command of a container: our handler, with the code's process and GDAL's worker as parts of it."""
-    places = {"child": _INSIDE, "gdal_mcp_job": _INSIDE, "gdal_worker": "gdal_mcp.gdal.inside"}
-    words = (f"{name}\n{source(package, f'{name}.py')}" for name, package in places.items())
-    handler = source(_INSIDE, "python_worker.py")
-    return worker_command(handler, *words, *part_words(), idle_seconds=idle_seconds)
+    besides = dict.fromkeys(("child", "gdal_mcp_job"), _INSIDE)
+    return command_around(_INSIDE, "python_worker", besides, idle_seconds)
 
 
 def _request(most_bytes: int, draft: Draft, preview_pixels: int) -> Mapping[str, Any]:
@@ -72,11 +66,7 @@ def _request(most_bytes: int, draft: Draft, preview_pixels: int) -> Mapping[str,
         **draft.command.extra,
         "inputs": (),  # of GDAL's worker, which would look at them first
         "outputs": [
-            {
-                "path": one.inside,
-                "kind": one.kind,
-                "replaces": str(one.replaces[0]) if one.replaces else None,
-            }
+            {"path": one.inside, "kind": one.kind, "replaces": str(one.replaces[0]) if one.replaces else None}
             for one in draft.outputs
         ],
         "preview_pixels": preview_pixels,

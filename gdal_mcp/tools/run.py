@@ -127,17 +127,11 @@ def brief_tool(catalogue: Catalogue, path: str, shown: Mapping[str, str], descri
 
     def schema() -> dict[str, Any]:
         complete = full.schema()
-        properties = {
-            name: {**complete["properties"][name], "description": text} for name, text in shown.items()
-        }
-        properties = {
-            name: {key: value for key, value in one.items() if value != ""}
-            for name, one in properties.items()
-        }
-        properties[OPTIONS] = {
-            "type": "object",
-            "description": "Other arguments (see gdal_describe)",
-        }
+        properties = {}
+        for name, text in shown.items():
+            said = {**complete["properties"][name], "description": text}
+            properties[name] = {key: value for key, value in said.items() if value != ""}
+        properties[OPTIONS] = {"type": "object", "description": "Other arguments (see gdal_describe)"}
         required = [name for name in complete.get("required", ()) if name in properties]
         return {**complete, "properties": properties, "required": required}
 

@@ -134,16 +134,8 @@ def _toolsets(catalogue: Catalogue) -> dict[str, Callable[[], tuple[Tool, ...]]]
 def _context(catalogue: Catalogue, scope: DraftScope) -> DraftContext:
     threads, folder = gdal_threads(scope.limits), scope.settings.outputs_folder
     paths = Paths(scope.workspaces, folder, scope.call_id, threads, scope.as_new, remote=scope.remote)
-    return DraftContext(
-        paths,
-        scope.settings,
-        scope.surface,
-        scope.preflight,
-        catalogue,
-        scope.verdict,
-        scope.principal,
-        scope.door,
-    )
+    server = (scope.settings, scope.surface, scope.preflight)
+    return DraftContext(paths, *server, catalogue, scope.verdict, scope.principal, scope.door)
 
 
 def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ Invariants:
 
 import json
 from collections.abc import Collection, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -21,6 +21,7 @@ from gdal_mcp.access.identity import READ, WRITE, Principal
 from gdal_mcp.access.tokens import TokensUnavailable
 from gdal_mcp.http import replies
 from gdal_mcp.http.auth import Authenticator, Unavailable
+from gdal_mcp.http.concurrency import Full
 from gdal_mcp.http.guard import TooLarge, TooSlow, replayed, whole_body
 from gdal_mcp.mcp.http import Protocol, marked
 
@@ -83,19 +84,18 @@ class ProtocolEndpoint:
 
     async def _opened(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """Reserves the session before it exists, since other requests may open one meanwhile."""
-        give_back = self.protocol.room(who)
-        if give_back is None:
-            await replies.busy(429, "too many sessions of yours are open")(scope, receive, send)
-            return
+        with ExitStack() as held:
+            try:
+                held.enter_context(self.protocol.opening(who))
+            except Full:
+                await replies.busy(429, "too many sessions of yours are open")(scope, receive, send)
+                return
 
-        async def answered(message: Message) -> None:
-            give_back()  # by now there is a session, or a refusal
-            await send(message)
+            async def answered(message: Message) -> None:
+                held.close()  # by now there is a session, or a refusal
+                await send(message)
 
-        try:
             await self.protocol(scope, receive, answered)
-        finally:
-            give_back()
 
     async def _streamed(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         """A stream without an end of its own ends with its token; a call runs to its end."""

@@ -18,7 +18,7 @@ from sandbox.engines.docker_spec import READ_ONLY_RECURSIVE, create_body, differ
 from sandbox.engines.images import DockerImages
 from sandbox.engines.wire import DockerWire, answering
 from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused
-from sandbox.isolation.policy import differing
+from sandbox.isolation.rows import told
 from sandbox.labels import OWNER, Moment
 from sandbox.mounted import mountinfo, submounts
 from sandbox.template import SandboxTemplate
@@ -88,7 +88,7 @@ class DockerEngine:
                 found = differences(body, self._api.inspect_container(container))
             if found:
                 raise IsolationRefused(
-                    f"the engine made a weaker container than asked, so nothing was run: {differing(found)}"
+                    f"the engine made a weaker container than asked, so nothing was run: {told(found)}"
                 )
         return container
 

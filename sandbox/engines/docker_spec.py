@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from sandbox.engine import EngineInfo
 from sandbox.errors import IsolationRefused
-from sandbox.isolation.policy import HOSTNAME, READ_ONLY, Difference, masked, rlimits, tmpfs
+from sandbox.isolation.policy import HOSTNAME, READ_ONLY, masked, rlimits, tmpfs
+from sandbox.isolation.rows import Row, differs
 from sandbox.isolation.seccomp import profile
 from sandbox.template import SCRATCH_TARGET, Mount, SandboxTemplate
 
@@ -124,9 +125,9 @@ def _bind(mount: Mount, info: EngineInfo) -> dict[str, Any]:
 # --- what came back ---
 
 
-def differences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> tuple[Difference, ...]:
+def differences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> tuple[Row, ...]:
     """Every field in which an inspected container is not what the create body asked; empty when it all is."""
-    found: list[Difference] = []
+    found: list[Row] = []
     config = {name: value for name, value in asked.items() if name != "HostConfig"}
     for section, fields in {"Config": config, "HostConfig": asked["HostConfig"]}.items():
         got = inspected.get(section) or {}
@@ -136,11 +137,11 @@ def differences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> tuple
             except (AttributeError, TypeError, ValueError):
                 holds = False  # an answer of another shape is not what was asked
             if not holds:
-                found.append(Difference(f"{section}.{name}", value, got.get(name)))
+                found.append(differs(f"{section}.{name}", value, got.get(name)))
     return (*found, *_consequences(asked, inspected))
 
 
-def _consequences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Iterator[Difference]:
+def _consequences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Iterator[Row]:
     """What the engine derived from the body: program, image, mounts, networks, AppArmor profile."""
     command, host = [*asked["Entrypoint"], *asked["Cmd"]], asked["HostConfig"]
     binds = [
@@ -157,13 +158,13 @@ def _consequences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> Ite
         ("Path, Args", command, [inspected.get("Path"), *(inspected.get("Args") or ())]),
         ("Mounts", sorted(binds, key=json.dumps), sorted(made, key=json.dumps)),
     )
-    yield from (Difference(name, want, got) for name, want, got in derived if not _same(want, got))
+    yield from (differs(name, want, got) for name, want, got in derived if not _same(want, got))
     networks = inspected.get("NetworkSettings") or {}
     attached = sorted({*(networks.get("Networks") or ()), *(networks.get("Ports") or ())} - {"none"})
     if attached:
-        yield Difference("NetworkSettings", [], attached)
+        yield differs("NetworkSettings", [], attached)
     if inspected.get("AppArmorProfile") == "unconfined":
-        yield Difference("AppArmorProfile", "the engine's default", "unconfined")
+        yield differs("AppArmorProfile", "the engine's default", "unconfined")
 
 
 def _same(asked: Any, got: Any) -> bool:

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, READ_ONLY, Difference, masked, rlimits, tmpfs
+from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, READ_ONLY, masked, rlimits, tmpfs
+from sandbox.isolation.rows import Row, differs
 from sandbox.template import SCRATCH_TARGET, SandboxTemplate
 
 _OWN_MARK: Final = "/run/.containerenv"  # a file that tells a program that it is in Podman; covered
@@ -109,16 +110,16 @@ def _asked_mounts(template: SandboxTemplate) -> list[dict[str, Any]]:
 
 def differences(
     template: SandboxTemplate, profile: str, runtime: Mapping[str, Any], inspected: Mapping[str, Any]
-) -> tuple[Difference, ...]:
+) -> tuple[Row, ...]:
     """Every point in which `runtime`, the configuration of the low-level runtime, is not what was asked; and the image."""
     try:
         return tuple(
-            Difference(name, asked, got)
+            differs(name, asked, got)
             for name, asked, got in _compared(template, profile, runtime, inspected)
             if json.dumps(asked, sort_keys=True) != json.dumps(got, sort_keys=True)
         )
     except (KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-        return (Difference("config.json", "complete", f"malformed: {error!r}"),)
+        return (differs("config.json", "complete", f"malformed: {error!r}"),)
 
 
 _Compared = Iterator[tuple[str, Any, Any]]

@@ -19,7 +19,7 @@ from sandbox.engines.docker import DockerEngine
 from sandbox.engines.libpod import create_spec, differences
 from sandbox.engines.wire import answering
 from sandbox.errors import ImageMissing, IsolationRefused
-from sandbox.isolation.policy import differing
+from sandbox.isolation.rows import told
 from sandbox.isolation.seccomp import profile
 from sandbox.template import SandboxTemplate
 
@@ -66,7 +66,7 @@ class PodmanEngine(DockerEngine):
                 found = differences(template, rules, _runtime_configuration(inspected), inspected)
                 if found:
                     raise IsolationRefused(
-                        f"Podman made another container than asked, so nothing was run: {differing(found)}"
+                        f"Podman made another container than asked, so nothing was run: {told(found)}"
                     )
         return container
 

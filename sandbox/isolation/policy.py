@@ -14,7 +14,7 @@ the limit of processes counts per container.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from sandbox.template import SCRATCH_TARGET, Limits, SandboxTemplate
 
@@ -75,17 +75,3 @@ def rlimits(limits: Limits) -> dict[str, int]:
         "fsize": limits.file_bytes,
         "nofile": limits.open_files,
     }
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One field in which a container is not what was asked."""
-
-    field: str
-    asked: Any
-    got: Any
-
-
-def differing(found: tuple[Difference, ...]) -> str:
-    """For a message."""
-    return "; ".join(f"{one.field}: asked {one.asked!r}, got {one.got!r}" for one in found[:5])[:1000]

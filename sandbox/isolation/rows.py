@@ -101,6 +101,11 @@ def judged(rules: Iterable[Rule], evidence: Evidence) -> tuple[Row, ...]:
     return tuple(rule.row(one) for rule in rules for one in rule.found(evidence))
 
 
+def differs(name: str, asked: object, made: object) -> Row:
+    """A field that an engine made otherwise than asked."""
+    return Row("read-back", name, repr(asked), repr(made), "failed")
+
+
 def verdict(held: object) -> Verdict:
     return "held" if held else "failed"
 

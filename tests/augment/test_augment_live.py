@@ -24,14 +24,9 @@ from tests.onnx import classifier
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 
 SPEC = json.loads((Path(__file__).parent / "specification.json").read_text(encoding="utf-8"))
-FILES = {
-    "original.png",
-    "result.png",
-    "metadata.json",
-    "visual_verification.md",
-    "classification_report.json",
-    "config.json",
-}
+FILES = {"original.png", "result.png", "metadata.json", "config.json"}
+FILES |= {"visual_verification.md", "classification_report.json"}
+CHIPS = {"input": "big.tif", "mask": "mask.tif", "labels": "labels.gpkg"}
 FLIP, BLUR = Step("HorizontalFlip", {}), Step("GaussianBlur", {"blur_limit": [7, 7]})
 TURN, NOISE = Step("Rotate", {"limit": [15, 15]}), Step("GaussNoise", {"std_range": [0.1, 0.1]})
 # a photograph of sorts, a raster of five bands with gaps, a mask on its grid, and labels of which one is cut by every edge
@@ -116,12 +111,8 @@ def test_a_picture_comes_back_as_specified_and_lies_in_the_sessions_folder_until
         again = called(app, "augment_image", **call)
     result = reply.result
     Draft202012Validator(SPEC["augment_image"]["outputSchema"]).validate(result)
-    assert [one["name"] for one in result["applied_transforms"]] == [
-        "HorizontalFlip",
-        "GaussianBlur",
-        "Rotate",
-        "GaussNoise",
-    ]
+    steps = ["HorizontalFlip", "GaussianBlur", "Rotate", "GaussNoise"]
+    assert [one["name"] for one in result["applied_transforms"]] == steps
     assert result["applied_transforms"][2]["parameters"]["drawn"]["matrix"]
     assert result["success"] is True
     assert [(one["stage"], one["error_code"], one["severity"]) for one in result["errors"]] == [
@@ -218,28 +209,24 @@ def test_what_is_no_image_and_whoever_may_not_write_get_the_specifications_error
     with parsed_as(Step("Crop", {"x_min": 50, "x_max": 10})):
         failed = called(app, "augment_image", image="photo.png", prompt="x")
         assert failed.result["error_details"]["error_code"] == "TRANSFORM_FAILED"
-    assert not any((root(app) / "outputs").iterdir()) or all(
-        one.is_dir() for one in (root(app) / "outputs").iterdir()
-    )
+    assert all(one.is_dir() for one in (root(app) / "outputs").iterdir())
 
 
 def test_a_path_to_a_large_picture_answers_with_a_smaller_one_and_says_so(app: App):
+    webp = {"output_format": "WEBP"}
     with parsed_as(FLIP, Step("CLAHE", {})):
-        found = called(
-            app, "augment_image", image="photo.webp", prompt="x", options={"output_format": "WEBP"}
-        ).result
+        found = called(app, "augment_image", image="photo.webp", prompt="x", options=webp).result
         tiff = called(app, "augment_image", image="mask.tif", prompt="x").result
     assert found["errors"][-1]["stage"] == "complete"
     assert len(json.dumps(found)) < app.settings.result_size
-    assert [one["name"] for one in tiff["skipped_transforms"]] == [
-        "CLAHE"
-    ]  # of three bands, and this has one
+    # of three bands, and this has one
+    assert [one["name"] for one in tiff["skipped_transforms"]] == ["CLAHE"]
     assert tiff["metadata"]["georeference"] == "exact"
     assert (root(app) / "outputs" / tiff["metadata"]["session_id"] / "result.tif").exists()
 
 
 def test_a_dataset_moves_with_its_mask_and_labels_and_says_when_its_place_is_lost(app: App):
-    call = {"input": "big.tif", "mask": "mask.tif", "labels": "labels.gpkg", "prompt": "x", "seed": 5}
+    call = {**CHIPS, "prompt": "x", "seed": 5}
     with parsed_as(FLIP, Step("RandomCrop", {"height": 300, "width": 200})):
         exact = called(app, "augment_dataset", output="exact", **call)
     with parsed_as(TURN):
@@ -279,15 +266,7 @@ print(json.dumps({
 
 
 def test_plain_chips_are_what_gdal_cuts_and_no_two_splits_share_a_pixel(app: App):
-    call = {
-        "input": "big.tif",
-        "mask": "mask.tif",
-        "labels": "labels.gpkg",
-        "size": 64,
-        "block": 2,
-        "overlap": 16,
-    }
-    made = called(app, "make_chips", output="plain", **call)
+    made = called(app, "make_chips", output="plain", **CHIPS, size=64, block=2, overlap=16)
     assert made.error is None, made.result
     wrong, areas = in_image(AGAINST_GDAL, ws=str(root(app)))
     assert wrong == []
@@ -309,17 +288,9 @@ def test_plain_chips_are_what_gdal_cuts_and_no_two_splits_share_a_pixel(app: App
 
 
 def test_each_chip_is_made_again_to_the_byte_from_its_config_and_its_name_alone(app: App):
-    call = {
-        "input": "big.tif",
-        "mask": "mask.tif",
-        "labels": "labels.gpkg",
-        "prompt": "x",
-        "copies": 2,
-        "size": 128,
-    }
     steps = (Step("D4", {}), TURN, NOISE, Step("CoarseDropout", {}, probability=0.5))
     with parsed_as(*steps):
-        made = called(app, "make_chips", output="first", **call)
+        made = called(app, "make_chips", output="first", **CHIPS, prompt="x", copies=2, size=128)
         assert made.error is None, made.result
         first = root(app) / "first"
         rows = [line.split(",") for line in (first / "manifest.csv").read_text().splitlines()[1:]]

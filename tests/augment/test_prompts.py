@@ -65,22 +65,7 @@ def test_prompts_never_tuned_for_keep_their_first_score():
     assert len(listed) - len(failed) >= HELD_OUT_FLOOR, failed
 
 
-WORDS = sorted(LEXICON.words) + [
-    "15",
-    "-10",
-    "0.5",
-    "%",
-    "°",
-    "x",
-    ",",
-    "(",
-    ")",
-    "and",
-    "then",
-    "GaussianBlur(",
-    "p=",
-    "zzz",
-]
+WORDS = sorted(LEXICON.words) + "15 -10 0.5 % ° x , ( ) and then GaussianBlur( p= zzz".split()
 PROMPTS = st.one_of(
     st.text(min_size=1, max_size=500), st.lists(st.sampled_from(WORDS), min_size=1, max_size=60).map(" ".join)
 )
@@ -122,40 +107,23 @@ def calls_made(prompt: str) -> int:
 
 
 def test_the_work_grows_no_faster_than_the_text():
-    for part in (
-        "a",
-        "9",
-        "- ",
-        "d4(",
-        "zorble ",
-        "not blur or ",
-        "1 x ",
-        "between 1 and ",
-        "blur ",
-        "then before ",
-        "10, ",
-        "vertically ",
-    ):
+    for (
+        part
+    ) in "a;9;- ;d4(;zorble ;not blur or ;1 x ;between 1 and ;blur ;then before ;10, ;vertically ".split(";"):
         half, whole = (calls_made((part * 500)[:length]) for length in (500, 1000))
         assert whole < 2.6 * half, (part, half, whole)
 
 
 def test_every_transform_is_reached_by_each_of_its_names():
-    sizes = {"CenterCrop", "RandomCrop", "RandomResizedCrop", "Resize", "PadIfNeeded"}
-    numbers = {"CropAndPad", "Pad", "LongestMaxSize", "SmallestMaxSize"}
+    needed = {
+        **dict.fromkeys(("CenterCrop", "RandomCrop", "RandomResizedCrop", "Resize", "PadIfNeeded"), " 64x64"),
+        **dict.fromkeys(("CropAndPad", "Pad", "LongestMaxSize", "SmallestMaxSize"), " by 4"),
+        "Crop": " 1, 2 to 30, 40",
+    }
     for name, transform in TRANSFORMS.items():
         snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-        more = (
-            " 64x64"
-            if name in sizes
-            else " by 4"
-            if name in numbers
-            else " 1, 2 to 30, 40"
-            if name == "Crop"
-            else ""
-        )
         for words in (name, snake, name.lower(), *transform.aliases):
-            assert [step.name for step in parse(words + more).steps] == [name], words
+            assert [step.name for step in parse(words + needed.get(name, "")).steps] == [name], words
         for prompt in transform.examples:
             assert name in [step.name for step in parse(prompt).steps], prompt
 
@@ -178,15 +146,8 @@ def test_a_typo_is_taken_with_less_confidence():
 
 
 def test_what_may_mean_several_things_is_told_with_each_of_them():
-    for prompt in (
-        "rotate the image",
-        "crop to 300x200",
-        "make it pop",
-        "flip",
-        "blur or sharpen it",
-        "contrast",
-        "rotate slightly",
-    ):
+    vague = "rotate the image;crop to 300x200;make it pop;flip;blur or sharpen it;contrast;rotate slightly"
+    for prompt in vague.split(";"):
         told = parse(prompt).ambiguities
         assert told, prompt
         for way in (way for one in told for way in one.interpretations):
@@ -203,10 +164,8 @@ def test_a_quarter_turn_by_chance_is_drawn_as_one():
 
 
 def test_more_and_slower_steps_cost_more():
-    few, many = (
-        parse("flip horizontally").steps,
-        parse("flip horizontally, elastic deformation, median blur and glass blur").steps,
-    )
+    prompts = ("flip horizontally", "flip horizontally, elastic deformation, median blur and glass blur")
+    few, many = (parse(prompt).steps for prompt in prompts)
     assert complexity(few) < complexity(many)
     assert estimated_seconds(few) < estimated_seconds(many)
     assert estimated_seconds(many, 4_000_000) > 3 * estimated_seconds(many)

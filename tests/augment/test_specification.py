@@ -73,6 +73,7 @@ def test_names_descriptions_and_schemas_are_the_specifications_own():
         shown = render.tool(surface.callable[name])
         assert shown.description == said["description"]
         assert shown.input_schema == said["inputSchema"]
+        assert shown.meta == {key: said[key] for key in ("visibility", "capabilities")}
         kept = {key: shown.output_schema["properties"][key] for key in said["outputSchema"]["properties"]}
         assert kept == said["outputSchema"]["properties"]
         assert set(surface.callable[name].required_keys) == set(said["outputSchema"].get("required", []))
@@ -178,13 +179,8 @@ def test_every_failure_has_a_code_of_the_specification():
 def test_chips_that_cannot_be_are_refused_before_anything_runs(drafted):
     with pytest.raises(ToolError):
         drafted("make_chips", input="a.tif", output="o", overlap=256)
-    for wrong in (
-        {"size": 5000},
-        {"split": {}},
-        {"split": {"../up": 1.0}},
-        {"split": {"a": 0.0}},
-        {"copies": 0},
-    ):
+    splits = ({}, {"../up": 1.0}, {"a": 0.0})
+    for wrong in ({"size": 5000}, {"copies": 0}, *({"split": one} for one in splits)):
         with pytest.raises(ValidationError):
             drafted("make_chips", input="a.tif", output="o", **wrong)
     made = drafted("make_chips", input="a.tif", output="o", labels="labels.geojson")

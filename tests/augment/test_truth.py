@@ -144,10 +144,8 @@ def test_a_point_keeps_its_coordinates_through_every_transform_that_says_so():
     worst, labels = in_image(SETTING + OURS + PLACES, inside=INSIDE)
     exact = {one.name for one in TRANSFORMS.values() if one.georeference == "exact"}
     assert set(labels) == exact
-    for (
-        name,
-        far,
-    ) in worst.items():  # metres, of pixels of ten; a new size makes values anew, and whole ones are rounded
+    # metres, of pixels of ten; a new size makes values anew, and whole ones are rounded
+    for name, far in worst.items():
         kind, _, step = name.partition(" ")
         assert far <= (1e-6 if step not in RESIZED else 0.02 if kind == "f4" else 10.01), name
     assert {name: far for name, far in labels.items() if far > 1e-6} == {}

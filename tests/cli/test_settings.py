@@ -106,3 +106,10 @@ def test_a_workspace_option_takes_the_place_of_the_variables(audited: Callable[[
         variables={"GDAL_MCP_WORKSPACES": str(tmp_path)},
     )
     assert ended.code == 0
+
+
+def test_grants_without_an_action_lists_them(tmp_path: Path):
+    state = ("--state-dir", str(tmp_path / "state"))
+    new = gdal_mcp("grants", *state, "new", "convert", str(tmp_path))
+    assert new.code == 0, new.stderr
+    assert gdal_mcp("grants", *state).stdout == gdal_mcp("grants", "list", *state).stdout != ""

@@ -12,8 +12,7 @@ from gdal_mcp.app import local_user
 from gdal_mcp.console import runtime_file
 from gdal_mcp.console.routes import Console
 from gdal_mcp.console.sessions import LINK_SECONDS, new_login_token
-from tests.console.kit import Person, Stage, origin, plain
-from tests.console.rows import approvals, asked, published
+from tests.console.kit import Person, Stage, approvals, asked, origin, plain, published
 
 pytestmark = pytest.mark.engine
 

@@ -9,8 +9,7 @@ import pytest
 from gdal_mcp.app import local_user
 from gdal_mcp.console import runtime_file
 from tests.console.conftest import sampled
-from tests.console.kit import SECONDS, Person, console_links, links, plain
-from tests.console.rows import approvals, published
+from tests.console.kit import SECONDS, Person, approvals, console_links, links, plain, published
 from tests.mcp.pipes import piped
 from tests.mcp.talk import Place, talking
 from tests.waiting import until

@@ -10,8 +10,7 @@ from gdal_mcp.access.identity import ADMIN, APPROVE, READ, WRITE
 from gdal_mcp.access.tokens import TokenStore
 from gdal_mcp.approval.model import Grant
 from tests.console.conftest import sampled
-from tests.console.kit import Person, console_links, origin, plain
-from tests.console.rows import approvals, asked, published
+from tests.console.kit import Person, approvals, asked, console_links, origin, plain, published
 from tests.web.hosted import Hosted, hosting
 
 pytestmark = pytest.mark.engine

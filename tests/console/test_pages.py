@@ -9,8 +9,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 from gdal_mcp.app import local_user
 from gdal_mcp.approval.code import told_code
-from tests.console.kit import Stage, Window, window
-from tests.console.rows import approvals, asked, published
+from tests.console.kit import Stage, Window, approvals, asked, published, window
 from tests.waiting import until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]

@@ -18,8 +18,7 @@ from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.ledger.artifacts import ArtifactStore
 from gdal_mcp.ledger.registry import Artifact, Call, Registry
 from sandbox.workspace import Workspace, Workspaces
-from tests.console.kit import Person, Stage
-from tests.console.rows import published
+from tests.console.kit import Person, Stage, published
 
 pytestmark = pytest.mark.claim("console.pictures-of-what-was-published")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import docker
 
-from tests.deploy.base_image import proxy_image
+from tests.deploy.server_image import proxy_image
 from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]

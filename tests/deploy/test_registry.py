@@ -11,7 +11,7 @@ import docker
 import pytest
 
 from sandbox.engines.images import DockerImages
-from tests.deploy.base_image import base_image
+from tests.deploy.server_image import base_image
 from tests.engines.kit import not_tried
 from tests.waiting import until
 

@@ -72,7 +72,7 @@ def truthful() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def found(runtime: dict[str, Any], inspected: dict[str, Any]) -> list[str]:
-    return [one.field for one in differences(PLAIN, RULES, runtime, inspected)]
+    return [one.name for one in differences(PLAIN, RULES, runtime, inspected)]
 
 
 def test_what_is_as_asked_passes() -> None:

@@ -63,6 +63,6 @@ def test_limits_that_are_ignored_are_noticed_and_nothing_runs(bench, engine, mon
     # with control groups of version 2 it says so itself; with version 1 it does not, and everything else is as asked
     silent = engine.info().cgroup_version == "1"
     assert isinstance(caught.value, IsolationRefused if silent else SandboxError)
-    assert [[one.field for one in found] for found in seen] == [["memory", "cpu", "pids"]] * silent
+    assert [[one.name for one in found] for found in seen] == [["memory", "cpu", "pids"]] * silent
     assert not (bench.staging / "started").exists()
     assert bench.ours() == {}

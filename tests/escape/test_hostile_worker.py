@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.errors import AttestationFailed
-from sandbox.outcome import Exited, Killed, OutOfMemory, ProtocolViolated
+from sandbox.outcome import Evicted, Exited, Killed, OutOfMemory, ProtocolViolated
 from sandbox.runner import Job
 from tests.conftest import SMALL, USER, handler
 from tests.escape.conftest import SECRET
@@ -86,7 +86,8 @@ return {"code": 0, "seen": len([name for name in os.listdir("/proc") if name.isd
 @pytest.mark.claim("escape.always-ends")
 def test_what_closes_its_streams_and_goes_on_is_removed(way, attack):
     ended = attack(DEAF + "os.closerange(0, 256)\nwhile True: signal.pause()", 1.5)
-    assert isinstance(ended.outcome, ProtocolViolated) or way.out_of_time(ended, 1.5)
+    # of a Pod nobody can tell it from a node that lost the stream
+    assert isinstance(ended.outcome, ProtocolViolated | Evicted) or way.out_of_time(ended, 1.5)
 
 
 @pytest.mark.claim("escape.memory-together")

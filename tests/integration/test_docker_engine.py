@@ -1,6 +1,5 @@
 """What Docker's engine does beyond the conformance suite: what it refuses, and that nothing hangs or leaks when it fails."""
 
-import contextlib
 import os
 from dataclasses import replace
 from functools import partial
@@ -157,13 +156,6 @@ def test_what_an_image_declares_has_no_effect(runner, make_template, declaring, 
 def test_an_image_that_brings_a_volume_is_refused(engine, quiet, marks, declaring):
     with pytest.raises(IsolationRefused):
         engine.create(replace(quiet, image=declaring("VOLUME /data")), marks)
-
-
-@pytest.mark.claim("engine.weak-refused")
-def test_an_engine_over_the_network_is_refused():
-    client = docker.DockerClient(base_url="tcp://127.0.0.1:1", version="1.41", tls=True)
-    with contextlib.closing(client), pytest.raises(EngineUnavailable):
-        DockerEngine(client)
 
 
 def test_no_descriptor_is_left_after_a_job(run):

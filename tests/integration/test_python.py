@@ -13,8 +13,7 @@ from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.errors import Code
 from gdal_mcp.ledger.audit import verify
 from gdal_mcp.mcp import render
-from gdal_mcp.python.image import PYTHON_IMAGE, SHOWN
-from gdal_mcp.python.tool import run_python_tool
+from gdal_mcp.python.tool import PYTHON_IMAGE, SHOWN, run_python_tool
 from tests.python import ANN, called, said, serving
 from tests.waiting import until
 

@@ -56,7 +56,7 @@ def restarted(part: str) -> None:
         )
     )
     with (_RUN / "log" / part).open("a") as log:
-        made = subprocess.Popen(
+        made = subprocess.Popen(  # it outlives the test, as the cluster does
             words,
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.forking import Forked
-from tests.mcp.talk import ERAS, SERVE, environment, program
+from tests.mcp.talk import ERAS, HELLO, SERVE, enveloped, environment, program
 
 SECONDS = 120.0  # a bound on waiting, far above what anything takes
 
@@ -60,15 +60,7 @@ class Pipes:
         self.write(json.dumps(message) + "\n")
 
     def _enveloped(self, params: Mapping[str, Any] | None) -> dict[str, Any]:
-        given = dict(params or {})
-        if self.era == ERAS[1]:
-            envelope = {
-                "io.modelcontextprotocol/protocolVersion": self.era,
-                "io.modelcontextprotocol/clientInfo": {"name": "pipes", "version": "1"},
-                "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
-            }
-            given["_meta"] = {**envelope, **given.get("_meta", {})}
-        return given
+        return enveloped(params, self.era, {"elicitation": {"form": {}}})
 
     def receive(self, seconds: float = SECONDS) -> dict[str, Any] | None:
         """The next message; None at the end of the server's output."""
@@ -100,11 +92,7 @@ class Pipes:
         """Introduces a client of the handshake era; needs nothing in the modern one."""
         if self.era == ERAS[1]:
             return {}
-        params = {
-            "protocolVersion": "2025-11-25",
-            "capabilities": dict(capabilities or {}),
-            "clientInfo": {"name": "pipes", "version": "1"},
-        }
+        params = {**HELLO, "capabilities": dict(capabilities or {})}
         answered = self.ask("initialize", params)
         self.notify("notifications/initialized")
         return answered["result"]

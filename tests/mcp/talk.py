@@ -26,6 +26,9 @@ from gdal_mcp.settings import PREFIX, Settings, load_settings
 from tests.forking import Forks
 
 ERAS = ("legacy", "2026-07-28")
+META = "io.modelcontextprotocol/"
+CLIENT = {"name": "test", "version": "1"}
+HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIENT}
 # of what does not depend on the era: the newer in `make test`, both in `make test-all`
 EITHER_ERA = (pytest.param(ERAS[0], marks=pytest.mark.nightly), ERAS[1])
 OF_THE_ENGINE = ("GDAL_MCP_IMAGE", "GDAL_MCP_ENGINE", "GDAL_MCP_PATH_MAP", "GDAL_MCP_PIDS")
@@ -58,6 +61,15 @@ def environment(**more: str) -> dict[str, str]:
 def program() -> Forks:
     """The program, loaded with its first run and copied for each: a new interpreter takes a second or more."""
     return Forks.loaded(environment())
+
+
+def enveloped(params: Mapping[str, Any] | None, era: str, capabilities: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a request as an era has them: in the newer each says who asks, and what that client can do."""
+    given = dict(params or {})
+    if era == ERAS[1]:
+        named = {"protocolVersion": era, "clientInfo": CLIENT, "clientCapabilities": capabilities}
+        given["_meta"] = {**{META + key: value for key, value in named.items()}, **given.get("_meta", {})}
+    return given
 
 
 @dataclass(frozen=True)

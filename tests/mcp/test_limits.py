@@ -69,11 +69,3 @@ def test_a_limit_ends_a_call_in_its_own_error(tight, own, containers, code, tool
     assert own.staged == []
     assert [path.name for path in own.workspace.glob("outputs/*")] == []
     assert tight.done("info", path="rgb.tif")["size"] == [40, 30]
-
-
-@pytest.mark.claim("resources.own-error")
-def test_the_record_names_the_limits_that_held(tight: Talk):
-    limits = tight.record(tight.done("info", path="rgb.tif"))["limits"]
-    assert limits["memory_bytes"] == 192 << 20
-    assert limits["wall_seconds"] == 3
-    assert limits["file_bytes"] == 4 << 20

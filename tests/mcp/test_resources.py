@@ -181,13 +181,6 @@ def test_a_call_that_failed_has_a_record(reader: Talk, tool: str, arguments: dic
     assert told["finished"]
 
 
-@pytest.mark.claim("outputs.listed-only")
-def test_only_outputs_are_listed(reader: Talk, known: dict[str, Any]):
-    reader.failed("info", path="missing.tif")
-    assert all(uri.startswith("file:///") for uri in listed(reader))
-    assert known["output_uri"] in listed(reader)
-
-
 def test_a_long_result_is_cut_and_the_whole_is_read_in_parts(own: Place):
     names = {f"NAME_{number:05}": "é" * 20 for number in range(300)}
     rows = "".join(f'<MDI key="{key}">{value}</MDI>' for key, value in names.items())

@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 
 from gdal_mcp.errors import Code
-from gdal_mcp.gdal.catalogue.absent import absent_by_file, absent_by_name
 from gdal_mcp.gdal.catalogue.binding import bind_json
 from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.formats import output_format
+from gdal_mcp.gdal.catalogue.formats import absent_by_file, absent_by_name, output_format
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.discovery.formats import formats

@@ -58,11 +58,6 @@ def test_a_call_of_a_dead_server_is_ended_and_recorded(settings: Settings, regis
         assert outcome(registry, call) == "INTERNAL"
 
 
-def test_no_engine_is_needed_to_start(settings: Settings):
-    with running(settings.model_copy(update={"engine": "unix:///nonexistent.sock"})) as app:
-        assert app.workspaces.items[0].writable
-
-
 def test_a_workspace_that_is_no_folder_stops_the_start(settings: Settings, tmp_path: Path):
     (tmp_path / "file").touch()
     with (

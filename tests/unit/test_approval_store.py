@@ -2,6 +2,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -204,3 +205,15 @@ def test_a_grant_is_for_a_host_and_the_beginning_of_a_path(approvals):
         (["https://data.test/cog/", "https://other.test/"], False),
     ):
         assert approvals.granted("alice", "convert", "/ws", folders) == (made if covered else None)
+
+
+def test_the_code_before_is_the_newest_that_was_approved_for_the_same_person(approvals, clock):
+    assert approvals.approved_code("ann", "raster_convert") is None
+    for number, (code, who, yes) in enumerate(
+        (("first", "ann", True), ("second", "ann", True), ("refused", "ann", False), ("other", "bob", True))
+    ):
+        given = replace(asked(f"d{number}", who), details={"code": {"text": code}})
+        clock.now += 1
+        row = approvals.request(given, TTL)
+        approvals.decide(row.id, Decision(yes, "ann", "a test", "terminal"))
+    assert approvals.approved_code("ann", "raster_convert") == "second"

@@ -143,6 +143,7 @@ def test_a_context_that_names_no_engine_is_an_error(home: Path, meta: str | None
         connect()
 
 
+@pytest.mark.claim("engine.weak-refused")
 def test_an_engine_that_takes_certificates_is_of_another_machine(home, monkeypatch):
     make_context(home, "far", {"Host": "tcp://engine.test:2376"}).mkdir(parents=True)
     choose_context(home, "far")

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from gdal_mcp.access.policy import Allow, Policy, RequireApproval, case, decide
 from gdal_mcp.errors import ToolError
 from gdal_mcp.plan import Draft, effect_of
-from gdal_mcp.python.image import PYTHON_IMAGE, SHOWN
+from gdal_mcp.python.tool import PYTHON_IMAGE, SHOWN
 from gdal_mcp.settings import SettingsError, load_settings
 from gdal_mcp.toolbox import DraftScope
 from gdal_mcp.toolboxes import toolboxes

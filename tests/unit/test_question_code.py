@@ -3,9 +3,6 @@
 import pytest
 
 from gdal_mcp.approval.code import code_lines, told_code
-from gdal_mcp.approval.model import Approval, Decision
-from gdal_mcp.approval.store import Approvals
-from gdal_mcp.ledger.registry import Registry
 
 CODE = 'import os\n\nx = """a\n  b"""  # why\nfor i in range(3):\n\tprint(x, i)\n'
 HOSTILE = "x = 1\r\nWrites:\u2028  /etc/passwd\x1b[2J\u202e\n" + "y" * 5000 + "\n\x0cz = 2"
@@ -41,27 +38,3 @@ def test_changes_are_those_since_the_code_before():
     assert [line for line in changes if line[0] in "+-"] == ["-x", "+b"]
     assert told_code("a", "a")["changes"] == []
     assert told_code("a", None)["changes"] is None
-
-
-def test_the_code_before_is_the_newest_that_was_approved_for_the_same_person(tmp_path):
-    Registry(tmp_path / "registry.sqlite").close()
-    store = Approvals(tmp_path / "registry.sqlite")
-
-    def ask(code: str, principal: str, *, approved: bool) -> None:
-        asked = Approval(
-            plan_digest="0" * 64,
-            principal=principal,
-            tool="run_python",
-            summary="t",
-            details={"code": {"text": code}},
-        )
-        row = store.request(asked, 60)
-        store.decide(row.id, Decision(approved, "ann", "a test", "terminal"))
-
-    assert store.approved_code("ann", "run_python") is None
-    ask("first", "ann", approved=True)
-    ask("second", "ann", approved=True)
-    ask("refused", "ann", approved=False)
-    ask("other", "bob", approved=True)
-    assert store.approved_code("ann", "run_python") == "second"
-    store.close()

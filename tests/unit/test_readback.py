@@ -33,7 +33,7 @@ def test_podman_s_list_of_dropped_capabilities_is_as_good_as_all_of_them():
     made["HostConfig"]["CapDrop"] = ["CAP_" + name for name in default.split()]
     assert differences(asked, made) == ()
     made["HostConfig"]["CapDrop"].remove("CAP_SETUID")
-    assert [one.field for one in differences(asked, made)] == ["HostConfig.CapDrop"]
+    assert [one.name for one in differences(asked, made)] == ["HostConfig.CapDrop"]
 
 
 def _lies(value):
@@ -89,7 +89,7 @@ def test_any_single_change_of_any_field_is_noticed():
     for asked, section, name, lie in _broken_words():
         made = truthful(asked)
         made[section][name] = lie
-        assert f"{section}.{name}" in [one.field for one in differences(asked, made)], (name, lie)
+        assert f"{section}.{name}" in [one.name for one in differences(asked, made)], (name, lie)
         count += 1
     assert count > 500
 
@@ -125,7 +125,7 @@ def test_a_key_with_nothing_in_it_is_noticed_where_the_key_itself_says_something
     asked = body()
     made = truthful(asked)
     made[section][name] = got
-    assert [one.field for one in differences(asked, made)] == [f"{section}.{name}"]
+    assert [one.name for one in differences(asked, made)] == [f"{section}.{name}"]
 
 
 def test_a_tmpfs_is_listed_as_a_mount_only_where_asked():
@@ -138,7 +138,7 @@ def test_a_tmpfs_is_listed_as_a_mount_only_where_asked():
     made["Mounts"].append(
         {"Type": "tmpfs", "Source": "", "Destination": "/etc", "RW": True, "Propagation": ""}
     )
-    assert [one.field for one in differences(asked, made)] == ["Mounts"]
+    assert [one.name for one in differences(asked, made)] == ["Mounts"]
 
 
 @pytest.mark.claim("network.no-interface")
@@ -148,18 +148,18 @@ def test_a_tmpfs_is_listed_as_a_mount_only_where_asked():
 def test_a_network_is_noticed(answer):
     asked = body()
     made = {**truthful(asked), "NetworkSettings": answer}
-    assert [one.field for one in differences(asked, made)] == ["NetworkSettings"]
+    assert [one.name for one in differences(asked, made)] == ["NetworkSettings"]
 
 
 def test_a_container_without_apparmor_where_the_engine_has_it_is_noticed():
     asked = body()
     made = {**truthful(asked), "AppArmorProfile": "unconfined"}
-    assert [one.field for one in differences(asked, made)] == ["AppArmorProfile"]
+    assert [one.name for one in differences(asked, made)] == ["AppArmorProfile"]
 
 
 @pytest.mark.parametrize("answer", [{}, {"Config": None, "HostConfig": None}])
 def test_an_empty_answer_is_a_difference_in_every_field_that_asks_for_something(answer):
-    found = {one.field for one in differences(body(), answer)}
+    found = {one.name for one in differences(body(), answer)}
     assert {
         "Config.User", "HostConfig.CapDrop", "HostConfig.SecurityOpt", "HostConfig.Memory", "Image",
     } <= found  # fmt: skip
@@ -171,4 +171,4 @@ def test_a_field_that_is_new_is_read_back_too():
     asked["HostConfig"]["Novelty"] = asked["Novelty"] = "on"
     made = truthful(asked)
     made["HostConfig"]["Novelty"] = made["Config"]["Novelty"] = "off"
-    assert [one.field for one in differences(asked, made)] == ["Config.Novelty", "HostConfig.Novelty"]
+    assert [one.name for one in differences(asked, made)] == ["Config.Novelty", "HostConfig.Novelty"]

@@ -18,6 +18,7 @@ from gdal_mcp.ledger.tasks import Keeping, TaskStore
 from gdal_mcp.mcp import jobs, tasks
 from gdal_mcp.mcp.tasks import EXTENSION
 from tests.conformance import profile
+from tests.mcp.talk import HELLO, enveloped
 
 pytestmark = pytest.mark.anyio
 
@@ -38,21 +39,23 @@ class Line:
     async def send(self, method: str, params: dict[str, Any] | None = None, **meta: Any) -> int:
         self._next += 1
         await self._put(
-            t.JSONRPCRequest(jsonrpc="2.0", id=self._next, method=method, params=self._params(params, meta))
+            t.JSONRPCRequest(
+                jsonrpc="2.0", id=self._next, method=method, params=self._enveloped(params, meta)
+            )
         )
         return self._next
 
     async def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
-        await self._put(t.JSONRPCNotification(jsonrpc="2.0", method=method, params=self._params(params, {})))
+        await self._put(
+            t.JSONRPCNotification(jsonrpc="2.0", method=method, params=self._enveloped(params, {}))
+        )
 
     async def _put(self, message: t.JSONRPCMessage) -> None:
         await self._writing.send(SessionMessage(message))
 
-    def _params(self, params: dict[str, Any] | None, meta: dict[str, Any]) -> dict[str, Any]:
-        if self.version == MODERN:
-            name = "io.modelcontextprotocol/"
-            meta = {f"{name}protocolVersion": MODERN, f"{name}clientCapabilities": self.capabilities, **meta}
-        return {**(params or {}), **({"_meta": meta} if meta else {})}
+    def _enveloped(self, params: dict[str, Any] | None, meta: dict[str, Any]) -> dict[str, Any]:
+        given = {**(params or {}), **({"_meta": meta} if meta else {})}
+        return enveloped(given, self.version, self.capabilities)
 
     async def answer(self, identifier: int) -> dict[str, Any]:
         """The response; what came before it is kept in `heard`."""
@@ -69,8 +72,7 @@ class Line:
         return (await self.ask("tools/call", {"name": tool, "arguments": arguments}))["result"]
 
     async def hello(self) -> dict[str, Any]:
-        client = {"name": "line", "version": "1"}
-        given = {"protocolVersion": LEGACY, "capabilities": self.capabilities, "clientInfo": client}
+        given = {**HELLO, "capabilities": self.capabilities}
         said = await self.ask("initialize", given)
         await self.notify("notifications/initialized")
         return said["result"]

@@ -210,19 +210,6 @@ def test_further_options_are_an_object_of_known_names(desk: DraftContext):
                 assert caught.value.code is Code.INVALID_ARGUMENT
 
 
-@pytest.mark.claim("args.unknown-refused")
-def test_no_tool_breaks_on_what_it_cannot_use(desk: DraftContext):
-    """Either it is refused, or nothing was needed."""
-    for tool in ALL:
-        for nonsense in [{}, {"input": {"$": 1}, "path": 5, "algorithm": []}]:
-            try:
-                tool.draft(nonsense, desk)
-            except REFUSALS:
-                continue
-            assert not tool.input_schema.get("required")
-            assert nonsense == {}
-
-
 EXAMPLES: list[tuple[str, dict[str, Any]]] = [
     ("info", {"path": "a.tif"}),
     ("convert", {"input": "a.tif", "output": "o.tif", "creation_options": {"TILED": True}}),

@@ -1,6 +1,7 @@
 """The door: who is let in, how much they may have open, and what is read of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import anyio
@@ -241,8 +242,8 @@ class Endless:
 
     sessions = ("mine",)
 
-    def room(self, _who: Principal) -> Callable[[], None]:
-        return lambda: None
+    def opening(self, _who: Principal) -> AbstractContextManager[None]:
+        return nullcontext()
 
     async def __call__(self, _scope: Any, _receive: Any, _send: Any) -> None:
         try:

@@ -9,12 +9,10 @@ from typing import Any
 import httpx2
 
 from gdal_mcp.mcp.tasks import EXTENSION
-from tests.mcp.talk import ERAS
+from tests.mcp.talk import ERAS, HELLO, META, enveloped
 from tests.web.hosted import SECONDS, Hosted, bearer
 
-META = "io.modelcontextprotocol/"
 ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
-HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
 NAMED = {
     "tools/call": "name",
     "prompts/get": "name",
@@ -96,15 +94,7 @@ class Raw:
         return {**made, **self.headers}
 
     def _enveloped(self, params: Mapping[str, Any] | None) -> dict[str, Any]:
-        given = dict(params or {})
-        if self.era == ERAS[1]:
-            envelope = {
-                f"{META}protocolVersion": self.era,
-                f"{META}clientInfo": {"name": "raw", "version": "1"},
-                f"{META}clientCapabilities": {"extensions": {EXTENSION: {}} if self.tasks else {}},
-            }
-            given["_meta"] = {**envelope, **given.get("_meta", {})}
-        return given
+        return enveloped(params, self.era, {"extensions": {EXTENSION: {}} if self.tasks else {}})
 
 
 def reply(answer: httpx2.Response) -> dict[str, Any]:

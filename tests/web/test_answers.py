@@ -12,10 +12,10 @@ from gdal_mcp.access.identity import READ, WRITE
 from gdal_mcp.access.tokens import TokenStore
 from gdal_mcp.mcp.tasks import EXTENSION
 from gdal_mcp.testing.samples import write_samples
-from tests.mcp.talk import ERAS, Place
+from tests.mcp.talk import ERAS, HELLO, Place
 from tests.waiting import until
 from tests.web.hosted import SECONDS, Hosted, bearer, hosting
-from tests.web.raw import ACCEPT, HELLO, Raw
+from tests.web.raw import ACCEPT, Raw
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("identity.answers-as-calls")]
 

@@ -11,10 +11,10 @@ import pytest
 from gdal_mcp.access.identity import ADMIN, APPROVE, READ
 from gdal_mcp.console.auth import STRANGERS
 from tests.console.kit import origin, plain
-from tests.mcp.talk import Place
+from tests.mcp.talk import HELLO, Place
 from tests.waiting import until
 from tests.web.hosted import SECONDS, Hosted, bearer, hosting
-from tests.web.raw import ACCEPT, HELLO
+from tests.web.raw import ACCEPT
 
 pytestmark = pytest.mark.engine
 

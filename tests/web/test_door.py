@@ -8,10 +8,10 @@ import pytest
 
 from gdal_mcp.access.identity import ADMIN, APPROVE, READ, WRITE
 from gdal_mcp.access.tokens import TokenStore
-from tests.mcp.talk import ERAS
+from tests.mcp.talk import ERAS, HELLO
 from tests.waiting import until
 from tests.web.hosted import Hosted
-from tests.web.raw import ACCEPT, HELLO, Raw
+from tests.web.raw import ACCEPT, Raw
 
 pytestmark = pytest.mark.engine
 

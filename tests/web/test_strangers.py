@@ -9,10 +9,10 @@ import pytest
 
 from gdal_mcp.access.identity import READ, WRITE
 from gdal_mcp.access.tokens import TokenStore
-from tests.mcp.talk import ERAS, Place
+from tests.mcp.talk import ERAS, HELLO, Place
 from tests.waiting import until
 from tests.web.hosted import Hosted, hosting
-from tests.web.raw import HELLO, Raw
+from tests.web.raw import Raw
 
 pytestmark = pytest.mark.engine
 

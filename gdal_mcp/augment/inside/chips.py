@@ -67,21 +67,13 @@ def run(job, report):
             own.maker = Maker(job, folder, source.span)
         return list(own.maker.chips(window))
 
-    with ThreadPoolExecutor(threads) as pool:
-        under_way = deque()
-        for number in range(len(chosen) + threads):  # so few windows ahead that memory is bounded
-            if number < len(chosen):
-                under_way.append(pool.submit(work, chosen[number]))
-            if number < threads:
-                continue
-            done, chips = number - threads, under_way.popleft().result() if under_way else ()
-            empty += not chips
-            for chip in chips:
-                book.enter(chip)
-                sheet.add(done, chip)
-            report.progress(
-                0.1 + 0.85 * (done + 1) / len(chosen), f"processing: window {done + 1} of {len(chosen)}"
-            )
+    for done, chips in enumerate(in_order(work, chosen, threads)):
+        empty += not chips
+        for chip in chips:
+            book.enter(chip)
+            sheet.add(done, chip)
+        share = 0.1 + 0.85 * (done + 1) / len(chosen)
+        report.progress(share, f"processing: window {done + 1} of {len(chosen)}")
     seconds = time.perf_counter() - begun
     report.progress(0.96, "verification: writing the manifest")
     config = book.close(source)
@@ -93,6 +85,18 @@ def run(job, report):
         "splits": {one: book.splits[one] for one in job["split"]}, "labels": book.labelled if job["labels"] else None,
         "skipped": skipped, "config": config, "georeference": book.worst, "chips_per_second": len(book.rows) / max(seconds, 1e-9),
     }  # fmt: skip
+
+
+def in_order(work, items, threads):
+    """The results in the order of the items, made so few ahead that memory is bounded."""
+    with ThreadPoolExecutor(threads) as pool:
+        under_way = deque()
+        for item in items:
+            under_way.append(pool.submit(work, item))
+            if len(under_way) > threads:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
 
 
 def windows(job, source):

@@ -46,14 +46,10 @@ def predicted(model, raster):
 
 
 def ranked(shares, labels):
-    best = np.argsort(-shares, kind="stable")[:TOP]
+    named = dict(enumerate(labels))
+    best = np.argsort(-shares, kind="stable")[:TOP].tolist()
     return [
-        {
-            "index": int(one),
-            "class": labels[one] if one < len(labels) else str(one),
-            "confidence": float(shares[one]),
-        }
-        for one in best
+        {"index": one, "class": named.get(one, str(one)), "confidence": float(shares[one])} for one in best
     ]
 
 

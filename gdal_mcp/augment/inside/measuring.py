@@ -62,9 +62,9 @@ def measured(category, before, after):
 
 def small(pixels):
     share = SIDE / max(pixels.shape[:2])
-    return (
-        pixels if share >= 1 else cv2.resize(pixels, None, fx=share, fy=share, interpolation=cv2.INTER_AREA)
-    )
+    if share >= 1:
+        return pixels
+    return cv2.resize(pixels, None, fx=share, fy=share, interpolation=cv2.INTER_AREA)
 
 
 def grey(pixels):
@@ -104,9 +104,8 @@ def turned(old, new):
     """Which flip or quarter turn makes the new image of the old one; empty where none does."""
     for name, turn in TURNS.items():
         made = turn(old)
-        if (
-            made.shape == new.shape and float(np.abs(made - new).mean()) < 1e-3
-        ):  # of images that were made smaller
+        # not 0, as both may be smaller copies
+        if made.shape == new.shape and float(np.abs(made - new).mean()) < 1e-3:
             return name
     return ""
 

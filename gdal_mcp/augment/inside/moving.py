@@ -35,9 +35,8 @@ class Scene:
 
     raster: rasters.Raster
     masks: list = field(default_factory=list)  # of rows and columns
-    points: np.ndarray = field(
-        default_factory=lambda: np.zeros((0, 2))
-    )  # x and y, from the upper left corner
+    # x and y, from the upper left corner
+    points: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
     matrix: np.ndarray = field(default_factory=lambda: np.eye(3))
     exact: bool = True  # whether the matrix says where everything is
 
@@ -175,9 +174,7 @@ def placed(place, matrix):
     """The geotransform of an image whose pixels were moved so."""
     a, b, c, d, e, f = place
     found = np.array([[b, c, a], [e, f, d], [0, 0, 1]]) @ np.linalg.inv(matrix)
-    return tuple(
-        float(one) for one in (found[0, 2], found[0, 0], found[0, 1], found[1, 2], found[1, 0], found[1, 1])
-    )
+    return (*found[0, [2, 0, 1]].tolist(), *found[1, [2, 0, 1]].tolist())
 
 
 def moved(points, matrix):
@@ -208,8 +205,5 @@ def plain(value):
         return {str(key): plain(one) for key, one in list(value.items())[:MAX_DRAWN]}
     if isinstance(value, list | tuple):
         return [plain(one) for one in value[:MAX_DRAWN]]
-    return (
-        value
-        if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value))
-        else None
-    )
+    finite = isinstance(value, float) and math.isfinite(value)
+    return value if finite or isinstance(value, bool | int | str) else None

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.model import Catalogue, Driver, OptionRule, OptionSpec, Scope, Shape
+from gdal_mcp.gdal.catalogue.model import Catalogue, OptionRule, OptionSpec, Scope, Shape
 from gdal_mcp.gdal.catalogue.values import MAX_SHOWN, check_shape, check_text
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_]{1,128}")
@@ -122,13 +122,9 @@ def _declared(
         (driver.name, spec)
         for driver in found
         if driver is not None
-        for spec in options_of(driver, scope)
+        for spec in driver.options.get(scope, ())
         if spec.canonical(key)
     ]
-
-
-def options_of(driver: Driver, scope: Scope) -> tuple[OptionSpec, ...]:
-    return driver.options.get(scope, ())
 
 
 def _first_fitting(found: list[tuple[str, OptionSpec, OptionRule]], key: str, value: str, what: str) -> str:
@@ -157,7 +153,7 @@ def _existing(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], key: s
     if len(drivers) > 1:
         return "Name the format of the input, or leave the option out."
     driver = catalogue.driver_names.get(drivers[0].lower()) if drivers else None
-    specs = options_of(driver, scope) if driver else catalogue.shared_options.get(scope, ())
+    specs = driver.options.get(scope, ()) if driver else catalogue.shared_options.get(scope, ())
     names = sorted(
         spec.name
         for spec in specs

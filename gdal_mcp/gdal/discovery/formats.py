@@ -2,10 +2,9 @@
 
 from typing import Any, Final
 
-from gdal_mcp.gdal.catalogue.absent import absent_by_name, advice, instead
-from gdal_mcp.gdal.catalogue.formats import known_driver
+from gdal_mcp.gdal.catalogue.formats import absent_by_name, advice, instead, known_driver
 from gdal_mcp.gdal.catalogue.model import Catalogue, Driver, Kind, OptionSpec, Scope, Shape, SomeBuilds
-from gdal_mcp.gdal.catalogue.options import decide, options_of
+from gdal_mcp.gdal.catalogue.options import decide
 
 _KINDS: Final[tuple[Kind, ...]] = ("raster", "vector", "multidim")
 _SCOPES: Final = (Scope.CREATION, Scope.LAYER, Scope.OPEN)
@@ -57,7 +56,7 @@ def one_format(catalogue: Catalogue, driver: Driver) -> dict[str, Any]:
     allowed: dict[str, list[dict[str, Any]]] = {}
     refused: dict[str, dict[str, str]] = {}
     for scope in _SCOPES:
-        for spec in options_of(driver, scope):
+        for spec in driver.options[scope]:
             rule = decide(catalogue, driver.name, scope, spec)
             options = allowed.setdefault(scope.value, [])
             if rule.shape is None:

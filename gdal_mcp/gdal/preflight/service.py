@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.answers.transformations import names, told
-from gdal_mcp.gdal.catalogue.absent import FormatAbsent, absent_by_file
-from gdal_mcp.gdal.catalogue.formats import driver_for
+from gdal_mcp.gdal.catalogue.formats import FormatAbsent, absent_by_file, driver_for
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.preflight.call import Call, Finding, passed_on
 from gdal_mcp.gdal.preflight.checks import crs, raster, transformations, values, vector

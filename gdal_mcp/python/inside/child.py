@@ -188,7 +188,6 @@ def failed(error):
     half = MAX_TEXT // 2
     trace = trace if len(trace) <= MAX_TEXT else f"{trace[:half]}\n...\n{trace[-half:]}"
     last = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]
-    line = f", line {traceback.extract_tb(step)[-1].lineno}" if step is not None else ""
     at = next((one.lineno for one in reversed(traceback.extract_tb(step)) if one.filename == NAME), None)
     line = f" ({NAME}, line {at})" if at else ""
     say_json(b"E", {"message": f"{last}{line}", "trace": trace, "memory": isinstance(error, MemoryError)})

@@ -15,6 +15,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
@@ -29,7 +30,7 @@ from sandbox.engines.k8s.status import age, changed, has_ended, image_of, is_lea
 from sandbox.engines.k8s.watch import PodWatch
 from sandbox.engines.k8s.websocket import PodWire, Refused, attached
 from sandbox.errors import CapacityExhausted, EngineUnavailable, ImageMissing, IsolationRefused, PullFailed
-from sandbox.isolation.policy import differing
+from sandbox.isolation.rows import told
 from sandbox.labels import DEADLINE, OWNER, STARTED, UPTIME_DEADLINE, Moment, labels
 from sandbox.template import Limits, SandboxTemplate
 
@@ -158,7 +159,7 @@ class KubernetesEngine:
         with self._removed_on_failure(name):
             if found := differences(body["spec"], made["spec"]):
                 raise IsolationRefused(
-                    f"the cluster made another Pod than was asked for, so nothing was run: {differing(found)}"
+                    f"the cluster made another Pod than was asked for, so nothing was run: {told(found)}"
                 )
             wire = self._attached(name)
             with self._lock:
@@ -226,8 +227,12 @@ class KubernetesEngine:
             raise EngineUnavailable(f"{container} cannot be started: {error}") from error
 
     def state(self, container: str) -> ContainerState | None:
-        found = self._api.pod(container)
-        return None if found is None else state(found)
+        found, wire = self._api.pod(container), self._wires.get(container)
+        told = None if found is None else state(found)
+        if told and told.running and not told.reason and wire is not None and wire.ended:
+            # a container that closes its streams looks the same as a node whose runtime was restarted
+            return replace(told, reason="its stream ended while it ran")
+        return told
 
     def process(self, container: str) -> None:
         """It counts on another machine, and is told nowhere."""

@@ -14,7 +14,8 @@ from importlib import resources
 from typing import Any, Final
 
 from sandbox.errors import IsolationRefused
-from sandbox.isolation.policy import HOSTNAME, MASKED, Difference, rlimits
+from sandbox.isolation.policy import HOSTNAME, MASKED, rlimits
+from sandbox.isolation.rows import Row, differs
 from sandbox.labels import OWNER
 from sandbox.program import source
 from sandbox.session import WIRE_SLACK
@@ -200,18 +201,18 @@ def bpf(architecture: str) -> bytes:
 # --- what came back ---
 
 
-def differences(asked: Mapping[str, Any], made: Mapping[str, Any]) -> tuple[Difference, ...]:
+def differences(asked: Mapping[str, Any], made: Mapping[str, Any]) -> tuple[Row, ...]:
     """Every field in which the spec of a Pod is not what was asked, or says more; empty when it all is."""
     return tuple(_differing(asked, made, "spec"))
 
 
-def _differing(asked: Any, made: Any, name: str) -> Iterator[Difference]:
+def _differing(asked: Any, made: Any, name: str) -> Iterator[Row]:
     kind = name.rpartition(".")[2].partition("[")[0]
     # an admission may add some: they decide on which nodes it runs
     if kind in ("tolerations", "nodeSelector"):
         theirs = made or ()
         if any(one not in theirs or (kind == "nodeSelector" and theirs[one] != asked[one]) for one in asked):
-            yield Difference(name, asked, made)
+            yield differs(name, asked, made)
     elif isinstance(asked, Mapping) and isinstance(made, Mapping):
         free = _FILLED_IN.get(kind, set())
         for key in sorted({*asked, *made}):
@@ -221,7 +222,7 @@ def _differing(asked: Any, made: Any, name: str) -> Iterator[Difference]:
         for number, (one, other) in enumerate(zip(asked, made, strict=True)):
             yield from _differing(one, other, f"{name}[{number}]")
     elif not _same(asked, made):
-        yield Difference(name, asked, made)
+        yield differs(name, asked, made)
 
 
 def _same(asked: Any, made: Any) -> bool:

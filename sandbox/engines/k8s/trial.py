@@ -5,6 +5,7 @@ Nothing that is asked for "as a trial" is ever made: the API judges it and forge
 
 import json
 import secrets
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +22,7 @@ NEEDED: Final = {("pods", verb) for verb in ("create", "get", "list", "watch", "
 # what everybody may ask of themselves
 _OWN: Final = {"authorization.k8s.io", "authentication.k8s.io"}
 _SECONDS: Final = 30.0
+_PAUSE: Final = 0.05
 _MORE_THAN_ANY: Final = {"memory": "1Pi", "cpu": "1M"}
 # as a Pod without a gate: what its node, and the network before it, leave open
 _LOOK: Final = """
@@ -101,13 +103,15 @@ def looked(engine: KubernetesEngine, api: Api, image: str, architecture: str) ->
     """Raises SandboxError where admission lets in calls alone, or no node could run it."""
     asked = call(image, architecture)
     asked["spec"]["containers"][0]["command"] = ["python3", "-I", "-c", _LOOK.replace("$", "$$")]
-    name = api.create(asked)["metadata"]["name"]
+    name, end = api.create(asked)["metadata"]["name"], time.monotonic() + _SECONDS
     try:
-        engine.wait(name, _SECONDS)
-        found = api.pod(name) or {"spec": {}, "status": {}}
+        while not (found := api.pod(name) or asked)["spec"].get("nodeName") and time.monotonic() < end:
+            time.sleep(_PAUSE)  # one that has no place yet runs no more than one that has ended
+        engine.wait(name, end - time.monotonic())
+        found = api.pod(name) or found
     finally:
         engine.remove(name)
-    for one in found["status"].get("containerStatuses") or ():
+    for one in found.get("status", {}).get("containerStatuses") or ():
         if said := (one["state"].get("terminated") or {}).get("message"):
             told = json.loads(said)
             filtered = told["seccomp"] == "2"

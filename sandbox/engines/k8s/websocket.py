@@ -253,6 +253,11 @@ class PodWire:
         for start in range(0, len(data), _CHUNK):
             self._websocket.send(_STDIN + data[start : start + _CHUNK], end)
 
+    @property
+    def ended(self) -> bool:
+        """Whether the other side has ended it."""
+        return self._websocket.ended
+
     def end(self) -> None:
         """As of a container that ended."""
         self._websocket.end()
