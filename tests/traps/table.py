@@ -1,7 +1,7 @@
 """Calls that GDAL runs and whose result is wrong, each beside clean twins about which nothing may be said.
 
 A row that is not indented has a check's code, and how it comes: `refused` the call is refused by it; `before` `validate_call` knows it; `mends`
-a call that corrects it is told; `ignoring:CODE` a check that a twin may have for another reason. The first call below it is the trap,
+a call that corrects it is told, `unmended` none is, as it would not do all that was asked; `ignoring:CODE` a check that a twin may have for another reason. The first call below it is the trap,
 the others are its twins. OUT is a name of its own.
 """
 
@@ -36,6 +36,8 @@ values_clamped before mends ignoring:data_type_changed
     convert input=elevation.tif output=OUT.tif creation_options=["COMPRESS=LZW"]
 values_clamped before mends ignoring:lossy_compression
     convert input=elevation_holes.tif output=OUT.jpg
+values_clamped unmended ignoring:data_type_changed
+    raster clip input=elevation.tif output=OUT.png bbox=["500000","4990000","505000","5000000"]
 values_clamped before
     raster set-type input=elevation.tif output=OUT.tif output-data-type=UInt8
     raster set-type input=whole_floats.tif output=OUT.tif output-data-type=UInt8

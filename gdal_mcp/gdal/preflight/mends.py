@@ -12,6 +12,8 @@ from sandbox.workspace import Located
 
 Change: TypeAlias = Mapping[str, Sequence[str]]
 Step: TypeAlias = tuple[str, Mapping[str, Any]]
+# what a pipeline's steps for reading and writing say, beside its own
+_READ_AND_WRITTEN: Final = frozenset({"input", "output", "overwrite", "output-format", "creation-option"})
 _SHAPES: Final = ("bbox", "bbox-crs", "geometry", "geometry-crs", "like")
 
 
@@ -20,7 +22,10 @@ def with_mend(finding: Finding, draft: Draft, path: str, catalogue: Catalogue) -
     algorithm = catalogue.algorithms.get(finding.instead or path)
     if finding.change is not None and algorithm is not None:
         return replace(finding, mend=_changed(draft, algorithm, finding.change))
-    return replace(finding, mend=_piped(draft, finding.steps)) if finding.steps else finding
+    said = _READ_AND_WRITTEN.union(*(given for _, given in finding.steps))
+    if not finding.steps or not said.issuperset(draft.arguments):  # what they do not say would be lost
+        return finding
+    return replace(finding, mend=_piped(draft, finding.steps))
 
 
 def mend_of_output(

@@ -11,7 +11,6 @@ from gdal_mcp.gdal.preflight.checks.statement import transformed_to
 from gdal_mcp.plan import Draft
 
 BALLPARK: Final = "ballpark_transformation"
-_PLAIN: Final = frozenset({"input", "output", "output-crs", "overwrite", "output-format", "input-format"})
 # from and to, as the call spells them, "" the CRS of the data; the area of interest that it tells PROJ
 Change = tuple[str, str, str]
 
@@ -151,7 +150,7 @@ def _ballpark(change: Mapping[str, Any], draft: Draft, *, refuses: bool) -> Find
     if draft.algorithm == "raster reproject" and (area := better.get("area")):
         text = f"AREA_OF_INTEREST={','.join(f'{one:.9g}' for one in area)}"
         return replace(found, change={"transform-option": (text,)})
-    if draft.algorithm == "vector reproject" and through and set(draft.arguments) <= _PLAIN:
+    if draft.algorithm == "vector reproject" and through:
         targets = (through, *draft.arguments["output-crs"])
         return replace(found, steps=[("reproject", {"output-crs": one}) for one in targets])
     return found
