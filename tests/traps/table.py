@@ -37,7 +37,7 @@ values_clamped before mends ignoring:data_type_changed
 values_clamped before mends ignoring:lossy_compression
     convert input=elevation_holes.tif output=OUT.jpg
 values_clamped unmended ignoring:data_type_changed
-    raster clip input=elevation.tif output=OUT.png bbox=["500000","4990000","505000","5000000"]
+    raster clip input=elevation.tif output=OUT.png bbox=[500500,4998000,503000,4999500]
 values_clamped before
     raster set-type input=elevation.tif output=OUT.tif output-data-type=UInt8
     raster set-type input=whole_floats.tif output=OUT.tif output-data-type=UInt8
