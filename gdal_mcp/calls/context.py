@@ -114,6 +114,7 @@ class CallContext:
     ran: Ran | None = None
     preflight: Report = field(default_factory=NoReport)  # the newest; the container's look adds to it
     remote: tuple[SourceRead, ...] = ()  # what was read over the network, however the call ended
+    hosts: list[dict[str, Any]] = field(default_factory=list)  # that were asked for it, as the receipt tells
     usage: Usage | None = None  # of its container, however the call ended
     running: Running | None = None  # as the console shows it
 

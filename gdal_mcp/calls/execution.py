@@ -93,7 +93,7 @@ class Execution:
             yield reading
         finally:
             reading.close()
-            context.remote = reading.record()
+            context.remote, context.hosts = reading.record(), reading.hosts()
 
     def _lease(self, planned: Planned, cancel: Cancellation) -> Lease:
         plan, host = planned.plan, planned.host

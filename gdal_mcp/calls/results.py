@@ -12,7 +12,7 @@ from gdal_mcp.calls.activity import Changed
 from gdal_mcp.calls.context import Done, Ran
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.places import label
-from gdal_mcp.remote.record import SourceRead, by_origin
+from gdal_mcp.remote.record import SourceRead
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Answer
 from gdal_mcp.untrusted import UNTRUSTED
@@ -45,7 +45,7 @@ def receipt(ran: Ran, settings: Settings) -> dict[str, Any]:
         "argv": list(plan.draft.command.argv),
         "mounts": list(plan.mounts),
         "network": "none",
-        "remote": by_origin(context.remote),
+        "remote": context.hosts,
         "plan_digest": plan.digest,
         "limits": {name: float(value) for name, value in asdict(plan.limits).items()},
         "approval": planned.approval,

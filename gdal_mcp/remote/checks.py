@@ -205,7 +205,7 @@ class Checks:
         )
         kept = PACE.set(Pace(meter.call, time.monotonic() + longest))
         try:
-            with meter.call.request(ask.most, meter) as came, sent as response:
+            with meter.call.request(ask.most, meter, now.origin) as came, sent as response:
                 answer = _Answer(target.host, response.status, response.headers)
                 if answer.status in (301, 302, 303, 307, 308):
                     return answer.one("location")

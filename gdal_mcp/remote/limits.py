@@ -30,6 +30,14 @@ class Quota(Protocol):
     def remote_spent(self, principal: str, read: int, requests: int) -> None: ...
 
 
+@dataclass(slots=True)
+class Asked:
+    """What one host was asked for: bytes that came, and requests."""
+
+    read: int = 0
+    requests: int = 0
+
+
 @dataclass(slots=True, eq=False)
 class Allowance:
     """What one call may still read. Ends the requests of the call when it is stopped. For several threads."""
@@ -43,11 +51,12 @@ class Allowance:
     within: tuple[str, ...] | None = None
     read: int = 0
     requests: int = 0
+    hosts: dict[str, Asked] = field(default_factory=dict)
     ended: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
-    def request(self, size: int, meter: "Meter") -> Iterator[list[int]]:
+    def request(self, size: int, meter: "Meter", host: str) -> Iterator[list[int]]:
         """One request of a source for at most so many bytes; what came is put into the list. Raises ReadFailed over a limit."""
         with self._lock:
             if self.requests_left < 1:
@@ -62,7 +71,8 @@ class Allowance:
         finally:
             with self._lock:
                 self.bytes_left += size - came[0]
-                for one in (self, meter):
+                asked = self.hosts.setdefault(host, Asked())
+                for one in (self, meter, asked):
                     one.read, one.requests = one.read + came[0], one.requests + 1
                 self.days.spend(self.principal, came[0] - size, 0)
 

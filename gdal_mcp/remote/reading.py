@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import structlog
 
@@ -191,6 +191,14 @@ class Reading:
     def record(self) -> tuple[SourceRead, ...]:
         """What was read of each address, without secrets."""
         return tuple(one.record() for one in self._found())
+
+    def hosts(self) -> list[dict[str, Any]]:
+        """What a receipt says: each host by itself, those that lead elsewhere among them, with what it was asked for."""
+        rows = self.call.hosts.copy().items()
+        return [
+            {"host": host, "read_by": "server", "bytes": one.read, "requests": one.requests}
+            for host, one in rows
+        ]
 
     def close(self) -> None:
         """Waits a moment for what is under way; a name server or a connection may take longer to give up."""

@@ -1,6 +1,6 @@
 """What was read of one remote source, for records. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from email.utils import parsedate_to_datetime
 from hashlib import sha256
@@ -86,15 +86,3 @@ def joined(address: str, rows: Mapping[str, SourceRead], requests: int, read: in
         bytes=read,
         cached_bytes=sum(row.cached_bytes for row in rows.values()),
     )
-
-
-def by_origin(reads: Iterable[SourceRead]) -> list[dict[str, Any]]:
-    """What a receipt says: each host by itself, with the bytes that came and the requests that were made."""
-    rows: dict[str, dict[str, Any]] = {}
-    for one in reads:
-        scheme, _, rest = one.final.partition("://")
-        origin = f"{scheme}://{rest.partition('/')[0]}"
-        row = rows.setdefault(origin, {"host": origin, "read_by": "server", "bytes": 0, "requests": 0})
-        row["bytes"] += one.bytes
-        row["requests"] += one.requests
-    return list(rows.values())

@@ -151,7 +151,11 @@ def test_a_redirect_leads_only_to_what_was_approved(serve: Serve, origin: Origin
     assert len(person.asked) == 1
     assert hosts() == {"data.test"}
     asks.done("info", path=beside)  # of the host that was shown
-    serve("--approval", "never", remote=listed).done("info", path=moved)
+    told = serve("--approval", "never", remote=listed).done("info", path=moved)["receipt"]["remote"]
+    assert [(row["host"], row["requests"]) for row in told] == [
+        (origin.url("", "data.test"), 1),
+        (origin.url("", "other.test"), 1),
+    ]
     assert hosts() == {"data.test", "other.test"}
 
     def grant(*reads: str) -> None:
