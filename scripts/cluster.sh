@@ -311,8 +311,8 @@ run_beside() {
         say "no cluster is made here: that takes root, and the packages of Debian 12"
         exec "$@"
     fi
-    "$0" up
-    trap '"$0" down' EXIT
+    scripts/cluster.sh up
+    trap "scripts/cluster.sh down" EXIT
     trap - ERR
     KUBECONFIG=$run/kubeconfig "$@"
 }

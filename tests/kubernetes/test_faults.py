@@ -29,6 +29,10 @@ _RUN = Path(OWN).parent
 def _own(ground: Ground) -> Iterator[None]:
     if os.environ["KUBECONFIG"] != OWN:
         not_tried("a cluster's own faults", "the cluster of KUBECONFIG is not ours to break")
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        not_tried(
+            "a cluster's own faults", "other tests use it at the same time; `make kubernetes` has it alone"
+        )
     yield
     until(lambda: node(ground)["conditions"]["Ready"] == "True")
 
