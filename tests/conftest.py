@@ -42,8 +42,15 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("ours")
 
 # structlog's own default prints to whatever `sys.stdout` is. pytest replaces that and frees what was there, and Python 3.11
-# dies of it when a thread of a server in this process prints meanwhile.
-structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.__stderr__))
+# dies of it when a thread of a server in this process prints meanwhile. It also draws all local variables of a traceback,
+# which takes minutes where they are large.
+structlog.configure(
+    processors=[
+        structlog.processors.add_log_level,
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ],
+    logger_factory=structlog.PrintLoggerFactory(sys.__stderr__),
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

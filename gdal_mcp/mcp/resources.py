@@ -91,7 +91,7 @@ TEMPLATES = (
 @dataclass(frozen=True, slots=True)
 class Resources:
     store: ArtifactStore
-    workspaces: Workspaces
+    workspaces: Workspaces | None  # None: of somebody who has none, for whom no output exists
     chunk: int  # the most bytes that one read answers with
     results: ResultStore
 
@@ -160,10 +160,13 @@ class Resources:
 
     def _is_within(self, artifact: Artifact) -> bool:
         path = Path(artifact.path)
-        return any(path.is_relative_to(one.root) for one in self.workspaces.items)
+        roots = self.workspaces.items if self.workspaces else ()
+        return any(path.is_relative_to(one.root) for one in roots)
 
     def _located(self, artifact: Artifact) -> Located:
         """The published path itself; a link that is there now is not followed, wherever it leads."""
+        if self.workspaces is None:
+            raise PathRefused("there is no workspace.")
         located = self.workspaces.input(artifact.path)
         if str(located) != artifact.path:
             raise PathRefused(f"{artifact.path} now leads elsewhere.")

@@ -38,7 +38,6 @@ from gdal_mcp.mcp.subscriptions import Lifespan, Subscriptions, events_of
 from gdal_mcp.mcp.tasks import Context, Who
 from gdal_mcp.pipeline import Request
 from gdal_mcp.untrusted import shown_text
-from sandbox.workspace import Workspaces
 
 _log = structlog.get_logger()
 
@@ -106,8 +105,8 @@ class Handlers:
             has = None
         if who.holds(ADMIN):
             return Session(has, self._resources, None)
-        own = has.workspaces if has else Workspaces(())
-        return Session(has, replace(self._resources, workspaces=own), who.id)
+        own = replace(self._resources, workspaces=has.workspaces if has else None)
+        return Session(has, own, who.id)
 
     async def _readable(self, who: Principal, uris: Sequence[str]) -> list[str]:
         session = self._session(who)

@@ -104,5 +104,6 @@ def test_one_call_too_many_in_a_minute_is_told_when_to_come_again_and_bothers_no
 def test_somebody_whom_no_entry_of_the_policy_names_has_nothing(server: Hosted):
     stray = Raw(server, server.token("stray", READ))
     assert stray.ask("tools/list")["result"]["tools"] == []
+    assert stray.ask("resources/list")["result"]["resources"] == []
     answer = stray.ask("tools/call", {"name": "info", "arguments": {"path": "dem.tif"}})
     assert "error" in answer or answer["result"]["isError"]
