@@ -70,7 +70,7 @@ oci: setup ## as root: the suite of engines, escapes, attacks and faults without
 	GDAL_MCP_ENGINE=oci:///var/tmp/gdal-mcp-tests/oci $(python) -m pytest -n $(workers) --dist loadgroup $(pytest_options) \
 	    tests/engines/test_oci.py tests/escape tests/attacks tests/faults --ignore tests/faults/test_engine.py --ignore tests/faults/test_silence.py --ignore tests/escape/test_weakened.py
 
-kubernetes: setup ## conformance, attacks, escape, kills, faults, 200 calls at once as Pods: on the cluster of KUBECONFIG, whose nodes see this machine's /var/tmp, else on one that root's Debian 12 makes here
+kubernetes: setup ## the suite of engines, attacks, escapes, kills, faults and 200 mixed calls as Pods: on the cluster of KUBECONFIG, whose nodes see this machine's /var/tmp, else on one that root's Debian 12 makes here
 	KUBERNETES=1 scripts/cluster.sh run $(python) -m pytest $(pytest_options) tests/kubernetes
 
 fuzz: setup ## the property tests at length, about ten minutes, with other values each time; FUZZ=100 tries a hundred times as much

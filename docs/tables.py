@@ -163,14 +163,16 @@ def _cli() -> Lines:
 
 
 def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, str]]:
-    """One row for each command at the end of a branch. argparse has no public way to ask what a parser knows."""
-    for action in parser._actions:  # noqa: SLF001
-        if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001
-            for word, below in action.choices.items():
-                yield from _commands(below, f"{name} {word}")
-            return
-    own = [one for one in parser._actions if one.dest not in {"help", *Settings.model_fields}]  # noqa: SLF001
-    yield f"`{' '.join([name, *map(_usage, own)])}`", _sentence(parser.description or "")
+    """One row for each command that can be run. argparse has no public way to ask what a parser knows."""
+    actions = parser._actions  # noqa: SLF001
+    group = next((one for one in actions if isinstance(one, argparse._SubParsersAction)), None)  # noqa: SLF001
+    if group is None or not group.required:
+        own = [
+            one for one in actions if one is not group and one.dest not in {"help", *Settings.model_fields}
+        ]
+        yield f"`{' '.join([name, *map(_usage, own)])}`", _sentence(parser.description or "")
+    for word, below in group.choices.items() if group else ():
+        yield from _commands(below, f"{name} {word}")
 
 
 def _usage(action: argparse.Action) -> str:

@@ -44,7 +44,7 @@ class Settings(WebSettings):
     )
     engine: str | None = Field(
         None,
-        description="Container engine: unix:///run/docker.sock, oci (crun alone), k8s:// (a cluster); found when not set.",
+        description="Container engine: unix:///run/docker.sock, oci (no daemon), k8s:// (a cluster); found when not set.",
     )
     mount_scope: Literal["workspaces", "inputs"] = Field(
         "workspaces",
@@ -364,7 +364,7 @@ def _type_text(field: FieldInfo) -> str:
     if get_origin(annotation) is Literal:
         return " or ".join(get_args(annotation))
     if get_origin(annotation) is tuple:
-        return "folders" if get_args(annotation)[0] is not str else "names"
+        return "folders" if get_args(annotation)[0] == Place else "names"
     plain: Any = next((one for one in get_args(annotation) if one is not NoneType), annotation)
     plain = get_args(plain)[0] if get_args(plain) else plain  # of an Annotated
     return {bool: "true or false", float: "number", int: "whole number", Path: "path"}.get(plain, "text")
