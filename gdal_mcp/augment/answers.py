@@ -206,7 +206,8 @@ def seen(result: Mapping[str, Any], model: str, words: str) -> Mapping[str, Any]
             5.0, max(1.0, float(json.loads(words[words.index("{") : words.rindex("}") + 1])["score"]))
         )
         measured, errors = result["vision_analysis"], result["errors"]
-    except (ValueError, TypeError, KeyError):  # no score, or a result that was too long
+    # no score, or a result that was too long; brackets and digits of which there is no end
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         return made
     made["vision_analysis"] = {
         **measured,

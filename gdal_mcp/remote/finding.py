@@ -131,7 +131,7 @@ def _item(row: Mapping[str, Any], door: Door, principal: str) -> tuple[dict[str,
         }
         if address is not None and any(word in kind for word in _DATA):
             found.append((_text(name), address))
-    names = [*(name for name, _ in found), *(name for name in assets if name not in dict(found))]
+    names = list(dict.fromkeys([*(name for name, _ in found), *assets]))
     told = {
         "id": _text(row.get("id")),
         "collection": _text(row.get("collection")),

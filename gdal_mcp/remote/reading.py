@@ -43,11 +43,13 @@ class Source:
         self._lock = threading.Lock()
         try:
             self._keys = self._found()
-        except ReadFailed:
+            for name in self._keys.first()[:AT_ONCE]:  # what is needed and fails is asked for again
+                means.work.submit(self._file(name).look)
+        except (
+            BaseException
+        ):  # such as that of a call that ended meanwhile: nobody else closes what is half made
             self.close()
             raise
-        for name in self._keys.first()[:AT_ONCE]:  # what is needed and fails is asked for again
-            means.work.submit(self._file(name).look)
 
     def look(self, name: str) -> bytes | None:
         """As `sandbox.questions.looked`; None for what is not there. Raises ReadFailed for what has to be, and cannot be read."""

@@ -14,6 +14,9 @@ from typing import Any, Final, Literal
 _METADATA: Final = (".zarray", ".zattrs", ".zgroup")
 # what a server could take for a way out of the tree's folder, as an address of the caller's may not have it either
 _CLIMBS: Final = re.compile(r"(^|/)(\.\.?)?(/|$)|[\\%\0-\x1f]")
+_DEEPEST: Final = (
+    32  # folders above a file that are listed: all those above one name take the square of its length
+)
 
 # `listed` is there; `maybe` is a file beside another, or a chunk that may never have been written: it is as good as empty then
 Held = Literal["listed", "maybe", "folder", "none"]
@@ -54,6 +57,8 @@ class Keys:
         """What is in each folder above the files."""
         found: dict[str, set[str]] = {"": set()}
         for name in self.files:
+            if name.count("/") > _DEEPEST:
+                continue
             folder, _, last = name.rpartition("/")
             while last and last not in found.setdefault(folder, set()):
                 found[folder].add(last)
@@ -89,9 +94,7 @@ def of_zarr(name: str, text: bytes) -> Keys | None:
             rows = found["metadata"]
             files = {name, *(key for key in rows if key.rpartition("/")[2] in _METADATA)}
             grids = {
-                key.rpartition("/")[0]: Grid(
-                    _counts(row["shape"], row["chunks"]), "", row.get("dimension_separator", ".")
-                )
+                key.rpartition("/")[0]: _grid(row, row["chunks"], "", row.get("dimension_separator", "."))
                 for key, row in rows.items()
                 if key.rpartition("/")[2] == ".zarray"
             }
@@ -108,9 +111,13 @@ def _version3(row: Mapping[str, Any]) -> Grid:
     encoding = row.get("chunk_key_encoding", {"name": "default"})
     own = encoding["name"] == "default"
     separator = encoding.get("configuration", {}).get("separator", "/" if own else ".")
-    counts = _counts(row["shape"], row["chunk_grid"]["configuration"]["chunk_shape"])
-    return Grid(counts, f"c{separator}" if own else "", separator)
+    chunks = row["chunk_grid"]["configuration"]["chunk_shape"]
+    return _grid(row, chunks, f"c{separator}" if own else "", separator)
 
 
-def _counts(shape: Iterable[int], chunks: Iterable[int]) -> tuple[int, ...]:
-    return tuple(math.ceil(whole / part) for whole, part in zip(shape, chunks, strict=True))
+def _grid(row: Mapping[str, Any], chunks: Iterable[int], start: str, separator: str) -> Grid:
+    """Raises ValueError for a separator that the format does not know."""
+    if separator not in (".", "/"):
+        raise ValueError(separator)
+    counts = tuple(math.ceil(whole / part) for whole, part in zip(row["shape"], chunks, strict=True))
+    return Grid(counts, start, separator)

@@ -160,7 +160,8 @@ def test_of_what_a_clients_model_says_only_a_score_within_its_bounds_is_a_fact()
         assert told["errors"] == []
         assert told["untrusted"] == {"skipped": ["x"], "vision": {"model": "obey-1", "text": words}}
         assert "obey" not in str({**told, "untrusted": None})
-    for words in ("obey", '{"score": "obey"}', '{"score": [4]}', "}{", "{" * 2000):
+    endless = (f'{{"score": {one * 1900}}}' for one in "[9")  # brackets, and digits
+    for words in ("obey", '{"score": "obey"}', '{"score": [4]}', "}{", "{" * 2000, *endless):
         told = seen(result, "obey-1", words)
         assert {**told, "untrusted": None} == {**result, "untrusted": None}
     assert "vision_analysis" not in seen({"cut": True}, "m", '{"score": 3}')

@@ -1,11 +1,13 @@
 """Trees: the files that Zarr's metadata tells of, and no others; a chunk that cannot be read is no empty chunk."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
 
 from gdal_mcp.errors import ToolError
+from gdal_mcp.remote.trees import of_zarr
 from sandbox.questions import Status
 from tests.remote.conftest import Make, Opened
 from tests.remote.origin import Origin
@@ -120,7 +122,10 @@ def test_a_tree_of_a_host_without_consolidated_metadata_is_refused(
         opened(make(), server.url("/ok/t.zarr"))
     assert "consolidated" in caught.value.message
     infinite = b'{"metadata": {"a/.zarray": {"shape": [Infinity], "chunks": [1]}}}'
+    unknown = b'{"metadata": {"a/.zarray": {"shape": [1], "chunks": [1], "dimension_separator": ""}}}'
     for broken in (
+        unknown,
+        unknown.replace(b'""', b"7"),
         b"[",
         b"{}",
         b'{"metadata": 7}',
@@ -131,3 +136,13 @@ def test_a_tree_of_a_host_without_consolidated_metadata_is_refused(
         server.files["t.zarr/.zmetadata"] = broken
         with pytest.raises(ToolError):
             opened(make(), server.url("/ok/t.zarr"))
+
+
+def test_a_name_in_very_many_folders_takes_no_more_memory_than_it_is_long():
+    name = f"{'a/' * 8000}.zgroup"
+    tracemalloc.start()
+    keys = of_zarr(".zmetadata", json.dumps({"metadata": {name: {}, "g/b/.zgroup": {}}}).encode())
+    assert keys is not None
+    assert (keys.held(name), keys.held("g/b"), keys.held("a")) == ("listed", "folder", "none")
+    assert tracemalloc.get_traced_memory()[1] < 100 * len(name)
+    tracemalloc.stop()

@@ -189,7 +189,7 @@ class Maker:
             there = raster.place
             features = [(vectors.mapped(one, there) if there else one, values) for one, values in chip.labels]
             name = f"{self._folder}/{split}/labels/{chip.name}.geojson"
-            vectors.save(name, features, self.fields, raster.crs)
+            vectors.save(name, features, self.fields, raster.crs if there else None)
         with open(f"{self._folder}/{place}", "rb") as file:
             return chip._replace(place=place, digest=hashlib.sha256(file.read()).hexdigest())
 

@@ -36,7 +36,7 @@ class Labels:
         if place is not None:
             features = [(mapped(geometry, place), values) for geometry, values in features]
         self.written = len(features)
-        save(path, features, self.fields, scene.raster.crs)
+        save(path, features, self.fields, scene.raster.crs if place is not None else None)
 
 
 class Layer:
