@@ -218,6 +218,26 @@ def test_a_hundred_calls_of_one_delay_the_first_of_another_by_no_more_than_what_
     play(Admission(places, 400, 60), acts)
 
 
+def test_who_comes_again_and_again_does_not_starve_who_waits():
+    """Two that send their next call as soon as one is answered, beside one with a long queue."""
+
+    async def acts(hall: Hall) -> None:
+        hall.come("ann", 20)
+        await settle()
+        hall.come("bob")
+        hall.come("eve")
+        await settle()
+        for _ in range(9):
+            (running,) = hall.those("runs")
+            running.end()
+            if running.who != "ann":
+                hall.come(running.who)
+            await settle()
+        assert names(hall.served[-9:]).count("ann") == 3
+
+    play(Admission(1, 60, 60), acts)
+
+
 def test_who_holds_a_place_for_long_leaves_the_others_to_those_who_have_none():
     async def acts(hall: Hall) -> None:
         hall.come("ann", 6)

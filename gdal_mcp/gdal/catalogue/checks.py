@@ -118,11 +118,11 @@ def _choice(situation: Situation, text: str) -> str:
 
 
 def _output_format(situation: Situation, text: str) -> str:
-    argument = situation.argument
-    if text.lower() in (*argument.choices, *extra_formats(argument)):
+    if situation.argument.choices:  # a report's own formats: no driver's name is one
+        return _choice(situation, text)
+    if text.lower() in extra_formats(situation.argument):
         return text.lower()
-    name = output_format(situation.context.catalogue, text, situation.kind)
-    return _choice(situation, name) if argument.choices else name
+    return output_format(situation.context.catalogue, text, situation.kind)
 
 
 def _crs_or(*words: str) -> Check:

@@ -40,16 +40,11 @@ def mend_of_output(
     if code == "geometry_type_undeclared" and draft.algorithm == "vector sql" and "geometry" in check:
         asked = {name: draft.arguments[name][0] for name in ("sql", "dialect") if name in draft.arguments}
         return _piped(draft, [("sql", asked), ("edit", {"geometry-type": check["geometry"]})])
-    if code != "collar_without_nodata":
+    corrected = {"raster clip": _clipped, "raster reproject": _changed, "raster mosaic": _changed}
+    if code != "collar_without_nodata" or draft.algorithm not in corrected:
         return None
-    algorithm, hidden = (
-        catalogue.algorithms[draft.algorithm],
-        _hidden(output["description"].get("bands") or ()),
-    )
-    if draft.algorithm == "raster clip":
-        return _clipped(draft, algorithm, hidden)
-    reprojects = draft.algorithm in ("raster reproject", "raster mosaic")
-    return _changed(draft, algorithm, hidden) if reprojects else None
+    hidden = _hidden(output["description"].get("bands") or ())
+    return corrected[draft.algorithm](draft, catalogue.algorithms[draft.algorithm], hidden)
 
 
 def _clipped(draft: Draft, algorithm: Algorithm, hidden: Change) -> Mapping[str, Any] | None:
