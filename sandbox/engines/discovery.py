@@ -184,7 +184,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _open(endpoint: Endpoint, timeout: float) -> docker.DockerClient:
     """A client whose engine has just answered. Raises OSError with the reason when it does not."""
-    if endpoint.address.startswith(("ssh://", "https://")):
+    if endpoint.address.lower().startswith(("ssh://", "https://")):
         raise OSError(_REMOTE)
     if endpoint.socket is not None:
         _knock(endpoint.socket)
