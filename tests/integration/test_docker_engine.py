@@ -1,4 +1,4 @@
-"""What Docker's engine does beyond the conformance suite: what it refuses, and that nothing hangs or leaks when it fails."""
+"""What Docker's engine does beyond the suite of engines: what it refuses, and that nothing hangs or leaks when it fails."""
 
 import os
 from dataclasses import replace
