@@ -26,8 +26,13 @@ def test_an_engine_that_can_makes_a_read_only_bind_read_only_all_the_way_down():
 
 def test_what_no_container_can_show_of_the_host_is_asked_for():
     """Name servers in resolv.conf, and what an engine adds only where it is configured to, or the host has it."""
-    asked = {"Dns": ["127.0.0.1"], "AutoRemove": False, "OomKillDisable": False}
-    asked |= dict.fromkeys(("Devices", "DeviceRequests", "DeviceCgroupRules", "Binds", "VolumesFrom"), [])
+    nothing = ("Devices", "DeviceRequests", "DeviceCgroupRules", "Binds", "VolumesFrom")
+    asked = {
+        "Dns": ["127.0.0.1"],
+        "AutoRemove": False,
+        "OomKillDisable": False,
+        **{one: [] for one in nothing},
+    }
     assert asked.items() <= host().items()
 
 
