@@ -24,6 +24,18 @@ def test_an_engine_that_can_makes_a_read_only_bind_read_only_all_the_way_down():
     assert staging["BindOptions"] == {"Propagation": "rprivate", "NonRecursive": True}
 
 
+def test_what_no_container_can_show_of_the_host_is_asked_for():
+    """Name servers in resolv.conf, and what an engine adds only where it is configured to, or the host has it."""
+    nothing = ("Devices", "DeviceRequests", "DeviceCgroupRules", "Binds", "VolumesFrom")
+    asked = {
+        "Dns": ["127.0.0.1"],
+        "AutoRemove": False,
+        "OomKillDisable": False,
+        **{one: [] for one in nothing},
+    }
+    assert asked.items() <= host().items()
+
+
 def test_the_cgroup_namespace_is_private_where_there_is_one():
     assert "CgroupnsMode" not in host(DOCKER_20)
     assert host(DOCKER_28)["CgroupnsMode"] == "private"
