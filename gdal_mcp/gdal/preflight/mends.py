@@ -22,10 +22,7 @@ def with_mend(finding: Finding, draft: Draft, path: str, catalogue: Catalogue) -
     algorithm = catalogue.algorithms.get(finding.instead or path)
     if finding.change is not None and algorithm is not None:
         return replace(finding, mend=_changed(draft, algorithm, finding.change))
-    said = _READ_AND_WRITTEN.union(*(given for _, given in finding.steps))
-    if not finding.steps or not said.issuperset(draft.arguments):  # what they do not say would be lost
-        return finding
-    return replace(finding, mend=_piped(draft, finding.steps))
+    return replace(finding, mend=_piped(draft, finding.steps)) if finding.steps else finding
 
 
 def mend_of_output(
@@ -75,6 +72,9 @@ def _piped(
 ) -> Mapping[str, Any] | None:
     """A pipeline from the only input, or the only one of `inputs`, to the only output."""
     inputs = draft.inputs if inputs is None else inputs
+    said = _READ_AND_WRITTEN.union(*(given for _, given in steps))
+    if not said.issuperset(draft.arguments):  # what no step says would be lost
+        return None
     if draft.chain or len(inputs) != 1 or len(draft.outputs) != 1:
         return None
     written: dict[str, Any] = {"output": str(draft.outputs[0].target), "overwrite": True}
