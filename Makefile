@@ -98,6 +98,7 @@ docs: venv ## write the generated parts of the documentation, and the files by w
 pictures: python-image browser ## draw the documents' pictures from real runs
 	$(python) -m scripts.pictures
 	$(python) -m scripts.chips_picture
+	$(python) -m scripts.code_picture
 
 site: venv ## build the documentation as a site, in site/; every link and anchor is checked
 	.venv/bin/uv run --isolated --no-project --with-requirements requirements/site.txt mkdocs build --strict
