@@ -16,7 +16,7 @@ from tests.helm.kit import CALLS, IMAGES, SERVER_NAMESPACE, helm, refusals, rend
 
 pytestmark = pytest.mark.nightly
 EVERYTHING = values(
-    calls={"furtherImages": [IMAGES[0]], "runtimeClass": "gvisor"},
+    calls={"runtimeClass": "gvisor"},
     workspacesReadOnly=["reference/tiles"],
     issuers=["https://login.example.org"],
     policy='[[rules]]\ndecision = "require"\n',
