@@ -186,7 +186,7 @@ def plain(place: Place) -> Iterator[Plain]:
     user, cpus = ":".join(map(str, hosting.user())), place.app.settings.limits().cpus
     flags = ["--interactive", "--network=none", "--security-opt=seccomp=unconfined", f"--cpus={cpus:g}"]
     flags += [f"--user={user}", *_folders(place), "--entrypoint=python3"]
-    words = [place.docker, "run", "--rm", *flags, hosting.ready().image.id, "-I", "-c", _LOOP]
+    words = [place.docker, "run", "--rm", *flags, hosting.ready().image.reference, "-I", "-c", _LOOP]
     with subprocess.Popen(
         words, env=place.docker_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -199,7 +199,7 @@ def plain(place: Place) -> Iterator[Plain]:
 
 def docker_run(place: Place, flags: Sequence[str], argv: Sequence[str]) -> None:
     """One `docker run --rm` of the argv, to its end. Raises NotMeasurable when it fails."""
-    image = place.app.hosting.ready().image.id
+    image = place.app.hosting.ready().image.reference  # by name: without a daemon, ids are the store's own
     words = [place.docker, "run", "--rm", *flags, f"--entrypoint={argv[0]}", image, *argv[1:]]
     done = subprocess.run(words, env=place.docker_environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
