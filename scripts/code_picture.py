@@ -4,9 +4,7 @@ Needs an engine, the image of the toolbox `python` and Chromium.
 """
 
 import base64
-import shutil
 import sys
-import tempfile
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -14,9 +12,9 @@ from typing import Any, Final
 import anyio
 import mcp_types as t
 from mcp import Client, StdioServerParameters
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser
 
-from scripts.pictures import STYLE, card_of, link_of, write_terrain
+from scripts.pictures import STYLE, card_of, drawn, link_of, write_terrain
 
 TARGET: Final = Path(__file__).parents[1] / "docs/pictures/code.jpg"
 FIRST: Final = """import numpy as np, rasterio
@@ -61,18 +59,8 @@ async def run(folder: Path, browser: Browser) -> str:
 
 
 async def main() -> None:
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    folder = Path(tempfile.mkdtemp(prefix="gdal-mcp-pictures-"))
-    try:
-        async with async_playwright() as driver:
-            browser = await driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
-            page = await browser.new_page(viewport={"width": 1232, "height": 400})
-            await page.set_content(await run(folder, browser))
-            await page.screenshot(path=TARGET, full_page=True, type="jpeg", quality=82)
-            await browser.close()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    print(f"{TARGET.name}: {TARGET.stat().st_size // 1000} kB")
+    async with drawn(run, TARGET):
+        pass
 
 
 if __name__ == "__main__":

@@ -10,11 +10,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from html import escape
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import anyio
 import mcp_types as t
@@ -24,6 +25,7 @@ from playwright.async_api import Browser, async_playwright, expect
 from gdal_mcp.testing.samples import EPSG
 from scripts.demo import WKT
 
+Run: TypeAlias = Callable[[Path, Browser], Awaitable[str]]
 ROOT: Final = Path(__file__).parents[1]
 TARGET: Final = ROOT / "docs/pictures/conversation.jpg"
 ICON: Final = ROOT / "gdal_mcp/console/static/icon.svg"
@@ -166,8 +168,9 @@ async def draw_icon(browser: Browser, target: Path) -> None:
     await page.screenshot(path=target, omit_background=True)
 
 
-async def main(root: Path = ROOT) -> None:
-    target = root / TARGET.relative_to(ROOT)
+@asynccontextmanager
+async def drawn(run: Run, target: Path) -> AsyncIterator[Browser]:
+    """Draws the page that `run` makes, with a folder and a browser of its own; the browser is still there afterwards."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     folder = Path(tempfile.mkdtemp(prefix="gdal-mcp-pictures-"))
     try:
@@ -177,11 +180,15 @@ async def main(root: Path = ROOT) -> None:
             await page.set_content(await run(folder, browser))
             target.parent.mkdir(parents=True, exist_ok=True)
             await page.screenshot(path=target, full_page=True, type="jpeg", quality=82)
-            await draw_icon(browser, root / ".claude-plugin/icon.png")
+            yield browser
             await browser.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print(f"{target.relative_to(root)}: {target.stat().st_size // 1000} kB")
+
+
+async def main(root: Path = ROOT) -> None:
+    async with drawn(run, root / TARGET.relative_to(ROOT)) as browser:
+        await draw_icon(browser, root / ".claude-plugin/icon.png")
 
 
 if __name__ == "__main__":
