@@ -2,7 +2,7 @@
 
 import json
 
-from gdal_mcp.gdal.catalogue.binding import bind_json
+from gdal_mcp.gdal.catalogue.binding import bind
 from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
@@ -33,7 +33,7 @@ def test_every_example_may_be_called():
         if one["algorithm"] in PIPELINES:
             assert isinstance(one["arguments"]["steps"], str)
             continue
-        bound = bind_json(algorithm(one["algorithm"]), one["arguments"], Context(packaged(), allow_sql=True))
+        bound = bind(algorithm(one["algorithm"]), one["arguments"], Context(packaged(), allow_sql=True))
         assert {json_name(argument.name) for argument in bound.arguments} >= {
             name for name, value in one["arguments"].items() if value is not False
         }

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.gdal.catalogue.binding import bind_json
+from gdal_mcp.gdal.catalogue.binding import bind
 from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.documents import MAX_TEXT, check_document, check_geometry
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
@@ -88,9 +88,9 @@ def test_the_example_of_every_short_text_passes_and_no_path_does() -> None:
 def test_a_dialect_that_gdal_does_not_list_is_refused() -> None:
     calc = packaged().algorithms["raster calc"]
     call = {"input": ["A=a.tif"], "output": "b.tif", "calc": "A+1"}
-    assert bind_json(calc, call, Context(packaged())).get("calc") == ("A+1",)
+    assert bind(calc, call, Context(packaged())).get("calc") == ("A+1",)
     with pytest.raises(ArgumentRefused):
-        bind_json(calc, {**call, "dialect": "exprtk"}, Context(packaged()))
+        bind(calc, {**call, "dialect": "exprtk"}, Context(packaged()))
 
 
 def test_text_of_a_page_holds_no_markup() -> None:
@@ -98,7 +98,7 @@ def test_text_of_a_page_holds_no_markup() -> None:
     for text in ("<script>", "a & b", 'a" onload="x', "`x`", "${x}", "javascript:x'"):
         for name in ("title", "copyright", "url"):
             with pytest.raises(ArgumentRefused):
-                bind_json(tile, {"input": "a.tif", "output": "tiles", name: text}, Context(packaged()))
+                bind(tile, {"input": "a.tif", "output": "tiles", name: text}, Context(packaged()))
 
 
 def test_wkt_passes() -> None:

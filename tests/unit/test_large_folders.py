@@ -17,7 +17,8 @@ from staging_kit import write
 
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.given import read_switches
+from gdal_mcp.gdal.catalogue.binding import bind
+from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.datasets.listing import MAX_ROWS, Query, page
 from gdal_mcp.gdal.datasets.paths import Paths, family, reading
@@ -317,13 +318,11 @@ def test_more_values_than_an_argument_takes_are_refused_before_any_is_looked_at(
 
 
 def test_switches_of_very_many_values_are_refused():
-    algorithm, argument = next(
-        (algorithm, one)
-        for algorithm in packaged().algorithms.values()
-        for one in algorithm.arguments
-        if one.is_list and one.packed and one.repeatable and one.element_type == "integer"
-    )
-    within = read_switches(algorithm, [f"--{argument.name}={','.join(['1'] * 512)}"] * 2)
-    assert len(within[0].values) == 1024
+    words = [f"--input-nodata={','.join(['1'] * 512)}"] * 2
     with pytest.raises(ArgumentRefused):
-        read_switches(algorithm, [f"--{argument.name}={','.join(['1'] * 512)}"] * 3)
+        bind(
+            packaged().algorithms["raster reproject"],
+            {},
+            Context(packaged()),
+            ["a", "b", *words, "--input-nodata=1"],
+        )
