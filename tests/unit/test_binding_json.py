@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.errors import Code
 from gdal_mcp.gdal.catalogue.binding import Bound, bind, render
 from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
@@ -124,16 +123,6 @@ def test_a_part_of_a_file_is_an_input_and_never_an_output() -> None:
     for answer in ("a.tif", "", "@/ws/a", "PG:dbname=x", "http://host/x", "/ws/a\0b"):
         with pytest.raises(ValueError, match="input"):
             bind(CLIP, call, Context(packaged())).resolve(lambda _argument, _text, answer=answer: answer)
-
-
-def test_what_is_wrong_with_several_arguments_is_told_at_once() -> None:
-    with pytest.raises(ArgumentRefused) as caught:
-        json_words(CLIP, **CALL, window=[0, 0, 5], geometry_crs="/etc/passwd", resolution=1)
-    assert "resolution" in caught.value.message
-    with pytest.raises(ArgumentRefused) as caught:
-        json_words(REPROJECT, **CALL, size=[-1, 1], output_crs="http://127.0.0.1/x", resampling="fast")
-    assert caught.value.code == Code.NETWORK_BLOCKED
-    assert all(name in caught.value.message for name in ("size", "CRS", "resampling"))
 
 
 def test_json_of_another_type_or_name_is_refused() -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.checks import Context, Situation, accepted, refuse_absent_output, unsplit
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, Problems, UnknownArgument
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, UnknownArgument
 from gdal_mcp.gdal.catalogue.forms import split
 from gdal_mcp.gdal.catalogue.given import (
     ELEMENT_BYTES,
@@ -121,20 +121,15 @@ def _given(
             f"gdal {algorithm.path} has no such number of arguments as {len(arguments)}.",
             "Look up its arguments with gdal_describe.",
         )
-    problems = Problems()
     given: dict[str, GivenArgument] = {}
     for name, value in arguments.items():
-        with problems.collected():
-            spelling = name if name in known else _known_name(name.replace("_", "-"), known)
-            argument = argument_named(algorithm, spelling)
-            if argument.name in given:
-                raise ArgumentRefused(
-                    f"--{argument.name} is given twice, by two of its names.", "Give it once."
-                )
-            texts = texts_of(argument, value)
-            if texts or (argument.is_list and value == []):
-                given[argument.name] = GivenArgument(argument, texts)
-    problems.raise_any()
+        spelling = name if name in known else _known_name(name.replace("_", "-"), known)
+        argument = argument_named(algorithm, spelling)
+        if argument.name in given:
+            raise ArgumentRefused(f"--{argument.name} is given twice, by two of its names.", "Give it once.")
+        texts = texts_of(argument, value)
+        if texts or (argument.is_list and value == []):
+            given[argument.name] = GivenArgument(argument, texts)
     for one in read_words(algorithm, words):
         before = given.get(one.name)
         if before and not (one.argument.is_list and one.argument.repeatable):
@@ -191,20 +186,16 @@ def _bind(algorithm: Algorithm, given: Sequence[GivenArgument], context: Context
         if needed - names:
             raise ArgumentRefused(f"--{argument.name} also needs --{min(needed - names)}.", "Give both.")
     values = {one.name: one.values for one in given}
-    problems = Problems()
+    refuse_absent_output(context, algorithm, values)
     arguments = []
-    with problems.collected():
-        refuse_absent_output(context, algorithm, values)
     for one in given:
-        with problems.collected():
-            refuse_excess(one)
-            if one.role is Role.FORBIDDEN:
-                raise ArgumentRefused(
-                    f"--{one.name} is never passed on: {one.argument.rule.reason}.", "Leave it out."
-                )
-            checked = accepted(Situation(context, algorithm, values, one.argument), one.values)
-            arguments.append(GivenArgument(one.argument, checked))
-    problems.raise_any()
+        refuse_excess(one)
+        if one.role is Role.FORBIDDEN:
+            raise ArgumentRefused(
+                f"--{one.name} is never passed on: {one.argument.rule.reason}.", "Leave it out."
+            )
+        checked = accepted(Situation(context, algorithm, values, one.argument), one.values)
+        arguments.append(GivenArgument(one.argument, checked))
     return Bound(algorithm.path, tuple(arguments))
 
 
