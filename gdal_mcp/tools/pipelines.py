@@ -165,7 +165,11 @@ def _agreed(
     readings: list[tuple[BoundStep, ...]] = [()]
     for call in calls:
         readings = _extended(path, readings, call, context, takes)
-    written = {tuple(_words(reading, _as_written)) for reading in readings}
+    # with paths as the client wrote them: equal for readings that are written alike
+    written = {
+        tuple(_words(reading, lambda bound: (f"{one.name}={one.values}" for one in bound.arguments)))
+        for reading in readings
+    }
     if len(written) > 1:
         raise ArgumentRefused(
             "the pipeline means one thing for rasters and another for vectors.",
@@ -314,11 +318,6 @@ def _words(steps: Sequence[BoundStep], said: Callable[[Bound], Iterable[str]]) -
             yield from (f"--{name}", "[") if name else ("[",)
             yield from _words(inner, said)
             yield "]"
-
-
-def _as_written(bound: Bound) -> Iterator[str]:
-    """Arguments with paths as the client wrote them: equal for readings that are written alike."""
-    return (f"{one.name}={one.values}" for one in bound.arguments)
 
 
 def _said(steps: Sequence[BoundStep]) -> dict[str, tuple[str, ...]]:

@@ -1,7 +1,6 @@
 """The catalogue's failures.
 
 ArgumentRefused        a client's argument may not be passed to GDAL
-├── CrsRefused         a coordinate reference system that is a file, a URL, or names a grid
 └── UnknownArgument    the algorithm has no such argument
 CatalogueBroken        the packaged data and the hand-written rules do not fit together; nothing is served
 """
@@ -14,10 +13,6 @@ class ArgumentRefused(ToolError):
 
     def __init__(self, message: str, suggestion: str = "", *, code: Code = Code.INVALID_ARGUMENT) -> None:
         super().__init__(code, Stage.VALIDATE, message, suggestion)
-
-
-class CrsRefused(ArgumentRefused):
-    """A CRS in a form that GDAL or PROJ might resolve by opening a file or a URL, or that is no CRS at all."""
 
 
 class UnknownArgument(ArgumentRefused):
