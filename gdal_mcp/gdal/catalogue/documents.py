@@ -20,8 +20,8 @@ _TYPES: Final = frozenset(
 _WKT: Final = re.compile(
     rf"(?:{'|'.join(_TYPES)})\s*(?:ZM|Z|M)?\s*(?:EMPTY|\([A-Za-z0-9 (),.+-]*\))", re.IGNORECASE
 )
-# lists of numbers, at any depth, and no words such as `true`
-_NUMBERS: Final = re.compile(r"\[[][0-9., eE+-]*\]")
+# lists of numbers, at any depth; one of more digits would be infinite
+_NUMBERS: Final = re.compile(r"\[(?:[][, ]|-?[0-9][0-9.eE+-]{0,39}(?![0-9.eE+-]))*+")
 
 
 def check_document(text: str, what: str) -> str:
@@ -73,7 +73,10 @@ def _parsed(text: str, what: str) -> Any:
         )
     try:
         value = json.loads(text)
-        json.dumps(value, allow_nan=False)  # NaN and 1e999, which is read as infinity, are not JSON
+        # NaN and 1e999, which is read as infinity, are not JSON
+        shown = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError) as error:
         raise ArgumentRefused(f"{what} is no JSON.", "Check its quotes and brackets.") from error
+    if not shown.isprintable() or "\\u00" in shown:
+        raise ArgumentRefused(f"{what} holds a control or invisible character.", "Take it out.")
     return value
