@@ -78,7 +78,7 @@ class WarmPool:
         """
         fingerprint, now = mount_fingerprint(kind.template), time.monotonic()
         with self._lock:
-            self._sizing.note_claim(kind, now)
+            self._sizing.claims.append((now, kind))
         while True:
             with self._lock:
                 one = self._inventory.claim(kind, fingerprint, now)
@@ -254,7 +254,7 @@ class WarmPool:
 
     def _refill(self, kind: SlotKey) -> None:
         """Starts an idle slot, if memory for it and for one more container is free."""
-        begun, one = time.monotonic(), None
+        one = None
         capacity, size, reservation = self.runner.capacity, kind.template.limits.memory_bytes, None
         try:
             if capacity is None or (reservation := capacity.take(size, leaving=size)) is not None:
@@ -274,5 +274,4 @@ class WarmPool:
                 self._inventory.refilled(kind, one)
                 if one is not None:
                     self._started += 1
-                    self._sizing.note_refill(time.monotonic() - begun)
             self._wakeup.wake()

@@ -51,7 +51,7 @@ def test_a_pool_without_slots_starts_nothing(make: Making, engine, cancel):
 def test_calls_that_come_together_find_as_many_the_next_time_and_fewer_later(make, engine, clock, cancel):
     pool = make(most=3)
     filled(pool, 1)
-    pool._sizing.refill_seconds = 1000.0  # so that "together" is not a matter of how quick this machine is
+    pool._sizing.at_once_seconds = 1000.0  # so that "together" is not a matter of how quick this machine is
     together(5, lambda n: served(pool, READS, cancel, f"call-000{n}"))
     filled(pool, 3)  # never more than may be
     clock.ahead += MEMORY_SECONDS + 1
