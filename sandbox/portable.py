@@ -16,7 +16,6 @@ from typing import Any, Final
 
 # to look at a name without opening what it is: a pipe does not block, a device does not act
 LOOK: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
-KERNEL_COPIES: Final = os.uname().sysname == "Linux"  # elsewhere sendfile(2) takes sockets alone
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 # RENAME_NOREPLACE and RENAME_EXCHANGE of renameat2(2), and what macOS calls them in renameatx_np(2)

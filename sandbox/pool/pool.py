@@ -28,8 +28,8 @@ from sandbox.slot import LaunchCancelled
 from sandbox.waiting import Cancellation, HasDescriptor, Wakeup, readable
 
 REMOVALS = 2  # at once; removing more only makes each slower
-# a worker waits so much longer than its slot is kept, so that only an orphan ends by itself
-IDLE_MARGIN = 60.0
+# a worker waits so much longer than its slot is kept: inputs are copied in for a claimed one, and only an orphan ends by itself
+IDLE_MARGIN = 600.0
 _SLOT_BYTES = 64 << 20  # what an idle slot really takes, rounded up
 _SPARE_BYTES = 512 << 20  # free memory of the machine that is left alone
 _MANY = 1000  # slots, more than any setting allows
