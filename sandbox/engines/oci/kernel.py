@@ -9,7 +9,7 @@ import os
 import platform
 import re
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -120,8 +120,9 @@ class ControlGroup:
     def __init__(self, container: str) -> None:
         self.path = f"/{PARENT}/{container}"  # as the runtime is told
 
-    def _folders(self) -> list[str]:
-        return [folder for point in hierarchies() if os.path.isdir(folder := f"{point}{self.path}")]
+    def _folders(self) -> list[Path]:
+        folders = (Path(f"{point}{self.path}") for point in hierarchies())
+        return [one for one in folders if one.is_dir()]
 
     def limits(self) -> dict[str, str | None]:
         """The limits in force, by the names of the worker's facts."""
@@ -138,23 +139,22 @@ class ControlGroup:
         """Kills what is in it, whoever made it; whether it is gone. To be asked again until it is."""
         gone = True
         for point in hierarchies():
+            folder = Path(f"{point}{self.path}")
             try:
-                os.rmdir(folder := f"{point}{self.path}")
+                folder.rmdir()
             except FileNotFoundError:
                 continue
             except OSError:  # still in use
-                _kill(Path(folder))
+                _kill(folder)
                 gone = False
         return gone
 
 
-def _first(folders: Iterable[str], *names: str) -> str | None:
-    """The text of the first such file that is there. Most folders of version 1 have none of them: to look is cheaper than to fail."""
-    for name in names:
-        for folder in folders:
-            if os.path.exists(path := f"{folder}/{name}"):
-                with contextlib.suppress(OSError):
-                    return _text(Path(path))
+def _first(folders: Iterable[Path], *names: str) -> str | None:
+    for path in (f"{folder}/{name}" for name in names for folder in folders):
+        if os.access(path, os.F_OK):  # to look is cheaper than to fail, and most folders have none of them
+            with contextlib.suppress(OSError):
+                return _text(Path(path))
     return None
 
 
