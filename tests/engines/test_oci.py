@@ -318,7 +318,7 @@ def test_another_server_sees_how_a_container_stands_and_may_end_it(bench: Bench)
 def test_a_want_of_memory_is_told_to_another_server_too(bench: Bench) -> None:
     with bench.created(bench.template(TAKE_MEMORY, str(bench.limits.memory_bytes + (64 << 20)))) as container:
         bench.engine.start(container)
-        bench.engine.wait(container, 30.0)
+        bench.engine.wait(container, 300.0)
         assert OciEngine(bench.engine.root).state(container).out_of_memory
 
 

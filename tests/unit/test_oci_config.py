@@ -102,3 +102,15 @@ def test_what_is_delegated_is_what_the_own_group_of_version_2_holds(tmp_path: Pa
             (tmp_path / "user.slice/cgroup.controllers").write_text(controllers)
         own = delegated_group(tmp_path, tmp_path / "groups")
         assert delegated_controllers(own) == found, (groups, controllers)
+
+
+@pytest.mark.claim("engine.oci-rootless")
+def test_without_root_nothing_is_asked_for_less_but_devices_of_its_own() -> None:
+    ours, theirs = (config(PLAIN, "/gdal-mcp/x", "x86_64", rootless=one) for one in (False, True))
+    linux = theirs["linux"]
+    assert linux["namespaces"].pop() == {"type": "user"}
+    for kind, number in zip(("uidMappings", "gidMappings"), PLAIN.user, strict=True):
+        assert linux.pop(kind) == [{"containerID": number, "hostID": 0, "size": 1}]
+    assert ours["linux"]["resources"].pop("devices")
+    assert ours["process"].pop("oomScoreAdj") == 0
+    assert theirs == ours
