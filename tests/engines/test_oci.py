@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -323,19 +324,20 @@ def test_a_want_of_memory_is_told_to_another_server_too(bench: Bench) -> None:
 
 
 @pytest.mark.claim("engine.oci-bounded-or-refused")
-def test_nobody_else_uses_it_where_nothing_is_delegated(tmp_path: Path) -> None:
-    tmp_path.chmod(0o777)
-    child = os.fork()
-    if child == 0:
-        os.setgid(65534)
-        os.setuid(65534)
-        try:
-            OciEngine(tmp_path / "engine").prepared()
-        except EngineUnavailable:
-            os._exit(7)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    assert os.listdir(tmp_path) == []
+def test_nobody_else_uses_it_where_nothing_is_delegated() -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        Path(folder).chmod(0o777)
+        child = os.fork()
+        if child == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+            try:
+                OciEngine(Path(folder, "engine")).prepared()
+            except EngineUnavailable:
+                os._exit(7)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert os.listdir(folder) == []
 
 
 def test_a_folder_that_no_overlay_can_be_told_is_refused(tmp_path: Path) -> None:
