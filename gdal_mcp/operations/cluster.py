@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from gdal_mcp.settings import Settings
 from sandbox.engines.k8s.api import Api
-from sandbox.engines.k8s.cluster import SCHEME, Cluster
+from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.engines.k8s.pod import amount
 from sandbox.engines.k8s.trial import NEEDED, Look, allowed, call, elsewhere, looked, refused, with_everything
@@ -49,10 +49,6 @@ class Finding(NamedTuple):
     state: State
     found: str
     fix: str = ""
-
-
-def is_cluster(settings: Settings) -> bool:
-    return (settings.engine or "").startswith(SCHEME)
 
 
 def findings(settings: Settings) -> Iterator[Finding]:

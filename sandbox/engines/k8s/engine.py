@@ -95,19 +95,21 @@ class PodImages:
 class KubernetesEngine:
     """The Pods of calls in one namespace of a cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, owner: str = "") -> None:
+        """`owner` is whose Pods those are that look at images; without one nobody is known to be dead by them."""
         self.cluster = cluster
+        self._owner = owner or secrets.token_hex(8)
         self._api = Api(cluster)
-        self._watch = PodWatch(self._api, SELECTOR, self._heard)
         self._wires: dict[str, PodWire] = {}  # of the containers that this object made and did not remove
+        self._watch = PodWatch(self._api, SELECTOR, self._heard, lambda: bool(self._wires))
         self._given: set[str] = set()  # those of them whose wire was taken
         self._lock = threading.Lock()
         self.images = PodImages(self._api.version, self._image_of_a_pod)
 
     @classmethod
-    def at(cls, address: str) -> Self:
+    def at(cls, address: str, owner: str = "") -> Self:
         """For `k8s://[CONTEXT][/NAMESPACE]`. Raises EngineUnavailable."""
-        return cls(Cluster.named(address))
+        return cls(Cluster.named(address), owner)
 
     def close(self) -> None:
         self._watch.close()
@@ -289,7 +291,7 @@ class KubernetesEngine:
     def _image_of_a_pod(self, reference: str) -> str:
         """What the nodes call an image: of a Pod that is made from it, and never started. Raises ImageMissing."""
         template = SandboxTemplate("sha256:", ("true",), _NOBODY, Limits())
-        name = self._create(template, reference, labels(secrets.token_hex(8), _LOOK_AT_IMAGE, _START_SECONDS))
+        name = self._create(template, reference, labels(self._owner, _LOOK_AT_IMAGE, _START_SECONDS))
         try:
             self._watch.until(name, lambda one: one is not None and bool(image_of(one)), _START_SECONDS)
             if known := image_of(self._api.pod(name) or {}):
