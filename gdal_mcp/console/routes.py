@@ -264,7 +264,7 @@ class Assets(StaticFiles):
 
 def _figures(app: App) -> dict[str, Any]:
     """Of the last day and of all that is kept. Raises RegistryUnavailable."""
-    return {"since": "24h", **figures.figures(app.registry.path, app.toolboxes.tools, time.time() - _DAY)}
+    return {"since": "24h", **figures.figures(app.registry, app.toolboxes.tools, time.time() - _DAY)}
 
 
 def _checkpoint(app: App) -> dict[str, Any]:
