@@ -26,7 +26,7 @@ from tests.oracle.container import Oracle
 from tests.soak.cases import BAD, GOOD, Answers, Case, answers, lay
 from tests.waiting import until
 
-pytestmark = [pytest.mark.engine, pytest.mark.nightly]
+pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.timeout(1800)]
 CALLS, AT_ONCE = 200, 8
 # what there is to see of a server's first call, in this order
 STEPS: dict[str, Callable[[Ground, Place], object]] = {

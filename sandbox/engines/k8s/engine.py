@@ -47,7 +47,7 @@ from sandbox.template import Limits, SandboxTemplate
 _START_SECONDS: Final = 60.0  # for a node to make a container, with an image that it may have to fetch
 _ROOM_SECONDS: Final = 5.0  # for room on a node, or in the quota; then slots that wait are given up
 _OWN_END_SECONDS: Final = 1.5  # a node looks once a second
-_REMOVAL_SECONDS: Final = 40.0
+_REMOVAL_SECONDS: Final = 90.0  # of a node with far more to do than it can
 _SEND_SECONDS: Final = 10.0
 # from the request for a Pod to the first try for its streams, until one was measured. Each costs the API a connection to the node
 _FIRST_TRY: Final = 0.4
