@@ -188,9 +188,8 @@ class Search:
         if crs["kind"] == "vertical":
             merit += max(crs["year"] - 1900, 0) * 0.003
         elif crs["kind"] != "compound":
-            metres = self.accuracy(
-                crs, usages
-            )  # of the way to a datum; up to five it is that of the datums themselves
+            # of the way to a datum; up to five it is that of the datums themselves
+            metres = self.accuracy(crs, usages)
             merit += (
                 -0.2 if metres is None else 0.1 if metres == 0 else -0.25 * math.log10(max(metres / 5, 1))
             )

@@ -18,6 +18,7 @@ from osgeo import gdal, ogr, osr
 
 from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, join_checks, words_of
 from gdal_mcp.gdal.inside.parts.reporting import print_json, quiet
+from gdal_mcp.gdal.inside.parts.tables import fields, layers_of, shapes
 
 AT_ONCE = 100  # values in one call of json_array, which takes some hundred arguments
 HIDDEN = re.compile(r"OGR_(STYLE|NATIVE_DATA|NATIVE_MEDIA_TYPE)(:\d+)?")
@@ -76,7 +77,7 @@ class Tables:
             dataset = gdal.OpenEx(path, gdal.OF_VECTOR | gdal.OF_VERBOSE_ERROR, open_options=options)
             if dataset is None:
                 raise RuntimeError(f"{os.path.basename(path)} has no layers that can be read")
-            layers = [dataset.GetLayer(i) for i in range(dataset.GetLayerCount())]
+            layers = layers_of(dataset)
             for layer in layers:
                 name, source = layer.GetName(), source_xml(path, layer, options)
                 self._add(alias if len(layers) == 1 else f"{alias}_{name}", source)
@@ -131,8 +132,7 @@ class Result:
         self._dataset, self._sql = dataset, sql
         with Selected(dataset, f"SELECT * FROM ({sql}) LIMIT 0") as layer:  # noqa: S608 - the host read it token by token
             definition = layer.GetLayerDefn()
-            plain = (definition.GetFieldDefn(i).GetName() for i in range(definition.GetFieldCount()))
-            drawn = [definition.GetGeomFieldDefn(i).GetName() for i in range(definition.GetGeomFieldCount())]
+            plain, drawn = ([one.GetName() for one in of(definition)] for of in (fields, shapes))
             self._columns = [name for name in (*plain, *drawn) if not HIDDEN.fullmatch(name)]
         self.names = [re.sub(r":(\d+)$", lambda n: f"_{int(n[1]) + 1}", name) for name in self._columns]
         self.blobs = {number for number, name in enumerate(self._columns) if name in drawn}

@@ -9,6 +9,7 @@ from osgeo import gdal, ogr, osr
 from gdal_mcp.gdal.inside.parts.datasets import has_other_georeferencing
 from gdal_mcp.gdal.inside.parts.extents import crs_checks, traditional
 from gdal_mcp.gdal.inside.parts.pixels import value_ranges
+from gdal_mcp.gdal.inside.parts.tables import layers_of
 
 SIDE = 21  # points on each side of a raster, at which it is asked whether the inputs reach there
 MAX_SHAPES = 1000  # that cut a raster
@@ -183,8 +184,7 @@ def overview_checks(dataset):
 
 def sampled_checks(dataset):
     """Of layers that hold what was found in a raster: whether anything was."""
-    for number in range(dataset.GetLayerCount()):
-        layer = dataset.GetLayer(number)
+    for number, layer in enumerate(layers_of(dataset)):
         layer.ResetReading()
         values = [one for feature in itertools.islice(layer, MAX_FEATURES) for one in measured(feature)]
         if values and all(map(math.isnan, values)):

@@ -8,6 +8,7 @@ from osgeo import gdal
 
 from gdal_mcp.gdal.inside.parts.query import SOURCE, Tables
 from gdal_mcp.gdal.inside.parts.reporting import quiet
+from gdal_mcp.gdal.inside.parts.tables import fields, layers_of, shapes
 
 MISSING = re.compile(
     r"no such (table|column): ([^\n]{1,200})|SELECT from table (.{1,200}) failed, no such"
@@ -60,11 +61,7 @@ def datasets(job):
 
 
 def columns_of(dataset):
-    for layer in (dataset.GetLayer(i) for i in range(dataset.GetLayerCount())):
+    for layer in layers_of(dataset):
         definition = layer.GetLayerDefn()
-        fields = (definition.GetFieldDefn(i) for i in range(definition.GetFieldCount()))
-        drawn = (definition.GetGeomFieldDefn(i) for i in range(definition.GetGeomFieldCount()))
-        yield (
-            layer.GetName(),
-            [*(one.GetName() for one in fields), *(one.GetName() or "geometry" for one in drawn)],
-        )
+        drawn = [one.GetName() or "geometry" for one in shapes(definition)]
+        yield layer.GetName(), [*(one.GetName() for one in fields(definition)), *drawn]

@@ -57,14 +57,8 @@ concatoperation_get_step pppi, create_operation_factory_context ppt, operation_f
 operation_factory_context_set_spatial_criterion -ppi, operation_factory_context_set_grid_availability_use -ppi,
 create_operations ppppp, list_get_count ip, list_get pppi
 """
-KINDS = {
-    "p": ctypes.c_void_p,
-    "t": ctypes.c_char_p,
-    "d": ctypes.c_double,
-    "i": ctypes.c_int,
-    "z": ctypes.c_size_t,
-    "-": None,
-}
+KINDS = {"p": ctypes.c_void_p, "t": ctypes.c_char_p, "d": ctypes.c_double, "i": ctypes.c_int}
+KINDS |= {"z": ctypes.c_size_t, "-": None}
 
 
 class Proj:

@@ -3,7 +3,7 @@
 import math
 from typing import Final
 
-from gdal_mcp.gdal.preflight.call import Call, Finding, overlap, same_crs
+from gdal_mcp.gdal.preflight.call import Call, Finding, overlap
 
 DEGREE: Final = math.pi / 180 * 6378137.0  # metres of one degree along the equator
 # the coarsest climate grids have 2.5; as a resolution in degrees it is rare, in metres common
@@ -69,17 +69,4 @@ def no_input_crs(call: Call) -> Finding | None:
     )
 
 
-def unchanged_crs(call: Call) -> Finding | None:
-    otherwise = ("resolution", "size", "bbox", "target-aligned-pixels", "like")
-    if call.path not in _REPROJECTS or any(call.arguments.get(name) for name in otherwise):
-        return None
-    if not same_crs(call.source_crs, call.text("output-crs")):
-        return None
-    return Finding(
-        "same_crs",
-        "the data has the output's CRS already; the call would make a copy.",
-        "Leave it out, or use convert for a copy in another format.",
-    )
-
-
-CHECKS: Final = (resolution_unit, no_overlap, no_input_crs, unchanged_crs)
+CHECKS: Final = (resolution_unit, no_overlap, no_input_crs)
