@@ -114,12 +114,9 @@ class Lexicon:
         phrases = [*given, *(phrase for table in plain.values() for phrase in table)]
         self.words = self.fillers | {word for phrase in phrases for word in phrase}
         self.phrases = self._stemmed(given)
-        self.plain = {
-            kind: self._stemmed(table) for kind, table in plain.items()
-        }  # what stands beside numbers
-        self.longest = {
-            phrase[0]: len(phrase) for phrase in sorted(self.phrases, key=len)
-        }  # by the first word
+        # what stands beside numbers; and the length of the longest phrase by its first word
+        self.plain = {kind: self._stemmed(table) for kind, table in plain.items()}
+        self.longest = {phrase[0]: len(phrase) for phrase in sorted(self.phrases, key=len)}
         self.spelt: dict[str, list[str]] = {}  # by the first letter
         for word in sorted(self.words - self.fillers - set(read["links"].split())):
             if len(word) >= 4:  # shorter ones are near to too much

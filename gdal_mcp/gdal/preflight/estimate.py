@@ -134,13 +134,11 @@ def _raster(call: Call, cost: Cost, size: Size) -> Estimate:
     virtual, sparse = bool(form.get("virtual")), call.switched_on("SPARSE_OK")
     least = Least()
     if not virtual:
-        exact = form.get("exact") and made.compression == "NONE" and not sparse
-        # pixels of fewer bits than their type has
-        bits = int(text) if (text := call.option("NBITS")).isdecimal() and len(text) < 3 else 64
-        share = min(1.0, bits / (8 * TYPE_BYTES.get(made.data_type, 1)))
+        whole = form.get("exact") and made.compression == "NONE"
+        exact = whole and not sparse and not call.option("NBITS")  # fewer bits than the type has
         quickest = min(cost.pixel_ns, table().general["empty_ns"])
         least = Least(
-            bytes=int(made.raw_bytes * size.certain * share) if exact else 0,
+            bytes=int(made.raw_bytes * size.certain) if exact else 0,
             files=1,
             memory_bytes=int(_largest_band(call) * cost.held_input * call.certain),
             seconds=0.0 if sparse else _certain_seconds(call, values * size.certain * quickest),

@@ -120,7 +120,9 @@ class Search:
         for one, text, weight in self.database.texts(telling):
             tokens = words_of(text)
             for word in words:
-                fit = weight * fit_of(word, tokens) * (SOFT_WORD if word in SOFT else 1.0)
+                # half for the beginning of a word of a name; a number or a short word that is only begun says nothing
+                begun = len(word) > 2 and word.isalpha() and any(one.startswith(word) for one in tokens)
+                fit = weight * (1.0 if word in tokens else 0.5 * begun) * (SOFT_WORD if word in SOFT else 1.0)
                 fits[one][word] = max(fits[one].get(word, 0.0), fit)
             if weight < OWN_NAME:
                 continue
@@ -246,13 +248,6 @@ def widened(west, south, east, north):
 
 def holds(pattern, text):
     return bool(re.search(pattern, text, re.IGNORECASE))
-
-
-def fit_of(word, tokens):
-    """1 for a word of a name, half for the beginning of one; a number or a short word that is only begun says nothing."""
-    if word in tokens:
-        return 1.0
-    return 0.5 * (len(word) > 2 and word.isalpha() and any(one.startswith(word) for one in tokens))
 
 
 def fit_in(area, box, tight):
