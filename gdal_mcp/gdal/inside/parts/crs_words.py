@@ -92,7 +92,11 @@ class Question:
 
     def find_place(self, extents):
         """The boxes of the longest run of words that names a place, none where no run does; `extents` are rows of the database."""
-        spelt = [(name, run) for run in runs_of(self.words) for name in spellings(" ".join(run))]
+        count = len(self.words)
+        runs = [
+            self.words[i : i + length] for length in range(count, 0, -1) for i in range(count - length + 1)
+        ]
+        spelt = [(name, run) for run in runs for name in spellings(" ".join(run))]
         telling = {max(name.split(), key=len) for name, _ in spelt}
         ranked = defaultdict(list)
         for extent in extents:
@@ -105,12 +109,6 @@ class Question:
                 self.place = run
                 return best_boxes(ranked[name])
         return []
-
-
-def runs_of(words):
-    """The longest first."""
-    count = len(words)
-    return [words[i : i + length] for length in range(count, 0, -1) for i in range(count - length + 1)]
 
 
 def best_boxes(ranked):
