@@ -8,6 +8,8 @@ import re
 import unicodedata
 from collections import defaultdict
 
+from gdal_mcp.gdal.inside.parts.extents import halves
+
 WORD = re.compile(r"[^\W\d_]+|\d+")
 # what people say, in the database's words
 SPOKEN = (
@@ -158,12 +160,6 @@ def size(box):
 
 def height(latitude):
     return math.sin(math.radians(latitude))
-
-
-def halves(box):
-    """The box, or its two parts on either side of the antimeridian."""
-    west, south, east, north = box
-    return [box] if west <= east else [(west, south, 180.0, north), (-180.0, south, east, north)]
 
 
 def common(one, other):

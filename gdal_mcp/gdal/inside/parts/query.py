@@ -14,8 +14,9 @@ import time
 from html import escape
 from itertools import islice
 
-from osgeo import gdal, ogr, osr
+from osgeo import gdal, ogr
 
+from gdal_mcp.gdal.inside.parts.extents import reference, traditional
 from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, join_checks, words_of
 from gdal_mcp.gdal.inside.parts.reporting import print_json, quiet
 from gdal_mcp.gdal.inside.parts.tables import fields, layers_of, shapes
@@ -188,11 +189,9 @@ class Result:
         with Selected(self._dataset, statement) as layer:
             texts = [text for feature in layer for text in (feature.GetField(0), feature.GetField(1)) if text]
         for text in texts:
-            found = osr.SpatialReference()
             with quiet():
-                if found.SetFromUserInput(text, ["ALLOW_NETWORK_ACCESS=NO", "ALLOW_FILE_ACCESS=NO"]) == 0:
-                    found.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
-                    return found
+                if (found := reference(text)) is not None:
+                    return traditional(found)
         if number and number > 0:
             raise RuntimeError("the CRS of the geometries is not known; name it with SetSRID or ST_Transform")
         return None

@@ -17,6 +17,7 @@ from osgeo import gdal
 from gdal_mcp.gdal.inside.parts.extents import (
     DEGREE,
     box_in,
+    code_of,
     far_from_use,
     is_box,
     reference,
@@ -219,11 +220,6 @@ def like_wgs84(crs):
     """
     axis, flattening = crs.GetSemiMajor(), crs.GetInvFlattening()
     return flattening == 0 or any(abs(axis - a) < 1 and abs(flattening - f) < 0.001 for a, f in LIKE_WGS84)
-
-
-def code_of(crs):
-    authority, code = crs.GetAuthorityName(None), crs.GetAuthorityCode(None)
-    return f"{authority}:{code}" if authority and code else None
 
 
 def assumed_box(box, crs):
