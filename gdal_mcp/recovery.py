@@ -5,6 +5,7 @@ the workspaces and an undo finds what there is.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import structlog
 
 from gdal_mcp.calls.records import artifact_of
 from gdal_mcp.ledger.audit import AuditLog
-from gdal_mcp.ledger.registry import Call, CallEnd, Registry
+from gdal_mcp.ledger.registry import Call, Registry
 from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.store import Finding, KeptPublication
 
@@ -64,7 +65,7 @@ def recover(
 
 def _ended(
     kept: Sequence[KeptPublication], audit: AuditLog, registry: Registry, server: str, call: Call
-) -> CallEnd:
+) -> Call:
     """How a lost call ended. Its end is written last, so that after a crash in here the next server does this again."""
     published = [file for one in kept if one.call_id == call.id and not one.is_undone for file in one.files]
     # a file that was only renamed has no digest and is no output
@@ -75,4 +76,4 @@ def _ended(
     message = "the server died during the call" + ("; what it published stands" if made else "")
     event = {"type": "call.finished", "call": call.id, "outcome": "INTERNAL", "message": message}
     audit.append({**event, "source": {"server": server}, **({"outputs": list(rows)} if rows else {})})
-    return CallEnd("INTERNAL", message, files=rows)
+    return replace(call, outcome="INTERNAL", message=message, files=rows)
