@@ -94,7 +94,7 @@ DEM, OLD, ROADS = (
     [file(f"{WIDE}.{end}", 80_000) for end in ("shp", "dbf")],
 )
 SLOPE = Output(replace(OLD, identity=None), replaces=(OLD,), shared=(file("slope.tif.aux.xml", 900),))
-COMMAND = Command("gdal", ("raster", "reproject", "--dst-crs=EPSG:3857"), (str(DEM),), None, "inputs-output")
+COMMAND = Command("gdal", ("raster", "reproject", "--dst-crs=EPSG:3857"), (str(DEM),))
 QUESTIONS = [
     question("q1", "replace", Draft(COMMAND, (DEM,), (SLOPE,)), checks=(CHECK,),
         estimate={"output_bytes": 4 << 20, "seconds": 3.2}, kind_of=lambda _: "GTiff, 1024 x 768, 3 bands"),
