@@ -45,13 +45,17 @@ program, *sys.argv[1:] = marshal.loads(zlib.decompress(data))
 del data
 exec(program)
 """
-# a handler; a part of a program is its name, a line end and its text
+# a handler; a part of a program is its name, a line end and its text. Its code unpacks itself when it is first run, as most jobs
+# need few of the parts
 _COMPILE = """\
 import marshal, zlib
 def prepare(): pass
+def packed(name, text):
+    code = zlib.compress(marshal.dumps(compile(text, name, "exec")), 9)
+    return compile(f"exec(__import__('marshal').loads(__import__('zlib').decompress({code!r})))", name, "exec")
 def compiled(word):
     name, end, text = word.partition("\\n")
-    if name.isidentifier() and end: return name, compile(text, name, "exec")
+    if name.isidentifier() and end: return name, packed(name, text)
     return compile(word, "program.py", "exec") if end else word
 def run(job, report):
     data = marshal.dumps([compiled(word) for word in job["words"]])

@@ -13,7 +13,7 @@ For one event loop: not to be used from threads.
 
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -27,26 +27,6 @@ _NEWEST_PART = 0.2  # weight of the newest call in the average duration: about t
 _LONGEST_HINT = 600.0  # seconds; a longer estimate helps nobody
 
 
-@dataclass(frozen=True, slots=True)
-class QueueDepth:
-    """How many calls of one principal run, and how many wait."""
-
-    running: int
-    waiting: int
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """The present load. `turned_away` counts since the start."""
-
-    concurrent: int
-    queue_length: int
-    running: int
-    waiting: int
-    turned_away: int
-    principals: Mapping[str, QueueDepth]
-
-
 @dataclass(slots=True)
 class _Line:
     """One principal's running and waiting calls."""
@@ -57,20 +37,17 @@ class _Line:
 
 
 class Admission:
-    """The permits of one server."""
+    """The permits of one server: `running` of `concurrent` are out, and `waiting` calls wait for one."""
 
     def __init__(self, concurrent: int, queue_length: int, queue_seconds: float) -> None:
-        if min(concurrent - 1, queue_length, queue_seconds) < 0:
-            raise ValueError("concurrent must be at least 1, and the queue's bounds not negative")
         self.queue_length = queue_length
         self.queue_seconds = queue_seconds
-        self._concurrent = concurrent
+        self.concurrent = concurrent
         # by principal: those with calls here, and while anybody waits also those that had some
         self._lines: dict[str, _Line] = {}
-        self._running = 0
-        self._waiting = 0
+        self.running = 0
+        self.waiting = 0
         self._turns = count()
-        self._turned_away = 0
         self._typical = _FIRST_GUESS
         self._newest = 0.0  # when the last permit was given out
 
@@ -81,7 +58,7 @@ class Admission:
         Raises ToolError (BUSY, with an estimate of when to try again) if the queue is full for this principal, or no permit
         became free within `queue_seconds`.
         """
-        if self._running < self._concurrent:
+        if self.running < self.concurrent:
             self._take(self._line(principal))
         else:
             await self._wait(principal, on_wait)
@@ -94,40 +71,29 @@ class Admission:
             self._give_back(principal)
 
     def resize(self, concurrent: int) -> None:
-        """Changes the number of permits. Additional ones are given out at once; fewer as calls end."""
-        if concurrent < 1:
-            raise ValueError("concurrent must be at least 1")
-        self._concurrent = concurrent
+        """Changes the number of permits, at least 1. Additional ones are given out at once; fewer as calls end."""
+        self.concurrent = concurrent
         self._serve()
-
-    def load(self) -> Load:
-        rows = {
-            name: QueueDepth(line.running, len(line.waiting))
-            for name, line in self._lines.items()
-            if line.running or line.waiting
-        }
-        return Load(
-            self._concurrent, self.queue_length, self._running, self._waiting, self._turned_away, rows
-        )
 
     async def _wait(self, principal: str, on_wait: Callable[[], None] | None) -> None:
         """Returns with a permit, or raises without one."""
         known = self._lines.get(principal)
-        if (len(known.waiting) if known else 0) >= self.queue_length - self._waiting:
-            raise self._busy(f"{self._waiting} calls are waiting already.")
+        if (len(known.waiting) if known else 0) >= self.queue_length - self.waiting:
+            raise self._busy(f"{self.waiting} calls are waiting already.")
         mine = anyio.Event()
         self._line(principal).waiting.append(mine)
-        self._waiting += 1
+        self.waiting += 1
+        held = False
         try:
             if on_wait is not None:
                 on_wait()
             with anyio.move_on_after(self.queue_seconds):
                 await mine.wait()
-        except BaseException:
-            self._withdraw(principal, mine)
-            raise
-        if not mine.is_set():
-            self._withdraw(principal, mine)
+            held = mine.is_set()
+        finally:
+            if not held:
+                self._withdraw(principal, mine)
+        if not held:
             raise self._busy(f"the call could not start within {self.queue_seconds:g} s.")
 
     def _withdraw(self, principal: str, mine: anyio.Event) -> None:
@@ -136,29 +102,29 @@ class Admission:
             self._give_back(principal)
             return
         self._lines[principal].waiting.remove(mine)
-        self._waiting -= 1
+        self.waiting -= 1
 
     def _give_back(self, principal: str) -> None:
         line = self._lines[principal]
         line.running -= 1
         line.turn = next(self._turns)
-        self._running -= 1
+        self.running -= 1
         self._serve()
-        if not self._waiting:  # turns matter only while somebody waits
+        if not self.waiting:  # turns matter only while somebody waits
             self._lines = {name: one for name, one in self._lines.items() if one.running}
 
     def _serve(self) -> None:
         """Gives out the free permits."""
-        while self._waiting and self._running < self._concurrent:
+        while self.waiting and self.running < self.concurrent:
             waiting = (line for line in self._lines.values() if line.waiting)
             following = min(waiting, key=lambda line: (line.running, line.turn))
             following.waiting.popleft().set()
-            self._waiting -= 1
+            self.waiting -= 1
             self._take(following)
 
     def _take(self, line: _Line) -> None:
         line.running += 1
-        self._running += 1
+        self.running += 1
 
     def _line(self, principal: str) -> _Line:
         if principal not in self._lines:
@@ -167,10 +133,9 @@ class Admission:
 
     def _busy(self, why: str) -> ToolError:
         """The error of a call that is turned away: try again when the calls that wait now will have run."""
-        self._turned_away += 1
         # the running calls have run for at least this long
         each = max(self._typical, anyio.current_time() - self._newest)
-        hint = math.ceil(min((self._waiting + 1) * each / self._concurrent, _LONGEST_HINT))
+        hint = math.ceil(min((self.waiting + 1) * each / self.concurrent, _LONGEST_HINT))
         return ToolError(
             Code.BUSY,
             Stage.QUEUE,

@@ -2,7 +2,7 @@
 
 import hashlib
 import mimetypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from gdal_mcp.calls.results import cost, file_row, place_row, receipt, remote_ro
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
-from gdal_mcp.ledger.registry import WAITING, Artifact, Call, CallEnd, Registry, RegistryUnavailable
+from gdal_mcp.ledger.registry import WAITING, Artifact, Call, Registry, RegistryUnavailable
 from gdal_mcp.ledger.schema import json_text
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.places import local, without_secrets
@@ -58,6 +58,7 @@ class Records:
     server: str  # this process's owner id
     policy: str = ""  # the digest of the policy file
     watched: dict[str, Materials] = field(default_factory=dict)  # the inputs of the calls that run
+    listeners: list[Callable[[Call], None]] = field(default_factory=list)  # told of each end, in its thread
 
     def started(self, planned: Planned) -> None:
         """Records the start, before anything runs, and begins to digest the inputs. Raises ToolError when it cannot."""
@@ -69,7 +70,8 @@ class Records:
             try:
                 self.audit.append({**self._event(context, "call.started"), "outcome": "started"})
             except AuditUnavailable as error:
-                self.registry.finish_call(context.call_id, CallEnd(str(Code.INTERNAL), str(error)))
+                ended = replace(self._call(context), outcome=str(Code.INTERNAL), message=str(error))
+                self.registry.finish_call(ended)
                 raise
         except (AuditUnavailable, RegistryUnavailable) as error:
             raise _unrecorded(error) from error
@@ -93,23 +95,23 @@ class Records:
 
     def finished(self, context: CallContext, done: Done | None, error: ToolError | None) -> ToolError | None:
         """Records the end of a call. Returns an error instead of raising one, since the call itself is over."""
-        finish = self._finish(context, done, error)
+        ended = self._finish(context, done, error)
         _log.info(
             "call",
             call=context.call_id,
             tool=context.request.tool,
-            outcome=finish.outcome,
+            outcome=ended.outcome,
             seconds=context.durations,
         )
         try:
-            self.audit.append(self._ending(context, done, finish))
-            self._register(context, done, finish)
+            self.audit.append(self._ending(context, done, ended))
+            self._register(context, done, ended)
         except (AuditUnavailable, RegistryUnavailable) as failure:
             _log.exception("record_failed", call=context.call_id)
             return ToolError(
                 Code.INTERNAL,
                 Stage.AUDIT,
-                f"the call ended with {finish.outcome}, but that could not be recorded: {failure}",
+                f"the call ended with {ended.outcome}, but that could not be recorded: {failure}",
                 f"What it published stands; `gdal-mcp undo {context.call_id}` takes it back.",
             )
         return None
@@ -136,25 +138,26 @@ class Records:
             tool_version=image.version,
         )
 
-    def _ending(self, context: CallContext, done: Done | None, finish: CallEnd) -> dict[str, Any]:
+    def _ending(self, context: CallContext, done: Done | None, ended: Call) -> dict[str, Any]:
         event = {
             **self._event(context, "call.finished"),
-            "outcome": finish.outcome,
-            "seconds": dict(finish.durations),
-            "materials": list(finish.inputs),
+            "outcome": ended.outcome,
+            "seconds": dict(ended.durations),
+            "materials": list(ended.inputs),
         }
-        if finish.message:
-            event["message"] = finish.message
+        if ended.message:
+            event["message"] = ended.message
         if done is not None and done.published is not None:
-            event["outputs"] = list(finish.files)
+            event["outputs"] = list(ended.files)
             event["replaced"] = [str(located) for located in done.published.replaced]
-            event["removed"] = list(finish.removed)
+            event["removed"] = list(ended.removed)
         return event
 
-    def _finish(self, context: CallContext, done: Done | None, error: ToolError | None) -> CallEnd:
+    def _finish(self, context: CallContext, done: Done | None, error: ToolError | None) -> Call:
         """How the call ended. What was published is always in it, even when gathering the rest fails."""
         published = done.published if done else None
-        ended = CallEnd(
+        ended = replace(
+            self._call(context),
             outcome=_outcome(error),
             message=error.message if error else "",
             durations=dict(context.durations),
@@ -169,7 +172,7 @@ class Records:
             effects = _effects(context.planned.plan.draft, done.outputs)
             return replace(
                 ended,
-                tool_version=done.tool_version,
+                tool_version=done.tool_version or ended.tool_version,
                 receipt=receipt(Ran(context.planned, done), self.settings),
                 outputs=effects if published and published.undo_id else (),
                 printed=_answer(done),
@@ -188,7 +191,7 @@ class Records:
         rows = [one.row() for one in watched.result(touched=touched, patience=patience)]
         return (*rows, *map(remote_row, context.remote))
 
-    def _register(self, context: CallContext, done: Done | None, finish: CallEnd) -> None:
+    def _register(self, context: CallContext, done: Done | None, ended: Call) -> None:
         """Registers the end, also of a call that failed before it ran. An answer without a container is only audited."""
         if not context.request.operation.in_history:
             return
@@ -196,14 +199,14 @@ class Records:
             # before the end is recorded, as a restart finishes calls without one
             artifacts = [artifact_of(file) for file in done.published.files]
             self.registry.add_artifacts(context.call_id, artifacts)
-        self.registry.finish_call(context.call_id, finish)
-        if done is None and finish.outcome != "OK":
-            refused = replace(
-                self._call(context), outcome=finish.outcome, message=finish.message, receipt=finish.receipt
-            )
+        self.registry.finish_call(ended)
+        if done is None and ended.outcome != "OK":
             if context.planned is None:  # what was not understood may hold a password: keep only its digest
-                refused = replace(refused, arguments={}, arguments_digest=_digest(context.request.arguments))
-            self.registry.add_refused(replace(refused, durations=finish.durations))
+                ended = replace(ended, arguments={}, arguments_digest=_digest(context.request.arguments))
+            self.registry.add_refused(ended)
+        if done is not None or ended.outcome != "OK":
+            for listener in self.listeners:
+                listener(ended)
 
     def _event(self, context: CallContext, kind: str) -> dict[str, Any]:
         request, planned = context.request, context.planned

@@ -193,9 +193,9 @@ class Console:
         return self.service.cancel(viewer, call_id)
 
     async def _undo(self, viewer: Viewer, call_id: str) -> Any:
-        done = await _thread(self.service.undo, viewer, call_id)
-        self.service.app.changes.tell(done.changed)
-        return done.as_dict()
+        told, changed = await _thread(self.service.undo, viewer, call_id)
+        self.service.app.pipeline.changes.tell(changed)
+        return told
 
     async def _picture(self, viewer: Viewer, number: int) -> Response:
         return await self._drawn(await _thread(self.service.artifact, viewer, number), viewer)
@@ -264,7 +264,7 @@ class Assets(StaticFiles):
 
 def _figures(app: App) -> dict[str, Any]:
     """Of the last day and of all that is kept. Raises RegistryUnavailable."""
-    return {"since": "24h", **figures.figures(app.registry.path, app.toolboxes.tools, time.time() - _DAY)}
+    return {"since": "24h", **figures.figures(app.registry, app.toolboxes.tools, time.time() - _DAY)}
 
 
 def _checkpoint(app: App) -> dict[str, Any]:

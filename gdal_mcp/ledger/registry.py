@@ -12,13 +12,13 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from gdal_mcp.ledger.schema import RegistryUnavailable, Rows, insert, json_text, stored
 
-__all__ = ["WAITING", "Artifact", "Call", "CallEnd", "Page", "Registry", "RegistryUnavailable"]
+__all__ = ["WAITING", "Artifact", "Call", "Page", "Registry", "RegistryUnavailable"]
 
 WAITING = "WAITING"  # the outcome of a call that nobody had approved yet; it is sent again once somebody has
 
@@ -26,6 +26,11 @@ _Row = TypeVar("_Row")
 ArtifactState = Literal["listed", "superseded", "retracted"]
 _MAX_ID = (1 << 63) - 1  # SQLite's integers
 _MAX_REFUSED = 64 << 10  # characters of JSON that are kept of the arguments of a call that never ran
+# what is known of a call when it ends
+_OF_END = (
+    *("outcome", "message", "tool_version", "durations", "receipt"),
+    *("inputs", "outputs", "files", "removed", "printed"),
+)
 _LISTED = (
     "SELECT * FROM artifacts WHERE state = 'listed'"
     " AND (:principal IS NULL OR call_id IN (SELECT id FROM calls WHERE principal = :principal))"
@@ -35,7 +40,7 @@ _SEARCHED = "(id || ' ' || tool || ' ' || principal || ' ' || argv || ' ' || out
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One tool call. Give `begin_call` what the plan knows; the rest is filled when it is finished."""
+    """One tool call. Give `begin_call` what the plan knows, and `finish_call` how it ended."""
 
     id: str
     principal: str
@@ -64,22 +69,6 @@ class Call:
     removed: tuple[str, ...] = ()
     printed: str = ""  # SHA-256 of what GDAL answered
     undone: str = ""  # by whom
-
-
-@dataclass(frozen=True, slots=True)
-class CallEnd:
-    """How a call ended; the fields are those of `Call`."""
-
-    outcome: str
-    message: str = ""
-    tool_version: str = ""  # empty keeps what is known
-    durations: Mapping[str, float] = field(default_factory=dict)
-    receipt: Mapping[str, Any] = field(default_factory=dict)
-    inputs: tuple[Mapping[str, Any], ...] = ()
-    outputs: tuple[Mapping[str, Any], ...] = ()
-    files: tuple[Mapping[str, Any], ...] = ()
-    removed: tuple[str, ...] = ()
-    printed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,16 +117,14 @@ class Registry:
             insert(db, "calls", begun)
         return begun
 
-    def finish_call(self, call_id: str, finish: CallEnd) -> None:
+    def finish_call(self, ended: Call) -> None:
         """Record how a call ended. The first ending stays."""
-        values = {column.name: getattr(finish, column.name) for column in fields(finish)}
-        if not finish.tool_version:
-            del values["tool_version"]
-        columns = ", ".join(f"{name} = :{name}" for name in values)
+        columns = ", ".join(f"{name} = :{name}" for name in _OF_END)
         # Names are those of our own dataclass; every value is bound.
         query = f"UPDATE calls SET {columns}, finished = :now WHERE id = :id AND finished IS NULL"  # noqa: S608
+        values = {name: getattr(ended, name) for name in ("id", *_OF_END)}
         with self._rows.writing() as db:
-            db.execute(query, stored(values | {"id": call_id, "now": self._clock()}))
+            db.execute(query, stored(values | {"now": self._clock()}))
 
     def add_refused(self, call: Call) -> None:
         """Record a call that ended before it ran, with its outcome. Very long arguments are left out, their digest stays.
@@ -194,15 +181,13 @@ class Registry:
         more = len(found) > limit
         return Page(calls, str(self._rows.number("calls", calls[-1].id)) if more else None)
 
-    def interrupted(
-        self, alive: Callable[[str], bool], ending: Callable[[Call], CallEnd]
-    ) -> tuple[Call, ...]:
+    def interrupted(self, alive: Callable[[str], bool], ending: Callable[[Call], Call]) -> tuple[Call, ...]:
         """End the unfinished calls of servers that are not alive any more, each as `ending` says; returns them."""
         unfinished = self._rows.all(Call, "SELECT * FROM calls WHERE finished IS NULL ORDER BY rowid")
         dead = {server for server in {call.server for call in unfinished} if not alive(server)}
         lost = [call for call in unfinished if call.server in dead]
         for one in lost:
-            self.finish_call(one.id, ending(one))
+            self.finish_call(ending(one))
         return tuple(call for one in lost if (call := self.call(one.id)))
 
     def add_artifacts(self, call_id: str, artifacts: Iterable[Artifact]) -> tuple[Artifact, ...]:
@@ -269,9 +254,6 @@ class Registry:
         """The listed artifact of this id; if `principal` names a principal, only one of that principal's."""
         query = f"{_LISTED} AND id = :number"
         return self._rows.one(Artifact, query, number=min(number, _MAX_ID), principal=principal)
-
-    def unfinished(self) -> tuple[Call, ...]:
-        return self._rows.all(Call, "SELECT * FROM calls WHERE finished IS NULL ORDER BY rowid LIMIT 200")
 
     def artifacts_of(self, call_id: str) -> tuple[Artifact, ...]:
         """What a call published, whatever became of it since."""

@@ -71,10 +71,6 @@ class WebSettings(BaseSettings):
     http_idle_seconds: float = Field(
         1800.0, ge=5, le=DAY, description="How long a session without a request is kept."
     )
-    open_metrics: bool = Field(
-        default=False, description="Whether /metrics needs no token for requests that come over loopback."
-    )
-
     link_seconds: float = Field(
         300.0,
         ge=1,
@@ -93,11 +89,6 @@ class WebSettings(BaseSettings):
     def loopback(self) -> bool:
         """Whether only this machine can reach the server."""
         return self.host in LOOPBACK
-
-    @property
-    def metrics_are_free(self) -> bool:
-        """Whether requests over loopback read /metrics without a token. Behind a proxy everybody's come over loopback."""
-        return self.open_metrics and not self.behind_proxy and not self.public_url
 
     @model_validator(mode="after")
     def _whole_pair(self) -> Self:

@@ -9,8 +9,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
 import anyio.to_thread
@@ -18,19 +17,14 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from gdal_mcp.access.identity import ADMIN
 from gdal_mcp.app import App
 from gdal_mcp.http.auth import Authenticator
 from gdal_mcp.ledger.audit import AuditUnavailable
-from gdal_mcp.ledger.figures import Now, containers
-from gdal_mcp.ledger.schema import RegistryUnavailable
-from gdal_mcp.settings.web import LOOPBACK
+from gdal_mcp.ledger.metrics import Metrics
 from sandbox.errors import AttestationFailed, EngineUnavailable, ImageMissing, SandboxError
-
-if TYPE_CHECKING:
-    from gdal_mcp.ledger import metrics as ledger
 
 _log = structlog.get_logger()
 
@@ -47,11 +41,10 @@ _LEAST_FREE: Final = 16 << 20  # bytes on the disk of the records
 
 @dataclass(frozen=True, slots=True)
 class HostHealth:
-    """This host at one moment: which items are well, and its containers if they could be counted."""
+    """This host at one moment: which items are well, and what the containers of its pool do."""
 
     well: Mapping[str, bool]
     slots: Mapping[str, int] | None = None
-    containers: Mapping[tuple[str, str], int] | None = None
 
 
 _NOTHING: Final = HostHealth(dict.fromkeys(ITEMS, False))
@@ -85,7 +78,7 @@ def look(app: App) -> HostHealth:
         if host.engine.images.find(host.image.id) is None:
             app.hosting.lost()  # as a call would notice
             raise ImageMissing(f"image {host.image.reference} was removed.")
-        counted = containers(host.engine, app.owner)  # asks the engine, which may be gone by now
+        host.engine.leftovers()  # asks the engine, which may be gone by now
     except SandboxError as error:
         _log.info("not_ready", reason=str(error))
         # ITEMS is in the order in which they are checked
@@ -95,7 +88,7 @@ def look(app: App) -> HostHealth:
         return HostHealth({**{name: number < passed for number, name in enumerate(ITEMS)}, **audit})
     pool = host.pool.figures()
     slots = {"waiting": pool.waiting, "starting": pool.starting}
-    return HostHealth({**dict.fromkeys(ITEMS, True), **audit}, slots, counted)
+    return HostHealth({**dict.fromkeys(ITEMS, True), **audit}, slots)
 
 
 def _audit(app: App) -> bool:
@@ -124,40 +117,14 @@ def health_routes(watch: Watch) -> list[BaseRoute]:
     return [Route(HEALTH_PATH, alive, methods=["GET"]), Route(READY_PATH, ready, methods=["GET"])]
 
 
-def metrics(app: App, watch: Watch) -> ASGIApp:
-    """The metrics of one server, without authentication."""
-    one = anyio.CapacityLimiter(1)  # what is counted is for one thread at a time
-
-    @cache
-    def counted() -> "ledger.Metrics":
-        from gdal_mcp.ledger.metrics import Metrics  # noqa: PLC0415 - its library is loaded on demand
-
-        return Metrics(app.registry.path, app.toolboxes.tools)
+def metrics_route(app: App, watch: Watch, auth: Authenticator) -> BaseRoute:
+    """What monitoring reads, for administrators."""
+    counted = Metrics(app.toolboxes.tools)
+    app.pipeline.records.listeners.append(counted.count)
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        seen, load = await watch.now(), app.pipeline.admission.load()
+        body = counted.text(app.pipeline.admission, (await watch.now()).slots)
+        reply = PlainTextResponse(body, headers={**_FRESH, "Content-Type": _PROMETHEUS})
+        await reply(scope, receive, send)
 
-        def text() -> str:
-            unfinished = counted().refresh()
-            return counted().text(Now(unfinished, seen.containers, load=load, slots=seen.slots))
-
-        try:
-            body = await anyio.to_thread.run_sync(text, limiter=one)
-        except RegistryUnavailable as error:
-            _log.warning("no_metrics", reason=str(error))
-            await PlainTextResponse("the registry cannot be read\n", 503, _FRESH)(scope, receive, send)
-            return
-        await PlainTextResponse(body, headers={**_FRESH, "Content-Type": _PROMETHEUS})(scope, receive, send)
-
-    return answer
-
-
-def metrics_route(metrics: ASGIApp, auth: Authenticator, *, free: bool) -> BaseRoute:
-    """For administrators; with `free`, also for programs on this machine without a token."""
-    guarded = auth.guarded(lambda _who: metrics, ADMIN)
-
-    async def answer(request: Request) -> ASGIApp:
-        local = free and request.client is not None and request.client.host in LOOPBACK
-        return metrics if local else guarded
-
-    return Route(METRICS_PATH, answer, methods=["GET"])
+    return Route(METRICS_PATH, auth.guarded(lambda _who: answer, ADMIN), methods=["GET"])

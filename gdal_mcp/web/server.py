@@ -30,7 +30,7 @@ from gdal_mcp.mcp.http import Protocol
 from gdal_mcp.operations.uploading import Uploads
 from gdal_mcp.settings import Settings
 from gdal_mcp.web.files import FILES_PATH, Files
-from gdal_mcp.web.health import HEALTH_PATH, READY_PATH, Watch, health_routes, look, metrics, metrics_route
+from gdal_mcp.web.health import HEALTH_PATH, READY_PATH, Watch, health_routes, look, metrics_route
 from gdal_mcp.web.issuers import Issuer, Keys
 from gdal_mcp.web.links import CredentialStatus, Signer
 from gdal_mcp.web.oauth import SignedTokens
@@ -152,7 +152,7 @@ def _routes(app: App, auth: Authenticator, protocol: Protocol, port: int) -> lis
     return [
         Route(MCP_PATH, auth.guarded(endpoint.of, READ)),
         *health_routes(watch),
-        metrics_route(metrics(app, watch), auth, free=settings.metrics_are_free),
+        metrics_route(app, watch, auth),
         *console_routes(app, port, auth.principal),
         *files.routes(),
         *uploads.routes(),

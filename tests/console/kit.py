@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from gdal_mcp.approval.model import Approval
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.console import runtime_file
 from gdal_mcp.console.sessions import new_login_token
-from gdal_mcp.ledger.registry import Artifact, Call, CallEnd, Registry
+from gdal_mcp.ledger.registry import Artifact, Call, Registry
 from tests.mcp.talk import Place, Talk
 from tests.waiting import until
 
@@ -197,5 +197,6 @@ def published(place: Place, principal: str, path: Path) -> tuple[Call, Artifact]
     with closing(Registry(place.state / "registry.sqlite")) as registry:
         registry.begin_call(call)
         row = {"path": str(path), "kind": "dataset", "wgs84": [[15.0, 41.9, 15.1, 42.0]]}
-        registry.finish_call(call.id, CallEnd("OK", outputs=(row,), files=({"path": str(path), "bytes": 1},)))
+        files = ({"path": str(path), "bytes": 1},)
+        registry.finish_call(replace(call, outcome="OK", outputs=(row,), files=files))
         return call, registry.add_artifacts(call.id, [made])[0]

@@ -31,6 +31,10 @@ def begin(registry: Registry, call_id: str, **fields: Any) -> Call:
     return registry.begin_call(Call(call_id, "alice", "raster_convert", {"input": "a.tif"}, **fields))
 
 
+def ended(call_id: str, outcome: str, **fields: Any) -> Call:
+    return Call(call_id, "", "", {}, outcome=outcome, **fields)
+
+
 def artifact(name: str, sha256: str = "00", size: int = 1) -> Artifact:
     return Artifact(f"file:///ws/{name}", f"/ws/{name}", name, size, "image/tiff", sha256)
 

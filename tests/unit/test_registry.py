@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from gdal_mcp.ledger.registry import Artifact, Call, CallEnd, Registry
+from gdal_mcp.ledger.registry import Artifact, Call, Registry
 from tests.unit.clock import Clock
-from tests.unit.registry_kit import artifact, begin, clock, listed, path, publish, registry
+from tests.unit.registry_kit import artifact, begin, clock, ended, listed, path, publish, registry
 
 __all__ = ["clock", "path", "registry"]
 
@@ -49,8 +49,8 @@ def test_the_order_of_arguments_does_not_change_their_digest(registry: Registry)
 
 def test_the_first_ending_of_a_call_stays(registry: Registry) -> None:
     begin(registry, "c1")
-    registry.finish_call("c1", CallEnd("OK"))
-    registry.finish_call("c1", CallEnd("TIMEOUT"))
+    registry.finish_call(ended("c1", "OK"))
+    registry.finish_call(ended("c1", "TIMEOUT"))
     call = registry.call("c1")
     assert call
     assert call.outcome == "OK"
@@ -64,12 +64,12 @@ def test_a_call_id_is_taken_once(registry: Registry) -> None:
 
 def test_only_unfinished_calls_of_dead_servers_are_ended(registry: Registry) -> None:
     begin(registry, "done", server="dead")
-    registry.finish_call("done", CallEnd("OK"))
+    registry.finish_call(ended("done", "OK"))
     begin(registry, "lost", server="dead")
     begin(registry, "running", server="alive")
-    lost = CallEnd("INTERNAL", "server restarted")
-    ended = registry.interrupted(lambda server: server == "alive", lambda _call: lost)
-    assert [(call.id, call.outcome, call.message) for call in ended] == [("lost", lost.outcome, lost.message)]
+    lost = ended("lost", "INTERNAL", message="server restarted")
+    found = registry.interrupted(lambda server: server == "alive", lambda _call: lost)
+    assert [(call.id, call.outcome, call.message) for call in found] == [("lost", lost.outcome, lost.message)]
     states = {call.id: (call.outcome, call.finished is None) for call in registry.search().items}
     assert states == {"done": ("OK", False), "lost": ("INTERNAL", False), "running": ("", True)}
     assert registry.interrupted(lambda server: server == "alive", lambda _call: lost) == ()
@@ -78,7 +78,7 @@ def test_only_unfinished_calls_of_dead_servers_are_ended(registry: Registry) -> 
 @pytest.mark.parametrize("text", ["\ud800", "a\0b", "'; DROP TABLE calls; --", "\x1b[2J\n", "𝄞"])
 def test_hostile_text_is_kept_and_does_no_harm(registry: Registry, text: str) -> None:
     registry.begin_call(Call("c1", text, text, {text: text}, argv=(text,)))
-    registry.finish_call("c1", CallEnd("OK", text, receipt={"x": text}))
+    registry.finish_call(ended("c1", "OK", message=text, receipt={"x": text}))
     call = registry.call("c1")
     assert call
     assert call.arguments == {text: text}
@@ -88,10 +88,9 @@ def test_hostile_text_is_kept_and_does_no_harm(registry: Registry, text: str) ->
 def test_what_a_call_was_made_of_comes_back(registry: Registry) -> None:
     begin(registry, "c1", image_reference="gdal:1", catalogue="3.13.3", limits={"cpus": 2.0}, approval="yes")
     rows = ({"path": "/ws/a.tif", "bytes": 3, "sha256": None, "reason": "too large"},)
-    finish = CallEnd(
-        "OK", inputs=rows, outputs=({"path": "/ws/b.tif", "kind": "dataset"},), files=rows, removed=("/ws/c",)
-    )
-    registry.finish_call("c1", replace(finish, printed="ab"))
+    outputs = ({"path": "/ws/b.tif", "kind": "dataset"},)
+    made = {"inputs": rows, "outputs": outputs, "files": rows, "removed": ("/ws/c",), "printed": "ab"}
+    registry.finish_call(ended("c1", "OK", **made))
     call = registry.call("c1")
     assert call
     assert (call.image_reference, call.catalogue, call.limits, call.approval) == (
@@ -101,13 +100,13 @@ def test_what_a_call_was_made_of_comes_back(registry: Registry) -> None:
         "yes",
     )
     assert (call.inputs, call.outputs, call.files, call.removed, call.printed) == (
-        rows, finish.outputs, rows, ("/ws/c",), "ab",
+        rows, outputs, rows, ("/ws/c",), "ab",
     )  # fmt: skip
 
 
 def test_a_call_that_ran_is_not_recorded_as_one_that_did_not(registry: Registry) -> None:
     begin(registry, "c1")
-    registry.finish_call("c1", CallEnd("OK"))
+    registry.finish_call(ended("c1", "OK"))
     registry.add_refused(Call("c1", "alice", "t", {}, outcome="DENIED"))
     call = registry.call("c1")
     assert call

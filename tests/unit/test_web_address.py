@@ -107,16 +107,3 @@ def test_pages_of_its_own_and_those_that_are_named_may_call():
     found = origins(load_settings(host="0.0.0.0", http_origins="https://app.example", **CERT, **PUBLIC), 8000)
     assert set(found) == {"https://gdal.example.org", "https://app.example"}
     assert "null" not in origins(load_settings(), 8000)
-
-
-@pytest.mark.parametrize(
-    ("given", "free"),
-    [
-        ({}, False),
-        ({"open_metrics": True}, True),
-        ({"open_metrics": True, "behind_proxy": True}, False),
-        ({"open_metrics": True, **PUBLIC}, False),
-    ],
-)
-def test_figures_are_free_only_where_loopback_means_this_machine(given: dict[str, Any], free: bool):
-    assert load_settings(**given).metrics_are_free is free

@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 
 from gdal_mcp.access.identity import READ, WRITE, Principal
 from gdal_mcp.access.tokens import TokenStore, TokensUnavailable
@@ -15,7 +15,6 @@ from gdal_mcp.http.auth import Authenticator, TokenVerifier, Unavailable
 from gdal_mcp.http.concurrency import Full, RequestLimit
 from gdal_mcp.http.guard import HostFilter, Names, TooLarge, TooSlow, whole_body
 from gdal_mcp.web import protocol
-from gdal_mcp.web.health import metrics_route
 from gdal_mcp.web.protocol import ProtocolEndpoint
 from tests.unit.virtual_time import run, settle
 
@@ -329,21 +328,3 @@ def test_where_somebody_writes_answers_need_the_scope_to_write(session, called, 
     assert sent("whole", called) == 200
     assert sent("good", answer) == status
     assert sent("whole", answer) == 200
-
-
-@pytest.mark.parametrize(
-    ("free", "client", "status"),
-    [
-        (True, ("127.0.0.1", 5), 200),
-        (True, ("::1", 5), 200),
-        (True, ("192.0.2.1", 5), 401),
-        (True, None, 401),
-        (False, ("127.0.0.1", 5), 401),
-    ],
-)
-def test_free_figures_are_for_this_machine_alone(free: bool, client: tuple[str, int] | None, status: int):
-    route: Any = metrics_route(ok, door(Tokens(good=ANN)), free=free)  # type: ignore[arg-type]
-    request = Asked(path="/metrics")
-    request.scope["client"] = client
-    chosen = run(route.endpoint, Request(request.scope))
-    assert run(request.of, chosen).status == status

@@ -9,7 +9,7 @@ import os
 import platform
 import re
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -120,37 +120,41 @@ class ControlGroup:
     def __init__(self, container: str) -> None:
         self.path = f"/{PARENT}/{container}"  # as the runtime is told
 
-    def _folders(self) -> Iterator[Path]:
-        for point in hierarchies():
-            folder = point / self.path[1:]
-            if folder.is_dir():
-                yield folder
+    def _folders(self) -> list[Path]:
+        folders = (Path(f"{point}{self.path}") for point in hierarchies())
+        return [one for one in folders if one.is_dir()]
 
     def limits(self) -> dict[str, str | None]:
         """The limits in force, by the names of the worker's facts."""
-        folders = [*self._folders()]
+        folders = self._folders()
         found = {name: _first(folders, *files) for name, files in _LIMITS.items()}
         return {name: text.strip() if text is not None else None for name, text in found.items()}
 
     def wanted_memory(self) -> bool:
         """Whether the kernel has killed something of it for want of memory."""
-        text = _first([*self._folders()], "memory.events", "memory.oom_control") or ""
+        text = _first(self._folders(), "memory.events", "memory.oom_control") or ""
         return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in text.splitlines())
 
     def cleared(self) -> bool:
         """Kills what is in it, whoever made it; whether it is gone. To be asked again until it is."""
-        for folder in self._folders():
-            _kill(folder)
-            with contextlib.suppress(OSError):  # still in use
+        gone = True
+        for point in hierarchies():
+            folder = Path(f"{point}{self.path}")
+            try:
                 folder.rmdir()
-        return not any(self._folders())
+            except FileNotFoundError:
+                continue
+            except OSError:  # still in use
+                _kill(folder)
+                gone = False
+        return gone
 
 
 def _first(folders: Iterable[Path], *names: str) -> str | None:
-    for name in names:
-        for folder in folders:
+    for path in (f"{folder}/{name}" for name in names for folder in folders):
+        if os.access(path, os.F_OK):  # to look is cheaper than to fail, and most folders have none of them
             with contextlib.suppress(OSError):
-                return _text(folder / name)
+                return _text(Path(path))
     return None
 
 

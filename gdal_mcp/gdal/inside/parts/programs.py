@@ -9,7 +9,7 @@ import itertools
 import os
 import re
 import time
-from typing import NamedTuple
+from collections import namedtuple
 
 from osgeo import gdal
 
@@ -20,11 +20,9 @@ LARGE = 16 << 20  # bytes; what is smaller is read in some milliseconds either w
 VALIDATING = (["driver", "cog", "validate"], ["driver", "gpkg", "validate"])
 
 
-class Ended(NamedTuple):
-    """How a program ended. With a return code it has answered, and errors that it met are part of its answer."""
-
-    done: bool
-    return_code: int | None = None
+# how a program ended. With a return code it has answered, and errors that it met are part of its answer. Not of a class with
+# annotations: for one of those Python 3.14 loads its parser
+Ended = namedtuple("Ended", ("done", "return_code"), defaults=(None,))  # noqa: PYI024
 
 
 def run(job, report):
