@@ -114,7 +114,7 @@ class OciEngine:
         return self
 
     def close(self) -> None:
-        for one in self._made.values():
+        for one in [*self._made.values()]:
             one.close()
 
     def info(self) -> EngineInfo:
