@@ -52,6 +52,7 @@ _SEND_SECONDS: Final = 10.0
 # from the request for a Pod to the first try for its streams, until one was measured. Each costs the API a connection to the node
 _FIRST_TRY: Final = 0.4
 _SOONER: Final = 0.8  # of what a Pod of late took, in case the next one is quicker
+_TRIES: Final = 20  # within the time that it takes
 _PAUSE: Final = 0.03  # seconds between two tries of what the API does not tell the moment of
 _LOOK: Final = 2.0  # seconds after which a watch is not waited for any longer, and the API itself is asked
 _LEFT_SECONDS: Final = 120.0  # far more than a server takes to remove a Pod that has ended
@@ -210,7 +211,7 @@ class KubernetesEngine:
                     # one that was slow says little of the next one
                     self._first_try = min(waited * _SOONER, self._first_try / _SOONER)
                     return wire
-            self._watch.change(_PAUSE)
+            self._watch.until(name, lambda one: one is not known, max(_PAUSE, waited / _TRIES))  # noqa: B023 - done by then
 
     @staticmethod
     def _hopeless(known: Object, waited: float) -> Exception | None:
@@ -290,8 +291,7 @@ class KubernetesEngine:
                     f"{container} was deleted, but its node does not tell that it has ended. The node may be lost; its Pod's own "
                     "deadline ends it."
                 )
-            else:
-                self._watch.until(container, has_ended, _LOOK)
+            self._watch.until(container, has_ended, _LOOK)
             time.sleep(_PAUSE)
 
     def _told(self, container: str) -> Object | None:
