@@ -14,13 +14,11 @@ import structlog
 
 from gdal_mcp.access.admission import Admission
 from gdal_mcp.access.identity import Principal, local
-from gdal_mcp.access.policy import Policy
 from gdal_mcp.access.policy_file import load_policy
 from gdal_mcp.access.rates import Rates
 from gdal_mcp.approval.service import ApprovalService
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.approval.waiting import ApprovalQueue, ConsoleUrl, no_console
-from gdal_mcp.calls.activity import Changes
 from gdal_mcp.calls.drafting import Drafting, Drafts
 from gdal_mcp.calls.execution import Execution
 from gdal_mcp.calls.longresults import store_of
@@ -57,26 +55,8 @@ class App:
     toolboxes: Toolboxes
     surface: Surface
     pipeline: Pipeline
-
-    @property
-    def policy(self) -> Policy:
-        return self.pipeline.policy
-
-    @property
-    def reaches(self) -> EntitlementResolver:
-        return self.pipeline.reaches
-
-    @property
-    def approvals(self) -> ApprovalService:
-        return self.pipeline.approvals.service
-
-    @property
-    def door(self) -> Door:
-        return self.pipeline.drafting.door
-
-    @property
-    def changes(self) -> Changes:
-        return self.pipeline.changes
+    reaches: EntitlementResolver
+    approvals: ApprovalService
 
 
 @contextmanager
@@ -123,7 +103,18 @@ def running(
         queue = ApprovalQueue(service, *seconds, console_url, approve_options)
         pipeline = _pipeline(resolver, hosting, records, queue, stack)
         yield App(
-            settings, workspaces, owner, hosting, registry, audit, areas, boxes, reach.surface, pipeline
+            settings=settings,
+            workspaces=workspaces,
+            owner=owner,
+            hosting=hosting,
+            registry=registry,
+            audit=audit,
+            areas=areas,
+            toolboxes=boxes,
+            surface=reach.surface,
+            pipeline=pipeline,
+            reaches=resolver,
+            approvals=service,
         )
 
 

@@ -17,7 +17,7 @@ from gdal_mcp.access.identity import READ
 from gdal_mcp.access.policy import Allow, Deny, Policy, case, decide
 from gdal_mcp.access.rates import Rates
 from gdal_mcp.approval.model import Nobody, Suspended
-from gdal_mcp.approval.question import Forecast, RunEnvironment
+from gdal_mcp.approval.question import Forecast
 from gdal_mcp.approval.service import expired_error
 from gdal_mcp.approval.waiting import ApprovalQueue, Call
 from gdal_mcp.calls.activity import Activity, Changes
@@ -197,9 +197,12 @@ class Pipeline:
         await self._look_at_inputs(planned)
         context.enter("waiting for approval")
         image, request = planned.host.image, context.request
-        environment = RunEnvironment(
-            image.reference, image.digest, planned.host.tier(self.settings), image.standin
-        )
+        where = {
+            "image": image.reference,
+            "digest": image.digest,
+            "tier": planned.host.tier(self.settings),
+            "stand_in": image.standin,
+        }
         known = context.preflight
         checks = [one.as_dict() for one in known.findings]
         preflight = planned.admitted.entitlements.preflight(planned.admitted.toolbox)
@@ -210,7 +213,7 @@ class Pipeline:
             Forecast(
                 known.figures, checks, preflight.size_of, preflight.kind_of, preflight.becomes(plan.draft)
             ),
-            environment,
+            where,
             context.report_progress,
         )
         approvals = self.approvals

@@ -87,16 +87,17 @@ class Admission:
         mine = anyio.Event()
         self._line(principal).waiting.append(mine)
         self.waiting += 1
+        held = False
         try:
             if on_wait is not None:
                 on_wait()
             with anyio.move_on_after(self.queue_seconds):
                 await mine.wait()
-        except BaseException:
-            self._withdraw(principal, mine)
-            raise
-        if not mine.is_set():
-            self._withdraw(principal, mine)
+            held = mine.is_set()
+        finally:
+            if not held:
+                self._withdraw(principal, mine)
+        if not held:
             raise self._busy(f"the call could not start within {self.queue_seconds:g} s.")
 
     def _withdraw(self, principal: str, mine: anyio.Event) -> None:

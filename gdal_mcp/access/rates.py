@@ -17,7 +17,7 @@ import threading
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -186,16 +186,15 @@ class Rates:
 def _opened(path: Path) -> sqlite3.Connection:
     """A power cut loses the use of the last moments, which is not worth waiting for the disk after each call."""
     make_private(path)
-    db = sqlite3.connect(path, _BUSY_SECONDS, check_same_thread=False)
-    try:
+    with ExitStack() as failed:
+        db = sqlite3.connect(path, _BUSY_SECONDS, check_same_thread=False)
+        failed.callback(db.close)
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         with db:
             db.execute(_TABLE)
             db.execute(_REMOTE)
-    except BaseException:
-        db.close()
-        raise
+        failed.pop_all()
     return db
 
 

@@ -48,10 +48,6 @@ class Host:
     program: Delivery  # as text, until the image's interpreter has compiled it
     attested: tuple[Row, ...] = ()
 
-    def places(self, settings: Settings) -> int:
-        capacity = self.runner.capacity
-        return capacity.max_containers(settings.memory) if capacity is not None else 0
-
     def tier(self, settings: Settings) -> str:
         alone = self.info.runtimes[0] if self.info.name in self.info.runtimes else "runc"
         return settings.runtime or alone

@@ -96,7 +96,9 @@ class Handlers:
             ArtifactStore(app.registry), app.workspaces, app.settings.read_chunk, app.pipeline.results
         )
         self.subscriptions = Subscriptions(who, self._readable)
-        app.changes.listeners.append(lambda one: self.subscriptions.publish(one.principal, events_of(one)))
+        app.pipeline.changes.listeners.append(
+            lambda one: self.subscriptions.publish(one.principal, events_of(one))
+        )
 
     def _session(self, who: Principal) -> Session:
         try:

@@ -12,7 +12,7 @@ decides: after approval the client sends the same bytes again.
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -51,24 +51,23 @@ class Reception:
     def sha256(self) -> str:
         return self._digest.hexdigest()
 
-    def write(self, pieces: Iterable[bytes]) -> None:
+    def write(self, piece: bytes) -> None:
         """Appends. Raises ToolError when the file grows too large or the disk is full."""
-        for piece in pieces:
-            if self.size + len(piece) > self._most:
-                raise too_large()
-            self.size += len(piece)
-            self._digest.update(piece)
-            rest = memoryview(piece)
-            try:
-                while rest:
-                    rest = rest[os.write(self._file, rest) :]
-            except OSError as error:
-                raise ToolError(
-                    Code.DISK_LIMIT,
-                    Stage.RUN,
-                    f"what was sent cannot be stored: {error.strerror}.",
-                    "Ask the person who runs the server to make room.",
-                ) from error
+        if self.size + len(piece) > self._most:
+            raise too_large()
+        self.size += len(piece)
+        self._digest.update(piece)
+        rest = memoryview(piece)
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError as error:
+            raise ToolError(
+                Code.DISK_LIMIT,
+                Stage.RUN,
+                f"what was sent cannot be stored: {error.strerror}.",
+                "Ask the person who runs the server to make room.",
+            ) from error
         if is_low(os.fstatvfs(self._file)):
             raise ToolError(
                 Code.DISK_LIMIT,

@@ -204,7 +204,6 @@ class Settings(WebSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "warning", description="Least severe message that is logged."
     )
-    log_format: Literal["console", "json"] = Field("console", description="How messages look on stderr.")
     read_chunk: Size = Field(
         256 << 10,
         ge=4 << 10,
