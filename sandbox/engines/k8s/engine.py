@@ -51,7 +51,7 @@ _REMOVAL_SECONDS: Final = 40.0
 _SEND_SECONDS: Final = 10.0
 # from the request for a Pod to the first try for its streams, until one was measured. Each costs the API a connection to the node
 _FIRST_TRY: Final = 0.4
-_SOONER: Final = 0.8  # of what a Pod of late took, in case the next one is quicker
+_SOONER: Final = 0.9  # of what a Pod of late took, in case the next one is quicker
 _TRIES: Final = 20  # within the time that it takes
 _PAUSE: Final = 0.03  # seconds between two tries of what the API does not tell the moment of
 _LOOK: Final = 2.0  # seconds after which a watch is not waited for any longer, and the API itself is asked
