@@ -16,7 +16,7 @@ from gdal_mcp.gdal.image import OFFICIAL, version_warning
 from gdal_mcp.host.hosting import Host, Hosting
 from gdal_mcp.host.nested import is_lasting, program
 from gdal_mcp.ledger.audit import verify
-from gdal_mcp.operations.cluster import findings, is_cluster
+from gdal_mcp.operations.cluster import findings
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
 from sandbox.engines.oci.runtime import ADVISED, numbers
@@ -122,7 +122,7 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
 
 def _cluster(settings: Settings) -> Iterator[Row]:
     """Also where no call could run: what is wrong with the cluster is why."""
-    if not is_cluster(settings):
+    if not settings.on_cluster:
         return
     try:
         for finding in findings(settings):

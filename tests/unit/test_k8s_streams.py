@@ -1,6 +1,7 @@
 """The websocket over real TLS: whole, bounded in time, safe for bytes; and nothing waits where a poll cannot see it."""
 
 import hashlib
+import json
 import os
 import socket
 import ssl
@@ -11,11 +12,14 @@ import time
 import pytest
 
 from sandbox.engine import STDERR, STDOUT
+from sandbox.engines.k8s.api import Api
 from sandbox.engines.k8s.cluster import Cluster
+from sandbox.engines.k8s.watch import PodWatch
 from sandbox.engines.k8s.websocket import Refused, attached
 from sandbox.errors import EngineUnavailable
 from sandbox.waiting import readable
 from tests.certificates import self_signed
+from tests.waiting import until
 
 SECONDS = 20
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
@@ -215,4 +219,53 @@ def test_another_server_than_the_one_that_is_trusted_gets_no_token(certificate, 
     stranger = Cluster(server.cluster.server, "calls", ssl.create_default_context(), lambda: "the-token")
     with pytest.raises(EngineUnavailable):
         attached(stranger, "call-0", "worker")
+    server.done()
+
+
+def test_a_watch_that_nobody_needs_ends_and_begins_again_when_somebody_asks():
+    """As that of an engine which was lost while calls ran: nobody closes it."""
+    needed = threading.Event()
+    nobody = Cluster("https://127.0.0.1:9", "calls", ssl.create_default_context())
+    watch = PodWatch(Api(nobody), "app=call", lambda _: None, needed.is_set)
+
+    def runs():
+        return any(one.name == "pods" for one in threading.enumerate())
+
+    for _ in range(2):
+        needed.set()
+        watch.until("call", lambda _: False, 1.0)
+        assert runs()
+        needed.clear()
+        until(lambda: not runs())
+    watch.close()
+    watch.until("call", lambda _: False, 0.01)
+    assert not runs()
+
+
+def test_a_watch_tells_changes_as_they_come_and_is_closed_while_nothing_comes(certificate):
+    """An event in two chunks, after which the API is silent."""
+    hold, told = threading.Event(), []
+    pod = {"metadata": {"name": "call-1"}, "spec": {"nodeName": "node"}, "status": {}}
+    event = json.dumps({"type": "ADDED", "object": pod}).encode() + b"\n"
+
+    def play(connection):
+        assert "labelSelector=app" in request(connection)
+        listed = b'{"metadata": {"resourceVersion": "7"}, "items": []}'
+        head = b"HTTP/1.1 200 OK\r\nDate: Mon, 23 Nov 2026 15:00:00 GMT\r\n"
+        connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(listed) + listed)
+        assert "resourceVersion=7" in request(connection)
+        connection.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
+        for part in (event[:30], event[30:]):
+            connection.sendall(b"%x\r\n" % len(part) + part + b"\r\n")
+        hold.wait(3 * SECONDS)
+
+    server = Server(certificate, play)
+    watch = PodWatch(Api(server.cluster), "app=call", told.append, lambda: True)
+    watch.until("call-1", lambda one: one is not None, SECONDS)
+    assert (watch.known("call-1"), told) == (pod, [pod])
+    closing = threading.Thread(target=watch.close, daemon=True)
+    closing.start()
+    closing.join(SECONDS)
+    assert not closing.is_alive()
+    hold.set()
     server.done()
