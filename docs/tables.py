@@ -33,7 +33,6 @@ from sandbox.engines.docker_spec import create_body
 from sandbox.isolation import cis
 from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
 from sandbox.isolation.tried import ATTEMPTS, CALLS, SIGHT
-from sandbox.portable import features
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
 from tests.engines.checks import CHECKS
 from tests.engines.known import KNOWN
@@ -249,11 +248,6 @@ def _sockets() -> Lines:
     )
 
 
-def _features() -> Lines:
-    rows = ((f"`{one.name}`", one.use, one.without) for one in features())
-    return table(("of Linux", "what it is for", "without it"), rows)
-
-
 def _exemptions() -> Lines:
     """One row for each reason, with all the checks that it is for."""
     rows = [
@@ -339,7 +333,6 @@ PARTS: Parts = {
     "hardening": _hardening,
     "engines": _engines,
     "sockets": _sockets,
-    "features": _features,
     "engine-exemptions": _exemptions,
     "nodes": partial(nodes.table, nodes.Load(1000 / 60), nodes.Cluster()),
     "engine-checks": _checks,

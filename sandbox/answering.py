@@ -3,8 +3,8 @@
 Whoever writes to a container that does not read waits, and a container that writes to a host that does not listen waits as
 well: so nothing is written in the thread that listens. Invariants:
 * at most `MAX_IN_FLIGHT` questions wait for an answer, each with an id of its own; another one is a `ProtocolBreach`;
-* at most `THREADS` are worked on at once, and the bytes that they ask for are at most `MAX_READ_BYTES` together: they are
-  in this process's memory;
+* at most `THREADS` are worked on at once, so that what they read takes at most `THREADS` times `MAX_READ_BYTES` of this
+  process's memory;
 * an answer is written whole, and after the end of the job none is;
 * a read that failed is not answered but sets `failed`, at which the job is ended: GDAL would take some for data that is not
   there, and where several threads read a Zarr it would wait for ever.
@@ -12,7 +12,6 @@ well: so nothing is written in the thread that listens. Invariants:
 
 import contextlib
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -20,7 +19,7 @@ import structlog
 
 from sandbox.engine import Wire
 from sandbox.protocol import ProtocolBreach, encode_answer
-from sandbox.questions import MAX_IN_FLIGHT, MAX_READ_BYTES, Answer, Answerer, Question, Status
+from sandbox.questions import MAX_IN_FLIGHT, Answer, Answerer, Question, Status
 from sandbox.waiting import Cancellation
 
 THREADS: Final = 8  # as many requests are under way for one job
@@ -34,15 +33,14 @@ class Answering:
         self.failed = Cancellation()
         self._answerer, self._wire, self._seconds = answerer, wire, seconds
         self._in_flight: set[int] = set()
-        self._bytes = 0  # that are asked for by what is worked on
-        self._room = threading.Condition()
+        self._adding = threading.Lock()
         self._writing = threading.Lock()
         self._over = False
         self._threads = ThreadPoolExecutor(THREADS, "answering")
 
     def ask(self, question: Question) -> None:
         """Has it answered in its turn; returns at once. Raises ProtocolBreach."""
-        with self._room:
+        with self._adding:
             if question.id in self._in_flight or len(self._in_flight) >= MAX_IN_FLIGHT:
                 raise ProtocolBreach("a question with the id of another, or too many at once")
             self._in_flight.add(question.id)
@@ -50,40 +48,23 @@ class Answering:
 
     def close(self) -> None:
         """No question is answered any more. Waits for none: one that is under way ends as soon as its answerer lets it."""
-        with self._room:
-            self._over = True
-            self._room.notify_all()
+        self._over = True
         self._answerer.close()
         self.failed.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _work(self, question: Question) -> None:
-        with self._held(sum(length for _, length in question.ranges)):
-            if self._over:
-                return
-            try:
-                answer = self._answerer.answer(question)
-            except Exception:  # noqa: BLE001 - the outermost handler of this thread: the job would wait for ever
-                _log.exception("question_failed")
-                answer = Answer(Status.EIO)
-            if answer.status is Status.EIO:
-                self.failed.set()
-                return
-            data = encode_answer(question.id, answer)
-            with self._writing:
-                self._in_flight.discard(question.id)  # before the worker can know, who may use it again
+        try:
+            answer = self._answerer.answer(question)
+        except Exception:  # noqa: BLE001 - the outermost handler of this thread: the job would wait for ever
+            _log.exception("question_failed")
+            answer = Answer(Status.EIO)
+        if answer.status is Status.EIO:
+            self.failed.set()
+            return
+        data = encode_answer(question.id, answer)
+        with self._writing:
+            self._in_flight.discard(question.id)  # before the worker can know, who may use it again
+            if not self._over:
                 with contextlib.suppress(OSError):  # it has ended: how, its listener finds out
                     self._wire.send(data, self._seconds)
-
-    @contextlib.contextmanager
-    def _held(self, count: int) -> Iterator[None]:
-        """Waits until so many bytes have room."""
-        with self._room:
-            self._room.wait_for(lambda: self._over or self._bytes + count <= MAX_READ_BYTES)
-            self._bytes += count
-        try:
-            yield
-        finally:
-            with self._room:
-                self._bytes -= count
-                self._room.notify_all()

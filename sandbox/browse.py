@@ -53,23 +53,9 @@ class Found:
         return self.relative.name
 
     @property
-    def size(self) -> int:
-        """Bytes; what `lstat` says, so of a folder the size of its list of names."""
-        return self.identity.size
-
-    @property
-    def mtime_ns(self) -> int:
-        return self.identity.mtime_ns
-
-    @property
-    def raw(self) -> bytes:
-        """The path from the root as the file system has it."""
-        return os.fsencode(self.relative)
-
-    @property
     def shown(self) -> str:
         r"""The path from the root as text; bytes that are no UTF-8 as `\xff`. May still hold control characters."""
-        return self.raw.decode("utf-8", "backslashreplace")
+        return os.fsencode(self.relative).decode("utf-8", "backslashreplace")
 
     @property
     def located(self) -> Located:

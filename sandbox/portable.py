@@ -2,7 +2,7 @@
 
 Invariants:
 * a stand-in gives the same guarantee, or what rests on it is not done: nothing becomes weaker in silence;
-* all that differs by system is in this module, or asks it; `docs/platforms.md` shows `FEATURES`.
+* all that differs by system is in this module, or asks it; `docs/platforms.md` has the list.
 """
 
 import ctypes
@@ -11,84 +11,16 @@ import os
 import secrets
 import time
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 # to look at a name without opening what it is: a pipe does not block, a device does not act
 LOOK: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
-KERNEL_COPIES: Final = os.uname().sysname == "Linux"  # elsewhere sendfile(2) takes sockets alone
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 # RENAME_NOREPLACE and RENAME_EXCHANGE of renameat2(2), and what macOS calls them in renameatx_np(2)
 NOREPLACE, EXCHANGE = 1, 2
 _DARWIN: Final = {NOREPLACE: 0x4, EXCHANGE: 0x2}
-
-
-@dataclass(frozen=True, slots=True)
-class Feature:
-    """Something of Linux, whether it is here, what it is for, and what happens without it."""
-
-    name: str
-    here: bool
-    use: str
-    without: str
-
-
-def features() -> tuple[Feature, ...]:
-    """Of this machine, as it is now."""
-    libc: Any = ctypes.CDLL(None)
-    swaps = hasattr(libc, "renameat2") or hasattr(libc, "renameatx_np")
-    return (
-        Feature(
-            "renameat2",
-            swaps,
-            "swaps an output with what it replaces, at once",
-            "renameatx_np on macOS, with the same guarantee; without either nothing is replaced, and new names are linked",
-        ),
-        Feature(
-            "O_PATH",
-            hasattr(os, "O_PATH"),
-            "looks at a name without opening what it is",
-            "opened for reading, without following links or waiting",
-        ),
-        Feature(
-            "/proc/self/mountinfo",
-            _MOUNTS.exists(),
-            "tells what is mounted below a workspace",
-            "no container waits for calls, as it would not see what is mounted later; an engine older than Docker 25 is refused",
-        ),
-        Feature(
-            "boot_id, CLOCK_BOOTTIME",
-            _BOOT.exists() and hasattr(time, "CLOCK_BOOTTIME"),
-            "tells an overdue container although the clock was set",
-            "the wall clock decides",
-        ),
-        Feature(
-            "pidfd_open",
-            hasattr(os, "pidfd_open"),
-            "sees the end of a container at once",
-            "the engine tells it, some milliseconds later",
-        ),
-        Feature(
-            "id-mapped mounts",
-            hasattr(libc, "unshare"),
-            "shows a closed workspace of root to calls, read-only",
-            "such a workspace is refused",
-        ),
-        Feature(
-            "syncfs, fdatasync",
-            hasattr(libc, "syncfs") and hasattr(os, "fdatasync"),
-            "makes many files survive a power cut at once",
-            "each is synced by itself, on macOS with F_FULLFSYNC",
-        ),
-        Feature(
-            "FICLONE, sendfile",
-            KERNEL_COPIES,
-            "copies a dataset within the kernel",
-            "its bytes are read and written",
-        ),
-    )
 
 
 def mount_table() -> str | None:

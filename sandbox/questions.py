@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Final, Protocol
 
 MAX_RANGES: Final = 64  # of one question
-MAX_READ_BYTES: Final = 64 << 20  # of all ranges of one question
+MAX_READ_BYTES: Final = 8 << 20  # of all ranges of one question; our worker asks for half as many
 MAX_IN_FLIGHT: Final = 64  # questions of one job that wait for their answer
 FIRST_BYTES: Final = 64 << 10  # of a file, that come with the answer to a look
 _LOOKED: Final = struct.Struct(">BQQ")

@@ -172,7 +172,7 @@ def _converse(slot: Slot, job: Job, session: Session, cancel: Cancellation) -> O
     answering = session.answering
     watch = _Watch(job, cancel, answering.failed if answering else None)
     with contextlib.suppress(OSError):  # it died before it read the job: its state will say how
-        slot.send(job.message, SEND_SECONDS)
+        slot.wire.send(job.message, SEND_SECONDS)
     slot.frames.answers = answering is not None
     while (over := watch.over()) is None:
         if session.is_complete and (job.answers or slot.has_exited):

@@ -47,7 +47,6 @@ class Slot:
     ending: Process | None = None
     reservation: MemoryReservation | None = None
     unremoved: set[str] | None = None  # collects the containers that the engine did not remove
-    sent: int = 0  # bytes of its job that are on their way
 
     @property
     def is_idle(self) -> bool:
@@ -58,16 +57,6 @@ class Slot:
     def has_exited(self) -> bool:
         """True once the kernel has told that nothing of it runs any more; where it does not tell, never."""
         return self.ending is not None and bool(readable([self.ending], 0))
-
-    def send(self, message: bytes, seconds: float) -> None:
-        """The rest of its one message. Raises TimeoutError or OSError when the container does not take it."""
-        begun, self.sent = self.sent, len(message)
-        self.wire.send(message[begun:], seconds)
-
-    def hold(self, message: bytes, seconds: float) -> None:
-        """Sends one byte of its message, which keeps a worker from ending for want of a job; the rest may take its time."""
-        self.sent = 1
-        self.wire.send(message[:1], seconds)
 
     def remove(self) -> Usage:
         """Kills and removes the container; returns the receipt with the time that took. Raises EngineUnavailable."""

@@ -12,10 +12,9 @@ import os
 import stat
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Self
 from urllib.parse import unquote, urlsplit
 
 from sandbox import PRODUCT
@@ -163,46 +162,31 @@ class Workspaces:
         raise PathRefused("the path is outside every workspace. Use a path inside one of them.")
 
     def _walk(self, workspace: Workspace, parts: list[str], *, follow_last: bool) -> Located:
-        links = steps = 0
-        with _Trail(workspace) as trail:
-            left = parts[::-1]
-            while left:
-                steps += 1
-                if steps > MAX_STEPS:
-                    raise PathRefused(f"the path takes more than {MAX_STEPS} folders and links.")
+        left = parts[::-1]
+        with closing(_Trail(workspace)) as trail:
+            for _ in range(MAX_STEPS + 1):
+                if not left:
+                    return _found(trail.workspace, trail.names)
                 part = left.pop()
                 if part == "..":
                     trail.leave()
                     continue
-                if not trail.names and part.casefold() == RESERVED:  # some file systems ignore case
-                    raise PathRefused(
-                        f"{RESERVED} is where the server keeps staging and undo; it is never opened."
-                    )
                 status = trail.look(part)
                 if status is None:
                     if left:
                         raise PathMissing(f"folder {part!r} of the path does not exist.")
                     return Located(trail.workspace, PurePosixPath(*trail.names, part))
                 if not stat.S_ISLNK(status.st_mode):
-                    trail.names.append(part)
-                    continue
-                if not left and not follow_last:
+                    trail.enter(part, is_last=not left)
+                elif left or follow_last:
+                    left += self._follow(trail, part)[::-1]
+                else:
                     raise PathRefused(f"{part!r} is a symlink; an output is never written through one.")
-                links += 1
-                if links > MAX_LINKS:
-                    raise PathRefused("too many symlinks in the path.")
-                left += self._follow(trail, part)[::-1]
-            return trail.end()
+        raise PathRefused(f"the path takes more than {MAX_STEPS} folders and links.")
 
     def _follow(self, trail: "_Trail", link: str) -> list[str]:
         """The components that a symlink stands for. The walk begins anew in a workspace for an absolute one."""
-        with open_folder(trail.workspace, PurePosixPath(*trail.names)) as folder:
-            try:
-                text = os.readlink(link, dir_fd=folder)
-            except OSError as error:
-                raise PathRefused(f"{link!r} changed while it was resolved.") from error
-        _refuse_unprintable(text)
-        target = PurePosixPath(text)
+        target = trail.target(link)
         if not target.is_absolute():
             return list(target.parts)
         workspace, parts = self._enter(target)
@@ -210,61 +194,62 @@ class Workspaces:
         return parts
 
 
-@dataclass(slots=True)
 class _Trail:
-    """Where a walk stands. The folder that was looked into last is kept open, so that a step costs the same at any depth."""
+    """Where a walk stands: the components done, and the open folders that they lead through from the workspace's root on."""
 
-    workspace: Workspace
-    names: list[str] = field(default_factory=list)  # components done
-    _folder: int = -1
-    _depth: int = 0  # of the open folder
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._close()
+    def __init__(self, workspace: Workspace) -> None:
+        self.links = 0
+        self.opened: list[int] = []
+        self.begin(workspace)
 
     def begin(self, workspace: Workspace) -> None:
-        self._close()
-        self.workspace, self.names = workspace, []
+        self.close()
+        self.workspace, self.names = workspace, list[str]()
+        self.opened.append(_open_root(workspace))
+
+    def look(self, part: str) -> os.stat_result | None:
+        if not self.names and part.casefold() == RESERVED:  # some file systems ignore case
+            raise PathRefused(f"{RESERVED} is where the server keeps staging and undo; it is never opened.")
+        return _look(self.opened[-1], part)
+
+    def enter(self, part: str, *, is_last: bool) -> None:
+        self.names.append(part)
+        if not is_last:
+            self.opened.append(_open_inner(self.opened[-1], part))
 
     def leave(self) -> None:
         if not self.names:
             raise PathRefused("the path leaves its workspace. Use a path inside one of them.")
-        self._enter()  # as for the kernel, only a folder has a folder above it
         self.names.pop()
-        if self._depth > len(self.names):
-            self._close()
+        os.close(self.opened.pop())
 
-    def look(self, part: str) -> os.stat_result | None:
-        self._enter()
-        return _look(self._folder, part)
+    def target(self, link: str) -> PurePosixPath:
+        self.links += 1
+        if self.links > MAX_LINKS:
+            raise PathRefused("too many symlinks in the path.")
+        try:
+            text = os.readlink(link, dir_fd=self.opened[-1])
+        except OSError as error:
+            raise PathRefused(f"{link!r} changed while it was resolved.") from error
+        _refuse_unprintable(text)
+        return PurePosixPath(text)
 
-    def end(self) -> Located:
-        *above, name = self.names or ["."]
-        with open_folder(self.workspace, PurePosixPath(*above)) as folder:
-            status = _look(folder, name)
-        if status is None:
-            raise PathMissing(f"{name!r} was removed while it was resolved.")
-        is_folder = stat.S_ISDIR(status.st_mode)
-        if not is_folder and not stat.S_ISREG(status.st_mode):
-            raise PathRefused(f"{name!r} is a device, pipe or socket; only files and folders are opened.")
-        return Located(self.workspace, PurePosixPath(*self.names), Identity.of(status), is_folder)
+    def close(self) -> None:
+        while self.opened:
+            os.close(self.opened.pop())
 
-    def _enter(self) -> None:
-        if self._folder < 0:
-            with open_folder(self.workspace, PurePosixPath(*self.names)) as folder:
-                self._folder, self._depth = os.dup(folder), len(self.names)
-        for part in self.names[self._depth :]:
-            inner = _open_inner(self._folder, part)
-            os.close(self._folder)
-            self._folder, self._depth = inner, self._depth + 1
 
-    def _close(self) -> None:
-        if self._folder >= 0:
-            os.close(self._folder)
-        self._folder, self._depth = -1, 0
+def _found(workspace: Workspace, names: list[str]) -> Located:
+    """What stands at the end of a walk, looked up from the workspace's root once more."""
+    *above, name = names or ["."]
+    with open_folder(workspace, PurePosixPath(*above)) as folder:
+        status = _look(folder, name)
+    if status is None:
+        raise PathMissing(f"{name!r} was removed while it was resolved.")
+    is_folder = stat.S_ISDIR(status.st_mode)
+    if not is_folder and not stat.S_ISREG(status.st_mode):
+        raise PathRefused(f"{name!r} is a device, pipe or socket; only files and folders are opened.")
+    return Located(workspace, PurePosixPath(*names), Identity.of(status), is_folder)
 
 
 def _parse(text: str) -> str:
@@ -316,6 +301,13 @@ def _look(folder: int, part: str) -> os.stat_result | None:
         raise PathRefused(f"{part!r} in the path cannot be looked at: {error.strerror}.") from error
 
 
+def _open_root(workspace: Workspace) -> int:
+    try:
+        return os.open(workspace.root, _FOLDER)
+    except OSError as error:
+        raise PathMissing(f"workspace {workspace.root} cannot be opened: {error.strerror}.") from error
+
+
 def _open_inner(folder: int, part: str) -> int:
     try:
         return os.open(part, _FOLDER, dir_fd=folder)
@@ -328,10 +320,7 @@ def _open_inner(folder: int, part: str) -> int:
 @contextmanager
 def open_folder(workspace: Workspace, relative: PurePosixPath) -> Iterator[int]:
     """A descriptor of a folder inside a workspace, reached without following any link. Closed on exit."""
-    try:
-        folder = os.open(workspace.root, _FOLDER)
-    except OSError as error:
-        raise PathMissing(f"workspace {workspace.root} cannot be opened: {error.strerror}.") from error
+    folder = _open_root(workspace)
     try:
         for part in relative.parts:
             inner = _open_inner(folder, part)

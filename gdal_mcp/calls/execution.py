@@ -135,7 +135,6 @@ class Execution:
             answers=staging is None,
         )
         if staging is not None and operation.copies(plan.draft):
-            lease.hold(job)
             operation.copy_in(planned, staging, self.hosting.seen)
         return job
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.answers.report import summary, whole
-from gdal_mcp.gdal.catalogue.binding import Bound, bind_json, render
+from gdal_mcp.gdal.catalogue.binding import Bound, bind, render
 from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Catalogue, Role
 from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
@@ -80,7 +80,7 @@ def may_write(algorithm: Algorithm) -> bool:
 def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context: DraftContext) -> Draft:
     """The draft of an algorithm that is neither a pipeline nor one of the host's own. Raises ToolError, ArgumentRefused."""
     given = _explicit(algorithm, arguments)
-    bound = bind_json(algorithm, given, binding_context(context))
+    bound = bind(algorithm, given, binding_context(context))
     paths = ResolvedPaths(context)
     [resolved] = paths.resolve([bound])
     return Draft(

@@ -71,18 +71,18 @@ class Endpoint:
 
 
 def connect(address: str | None = None, timeout: float = 60, kind: str = "") -> docker.DockerClient:
-    """A client of the engine in use; `timeout` in seconds for each of its calls. `kind` (docker, podman) narrows where to look.
-
-    Raises EngineUnavailable, listing what was tried, when none answers; EngineRefused when one was named or is
-    there but cannot be used.
-    """
+    """The client that `discover` finds."""
     return discover(address, timeout, kind)[1]
 
 
 def discover(
     address: str | None = None, timeout: float = 60, kind: str = ""
 ) -> tuple[Endpoint, docker.DockerClient]:
-    """As `connect`, and where that engine listens."""
+    """Where the engine in use listens, and a client of it; `timeout` in seconds for each of its calls.
+
+    `kind` (docker, podman) narrows where to look. Raises EngineUnavailable, listing what was tried, when none answers;
+    EngineRefused when one was named or is there but cannot be used.
+    """
     absent, lines, forbidden = [], [], False
     places = endpoints(address, os.environ, kind)
     for place in places:
@@ -187,35 +187,14 @@ def _open(endpoint: Endpoint, timeout: float) -> docker.DockerClient:
     if endpoint.address.lower().startswith(("ssh://", "https://")):
         raise OSError(_REMOTE)
     if endpoint.socket is not None:
-        _knock(endpoint.socket)
-    probe = _client(endpoint, None, min(timeout, PROBE_SECONDS))
-    try:
-        return _client(endpoint, probe.api.api_version, timeout)
-    finally:
-        probe.close()
-
-
-def _knock(path: Path) -> None:
-    """Raises the kernel's own reason, which the SDK would bury in the text of another error."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knocking:
-        knocking.settimeout(PROBE_SECONDS)
-        knocking.connect(str(path))
-
-
-def _client(endpoint: Endpoint, version: str | None, timeout: float) -> docker.DockerClient:
-    """Without a version the engine is asked for it. Raises OSError when that fails."""
-    try:
-        return docker.DockerClient(
-            base_url=endpoint.address,
-            version=version,
-            timeout=max(1, round(timeout)),
-        )
+        # for the kernel's own reason, which the SDK would bury in the text of another error
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knocking:
+            knocking.settimeout(PROBE_SECONDS)
+            knocking.connect(str(endpoint.socket))
+    probing = max(1, round(min(timeout, PROBE_SECONDS)))
+    try:  # asks the engine for its version
+        client = docker.DockerClient(base_url=endpoint.address, timeout=probing)
     except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
-        # the kernel's reason under the layers of the SDK, else the SDK's own text
-        reason, below = str(error), error.__cause__ or error.__context__
-        while below is not None:
-            if isinstance(below, OSError) and below.strerror:
-                reason = below.strerror
-                break
-            below = below.__cause__ or below.__context__
-        raise OSError(f"does not answer as an engine: {reason}") from error
+        raise OSError(f"does not answer as an engine: {error}") from error
+    client.api.timeout = max(1, round(timeout))
+    return client

@@ -560,65 +560,6 @@ GROUPS = (
 )
 
 
-# --- workspace: what a mounted folder lets be done; only for a folder that is there to be tried ---
-
-
-def workspace(text, covered, output):
-    """`text` is a file of a read-only mount, `covered` a folder that is masked, `output` a file to be made."""
-
-    def write(path, mode):
-        with open(path, mode, encoding="ascii") as file:
-            file.write("made inside")
-
-    with open(text, encoding="utf-8") as file:
-        said = file.read()
-    return {
-        "text": said,
-        "covered": listed(covered),
-        "changes": {
-            "create beside": outcome(lambda: write(text + "-new", "x")),
-            "change": outcome(lambda: write(text, "r+")),
-            "rename": outcome(lambda: os.rename(text, text + "-moved")),
-            "remove": outcome(lambda: os.unlink(text)),
-            "create where it is covered": outcome(lambda: write(os.path.join(covered, "new"), "x")),
-        },
-        "output": outcome(lambda: write(output, "w")),
-    }
-
-
-# --- bounds: where a file, scratch and open files end ---
-
-
-def bounds():
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    held = []
-    found = {
-        "file": fill(["/tmp/look"], 1 << 40),
-        "scratch": fill([f"/tmp/look-{number}" for number in range(64)], 2 << 20),
-    }
-    refused = outcome(lambda: held.extend(os.open("/dev/null", os.O_RDONLY) for _ in range(5000)))
-    found["open files"] = [max(held) + 1, refused]
-    for one in held:
-        os.close(one)
-    return found
-
-
-def fill(paths, most):
-    """Bytes that went into files, `most` into each, and the errno that ended them."""
-    total = 0
-    try:
-        for path in paths:
-            with open(path, "wb", buffering=0) as file:
-                while file.tell() < most:
-                    total += file.write(bytes(1 << 16))
-    except OSError as error:
-        return [total, name_of(error.errno)]
-    finally:
-        for path in filter(os.path.exists, paths):
-            os.unlink(path)
-    return [total, ""]
-
-
 # --- processes: how many there may be, where no control group that is shown says it ---
 
 
@@ -641,4 +582,4 @@ def processes(most):
     return [len(children), reason]
 
 
-SECTIONS = {one.__name__: one for one in (files, sight, calls, attempts, workspace, bounds, processes)}
+SECTIONS = {one.__name__: one for one in (files, sight, calls, attempts, processes)}

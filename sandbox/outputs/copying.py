@@ -11,7 +11,6 @@ from sandbox.errors import PathRefused, StagingFailed
 from sandbox.mounted import ENTER, READ, may
 from sandbox.outputs.filetree import opened_folder, walk
 from sandbox.outputs.store import StagingUsage
-from sandbox.portable import KERNEL_COPIES
 from sandbox.template import Limits
 from sandbox.workspace import Identity
 
@@ -21,21 +20,20 @@ _FICLONE = 0x40049409  # linux/fs.h: share the blocks of another file
 
 @dataclass(frozen=True, slots=True)
 class Copier:
-    """Copies within limits. Messages call the source `named`. Root copies on behalf of another user (uid, gid).
+    """Copies within limits. Messages call the source `named`.
 
-    `owner` owns the copy; by default this process's user. `reader` is the user whose rights decide what may be copied; by
-    default this process's. Rights are judged by the mode alone.
+    `user` (uid, gid) owns the copy, and its rights, judged by the mode alone, decide what may be copied; by default this
+    process's user.
     """
 
     named: str
     limits: Limits
-    owner: tuple[int, int] | None = None
-    reader: tuple[int, int] | None = None
+    user: tuple[int, int] | None = None
 
     def file(self, source: int, folder: int, name: str) -> None:
         """Copies an open file to a free name.
 
-        Raises PathRefused for what the reader may not read, StagingFailed when it changes meanwhile, and OSError.
+        Raises PathRefused for what the user may not read, StagingFailed when it changes meanwhile, and OSError.
         """
         before = os.fstat(source)
         self._refuse_closed(before, READ)
@@ -89,11 +87,11 @@ class Copier:
             return os.dup(made)
 
     def _give(self, made: int) -> None:
-        if self.owner is not None:
-            os.fchown(made, *self.owner)
+        if self.user is not None:
+            os.fchown(made, *self.user)
 
     def _refuse_closed(self, status: os.stat_result, what: int) -> None:
-        if self.reader is not None and not may(status, self.reader, what):
+        if self.user is not None and not may(status, self.user, what):
             raise PathRefused(
                 f"{self.named!r}, or a part of it, is not readable by the user that calls run as, so it is not copied. "
                 "Let that user read it, or name another file."
@@ -123,14 +121,6 @@ def copy(source: int, target: int) -> None:
                 return
             raise
         end = os.lseek(source, offset, os.SEEK_HOLE)
-        os.lseek(target, offset, os.SEEK_SET)
-        while offset < end and (sent := _send(target, source, offset, end - offset)):
-            offset += sent
+        while offset < end and (data := os.pread(source, min(end - offset, _CHUNK), offset)):
+            offset += os.pwrite(target, data, offset)
         offset = end
-
-
-def _send(target: int, source: int, offset: int, count: int) -> int:
-    """Copies bytes to where `target` stands and returns how many, within the kernel where it takes files."""
-    if KERNEL_COPIES:
-        return os.sendfile(target, source, offset, count)
-    return os.write(target, os.pread(source, min(count, _CHUNK), offset))

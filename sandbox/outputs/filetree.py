@@ -24,7 +24,6 @@ _CHUNK = 1 << 20  # bytes read at a time
 _BATCH = 10_000  # names held in memory at a time
 _REMOVAL_SECONDS = 60.0  # a hundred thousand files take a few; more takes what somebody goes on filling
 _MANY = 32  # files from which one syncfs is quicker than an fsync each (20 times, at a thousand files)
-_SYNC_FILE_RANGE_WRITE = 2  # linux/fs.h
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # as NFS and FUSE call a removed file that somebody has open; removing it is refused, or makes another of these
@@ -169,13 +168,6 @@ def digest(file: int) -> str:
         total.update(chunk)
         offset += len(chunk)
     return total.hexdigest()
-
-
-def start_writing(file: int) -> None:
-    """Starts writing an open file's contents to the disk, so that a later sync has less to do. Guarantees nothing."""
-    call = getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", None)
-    if call is not None:
-        call(file, ctypes.c_int64(0), ctypes.c_int64(0), _SYNC_FILE_RANGE_WRITE)
 
 
 def sync_tree(top: int, files: int) -> None:

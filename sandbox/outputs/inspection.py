@@ -21,7 +21,6 @@ from sandbox.outputs.filetree import (
     digest,
     opened_file,
     opened_folder,
-    start_writing,
     sync_tree,
     walk,
 )
@@ -146,7 +145,6 @@ def _seal_file(file: int, name: str, permissions: Permissions) -> str:
     if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
         raise OutputRejected(f"{name!r} is no regular file with one name.")
     permissions.apply(file, is_folder=False)
-    start_writing(file)  # the disk works while the processor digests
     return digest(file)
 
 

@@ -22,8 +22,7 @@ from sandbox.workspace import RESERVED, Identity
 
 MANIFEST = "manifest.json"
 _TEMPORARY = MANIFEST + ".new"
-_FORMAT = 2  # 1 knew no origin and no drain
-_READABLE = (1, _FORMAT)
+_FORMAT = 2
 _MAX_BYTES = 64 << 20  # far above the largest real one; a longer file is not ours
 _ID = "[A-Za-z0-9_-]{8,64}"
 
@@ -168,7 +167,7 @@ def load(folder: int, call_id: str) -> Record | None:
     with os.fdopen(file, "rb") as stream:
         try:
             data = json.loads(stream.read(_MAX_BYTES))
-            _READABLE.index(data["format"])  # a ValueError for any other
+            [_FORMAT].index(data["format"])  # a ValueError for any other
             fields = {**data, "call_id": data["call"], "staging_id": data["staging"]}
             record = _records().validate_python(fields)
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:

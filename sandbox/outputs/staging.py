@@ -102,10 +102,10 @@ class StagingArea:
                 raise
         return Staging(self, staging_id, user, locked, out)
 
-    def recover(self) -> tuple[Recovery, ...]:
+    def recover(self, *, discard: bool = True) -> tuple[Recovery, ...]:
         """Finishes or takes back what dead processes left here; call it once their containers are gone."""
         with self.layout() as layout:
-            return recover(layout)
+            return recover(layout, discard=discard)
 
     def remembers(self, call_id: str) -> bool:
         """Whether anything is kept under this id, be it damaged; cheap."""
@@ -176,13 +176,13 @@ class Staging(AbstractContextManager["Staging"]):
                 raise OutputRejected(f"{located} changed since the call was planned. Plan the call again.")
             if user is not None:
                 refuse_closed(place.workspace.root, place, user)
-            copier = Copier(located.name, limits, owner=user, reader=user)
+            copier = Copier(located.name, limits, user)
             (copier.folder if located.is_folder else copier.file)(source, self._folder, name)
 
     def copy_from(self, other: "Staging", name: str, limits: Limits = _DEFAULT_LIMITS) -> None:
         """Copies a file that lies in another folder of the same store, to the same name. Raises StagingFailed."""
         with self._copying(name), opened_file(other._folder, name) as source:  # noqa: SLF001 - of its own class
-            Copier(name, limits, owner=self._other_user).file(source, self._folder, name)
+            Copier(name, limits, self._other_user).file(source, self._folder, name)
 
     def collect(self, limits: Limits = _DEFAULT_LIMITS) -> tuple[Staged, ...]:
         """The top-level entries that the job left, sorted by name, once its container is gone.

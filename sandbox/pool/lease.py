@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from sandbox.outcome import Cancelled, SandboxResult
 from sandbox.outputs.staging import Staging, StagingArea
-from sandbox.runner import SEND_SECONDS, Job, Runner
+from sandbox.runner import Job, Runner
 from sandbox.slot import Slot
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
@@ -65,11 +65,6 @@ class Lease(contextlib.AbstractContextManager["Lease"]):
     @property
     def template(self) -> SandboxTemplate:
         return self._claimed.kind.writing_to(self._claimed.staging)
-
-    def hold(self, job: Job) -> None:
-        """Keeps the slot while its job is prepared, which may take longer than a worker waits for one."""
-        with contextlib.suppress(OSError):  # it died: `run` will say so
-            self._claimed.slot.hold(job.message, SEND_SECONDS)
 
     def run(self, job: Job, cancel: Cancellation) -> SandboxResult:
         """As `Runner.serve`; a container that ended by itself may be removed after this returns."""

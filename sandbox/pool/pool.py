@@ -28,8 +28,8 @@ from sandbox.slot import LaunchCancelled
 from sandbox.waiting import Cancellation, HasDescriptor, Wakeup, readable
 
 REMOVALS = 2  # at once; removing more only makes each slower
-# a worker waits so much longer than its slot is kept, so that only an orphan ends by itself
-IDLE_MARGIN = 60.0
+# a worker waits so much longer than its slot is kept: inputs are copied in for a claimed one, and only an orphan ends by itself
+IDLE_MARGIN = 600.0
 _SLOT_BYTES = 64 << 20  # what an idle slot really takes, rounded up
 _SPARE_BYTES = 512 << 20  # free memory of the machine that is left alone
 _MANY = 1000  # slots, more than any setting allows
@@ -78,7 +78,7 @@ class WarmPool:
         """
         fingerprint, now = mount_fingerprint(kind.template), time.monotonic()
         with self._lock:
-            self._sizing.note_claim(kind, now)
+            self._sizing.claims.append((now, kind))
         while True:
             with self._lock:
                 one = self._inventory.claim(kind, fingerprint, now)
@@ -254,7 +254,7 @@ class WarmPool:
 
     def _refill(self, kind: SlotKey) -> None:
         """Starts an idle slot, if memory for it and for one more container is free."""
-        begun, one = time.monotonic(), None
+        one = None
         capacity, size, reservation = self.runner.capacity, kind.template.limits.memory_bytes, None
         try:
             if capacity is None or (reservation := capacity.take(size, leaving=size)) is not None:
@@ -274,5 +274,4 @@ class WarmPool:
                 self._inventory.refilled(kind, one)
                 if one is not None:
                     self._started += 1
-                    self._sizing.note_refill(time.monotonic() - begun)
             self._wakeup.wake()

@@ -1,7 +1,7 @@
 """How many idle slots are worth keeping: pure.
 
-As many of a kind as were asked for within the time that starting one takes, at the busiest moment of the last minute: with
-that many, every call of that moment would have found one.
+As many of a kind as were asked for at once, at the busiest moment of the last minute: with that many, every call of that moment
+would have found one.
 """
 
 from collections import deque
@@ -10,9 +10,8 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 MEMORY_SECONDS = 60.0  # for so long a burst is expected to come back
-MOST_NOTED = 256  # claims that are looked at; more within a minute ask for more slots than any host keeps
-_FIRST_REFILL = 0.5  # seconds that starting a slot takes, until the first one was measured
-_SMOOTH = 4  # refills that the measured time is averaged over
+MOST_NOTED = 64  # claims that are looked at; more within a minute ask for more slots than any host keeps
+_AT_ONCE = 1.0  # seconds, about the time that starting a slot takes on a busy machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +23,6 @@ class Sizes:
     age_seconds: float = 600.0
 
 
-def peak(times: deque[float], now: float, window: float) -> int:
-    """The most claims within any `window` seconds of the last minute; forgets the older ones. Times are in seconds."""
-    while times and times[0] < now - MEMORY_SECONDS:
-        times.popleft()
-    within: deque[float] = deque()
-    most = 0
-    for time in times:
-        within.append(time)
-        while within[0] < time - window:
-            within.popleft()
-        most = max(most, len(within))
-    return most
-
-
 Kind = TypeVar("Kind")
 
 
@@ -46,43 +31,28 @@ class Sizing(Generic[Kind]):
     """The demand for each kind, and the targets that follow from it."""
 
     sizes: Sizes
-    refill_seconds: float = _FIRST_REFILL  # how long starting a slot takes, smoothed
-    claims: list[tuple[Kind, deque[float]]] = field(default_factory=list)  # a kind holds a mapping: no hash
-
-    def note_claim(self, kind: Kind, now: float) -> None:
-        times = next((times for known, times in self.claims if known == kind), None)
-        if times is None:
-            times = deque(maxlen=MOST_NOTED)
-            self.claims.append((kind, times))
-        times.append(now)
-
-    def note_refill(self, seconds: float) -> None:
-        self.refill_seconds += (seconds - self.refill_seconds) / _SMOOTH
+    at_once_seconds: float = _AT_ONCE
+    claims: deque[tuple[float, Kind]] = field(default_factory=lambda: deque(maxlen=MOST_NOTED))
 
     def targets(self, standing: Sequence[Kind], now: float, fitting: int) -> list[tuple[Kind, int]]:
-        """How many of each kind should wait: what was asked for at once lately, and at least the standing ones.
+        """How many of each kind should wait: at least the standing ones, then what was asked for at once lately.
 
         `fitting` is how many slots the machine has memory for, those that there are included.
         """
-        asked = [(kind, peak(times, now, self.refill_seconds)) for kind, times in self.claims]
-        self.claims = [(kind, times) for kind, times in self.claims if times]
-        kinds = [*standing, *(kind for kind, _ in asked if kind not in standing)]
-        wanted = [next((count for kind, count in asked if kind == one), 0) for one in kinds]
-        least = [self.sizes.least if one in standing else 0 for one in kinds]
-        return list(zip(kinds, shares(wanted, least, min(self.sizes.most, fitting)), strict=True))
-
-
-def shares(wanted: Sequence[int], least: Sequence[int], most: int) -> tuple[int, ...]:
-    """How many of each kind to keep: `least` of each first, in order, then one at a time to whoever lacks most.
-
-    The sum is never above `most`.
-    """
-    given = [0] * len(wanted)
-    for number, floor in enumerate(least):
-        given[number] = min(floor, most - sum(given))
-    while sum(given) < most:
-        lacking = [asked - has for asked, has in zip(wanted, given, strict=True)]
-        if not lacking or max(lacking) <= 0:
-            break
-        given[lacking.index(max(lacking))] += 1
-    return tuple(given)
+        while self.claims and self.claims[0][0] < now - MEMORY_SECONDS:
+            self.claims.popleft()
+        kinds = [*standing]
+        for _, kind in self.claims:
+            kinds += [kind] if kind not in kinds else []
+        left = min(self.sizes.most, fitting)
+        counts = []
+        for kind in kinds:
+            counts.append(min(self.sizes.least if kind in standing else 0, left))
+            left -= counts[-1]
+        for number, kind in enumerate(kinds):
+            times = [time for time, one in self.claims if one == kind]
+            together = [sum(end - self.at_once_seconds <= time <= end for time in times) for end in times]
+            more = min(max(max(together, default=0) - counts[number], 0), left)
+            counts[number] += more
+            left -= more
+        return list(zip(kinds, counts, strict=True))

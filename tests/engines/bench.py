@@ -11,13 +11,13 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sandbox.attestation import everything, looking
+from sandbox.attestation import everything
 from sandbox.engine import STDERR, STDOUT, ContainerState, Engine, Wire
 from sandbox.isolation.measured import FACTS
 from sandbox.isolation.rows import Evidence, Row, judged, told
 from sandbox.isolation.tried import ATTEMPTS, CALLS, SIGHT
 from sandbox.labels import OWNER, labels
-from sandbox.program import delivered, with_rlimits
+from sandbox.program import delivered, source, with_rlimits, worker_command
 from sandbox.protocol import Final, FrameReader, ProtocolBreach, Ready, encode_job
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, SourceOf, host_source
 from sandbox.waiting import readable
@@ -48,6 +48,50 @@ size = int(sys.argv[1])
 held = mmap.mmap(-1, size)
 for at in range(0, size, 4096): held[at] = 1
 print("held", flush=True)
+"""
+
+# sections of the look program that take a folder made for it, and fill what there is
+FURTHER = """
+def workspace(text, covered, output):
+    def write(path, mode):
+        with open(path, mode, encoding="ascii") as file:
+            file.write("made inside")
+    with open(text, encoding="utf-8") as file:
+        said = file.read()
+    changes = {
+        "create beside": lambda: write(text + "-new", "x"),
+        "change": lambda: write(text, "r+"),
+        "rename": lambda: os.rename(text, text + "-moved"),
+        "remove": lambda: os.unlink(text),
+        "create where it is covered": lambda: write(os.path.join(covered, "new"), "x"),
+    }
+    tried = {name: outcome(change) for name, change in changes.items()}
+    return {"text": said, "covered": listed(covered), "changes": tried, "output": outcome(lambda: write(output, "w"))}
+
+def bounds():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    found = {"file": fill(["/tmp/look"], 1 << 40), "scratch": fill([f"/tmp/look-{one}" for one in range(64)], 2 << 20)}
+    held = []
+    refused = outcome(lambda: held.extend(os.open("/dev/null", os.O_RDONLY) for _ in range(5000)))
+    for one in held:
+        os.close(one)
+    return found | {"open files": [max(held) + 1, refused]}
+
+def fill(paths, most):
+    total = 0
+    try:
+        for path in paths:
+            with open(path, "wb", buffering=0) as file:
+                while file.tell() < most:
+                    total += file.write(bytes(1 << 16))
+    except OSError as error:
+        return [total, name_of(error.errno)]
+    finally:
+        for path in filter(os.path.exists, paths):
+            os.unlink(path)
+    return [total, ""]
+
+SECTIONS |= {"workspace": workspace, "bounds": bounds}
 """
 
 # asks for memory as libraries do
@@ -235,7 +279,10 @@ class Bench:
             },
             "bounds": {},
         }
-        template = with_rlimits(looking(self.template("")), self.engine.info().rlimits)
+        look = source("sandbox.isolation", "look.py") + FURTHER
+        sent = delivered(worker_command(look))
+        template = replace(self.template(""), command=sent.command, program=sent.program)
+        template = with_rlimits(template, self.engine.info().rlimits)
         ran = self.run_as(template, template.program + encode_job(asked, PATIENCE))
         try:
             frames = list(FrameReader().feed(ran.stdout))

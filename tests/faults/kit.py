@@ -63,7 +63,7 @@ def at(module: str, text: str) -> str:
 LEASE = at("execution", "self.hosting.kind(")
 CREATE = at("slot", "engine.create(")
 START = at("slot", "engine.start(")
-SEND = at("runner", "slot.send(")
+SEND = at("runner", "slot.wire.send(")
 REMOVE = at("slot", "self.engine.remove(")
 PUBLISH = at("operation", "return staging.publish(")
 STARTED = at("pipeline", "self.records.started(planned)")

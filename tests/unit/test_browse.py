@@ -52,7 +52,7 @@ def test_a_file_is_told_as_it_is(root):
     write(root, {"a.tif": b"12345"})
     (found,) = all_found(root)
     status = (root / "a.tif").stat()
-    assert (found.kind, found.size, found.mtime_ns) == (Kind.FILE, 5, status.st_mtime_ns)
+    assert (found.kind, found.identity.size, found.identity.mtime_ns) == (Kind.FILE, 5, status.st_mtime_ns)
     assert found.located.path == root / "a.tif"
     assert found.located.identity == Identity.of(status)
 

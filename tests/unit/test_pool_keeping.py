@@ -11,7 +11,7 @@ from sandbox.pool import pool as pool_module
 from sandbox.pool.inventory import REFILLS, Inventory
 from sandbox.pool.pool import WarmPool
 from sandbox.pool.sizing import MEMORY_SECONDS, Sizes
-from sandbox.runner import Job, Runner
+from sandbox.runner import Runner
 from sandbox.waiting import Cancellation
 from tests.engines.memory import Box
 from tests.unit.pool_fixtures import (
@@ -51,7 +51,7 @@ def test_a_pool_without_slots_starts_nothing(make: Making, engine, cancel):
 def test_calls_that_come_together_find_as_many_the_next_time_and_fewer_later(make, engine, clock, cancel):
     pool = make(most=3)
     filled(pool, 1)
-    pool._sizing.refill_seconds = 1000.0  # so that "together" is not a matter of how quick this machine is
+    pool._sizing.at_once_seconds = 1000.0  # so that "together" is not a matter of how quick this machine is
     together(5, lambda n: served(pool, READS, cancel, f"call-000{n}"))
     filled(pool, 3)  # never more than may be
     clock.ahead += MEMORY_SECONDS + 1
@@ -255,15 +255,6 @@ def test_a_call_cancelled_before_its_job_gives_none(make: Making, engine):
         assert engine.boxes == {}
     assert jobs(engine.made[0]) == []
     cancel.close()
-
-
-def test_a_slot_that_is_held_gets_its_message_once_and_whole(make: Making, engine, cancel):
-    with make(most=0).claim(READS, "call-0001", cancel) as lease:
-        job = Job("call-0001", lease.template, {"text": "x" * 1000})
-        lease.hold(job)
-        assert jobs(engine.made[0]) == []
-        assert lease.run(job, cancel).outcome == Exited(0)
-    assert jobs(engine.made[0]) == [{"text": "x" * 1000}]
 
 
 def test_a_container_goes_before_its_staging(make: Making, engine, area, cancel):

@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.datasets.sidecars import WHOLE, grouped
+from gdal_mcp.gdal.datasets.sidecars import WHOLE, Names
 from gdal_mcp.untrusted import clean_text, shown_text
 from sandbox.browse import Barred, Folder, Found, Kind
 from sandbox.workspace import Located
@@ -93,7 +93,11 @@ def page(top: Folder, query: Query, cursor: str | None = None) -> Page:
         some = list(islice(rows, query.limit + 1))
     more = len(some) > query.limit
     some = some[: query.limit]
-    last = base64.urlsafe_b64encode(_signature(query) + some[-1].found.raw).decode() if more else None
+    last = (
+        base64.urlsafe_b64encode(_signature(query) + os.fsencode(some[-1].found.relative)).decode()
+        if more
+        else None
+    )
     return Page(tuple(some), last, reader.complete)
 
 
@@ -117,7 +121,7 @@ def _entry(row: Row, driver: Any) -> dict[str, Any]:
     entry["modified"] = None
     # a file's time may be anything that its owner wrote there
     with suppress(ValueError, OverflowError, OSError):
-        entry["modified"] = datetime.fromtimestamp(found.mtime_ns // 1_000_000_000, UTC).isoformat()
+        entry["modified"] = datetime.fromtimestamp(found.identity.mtime_ns // 1_000_000_000, UTC).isoformat()
     if row.companions:
         entry["files"] = [shown_text(name, 255) for name in row.companions]
     if found.leads is not None:
@@ -137,7 +141,7 @@ class _Reader:
     def rows(self, folder: Folder, above: str, after: Key) -> Generator[Row]:
         """Those of a folder and all below it, behind the place that `after` names from there."""
         self.complete &= folder.complete
-        owners = grouped([name for name, kind in folder.names.items() if kind is Kind.FILE])
+        owners = Names(name for name, kind in folder.names.items() if kind is Kind.FILE).owners
         families: dict[str, list[str]] = {}
         for name in folder.names:
             if (owner := owners.get(name)) is not None:
@@ -154,7 +158,7 @@ class _Reader:
                 beside = [
                     one for one in map(folder.look, families.get(name, ())) if one is not None and is_file
                 ]
-                size = sum(one.size for one in (found, *beside)) if is_file else None
+                size = sum(one.identity.size for one in (found, *beside)) if is_file else None
                 yield Row(found, tuple(one.name for one in beside), size)
 
     def _folder(self, folder: Folder, name: str, above: str, after: Key | None) -> Iterator[Row]:

@@ -21,7 +21,7 @@ def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
         "tool": tool_name(algorithm.path),
         "line": algorithm.description,
         "url": algorithm.url,
-        "effects": effects(algorithm).as_dict(),
+        "effects": effects(algorithm),
         "pipeline_step": _step(step) if step is not None else None,
         "examples": [
             {"does": one["does"], "arguments": one["arguments"]}

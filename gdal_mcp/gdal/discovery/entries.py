@@ -70,9 +70,9 @@ def of_algorithm(catalogue: Catalogue, algorithm: Algorithm) -> Entry:
     usable = [one for one in algorithm.arguments if not one.hidden and one.role is not Role.FORBIDDEN]
     own = [one for one in usable if one.name not in _common(catalogue)]
     found = effects(algorithm)
-    always = found.creates == "always" or found.updates or found.removes
+    always = found["creates"] == "always" or found["updates"] or found["removes"]
     effect: Literal["reads", "may write", "writes"] = (
-        "writes" if always else "may write" if found.writes else "reads"
+        "writes" if always else "reads" if found["needs_approval"] == "no" else "may write"
     )
     texts = {
         "name": algorithm.path,

@@ -175,7 +175,9 @@ def run_code(job, report):
     ).encode()
     with contextlib.suppress(BrokenPipeError):  # it is gone: that is found out below
         os.write(Child.order, struct.pack(">I", len(data)))
-        write_all(Child.order, data)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(Child.order, rest) :]
         os.close(Child.order)
     status = listen(child, time.monotonic() + job["seconds"])
     end_all()
@@ -197,12 +199,6 @@ def run_code(job, report):
     sys.stdout.write(json.dumps({**child.values, **printed}, ensure_ascii=False))
     sys.stdout.flush()
     return True
-
-
-def write_all(descriptor, data):
-    data = memoryview(data)
-    while data:
-        data = data[os.write(descriptor, data) :]
 
 
 def listen(child, deadline):
@@ -254,9 +250,7 @@ def problem_of(child, status, job):
         return None
     if status is not None and os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        child.memory = (
-            number == signal.SIGKILL
-        )  # nobody else in here may end it, but the kernel for want of memory
+        child.memory = number == signal.SIGKILL  # which comes from the kernel alone, for want of memory
         return f"the code's process was ended by {signal.Signals(number).name}"
     return "the code ended its own process before it was through"
 

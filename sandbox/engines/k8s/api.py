@@ -13,6 +13,7 @@ from sandbox.engines.k8s.cluster import Cluster
 from sandbox.errors import CapacityExhausted, EngineUnavailable, IsolationRefused, SandboxError
 
 _SECONDS: Final = 20.0  # for each request
+_WATCH_SECONDS: Final = 300
 _GONE: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.GONE)
 
 Object = Mapping[str, Any]  # of the API, as JSON has it
@@ -23,9 +24,7 @@ class Api:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._pool = urllib3.PoolManager(
-            ssl_context=cluster.tls, retries=False, timeout=urllib3.Timeout(_SECONDS), maxsize=16
-        )
+        self._pool = urllib3.PoolManager(ssl_context=cluster.tls, retries=False, maxsize=16)
 
     def version(self) -> Object:
         return self._asked("GET", "/version")
@@ -52,16 +51,24 @@ class Api:
         now = parsedate_to_datetime(response.headers["Date"]).timestamp()
         return _checked(response.status, _object(response)), now
 
-    def delete(self, name: str, grace: int) -> None:
-        """`grace` is in seconds; with 0 the entry goes at once, whatever still runs. One that is not there is no failure."""
-        status, found = self._answer("DELETE", self._pods(name), {"gracePeriodSeconds": grace})
-        if status not in (*_GONE, HTTPStatus.CONFLICT):
-            _checked(status, found)
+    def delete(self, name: str, grace: int) -> bool:
+        """`grace` is in seconds; with 0 the entry goes at once, whatever still runs. One that is not there is no failure.
 
-    def watch_path(self, selector: str, version: str) -> str:
-        """What a websocket tells the changes of; it is closed after some minutes."""
-        asked = {"watch": "1", "labelSelector": selector, "resourceVersion": version, "timeoutSeconds": "300"}
-        return f"{self._pods()}?{urlencode(asked)}"
+        False when somebody else changes it just now, so that this is to be asked again.
+        """
+        response = self._request("DELETE", self._pods(name), {"gracePeriodSeconds": grace})
+        if response.status not in (HTTPStatus.OK, *_GONE, HTTPStatus.CONFLICT):
+            _checked(response.status, _object(response))
+        return response.status != HTTPStatus.CONFLICT
+
+    def watch(self, selector: str, version: str) -> urllib3.BaseHTTPResponse:
+        """An event in each line, as it comes; the API ends it after some minutes. The caller closes it."""
+        asked = {"watch": "1", "labelSelector": selector, "resourceVersion": version}
+        path = f"{self._pods()}?{urlencode({**asked, 'timeoutSeconds': _WATCH_SECONDS})}"
+        response = self._request("GET", path, lasting=_WATCH_SECONDS)
+        if response.status != HTTPStatus.OK:
+            _checked(response.status, _object(response))
+        return response
 
     def close(self) -> None:
         self._pool.clear()
@@ -78,7 +85,10 @@ class Api:
         response = self._request(method, path, body)
         return response.status, _object(response)
 
-    def _request(self, method: str, path: str, body: Object | None = None) -> urllib3.BaseHTTPResponse:
+    def _request(
+        self, method: str, path: str, body: Object | None = None, lasting: float = 0.0
+    ) -> urllib3.BaseHTTPResponse:
+        """With what it answers, unless that is `lasting` for so many seconds: then it is read as it comes."""
         try:
             token = self.cluster.token()
             return self._pool.request(
@@ -90,6 +100,8 @@ class Api:
                     **({"Authorization": f"Bearer {token}"} if token else {}),
                 },
                 redirect=False,
+                preload_content=not lasting,
+                timeout=urllib3.Timeout(connect=_SECONDS, read=_SECONDS + lasting),
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
             raise EngineUnavailable(

@@ -26,7 +26,17 @@ from sandbox.engine import ContainerState, EngineInfo, ImageInfo, Leftover, Wire
 from sandbox.engines.k8s.api import Api, Object
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.pod import CONTAINER, GRACE_SECONDS, SELECTOR, differences, pod
-from sandbox.engines.k8s.status import age, changed, has_ended, image_of, is_leaving, refusal, state, unplaced
+from sandbox.engines.k8s.status import (
+    age,
+    changed,
+    has_ended,
+    image_of,
+    is_leaving,
+    is_terminated,
+    refusal,
+    state,
+    unplaced,
+)
 from sandbox.engines.k8s.watch import PodWatch
 from sandbox.engines.k8s.websocket import PodWire, Refused, attached
 from sandbox.errors import CapacityExhausted, EngineUnavailable, ImageMissing, IsolationRefused, PullFailed
@@ -37,8 +47,11 @@ from sandbox.template import Limits, SandboxTemplate
 _START_SECONDS: Final = 60.0  # for a node to make a container, with an image that it may have to fetch
 _ROOM_SECONDS: Final = 5.0  # for room on a node, or in the quota; then slots that wait are given up
 _OWN_END_SECONDS: Final = 1.5  # a node looks once a second
-_REMOVAL_SECONDS: Final = 40.0
+_REMOVAL_SECONDS: Final = 90.0  # of a node with far more to do than it can
 _SEND_SECONDS: Final = 10.0
+# from the request for a Pod to the first try for its streams, until one was measured. Each costs the API a connection to the node
+_FIRST_TRY: Final = 0.4
+_SOONER: Final = 0.8  # of what a Pod of late took, in case the next one is quicker
 _PAUSE: Final = 0.03  # seconds between two tries of what the API does not tell the moment of
 _LOOK: Final = 2.0  # seconds after which a watch is not waited for any longer, and the API itself is asked
 _LEFT_SECONDS: Final = 120.0  # far more than a server takes to remove a Pod that has ended
@@ -95,19 +108,22 @@ class PodImages:
 class KubernetesEngine:
     """The Pods of calls in one namespace of a cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, owner: str = "") -> None:
+        """`owner` is whose Pods those are that look at images; without one nobody is known to be dead by them."""
         self.cluster = cluster
+        self._owner = owner or secrets.token_hex(8)
         self._api = Api(cluster)
-        self._watch = PodWatch(self._api, SELECTOR, self._heard)
         self._wires: dict[str, PodWire] = {}  # of the containers that this object made and did not remove
+        self._watch = PodWatch(self._api, SELECTOR, self._heard, lambda: bool(self._wires))
+        self._first_try = _FIRST_TRY
         self._given: set[str] = set()  # those of them whose wire was taken
         self._lock = threading.Lock()
         self.images = PodImages(self._api.version, self._image_of_a_pod)
 
     @classmethod
-    def at(cls, address: str) -> Self:
+    def at(cls, address: str, owner: str = "") -> Self:
         """For `k8s://[CONTEXT][/NAMESPACE]`. Raises EngineUnavailable."""
-        return cls(Cluster.named(address))
+        return cls(Cluster.named(address), owner)
 
     def close(self) -> None:
         self._watch.close()
@@ -185,12 +201,17 @@ class KubernetesEngine:
                 raise reason
             if waited > _START_SECONDS:
                 raise EngineUnavailable(f"no container was made within {_START_SECONDS:.0f} s.")
-            if known is not None and known.get("status", {}).get("containerStatuses"):
+            begins = known is not None and known.get("status", {}).get("containerStatuses")
+            if begins and waited > self._first_try:
                 try:
-                    return attached(self.cluster, name, CONTAINER)
+                    wire = attached(self.cluster, name, CONTAINER)
                 except Refused as refused:
                     if refused.status in _REFUSED:
                         raise
+                else:
+                    # one that was slow says little of the next one
+                    self._first_try = min(waited * _SOONER, self._first_try / _SOONER)
+                    return wire
             self._watch.change(_PAUSE)
 
     @staticmethod
@@ -259,9 +280,10 @@ class KubernetesEngine:
         # most programs end with their stdin, and are told as ended sooner than one that its node has to end
         self._watch.until(container, has_ended, _OWN_END_SECONDS)
         end, asked = time.monotonic() + _REMOVAL_SECONDS, False
-        while (found := self._api.pod(container)) is not None:
+        while (found := self._told(container)) is not None:
             if has_ended(found):
-                self._api.delete(container, 0)
+                if self._api.delete(container, 0):
+                    return
             elif not asked:
                 self._api.delete(container, GRACE_SECONDS)
                 asked = True
@@ -273,6 +295,11 @@ class KubernetesEngine:
             else:
                 self._watch.until(container, has_ended, _LOOK)
             time.sleep(_PAUSE)
+
+    def _told(self, container: str) -> Object | None:
+        """As the watch told it, if that is its end, which stays true; else as the API tells it now."""
+        known = self._watch.known(container)
+        return known if known is not None and is_terminated(known) else self._api.pod(container)
 
     def leftovers(self) -> tuple[Leftover, ...]:
         found, now = self._api.pods(SELECTOR)
@@ -289,7 +316,7 @@ class KubernetesEngine:
     def _image_of_a_pod(self, reference: str) -> str:
         """What the nodes call an image: of a Pod that is made from it, and never started. Raises ImageMissing."""
         template = SandboxTemplate("sha256:", ("true",), _NOBODY, Limits())
-        name = self._create(template, reference, labels(secrets.token_hex(8), _LOOK_AT_IMAGE, _START_SECONDS))
+        name = self._create(template, reference, labels(self._owner, _LOOK_AT_IMAGE, _START_SECONDS))
         try:
             self._watch.until(name, lambda one: one is not None and bool(image_of(one)), _START_SECONDS)
             if known := image_of(self._api.pod(name) or {}):

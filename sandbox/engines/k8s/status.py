@@ -33,9 +33,13 @@ def has_ended(pod: Object | None) -> bool:
     """Whether nothing of it runs, for certain, or there is nothing to know any more."""
     if pod is None or not pod["spec"].get("nodeName"):
         return True
-    standing = _standing(pod)
-    waiting = (standing.get("waiting") or {}).get("reason")  # for something that does not come
-    return "terminated" in standing or waiting in _NO_IMAGE | _NO_CONTAINER
+    waiting = (_standing(pod).get("waiting") or {}).get("reason")  # for something that does not come
+    return is_terminated(pod) or waiting in _NO_IMAGE | _NO_CONTAINER
+
+
+def is_terminated(pod: Object) -> bool:
+    """Whether its node has told the end of its container, which none begins again."""
+    return "terminated" in _standing(pod)
 
 
 def outside(pod: Object) -> str:

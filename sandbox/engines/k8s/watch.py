@@ -1,36 +1,42 @@
 """One watch over all of a server's Pods, so that nobody who waits for one of them has to ask again and again."""
 
+import contextlib
 import json
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
 import structlog
+import urllib3
 
 from sandbox.engines.k8s.api import Api, Object
-from sandbox.engines.k8s.websocket import Websocket, upgrade
 from sandbox.errors import SandboxError
-from sandbox.waiting import Cancellation, HasDescriptor, readable
+from sandbox.waiting import Cancellation, readable
 
 _PAUSE: Final = 0.5  # seconds after a failure
-_SILENCE: Final = 330.0  # seconds; the API closes a watch before
 
 _log = structlog.get_logger()
 
 
 class PodWatch:
-    """The Pods with some labels as the API last told them. Begins when somebody first asks, in a thread of its own.
+    """The Pods with some labels as the API last told them, in a thread that begins when somebody asks and ends when nobody does.
 
     What is known here may be late, and is never taken for how a container ended: who must know asks the API itself.
     """
 
-    def __init__(self, api: Api, selector: str, on_change: Callable[[Object], None]) -> None:
-        """`on_change` is called with each Pod that changed, in the thread of the watch, so it must be quick."""
-        self._api, self._selector, self._on_change = api, selector, on_change
+    def __init__(
+        self, api: Api, selector: str, on_change: Callable[[Object], None], needed: Callable[[], bool]
+    ) -> None:
+        """`on_change` is called with each Pod that changed, in the thread of the watch, so it must be quick.
+
+        `needed` says whether the watch goes on though nobody has asked for minutes.
+        """
+        self._api, self._selector, self._on_change, self._needed = api, selector, on_change, needed
         self._changed = threading.Condition()
         self._pods: dict[str, Object] = {}
         self._thread: threading.Thread | None = None
+        self._asked = False  # since the API was last asked for all of them
+        self._response: urllib3.BaseHTTPResponse | None = None  # the last one
         self._stop = Cancellation()
 
     def until(self, name: str, holds: Callable[[Object | None], bool], seconds: float) -> None:
@@ -51,21 +57,33 @@ class PodWatch:
 
     def close(self) -> None:
         self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
+        while (thread := self._thread) is not None and thread.is_alive():
+            if self._response is not None:
+                with contextlib.suppress(OSError, ValueError, RuntimeError):  # it has ended
+                    self._response.shutdown()
+            thread.join(_PAUSE)
         self._stop.close()
 
     def _begin(self) -> None:
         with self._changed:
+            self._asked = True
             if self._thread is None and not self._stop.is_set:
-                self._thread = threading.Thread(target=self._follow_until_closed, name="pods", daemon=True)
+                self._thread = threading.Thread(target=self._follow_while_needed, name="pods", daemon=True)
                 self._thread.start()
 
-    def _follow_until_closed(self) -> None:
-        while not self._stop.is_set:
+    def _goes_on(self) -> bool:
+        with self._changed:
+            if not self._stop.is_set and (self._asked or self._needed()):
+                self._asked = False
+                return True
+            self._thread, self._pods = None, {}
+            return False
+
+    def _follow_while_needed(self) -> None:
+        while self._goes_on():
             try:
                 self._follow()
-            except (SandboxError, OSError, ValueError, KeyError) as error:
+            except (SandboxError, urllib3.exceptions.HTTPError, OSError, ValueError, KeyError) as error:
                 _log.info("watch_ended", reason=str(error)[:300])
                 readable([self._stop], _PAUSE)
 
@@ -75,42 +93,21 @@ class PodWatch:
         with self._changed:
             self._pods = {one["metadata"]["name"]: one for one in found["items"]}
             self._changed.notify_all()
-        path = self._api.watch_path(self._selector, found["metadata"]["resourceVersion"])
-        websocket = Websocket(upgrade(self._api.cluster, path))
-        try:
-            self._listen(websocket)
-        finally:
-            websocket.close()
-
-    def _listen(self, websocket: Websocket) -> None:
-        message = bytearray()
-        end = time.monotonic() + _SILENCE
-        while (pieces := websocket.receive()) is not None and time.monotonic() < end:
-            for begins, data in pieces:
-                if begins:
-                    message.clear()
-                message += data
-                if not self._took(message):
+        with self._api.watch(self._selector, found["metadata"]["resourceVersion"]) as response:
+            self._response = response
+            for line in response:
+                if self._stop.is_set:
                     return
-            awaited: list[HasDescriptor] = [websocket, self._stop]
-            readable(awaited, end - time.monotonic())
-            if self._stop.is_set:
-                return
+                event: dict[str, Any] = json.loads(line)
+                if event["type"] == "ERROR":
+                    return
+                self._take(event["type"], event["object"])
 
-    def _took(self, message: bytearray) -> bool:
-        """Whether the watch goes on; a message that is not whole yet is left."""
-        try:
-            event: dict[str, Any] = json.loads(message)
-        except ValueError:
-            return True
-        if event["type"] == "ERROR":
-            return False
-        pod = event["object"]
+    def _take(self, kind: str, pod: Object) -> None:
         with self._changed:
-            if event["type"] == "DELETED":
+            if kind == "DELETED":
                 self._pods.pop(pod["metadata"]["name"], None)
             else:
                 self._pods[pod["metadata"]["name"]] = pod
             self._changed.notify_all()
         self._on_change(pod)
-        return True

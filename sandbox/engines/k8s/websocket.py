@@ -1,4 +1,4 @@
-"""A websocket's client as the API speaks it (RFC 6455), and a container's streams over one (`v4.channel.k8s.io`).
+"""A container's streams over a websocket as the API speaks it (RFC 6455, `v4.channel.k8s.io`).
 
 Invariants: nothing waits without a time limit; a frame is never cut by another one; what has arrived is given out as it is, whole
 frame or not, so that memory stays bounded; after `receive`, nothing that was decrypted is left where a poll cannot see it.
@@ -6,7 +6,6 @@ frame or not, so that memory stays bounded; after `receive`, nothing that was de
 
 import base64
 import contextlib
-import http.client
 import os
 import socket
 import ssl
@@ -14,6 +13,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -26,6 +26,7 @@ CONNECT_SECONDS: Final = 20.0
 _STDIN: Final = b"\0"  # the channel of it
 _CHANNELS: Final = "v4.channel.k8s.io"
 _CHUNK: Final = 1 << 16
+_RECORD: Final = 1 << 14  # bytes, the most that TLS gives at once
 _AT_ONCE: Final = 1 << 20  # bytes that one `receive` reads, and what is left of a record
 _TEXT, _BINARY, _CLOSE, _PING, _PONG = 1, 2, 8, 9, 10
 _LONG, _LONGEST = 126, 127  # lengths that say that the length follows, in two bytes or in eight
@@ -39,57 +40,61 @@ class Refused(EngineUnavailable):
         self.status = status
 
 
-def upgrade(cluster: Cluster, path: str, protocol: str = "") -> ssl.SSLSocket:
+def _upgraded(cluster: Cluster, path: str) -> ssl.SSLSocket:
     """A connection that speaks websocket; the caller's from now on. Raises Refused, and EngineUnavailable."""
     place = urlsplit(cluster.server)
-    made: socket.socket | None = None
-    try:
-        made = socket.create_connection((place.hostname or "", place.port or 443), CONNECT_SECONDS)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        made = stream = cluster.tls.wrap_socket(made, server_hostname=place.hostname)
-        stream.sendall(_request(cluster, path, protocol))
-        answer = http.client.HTTPResponse(_Unbuffered(stream))  # type: ignore[arg-type]
-        with answer:  # which closes the response, not the connection
-            answer.begin()
-            if answer.status == http.client.SWITCHING_PROTOCOLS:
-                made = None
-                return stream
-            raise Refused(answer.status, answer.read().decode("utf-8", "replace"))
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise EngineUnavailable(f"the cluster's API at {cluster.server} does not answer: {error}") from error
-    finally:
-        if made is not None:
-            made.close()
+    with contextlib.ExitStack() as opened:
+        try:
+            plain = socket.create_connection((place.hostname or "", place.port or 443), CONNECT_SECONDS)
+            opened.enter_context(plain)
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            stream = opened.enter_context(cluster.tls.wrap_socket(plain, server_hostname=place.hostname))
+            stream.sendall(_request(cluster, path))
+            status = int(_line(stream).split()[1])
+            if status != HTTPStatus.SWITCHING_PROTOCOLS:
+                said = stream.recv(_CHUNK).partition(b"\r\n\r\n")[2]
+                raise Refused(status, said.decode("utf-8", "replace"))
+            while _line(stream) != b"\r\n":
+                pass
+        except (OSError, ValueError, IndexError) as error:
+            raise EngineUnavailable(
+                f"the cluster's API at {cluster.server} does not answer: {error}"
+            ) from error
+        opened.pop_all()
+    return stream
 
 
-def _request(cluster: Cluster, path: str, protocol: str) -> bytes:
+def _line(stream: ssl.SSLSocket) -> bytes:
+    """And not a byte of what follows, which a poll could not see any more."""
+    line = b""
+    while not line.endswith(b"\r\n"):
+        if not (one := stream.recv(1)):
+            raise ConnectionError("it ended in the middle of an answer")
+        line += one
+    return line
+
+
+def _request(cluster: Cluster, path: str) -> bytes:
     token = cluster.token()
     lines = [
         f"GET {path} HTTP/1.1",
         f"Host: {urlsplit(cluster.server).netloc}",
-        f"Origin: {cluster.server}",  # without one a watch is refused
+        f"Origin: {cluster.server}",
         "Upgrade: websocket",
         "Connection: Upgrade",
         "Sec-WebSocket-Version: 13",
         f"Sec-WebSocket-Key: {base64.b64encode(os.urandom(16)).decode()}",
-        *([f"Sec-WebSocket-Protocol: {protocol}"] if protocol else []),
+        f"Sec-WebSocket-Protocol: {_CHANNELS}",
         *([f"Authorization: Bearer {token}"] if token else []),
     ]
     return "\r\n".join([*lines, "", ""]).encode()
 
 
-class _Unbuffered:
-    """All that a response asks of a connection; of what follows it not a byte is read."""
+class PodWire:
+    """The attached streams of a container: a `Wire`. Closing it ends the container's stdin.
 
-    def __init__(self, stream: ssl.SSLSocket) -> None:
-        self._stream = stream
-
-    def makefile(self, _mode: str) -> object:
-        return self._stream.makefile("rb", buffering=0)
-
-
-class Websocket:
-    """Messages in pieces. Safe for one thread that receives beside one that sends."""
+    Safe for one thread that receives beside one that sends.
+    """
 
     def __init__(self, made: ssl.SSLSocket) -> None:
         made.settimeout(0)
@@ -98,22 +103,22 @@ class Websocket:
         self._sending = threading.Lock()  # over one frame
         self._buffer = bytearray()
         self._left = 0  # bytes of the current frame that are still to come
-        self._begins = True  # whether its next byte is the first one of a message
+        self._begins = True  # whether its next byte is the first one of a message, which names the channel
+        self._channel = -1
         self._pongs: list[bytes] = []
-        self.ended = False
+        self.ended = False  # by the other side
 
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def receive(self) -> list[tuple[bool, bytes]] | None:
-        """What has arrived, as (whether a message begins here, bytes); possibly nothing; None at the end."""
+    def receive(self) -> list[tuple[int, bytes]] | None:
         got = 0
         try:
             while True:
                 with self._tls:
                     if got >= _AT_ONCE and not self._socket.pending():
                         break
-                    data = self._socket.recv(_AT_ONCE)
+                    data = self._socket.recv(_RECORD)
                 self.ended |= not data
                 if not data:
                     break
@@ -127,17 +132,17 @@ class Websocket:
         self._answer()
         return None if self.ended and not pieces else pieces
 
-    def _pieces(self) -> Iterator[tuple[bool, bytes]]:
-        while True:
+    def _pieces(self) -> Iterator[tuple[int, bytes]]:
+        while self._left or self._next_frame():
+            piece = bytes(self._buffer[: self._left])
+            del self._buffer[: len(piece)]
+            self._left -= len(piece)
+            if piece and self._begins:
+                self._channel, piece, self._begins = piece[0], piece[1:], False
+            # there is a channel for the API's own errors, too: the Pod's status says more
+            if piece and self._channel in (STDOUT, STDERR):
+                yield self._channel, piece
             if self._left:
-                if not self._buffer:
-                    return
-                piece = bytes(self._buffer[: self._left])
-                del self._buffer[: len(piece)]
-                self._left -= len(piece)
-                begins, self._begins = self._begins, False
-                yield begins, piece
-            elif not self._next_frame():
                 return
 
     def _next_frame(self) -> bool:
@@ -172,11 +177,12 @@ class Websocket:
             with contextlib.suppress(OSError, ValueError):
                 self._write(_frame(_PONG, self._pongs.pop()), time.monotonic() + 1)
 
-    def send(self, data: bytes, end: float, kind: int = _BINARY) -> None:
-        """One message. Raises TimeoutError at `end` by the monotonic clock, OSError when the connection is gone."""
-        with self._sending:
-            self._flush_pongs()
-            self._write(_frame(kind, data), end)
+    def send(self, data: bytes, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        for start in range(0, len(data), _CHUNK):
+            with self._sending:
+                self._flush_pongs()
+                self._write(_frame(_BINARY, _STDIN + data[start : start + _CHUNK]), end)
 
     def _write(self, data: bytes, end: float) -> None:
         view = memoryview(data)
@@ -192,7 +198,7 @@ class Websocket:
                     raise TimeoutError("the other side does not take what is sent") from None
 
     def end(self) -> None:
-        """Whoever waits for it finds its end. It is still to be closed."""
+        """As of a container that ended: whoever waits for it finds its end. It is still to be closed."""
         with contextlib.suppress(OSError, ValueError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -227,47 +233,8 @@ def _frame(kind: int, data: bytes) -> bytes:
     return start + bytes(4) + data
 
 
-class PodWire:
-    """The attached streams of a container: a `Wire`. Closing it ends the container's stdin."""
-
-    def __init__(self, made: ssl.SSLSocket) -> None:
-        self._websocket = Websocket(made)
-        self._channel = -1
-
-    def fileno(self) -> int:
-        return self._websocket.fileno()
-
-    def receive(self) -> list[tuple[int, bytes]] | None:
-        pieces = self._websocket.receive()
-        return None if pieces is None else [piece for one in pieces for piece in self._stream(*one)]
-
-    def _stream(self, begins: bool, data: bytes) -> Iterator[tuple[int, bytes]]:  # noqa: FBT001 - as it comes
-        if begins:
-            self._channel, data = data[0], data[1:]
-        # there is one for the API's own errors, too: the Pod's status says more
-        if data and self._channel in (STDOUT, STDERR):
-            yield self._channel, data
-
-    def send(self, data: bytes, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        for start in range(0, len(data), _CHUNK):
-            self._websocket.send(_STDIN + data[start : start + _CHUNK], end)
-
-    @property
-    def ended(self) -> bool:
-        """Whether the other side has ended it."""
-        return self._websocket.ended
-
-    def end(self) -> None:
-        """As of a container that ended."""
-        self._websocket.end()
-
-    def close(self) -> None:
-        self._websocket.close()
-
-
 def attached(cluster: Cluster, pod: str, container: str) -> PodWire:
     """The streams of a Pod's container. Raises Refused until it runs."""
     asked = f"stdin=true&stdout=true&stderr=true&container={container}"
     path = f"/api/v1/namespaces/{cluster.namespace}/pods/{pod}/attach?{asked}"
-    return PodWire(upgrade(cluster, path, _CHANNELS))
+    return PodWire(_upgraded(cluster, path))

@@ -115,7 +115,7 @@ class OciEngine:
         return self
 
     def close(self) -> None:
-        for one in self._made.values():
+        for one in [*self._made.values()]:
             one.close()
 
     def info(self) -> EngineInfo:
