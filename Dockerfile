@@ -46,7 +46,6 @@ ENV PATH=/opt/gdal-mcp/bin:/usr/local/bin:/usr/bin:/bin \
     PYTHONUNBUFFERED=1 \
     GDAL_MCP_HOST=0.0.0.0 \
     GDAL_MCP_PORT=8000 \
-    GDAL_MCP_LOG_FORMAT=json \
     GDAL_MCP_CONSOLE_PORT=8000 \
     GDAL_MCP_RUN_AS=owner \
     GDAL_MCP_STATE_DIR=/var/lib/gdal-mcp

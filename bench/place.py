@@ -131,7 +131,7 @@ def place(parent: Path) -> Iterator[Place]:
         for one in (workspace, scratch, state):
             one.mkdir()
         scratch.chmod(0o777)
-        logs.configure("warning", "console")
+        logs.configure("warning")
         settings = load_settings(
             workspaces=[workspace], state_dir=state / "in-process", approval="never", pool_max=0
         )

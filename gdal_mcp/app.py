@@ -14,13 +14,11 @@ import structlog
 
 from gdal_mcp.access.admission import Admission
 from gdal_mcp.access.identity import Principal, local
-from gdal_mcp.access.policy import Policy
 from gdal_mcp.access.policy_file import load_policy
 from gdal_mcp.access.rates import Rates
 from gdal_mcp.approval.service import ApprovalService
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.approval.waiting import ApprovalQueue, ConsoleUrl, no_console
-from gdal_mcp.calls.activity import Changes
 from gdal_mcp.calls.drafting import Drafting, Drafts
 from gdal_mcp.calls.execution import Execution
 from gdal_mcp.calls.longresults import store_of
@@ -29,7 +27,7 @@ from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.host.nested import HostPaths
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
-from gdal_mcp.ledger.registry import Registry
+from gdal_mcp.ledger.registry import Registry, RegistryUnavailable
 from gdal_mcp.pipeline import Pipeline
 from gdal_mcp.recovery import recover
 from gdal_mcp.remote.door import Door
@@ -37,6 +35,7 @@ from gdal_mcp.settings import Settings
 from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.surface import Surface, Toolboxes
 from gdal_mcp.toolboxes import toolboxes
+from sandbox.errors import SandboxError
 from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.undo import Retention
 from sandbox.owner import Owner
@@ -57,26 +56,8 @@ class App:
     toolboxes: Toolboxes
     surface: Surface
     pipeline: Pipeline
-
-    @property
-    def policy(self) -> Policy:
-        return self.pipeline.policy
-
-    @property
-    def reaches(self) -> EntitlementResolver:
-        return self.pipeline.reaches
-
-    @property
-    def approvals(self) -> ApprovalService:
-        return self.pipeline.approvals.service
-
-    @property
-    def door(self) -> Door:
-        return self.pipeline.drafting.door
-
-    @property
-    def changes(self) -> Changes:
-        return self.pipeline.changes
+    reaches: EntitlementResolver
+    approvals: ApprovalService
 
 
 @contextmanager
@@ -108,8 +89,16 @@ def running(
         stack.callback(owner.close)
         paths = HostPaths(PathMap.parse(settings.path_map))
         areas = _areas(settings, workspaces, paths, stack)
-        recover(areas, audit, registry, owner.id, lambda server: is_alive(server, owner))
-        hosting = Hosting(settings, workspaces, owner, areas, boxes.items, paths)
+
+        def put_right() -> None:
+            try:
+                recover(areas, audit, registry, owner)
+            except (AuditUnavailable, RegistryUnavailable, SandboxError) as error:
+                _log.warning("not_recovered", reason=str(error))
+
+        # a Pod of a dead server may still be on its way to its folder, and its node would make that again
+        recover(areas, audit, registry, owner, discard=not settings.on_cluster)
+        hosting = Hosting(settings, workspaces, owner, areas, boxes.items, paths, put_right)
         stack.callback(hosting.close)
         reach = Entitlements.whole(settings, workspaces, boxes)
         policy = load_policy(settings, lambda: boxes.names, boxes.aliases)
@@ -117,13 +106,24 @@ def running(
         records = Records(settings, audit, registry, owner.id, policy.digest)
         approvals = Approvals(registry.path)
         stack.callback(approvals.close)
-        approvals.release_dead(lambda server: is_alive(server, owner))
+        approvals.release_dead(owner.is_alive)
         service = ApprovalService(approvals, audit.append, owner.id)
         seconds = settings.approval_seconds, settings.approval_wait
         queue = ApprovalQueue(service, *seconds, console_url, approve_options)
         pipeline = _pipeline(resolver, hosting, records, queue, stack)
         yield App(
-            settings, workspaces, owner, hosting, registry, audit, areas, boxes, reach.surface, pipeline
+            settings=settings,
+            workspaces=workspaces,
+            owner=owner,
+            hosting=hosting,
+            registry=registry,
+            audit=audit,
+            areas=areas,
+            toolboxes=boxes,
+            surface=reach.surface,
+            pipeline=pipeline,
+            reaches=resolver,
+            approvals=service,
         )
 
 
@@ -180,11 +180,6 @@ def _owner(folder: Path) -> Owner:
             f"the state folder {folder.parent} cannot be used: {error.strerror or error}. Give this user the folder, or name "
             "another with --state-dir."
         ) from error
-
-
-def is_alive(server: str, owner: Owner) -> bool:
-    """Whether a server that kept its records here still lives. One without a lock file ended, or was swept away since."""
-    return server == owner.id or ((owner.folder / f"{server}.lock").exists() and not owner.is_dead(server))
 
 
 def local_user() -> Principal:

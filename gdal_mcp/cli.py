@@ -8,9 +8,8 @@ from pathlib import Path
 
 from gdal_mcp import __version__
 from gdal_mcp.commands.exits import Exit, meanings
-from gdal_mcp.commands.options import refuse
 from gdal_mcp.commands.parsers import add_commands
-from gdal_mcp.commands.streams import Unread, say
+from gdal_mcp.commands.streams import say
 from gdal_mcp.settings import SettingsError
 
 
@@ -20,9 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words:
         parser.print_help(sys.stderr)
         return Exit.USAGE
-    arguments, unknown = parser.parse_known_args(words)
-    if unknown:
-        refuse(arguments, unknown[0])
+    arguments = parser.parse_args(words)
     if sys.stdin is None:  # closed by whoever started this process: nothing to read, and nobody to ask
         sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - as long as the process
     try:
@@ -33,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return Exit.USAGE
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-    except Unread:
+    except BrokenPipeError:
         # so that the interpreter does not fail on the rest of the buffer when it ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.UNREAD

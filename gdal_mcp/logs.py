@@ -2,31 +2,26 @@
 
 Invariants:
 * nothing is written to stdout, where an MCP client reads the protocol;
-* in JSON every event is one line; on a console an event begins a line and its traceback follows indented,
-  so no value can pass itself off as another event;
-* what hides, reorders or breaks text is written as an escape; in JSON so is all that is not ASCII;
+* every event is one line of JSON in ASCII, its traceback included, so no value can pass itself off as another event, and
+  nothing hides, reorders or breaks text;
 * a library's record below WARNING is dropped, whatever level the library gave its own logger.
 """
 
 import logging
 import sys
-from typing import Literal
 
 import structlog
-from structlog.typing import EventDict, Processor, WrappedLogger
-
-from gdal_mcp.untrusted import shown_text
 
 _OURS = ("gdal_mcp", "sandbox", "__main__")  # the last is one of ours run by `python -m`
 
 
-def configure(level: str, format: Literal["console", "json"]) -> None:
+def configure(level: str) -> None:
     """Send our events of at least `level`, and the libraries' of at least WARNING, to stderr.
 
     Can be called again; the last call counts.
     """
     ours = logging.getLevelNamesMapping()[level.upper()]
-    shared: list[Processor] = [
+    shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
@@ -38,8 +33,10 @@ def configure(level: str, format: Literal["console", "json"]) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
-    render: Processor = structlog.processors.JSONRenderer() if format == "json" else _console
-    last: list[Processor] = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, render]
+    last: list[structlog.typing.Processor] = [
+        structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+        structlog.processors.JSONRenderer(),
+    ]
     theirs = max(ours, logging.WARNING)
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=last))
@@ -49,14 +46,3 @@ def configure(level: str, format: Literal["console", "json"]) -> None:
     logging.captureWarnings(capture=True)
     for name in _OURS:
         logging.getLogger(name).setLevel(ours)
-
-
-def _console(logger: WrappedLogger, name: str, event: EventDict) -> str:
-    traceback = str(event.pop("exception", ""))
-    line = structlog.dev.ConsoleRenderer(colors=False)(logger, name, event)
-    rest = [f"    {_escaped(part)}" for part in traceback.split("\n") if part]
-    return "\n".join([_escaped(line), *rest])
-
-
-def _escaped(text: str) -> str:
-    return shown_text(text, limit=len(text))

@@ -15,7 +15,6 @@ from sandbox.outputs.store import Transfer
 from sandbox.template import STAGING_TARGET, Limits
 from sandbox.workspace import Located
 
-Layout = Literal["none", "inputs-output", "output-inputs"]
 OutputKind = Literal["dataset", "table", "array", "file", "folder"]
 
 
@@ -47,26 +46,21 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What runs in the container. `layout` is the order of the classic programs' operands."""
+    """What runs in the container. Its operands are the inputs and the output, in the order of the classic programs."""
 
     program: str
     options: tuple[str, ...]
     inputs: tuple[str, ...] = ()
     output: str | None = None
-    layout: Layout = "none"
-    as_array: Mapping[str, Any] | None = None  # gdal2xyz as a numpy file: arguments of the library function
+    output_first: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)  # what a program of ours needs besides
 
     @property
     def argv(self) -> tuple[str, ...]:
         """The same command as a command line; every path absolute."""
         output = (self.output,) if self.output is not None else ()
-        operands = {
-            "none": (),
-            "inputs-output": (*self.inputs, *output),
-            "output-inputs": (*output, *self.inputs),
-        }
-        return (self.program, *self.options, *operands[self.layout])
+        operands = (*output, *self.inputs) if self.output_first else (*self.inputs, *output)
+        return (self.program, *self.options, *operands)
 
 
 @dataclass(frozen=True, slots=True)

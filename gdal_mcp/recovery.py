@@ -4,7 +4,7 @@ Afterwards the registry lists the outputs of calls that had published and not th
 the workspaces and an undo finds what there is.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from gdal_mcp.ledger.audit import AuditLog
 from gdal_mcp.ledger.registry import Call, Registry
 from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.store import Finding, KeptPublication
+from sandbox.owner import Owner
 
 _log = structlog.get_logger()
 
@@ -24,15 +25,16 @@ def recover(
     areas: Mapping[Path, StagingArea],
     audit: AuditLog,
     registry: Registry,
-    server: str,
-    alive: Callable[[str], bool],
+    owner: Owner,
+    *,
+    discard: bool = True,
 ) -> None:
     """Finishes or takes back what dead servers were publishing, ends their calls, and says so in the audit log.
 
-    `server` is who says it. Raises AuditUnavailable, RegistryUnavailable, StagingFailed.
+    `owner` is who says it; `discard` as in `StagingArea.recover`. Raises AuditUnavailable, RegistryUnavailable, StagingFailed.
     """
     for area in areas.values():
-        for found in area.recover():
+        for found in area.recover(discard=discard):
             audit.append(
                 {
                     "type": "publication.recovered",
@@ -41,12 +43,12 @@ def recover(
                     "targets": [str(located) for located in found.targets],
                     "kept_in": found.kept_in,
                     "detail": found.detail,
-                    "source": {"server": server},
+                    "source": {"server": owner.id},
                 }
             )
             _log.warning("recovered", call=found.call_id, outcome=str(found.finding))
     kept = [one for area in areas.values() for one in area.kept()]
-    registry.interrupted(alive, partial(_ended, kept, audit, registry, server))
+    registry.interrupted(owner.is_alive, partial(_ended, kept, audit, registry, owner.id))
     for call_id in {one.call_id for one in kept if one.is_undone}:
         # the undo was finished in the workspace but not recorded
         listed = [one for one in registry.artifacts_of(call_id) if one.state != "retracted"]
@@ -58,7 +60,7 @@ def recover(
                 "outcome": str(Finding.UNDONE),
                 "targets": targets,
             }
-            audit.append({**event, "source": {"server": server}})
+            audit.append({**event, "source": {"server": owner.id}})
             registry.retract_artifacts(call_id)
             _log.warning("undo_recovered", call=call_id)
 

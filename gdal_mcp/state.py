@@ -6,7 +6,6 @@ Everything in it is this user's alone: folders are made with mode 0700, files wi
 import os
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -15,39 +14,19 @@ from sandbox.portable import make_empty
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
 class StateFolder:
     """The places that more than one part of the program knows. A part's own folder has its name there."""
 
-    root: Path
-
-    @property
-    def audit(self) -> Path:
-        """The audit log; its head lies beside it."""
-        return self.root / "audit.jsonl"
-
-    @property
-    def registry(self) -> Path:
-        return self.root / "registry.sqlite"
-
-    @property
-    def tokens(self) -> Path:
-        return self.root / "tokens.sqlite"
-
-    @property
-    def usage(self) -> Path:
-        """What principals used of their quotas."""
-        return self.root / "usage.sqlite"
-
-    @property
-    def remote(self) -> Path:
-        """What is kept of what was read over the network, in files without names."""
-        return self.root / "remote"
-
-    @property
-    def servers(self) -> Path:
-        """A lock of each server, by which the others see whether it lives."""
-        return self.root / "servers"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.audit = root / "audit.jsonl"  # its head lies beside it
+        self.registry = root / "registry.sqlite"
+        self.tokens = root / "tokens.sqlite"
+        self.usage = root / "usage.sqlite"  # what principals used of their quotas
+        self.remote = (
+            root / "remote"
+        )  # what is kept of what was read over the network, in files without names
+        self.servers = root / "servers"  # a lock of each server, by which the others see whether it lives
 
 
 def make_private(path: Path) -> None:

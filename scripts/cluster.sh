@@ -5,7 +5,8 @@
 #   cluster.sh up            makes it; tells where its kubeconfig is
 #   cluster.sh load IMAGE    gives the node an image of Docker's; tells by which name@digest Pods have it
 #   cluster.sh down          ends it, and removes all but what was built
-#   cluster.sh run COMMAND   runs a command beside one, or beside none where KUBECONFIG names another or this is not root's Debian
+#   cluster.sh run COMMAND   runs a command beside one that it ends again, or beside the one that is there already: made by up, or
+#                            that of KUBECONFIG; beside none where this is not root's Debian
 set -Eeuo pipefail
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -303,7 +304,7 @@ down() {
 }
 
 run_beside() {
-    if [ "$KUBECONFIG" != $run/kubeconfig ]; then
+    if [ "$KUBECONFIG" != $run/kubeconfig ] || runs kube-apiserver; then
         exec "$@"
     fi
     unset KUBECONFIG

@@ -40,8 +40,6 @@ class Admission:
     """The permits of one server: `running` of `concurrent` are out, and `waiting` calls wait for one."""
 
     def __init__(self, concurrent: int, queue_length: int, queue_seconds: float) -> None:
-        if min(concurrent - 1, queue_length, queue_seconds) < 0:
-            raise ValueError("concurrent must be at least 1, and the queue's bounds not negative")
         self.queue_length = queue_length
         self.queue_seconds = queue_seconds
         self.concurrent = concurrent
@@ -73,9 +71,7 @@ class Admission:
             self._give_back(principal)
 
     def resize(self, concurrent: int) -> None:
-        """Changes the number of permits. Additional ones are given out at once; fewer as calls end."""
-        if concurrent < 1:
-            raise ValueError("concurrent must be at least 1")
+        """Changes the number of permits, at least 1. Additional ones are given out at once; fewer as calls end."""
         self.concurrent = concurrent
         self._serve()
 
@@ -87,16 +83,17 @@ class Admission:
         mine = anyio.Event()
         self._line(principal).waiting.append(mine)
         self.waiting += 1
+        held = False
         try:
             if on_wait is not None:
                 on_wait()
             with anyio.move_on_after(self.queue_seconds):
                 await mine.wait()
-        except BaseException:
-            self._withdraw(principal, mine)
-            raise
-        if not mine.is_set():
-            self._withdraw(principal, mine)
+            held = mine.is_set()
+        finally:
+            if not held:
+                self._withdraw(principal, mine)
+        if not held:
             raise self._busy(f"the call could not start within {self.queue_seconds:g} s.")
 
     def _withdraw(self, principal: str, mine: anyio.Event) -> None:

@@ -22,16 +22,6 @@ MAX_COMMAND: Final = 2000  # characters of the command that are shown
 
 
 @dataclass(frozen=True, slots=True)
-class RunEnvironment:
-    """What a call would run on."""
-
-    image: str = ""
-    digest: str = ""
-    tier: str = "runc"
-    stand_in: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Forecast:
     """What is known of a call before it runs."""
 
@@ -46,13 +36,14 @@ class Forecast:
 def parts(
     plan: Plan,
     reason: str,
-    environment: RunEnvironment,
+    where: Mapping[str, object],
     forecast: Forecast = Forecast(),
     before: str | None = None,
 ) -> dict[str, Any]:
     """Everything that a person needs to decide, as JSON values. Sizes are bytes, times seconds since the epoch.
 
-    `before` is the code that was approved last, for a call that runs code.
+    `where` is what it would run on: image, digest, tier, and whether the image is a stand-in. `before` is the code that was
+    approved last, for a call that runs code.
     """
     draft = plan.draft
 
@@ -98,7 +89,7 @@ def parts(
         "checks": [dict(one) for one in forecast.checks],
         "estimate": dict(forecast.estimate) if forecast.estimate else None,
         "limits": asdict(plan.limits),
-        "where": {**asdict(environment), "network": "none", "mounts": shown_mounts},
+        "where": {**where, "network": "none", "mounts": shown_mounts},
         "plan": plan.digest,
     }
 

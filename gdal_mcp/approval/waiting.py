@@ -6,7 +6,7 @@ Invariants:
 """
 
 import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -18,7 +18,6 @@ from gdal_mcp.access.policy import RequireApproval
 from gdal_mcp.approval.model import Approval, Approver, Decision, Grant, Question, Suspended
 from gdal_mcp.approval.question import (
     Forecast,
-    RunEnvironment,
     parts,
     question_text,
     touched,
@@ -53,7 +52,7 @@ class Call:
     verdict: RequireApproval
     approver: Approver
     forecast: Forecast
-    environment: RunEnvironment
+    where: Mapping[str, object]
     tell: Callable[[float, str], None]
 
 
@@ -101,7 +100,7 @@ class ApprovalQueue:
         if (adopted := store.adopt(plan.digest, plan.principal, holder)) is not None:
             return adopted
         before = store.approved_code(plan.principal, plan.tool) if plan.draft.code else None
-        details = parts(plan, call.verdict.reason, call.environment, call.forecast, before)
+        details = parts(plan, call.verdict.reason, call.where, call.forecast, before)
         asked = Approval(
             plan_digest=plan.digest,
             principal=plan.principal,

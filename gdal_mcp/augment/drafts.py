@@ -122,7 +122,6 @@ def _draft(
         "chips" if tool == "make_chips" else "augment",
         (tool, *(one.name for one in parsed.steps)),
         tuple(map(str, inputs)),
-        layout="inputs-output",
         extra=extra,
     )
     return Draft(command, inputs, (output,), wants_json=True, algorithm=tool, present=present)

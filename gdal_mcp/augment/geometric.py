@@ -207,7 +207,7 @@ class Geometric(Building):
             return self._wrong(
                 "a shift is in pixels, or in percent", "shift the image 20 pixels to the right"
             )
-        moves = self._moves() if self.numbers else self._unsaid_shift()
+        moves = self._moves()
         if units == {"%"}:
             shares = {axis: [end / 100 for end in moves[axis]] for axis in "xy"}
             return [(self.name, {"translate_percent": shares})]
@@ -215,6 +215,11 @@ class Geometric(Building):
 
     def _moves(self) -> dict[str, list[float]]:
         """Pairs of a number and a side, as they are said."""
+        if not self.numbers:
+            if not self.random:
+                self._unclear("shift the image 20 pixels to the right", "randomly shift by up to 10 %")
+            share = (3, 6, 20)[self.level]
+            return {axis: [-share, share] for axis in "xy"}
         moves: dict[str, list[float]] = {"x": [0, 0], "y": [0, 0]}
         last, side, paired = None, None, False
         for item in self.clause.items:
@@ -233,12 +238,6 @@ class Geometric(Building):
             self._unclear(f"shift by {said_of(quantity)} to the right", f"shift by up to {said_of(quantity)}")
             return {"x": [low, high], "y": [0, 0]}
         return {axis: [-abs(high) if quantity.form == "exact" else low, abs(high)] for axis in "xy"}
-
-    def _unsaid_shift(self) -> dict[str, list[float]]:
-        if not self.random:
-            self._unclear("shift the image 20 pixels to the right", "randomly shift by up to 10 %")
-        share = (3, 6, 20)[self.level]
-        return {axis: [-share, share] for axis in "xy"}
 
     def _shear(self) -> list[Made]:
         axis, other = ("y", "x") if self.clause.value("axis") == "vertical" else ("x", "y")

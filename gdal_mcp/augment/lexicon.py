@@ -4,6 +4,7 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from importlib.resources import files
 from typing import Any, Final, TypeVar
 
@@ -12,6 +13,7 @@ from gdal_mcp.augment.transforms import TRANSFORMS
 Value = TypeVar("Value")
 Phrase = tuple[str, ...]
 LONGEST_WORD: Final = 24  # nothing longer is in the lexicon: it is not compared with what is
+ALIKE: Final = 0.8  # of the letters of a word that was mistyped
 HIGHEST: Final = 1e9  # a number beyond is read as this, which no argument takes
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _TOKEN: Final = re.compile(
@@ -72,11 +74,6 @@ def tokens(text: str, spelling: Mapping[str, str]) -> Iterator[Token]:
             start += len(part)
 
 
-def shortened(word: str) -> set[str]:
-    """The word with one letter less, in each way."""
-    return {word[:place] + word[place + 1 :] for place in range(len(word))}
-
-
 def _concepts(entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Concept, str]]:
     """Each with its words: those of the lexicon first, then the names of the catalogue."""
     made = {}
@@ -117,21 +114,13 @@ class Lexicon:
         phrases = [*given, *(phrase for table in plain.values() for phrase in table)]
         self.words = self.fillers | {word for phrase in phrases for word in phrase}
         self.phrases = self._stemmed(given)
-        self.plain = {
-            kind: self._stemmed(table) for kind, table in plain.items()
-        }  # what stands beside numbers
-        self.longest = {
-            phrase[0]: len(phrase) for phrase in sorted(self.phrases, key=len)
-        }  # by the first word
-        names = ";".join(alias for transform in TRANSFORMS.values() for alias in transform.aliases)
-        self.names = {
-            word for phrase in self._split(names) for word in phrase
-        }  # the likelier reading of a typo
-        self.typos: dict[str, list[str]] = {}
+        # what stands beside numbers; and the length of the longest phrase by its first word
+        self.plain = {kind: self._stemmed(table) for kind, table in plain.items()}
+        self.longest = {phrase[0]: len(phrase) for phrase in sorted(self.phrases, key=len)}
+        self.spelt: dict[str, list[str]] = {}  # by the first letter
         for word in sorted(self.words - self.fillers - set(read["links"].split())):
             if len(word) >= 4:  # shorter ones are near to too much
-                for key in {word, *shortened(word)}:
-                    self.typos.setdefault(key, []).append(word)
+                self.spelt.setdefault(word[0], []).append(word)
 
     def _table(self, table: Mapping[str, str]) -> dict[Phrase, str]:
         return {phrase: value for value, words in table.items() for phrase in self._split(words)}
@@ -153,20 +142,16 @@ class Lexicon:
 
     def known(self, word: str) -> str | None:
         """The lexicon's form of a word: its stem without a plural or a verb's ending, where that is a word of it, else itself."""
-        return self._stem(word) or (word if word in self.words else None)
-
-    def _stem(self, word: str) -> str | None:
         stems = [word[: -len(end)] for end in ("ing", "ed", "es", "s", "d") if word.endswith(end)]
         stems += [stem[:-1] for stem in stems if stem[-2:-1] == stem[-1:]] + [f"{stem}e" for stem in stems]
-        return next((stem for stem in stems if len(stem) > 2 and stem in self.words), None)
+        found = (stem for stem in stems if len(stem) > 2 and stem in self.words)
+        return next(found, word if word in self.words else None)
 
     def near(self, word: str) -> str | None:
-        """A word of the lexicon that one edit makes of this one (or two letters that changed places), with the same first letter."""
+        """The word of the lexicon with the same first letter that is spelled most like this one."""
         if not 4 <= len(word) <= LONGEST_WORD:
             return None
-        found = {one for key in sorted({word, *shortened(word)}) for one in self.typos.get(key, ())}
-        close = (one for one in found if one[0] == word[0] and _one_edit(one, word))
-        return min(close, key=lambda one: (one not in self.names, one), default=None)
+        return next(iter(get_close_matches(word, self.spelt.get(word[0], ()), 1, ALIKE)), None)
 
     def match(self, given: Sequence[Token], place: int) -> tuple[Meaning, int] | None:
         """The longest phrase that begins at this place, and how many tokens it has."""
@@ -183,20 +168,6 @@ class Lexicon:
             if value is not None:
                 return value, length
         return None
-
-
-def _one_edit(one: str, other: str) -> bool:
-    if len(one) == len(other):
-        wrong = [place for place, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
-        swapped = (
-            len(wrong) == 2
-            and wrong[1] == wrong[0] + 1
-            and one[wrong[0]] == other[wrong[1]]
-            and one[wrong[1]] == other[wrong[0]]
-        )
-        return len(wrong) == 1 or swapped
-    short, long = sorted((one, other), key=len)
-    return len(long) == len(short) + 1 and short in shortened(long)
 
 
 LEXICON: Final = Lexicon(

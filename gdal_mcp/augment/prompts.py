@@ -75,7 +75,10 @@ class _Pipeline:
                 name, given = item.value
                 self._call(name, given, text)
             elif item.kind == "preset":
-                self._preset(item.value, clause.probability, text)
+                self.preset, chance = item.value, clause.probability
+                for one in LEXICON.presets[item.value]:
+                    probability = one["probability"] if chance is None else chance
+                    self._take(Step(one["name"], one["parameters"], probability, 1.0, text))
             elif item.kind == "absent":
                 self._tell(f"{text!r} is not among the transforms", item.value)
             elif item.kind == "vague":
@@ -91,12 +94,6 @@ class _Pipeline:
             self._tell(f"{text!r}: p is a number from 0 to 1", f"{name}(p=0.5)")
             return
         self._take(Step(name, arguments, float(chance), 1.0, text))
-
-    def _preset(self, name: str, chance: float | None, text: str) -> None:
-        self.preset = name
-        for one in LEXICON.presets[name]:
-            probability = one["probability"] if chance is None else chance
-            self._take(Step(one["name"], one["parameters"], probability, 1.0, text))
 
     def _without(self, concept: Concept | None, text: str) -> None:
         if concept is None:

@@ -256,9 +256,8 @@ def _named(found: Sequence[Item]) -> Iterator[Item]:
             continue
         before = _past(found, place - 1, -1)
         after = _past(found, place + 1, 1)
-        own = after is not None and _is(
-            found, _past(found, after + 1, 1), "quantity"
-        )  # has its number behind it
+        # a word that has its number behind it
+        own = after is not None and _is(found, _past(found, after + 1, 1), "quantity")
         wanted = [one for one in (before, None if own else after) if _is(found, one, "argument")]
         name = next((one for one in wanted if one not in taken), None)
         link = found[place - 1].value if _is(found, place - 1, "link") else ""

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from platformdirs import user_config_path
 
@@ -149,13 +149,7 @@ def _with_json(client: Client, old: str, entry: Entry) -> str | None:
     if entry.items() <= there.items():
         return None
     there.update(entry)
-    new = json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-    # numbers too must come out as they went in, which Python's do not always
-    before = _exact(old) if old.strip() else {}
-    before.setdefault(client.key, {}).setdefault(NAME, {}).update(entry)
-    if _exact(new) != before:
-        raise ValueError("it has a number that would be written in another way")
-    return new
+    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _with_toml(client: Client, old: str, entry: Entry) -> str | None:
@@ -184,15 +178,6 @@ def _once(pairs: list[tuple[str, Any]]) -> Entry:
     if len({name for name, _ in pairs}) < len(pairs):
         raise ValueError("it has one name twice")
     return dict(pairs)
-
-
-def _exact(text: str) -> Any:
-    """As JSON, with numbers as they are spelt."""
-    return json.loads(text, parse_float=str, parse_int=str, parse_constant=_no_number)
-
-
-def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no JSON")
 
 
 def _replace(path: Path, new: str, old: str) -> Path | None:

@@ -4,10 +4,9 @@ Help shows the options of the command and the settings that most people need, na
 """
 
 import argparse
-import difflib
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Literal, NoReturn, get_args, get_origin
+from typing import Any, Final, Literal, get_args, get_origin
 
 from gdal_mcp.commands.exits import Exit, guarded
 from gdal_mcp.settings import Settings, load_settings
@@ -51,7 +50,7 @@ def add_early_command(
         formatter_class=_BriefUsage,
         allow_abbrev=False,
     )
-    parser.set_defaults(run=run, parser=parser)
+    parser.set_defaults(run=run)
     _add_settings(parser)
     return parser
 
@@ -63,21 +62,10 @@ def add_group(commands: Any, name: str, text: str, default: Run | None = None) -
     if default is not None:
         work = default
         parser.set_defaults(
-            run=lambda given: guarded(partial(work, given, settings_of(given))), parser=parser, as_json=False
+            run=lambda given: guarded(partial(work, given, settings_of(given))), as_json=False
         )
         _add_settings(parser)
     return parser.add_subparsers(required=default is None, metavar="ACTION")
-
-
-def refuse(given: argparse.Namespace, word: str) -> NoReturn:
-    """Ends the program over a word that its command does not take, with the nearest option if it looks like one."""
-    parser: argparse.ArgumentParser = given.parser
-    if not word.startswith("-"):
-        parser.error(f"{word[:80]!r} is one argument too many")
-    option = word.partition("=")[0]
-    known = [text for action in parser._actions for text in action.option_strings]  # noqa: SLF001 - argparse has no other way to ask
-    nearest = difflib.get_close_matches(option, known, n=1, cutoff=0.0)[0]
-    parser.error(f"there is no option {option[:80]!r}; the nearest is {nearest}")
 
 
 def option_of(setting: str) -> str:
@@ -128,5 +116,5 @@ def settings_of(given: argparse.Namespace) -> Settings:
         give_up_root(settings)
     from gdal_mcp import logs  # noqa: PLC0415 - not needed for help, and takes a while
 
-    logs.configure(settings.log_level, settings.log_format)
+    logs.configure(settings.log_level)
     return settings

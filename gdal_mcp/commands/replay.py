@@ -129,8 +129,10 @@ def _remote_change(app: App, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]
         return  # several files, or a server that says nothing of changes: the answer will tell
     who, deadline = local_user().id, time.monotonic() + PATIENCE * 60
     try:
-        address = app.door.address(row["path"], who)
-        opened = app.door.open([address], principal=who, call_id="replay", deadline=deadline)
+        address = app.pipeline.drafting.door.address(row["path"], who)
+        opened = app.pipeline.drafting.door.open(
+            [address], principal=who, call_id="replay", deadline=deadline
+        )
         with closing(opened) as reading:
             reading.require_found()
             now = {key: getattr(one, key) for one in reading.record() for key in _REMOTE_STATE}
@@ -154,8 +156,8 @@ def _text(tool: str, report: Mapping[str, Any], error: ToolError | None) -> str:
     if not report["command_same"]:
         lines.append("  changed since: the command that the arguments become")
     for row in report["outputs"]:
-        why = "; ".join((*row.get("differences", ()), *([row["reason"]] if "reason" in row else ())))
-        lines.append(f"  {row['verdict'].replace('_', ' ')}: {row['path']!a}{f' ({why})' if why else ''}")
+        why = f" ({row['reason']})" if "reason" in row else ""
+        lines.append(f"  {row['verdict'].replace('_', ' ')}: {row['path']!a}{why}")
     if "answer_same" in report:
         lines.append(f"  {'same' if report['answer_same'] else 'differs'}: the answer")
     return "\n".join([*lines, "the same" if report["same"] else "NOT the same"])

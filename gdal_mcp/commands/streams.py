@@ -6,31 +6,23 @@ import sys
 from typing import Any, Final
 
 from gdal_mcp.settings import SettingsError
-from gdal_mcp.untrusted import shown_text
 
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
-class Unread(Exception):
-    """Nobody reads stdout any more, as after `| head`."""
-
-
 def out(text: str) -> None:
-    """Prints one line of the result at once. Raises Unread."""
-    try:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
-    except BrokenPipeError as error:
-        raise Unread from error
+    """Prints one line of the result at once. Raises BrokenPipeError when nobody reads any more, as after `| head`."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 def out_json(value: object) -> None:
-    """Prints a result for programs, in ASCII, so that text from files cannot control a terminal. Raises Unread."""
+    """Prints a result for programs, in ASCII, so that text from files cannot control a terminal."""
     out(json.dumps(value, indent=2))
 
 
 def out_either(value: object, text: str, *, as_json: bool) -> None:
-    """Prints a result for programs, or its text for people. Raises Unread."""
+    """Prints a result for programs, or its text for people."""
     if as_json:
         out_json(value)
     else:
@@ -48,27 +40,6 @@ def agreed(question: str, words: str) -> bool:
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-class StatusLine:
-    """The progress of a call on a terminal, in one line that is written anew. Elsewhere nothing is shown."""
-
-    def __init__(self) -> None:
-        self._shown = ""
-        self._is_terminal = sys.stderr.isatty()
-
-    def show(self, fraction: float, message: str) -> None:
-        """From any thread. The message comes from a container, so only what is visible of it is shown."""
-        line = f"{fraction:4.0%} {shown_text(message, 60)}"
-        if self._is_terminal and line != self._shown:
-            self._shown = line
-            sys.stderr.write(f"\r\x1b[K{line}")
-            sys.stderr.flush()
-
-    def clear(self) -> None:
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
 
 
 def json_object(given: str) -> dict[str, Any]:

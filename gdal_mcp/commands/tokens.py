@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,11 +21,10 @@ def new(settings: Settings, name: str, scopes: Sequence[str] | None, days: float
         text = store.new(name, scopes, days)
     except TokenRefused as error:
         raise SettingsError(str(error)) from error
-    try:
+    with ExitStack() as unrecorded:
+        unrecorded.callback(store.revoke, name)  # a token that is not in the audit log must not exist
         _record(settings, "token.made", name, scopes)
-    except BaseException:
-        store.revoke(name)  # a token that is not in the audit log must not exist
-        raise
+        unrecorded.pop_all()
     out(text)
     say("this token is not shown again. Clients send it as `Authorization: Bearer TOKEN`.")
     return Exit.DONE

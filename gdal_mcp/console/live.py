@@ -25,7 +25,6 @@ from gdal_mcp.calls.activity import Running
 from gdal_mcp.console import serializers
 from gdal_mcp.console.auth import Refused
 from gdal_mcp.console.sessions import Viewer
-from gdal_mcp.ledger.registry import Call
 from gdal_mcp.ledger.schema import RegistryUnavailable
 
 LOOK_SECONDS: Final = 0.5
@@ -40,12 +39,11 @@ Good = Callable[[], Awaitable[bool]]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything at one moment, of everybody. `running` are the calls of this server, `elsewhere` of others."""
+    """Everything at one moment, of everybody. `running` are the calls of this server."""
 
     pending: tuple[Approval, ...] = ()
     decided: tuple[Approval, ...] = ()
     running: tuple[Running, ...] = ()
-    elsewhere: tuple[Call, ...] = ()
 
     def questions(self, viewer: Viewer) -> dict[str, Any]:
         return {
@@ -62,9 +60,7 @@ class Snapshot:
     def calls(self, viewer: Viewer) -> dict[str, Any]:
         asked = {one.call_id: one.id for one in self.pending if viewer.sees_question(one.principal)}
         mine = [one for one in self.running if viewer.governs(one.principal)]
-        ours = [serializers.running(one, viewer, asked.get(one.call_id)) for one in mine]
-        theirs = [serializers.elsewhere(one) for one in self.elsewhere if viewer.governs(one.principal)]
-        return {"running": [*ours, *theirs]}
+        return {"running": [serializers.running(one, viewer, asked.get(one.call_id)) for one in mine]}
 
 
 @dataclass(slots=True)
@@ -81,14 +77,10 @@ class Live:
         """As things were at most LOOK_SECONDS ago. Raises RegistryUnavailable."""
         async with self._lock:
             if time.monotonic() - self._at >= LOOK_SECONDS:
-                approvals, own = self.app.approvals.approvals, self.app.owner.id
-
-                def read() -> tuple[tuple[Approval, ...], tuple[Approval, ...], tuple[Call, ...]]:
-                    others = tuple(one for one in self.app.registry.unfinished() if one.server != own)
-                    return approvals.pending(), approvals.decided(_DECIDED), others
-
-                pending, decided, others = await anyio.to_thread.run_sync(read)
-                self._seen = Snapshot(pending, decided, self.app.pipeline.activity.all(), others)
+                approvals = self.app.approvals.approvals
+                pending = await anyio.to_thread.run_sync(approvals.pending)
+                decided = await anyio.to_thread.run_sync(approvals.decided, _DECIDED)
+                self._seen = Snapshot(pending, decided, self.app.pipeline.activity.all())
                 self._at = time.monotonic()
             return self._seen
 

@@ -26,8 +26,7 @@ from gdal_mcp.approval.model import Decision, Nobody, Question
 from gdal_mcp.calls.operation import Operation
 from gdal_mcp.console.auth import Refused
 from gdal_mcp.console.sessions import Viewer
-from gdal_mcp.errors import Code
-from gdal_mcp.ledger.artifacts import Absent, ArtifactStore, Busy, Fingerprint, Gone, Opened
+from gdal_mcp.ledger.artifacts import Absent, ArtifactStore, Fingerprint, Gone, Opened
 from gdal_mcp.ledger.registry import Artifact
 from gdal_mcp.pipeline import Request
 from gdal_mcp.state import put_private
@@ -37,13 +36,8 @@ from sandbox.workspace import Workspaces
 FOLDER: Final = "previews"  # in the state folder
 PIXELS: Final = 320  # of the longer side
 MOST: Final = 2000  # thumbnails kept, some 100 MB; the oldest make room
-REMEMBERED: Final = 10_000  # outputs that cannot be drawn
 _UNLISTED: Final = Operation(in_history=False)
 WAITING: Final = 64  # requests; a page of the gallery has 24
-# errors that say nothing about the dataset
-_PASSING: Final = frozenset(
-    {Code.BUSY, Code.RATE_LIMITED, Code.ENGINE_UNAVAILABLE, Code.CANCELLED, Code.TIMEOUT}
-)
 _PNG: Final = b"\x89PNG\r\n\x1a\n"
 _MAX_BYTES: Final = 4 << 20
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -56,7 +50,6 @@ class Pictures:
     app: App
     store: ArtifactStore
     _one: anyio.Lock = field(default_factory=anyio.Lock)
-    _without: set[str] = field(default_factory=set)  # keys of outputs that cannot be drawn
 
     async def of(self, artifact: Artifact, viewer: Viewer, workspaces: Workspaces) -> bytes | None:
         """The PNG of a dataset for a viewer with these workspaces; None if it cannot be drawn, as a folder.
@@ -66,7 +59,7 @@ class Pictures:
         identity = f"{artifact.call_id}\0{artifact.path}\0{artifact.sha256}"
         key = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()
         has = any(Path(artifact.path).is_relative_to(one.root) for one in workspaces.items)
-        if not has or not _DIGEST.fullmatch(artifact.sha256) or key in self._without:
+        if not has or not _DIGEST.fullmatch(artifact.sha256):
             return None
         if self._one.statistics().tasks_waiting >= WAITING:
             raise Refused(429, "Too many pictures are being made.")
@@ -77,10 +70,10 @@ class Pictures:
                 return kept
             try:
                 opened = await anyio.to_thread.run_sync(self.store.open, artifact, workspaces)
-            except (Absent, Gone, Busy):
+            except (Absent, Gone):
                 return None  # it is not certain that the published file would be drawn
             try:
-                made = await self._made(artifact, viewer, key)
+                made = await self._made(artifact, viewer)
                 same = await anyio.to_thread.run_sync(_is_still_there, opened)
             finally:
                 opened.close()
@@ -89,7 +82,7 @@ class Pictures:
             await anyio.to_thread.run_sync(_keep, path, made)
             return made
 
-    async def _made(self, artifact: Artifact, viewer: Viewer, key: str) -> bytes | None:
+    async def _made(self, artifact: Artifact, viewer: Viewer) -> bytes | None:
         reply = None
         with anyio.CancelScope() as scope:
             arguments = {"path": artifact.path, "max_size": PIXELS}
@@ -100,10 +93,6 @@ class Pictures:
         picture = reply.done.preview if reply is not None and reply.done is not None else None
         if picture is not None and picture.startswith(_PNG) and len(picture) <= _MAX_BYTES:
             return picture
-        if reply is not None and not (reply.error and reply.error.code in _PASSING):
-            if len(self._without) >= REMEMBERED:
-                self._without.clear()
-            self._without.add(key)
         return None
 
 

@@ -193,9 +193,9 @@ class Console:
         return self.service.cancel(viewer, call_id)
 
     async def _undo(self, viewer: Viewer, call_id: str) -> Any:
-        done = await _thread(self.service.undo, viewer, call_id)
-        self.service.app.changes.tell(done.changed)
-        return done.as_dict()
+        told, changed = await _thread(self.service.undo, viewer, call_id)
+        self.service.app.pipeline.changes.tell(changed)
+        return told
 
     async def _picture(self, viewer: Viewer, number: int) -> Response:
         return await self._drawn(await _thread(self.service.artifact, viewer, number), viewer)

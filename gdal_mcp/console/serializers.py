@@ -61,19 +61,6 @@ def running(one: Running, viewer: Viewer, question_id: str | None = None) -> dic
     }
 
 
-def elsewhere(call: Call) -> dict[str, Any]:
-    """A running call of another server, of which only the start is known here."""
-    return {
-        **_fields(call, "id", "tool", "principal"),
-        "client": "another server",
-        "begun": call.started,
-        "stage": "running",
-        "fraction": 0.0,
-        "message": "",
-        "cancellable": False,
-    }
-
-
 def listed(call: Call) -> dict[str, Any]:
     return {
         **_fields(call, "id", "tool", "principal", "started", "outcome"),

@@ -15,13 +15,14 @@ from typing import Any, Final
 from gdal_mcp.app import App
 from gdal_mcp.approval.model import Approval, Decision, Grant
 from gdal_mcp.approval.store import Approvals
+from gdal_mcp.calls.activity import Changed
 from gdal_mcp.console import serializers
 from gdal_mcp.console.auth import Refused
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.ledger.audit import tail
 from gdal_mcp.ledger.registry import Artifact, Call
 from gdal_mcp.ledger.statement import record, statement
-from gdal_mcp.operations.undoing import TakenBack, can_undo, undo
+from gdal_mcp.operations.undoing import can_undo, undo
 
 ROWS: Final = 50  # of the history at once
 TILES: Final = 24  # outputs at once
@@ -138,12 +139,14 @@ class ConsoleService:
             raise Refused(404, "There is no such call.")
         return call
 
-    def undo(self, viewer: Viewer, call_id: str) -> TakenBack:
-        """Undoes a call. Raises SandboxError when that is not possible."""
+    def undo(self, viewer: Viewer, call_id: str) -> tuple[dict[str, Any], Changed]:
+        """Undoes a call: what was done, and what those who watch are told. Raises SandboxError when it is not possible."""
         call = self._call(viewer, call_id)
         if not viewer.may_undo(call.principal):
             raise Refused(403, "An undo needs the scope gdal:approve, or gdal:admin for the calls of others.")
-        return undo(self.app, call.id, viewer.name)
+        told = undo(self.app, call.id, viewer.name)
+        uris = (Path(one).as_uri() for one in dict.fromkeys((*told["restored"], *told["taken_away"])))
+        return told, Changed(call.principal, call.id, tuple(uris))
 
     def outputs(self, viewer: Viewer, cursor: str | None) -> dict[str, Any]:
         try:

@@ -1,7 +1,6 @@
 """GDAL's image: which one, how its version is told, and which versions can be used.
 
-`python -m gdal_mcp.gdal.image ensure` pulls what is missing, `show` says which image is in use. Both obey GDAL_MCP_IMAGE and
-GDAL_MCP_ENGINE.
+`python -m gdal_mcp.gdal.image` pulls what is missing and says which image is in use. It obeys GDAL_MCP_IMAGE and GDAL_MCP_ENGINE.
 """
 
 import os
@@ -74,21 +73,14 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def main(arguments: list[str]) -> int:
-    if arguments not in (["ensure"], ["show"]):
-        sys.stderr.write("usage: python -m gdal_mcp.gdal.image ensure|show\n")
-        return 2
+def main() -> int:
     # what a server does not need before its first call
-    from gdal_mcp.host.image import ensure, resolve  # noqa: PLC0415
+    from gdal_mcp.host.image import ensure  # noqa: PLC0415
     from sandbox.engines.opening import open_engine  # noqa: PLC0415
 
-    named = os.environ.get("GDAL_MCP_IMAGE") or None
     try:
         images = open_engine(os.environ.get("GDAL_MCP_ENGINE")).images
-        if arguments == ["ensure"]:
-            image = ensure(images, GDAL_IMAGE, named, _say)
-        else:
-            image = resolve(images, GDAL_IMAGE, named)
+        image = ensure(images, GDAL_IMAGE, os.environ.get("GDAL_MCP_IMAGE") or None, _say)
     except SandboxError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -101,4 +93,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

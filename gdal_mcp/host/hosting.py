@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -48,10 +48,6 @@ class Host:
     program: Delivery  # as text, until the image's interpreter has compiled it
     attested: tuple[Row, ...] = ()
 
-    def places(self, settings: Settings) -> int:
-        capacity = self.runner.capacity
-        return capacity.max_containers(settings.memory) if capacity is not None else 0
-
     def tier(self, settings: Settings) -> str:
         alone = self.info.runtimes[0] if self.info.name in self.info.runtimes else "runc"
         return settings.runtime or alone
@@ -81,10 +77,12 @@ class Hosting:
         areas: Mapping[Path, StagingArea],
         toolboxes: Sequence[Toolbox],
         paths: HostPaths,
+        put_right: Callable[[], None],
     ) -> None:
         """`areas` are the staging areas of the writable workspaces, by their roots; each toolbox has an image of its own.
 
-        `paths` tells them and this where their folders are for the engine.
+        `paths` tells them and this where their folders are for the engine. `put_right` removes what dead servers staged, once
+        none of their Pods is left.
         """
         self._settings = settings
         self._toolboxes = tuple(toolboxes)
@@ -99,6 +97,7 @@ class Hosting:
         self._ending: list[threading.Thread] = []  # pools of engines that went away
         self._unremoved: set[str] = set()
         self._views = Views(settings.state_dir / "views", owner)
+        self._put_right = put_right
         self.paths = paths
         self._cancel = Cancellation()  # ends an attestation that is under way when the server ends
 
@@ -140,7 +139,10 @@ class Hosting:
     def reap(self) -> tuple[str, ...]:
         """Removes what dead servers left behind, if the engine was ever needed. Raises EngineUnavailable."""
         hosts = tuple(self._hosts.values())
-        return self._reap(hosts[0].engine) if hosts else ()
+        removed = self._reap(hosts[0].engine) if hosts else ()
+        if removed and hosts[0].info.pods:
+            self._put_right()
+        return removed
 
     def _reap(self, engine: Engine) -> tuple[str, ...]:
         removed = reap(engine, self._owner, self._unremoved)
@@ -152,10 +154,11 @@ class Hosting:
         self._cancel.set()
         with self._lock:
             hosts, self._hosts = self._hosts, {}
-            for host in hosts.values():
-                host.pool.close()
             for one in self._ending:
                 one.join()
+            for host in hosts.values():
+                host.pool.close()
+                host.engine.close()
             if self._unremoved:
                 self._owner.leave_lock()
             if self._capacity is not None:
@@ -167,7 +170,7 @@ class Hosting:
         # with the engine's client library, which takes a twentieth of the start and is not needed for the first answers
         from sandbox.engines.opening import open_engine  # noqa: PLC0415
 
-        engine = open_engine(self._settings.engine)
+        engine = open_engine(self._settings.engine, owner=self._owner.id)
         try:
             return self._host_on(engine, toolbox, fresh=fresh)
         except BaseException:
@@ -186,6 +189,8 @@ class Hosting:
         sweep(self._settings.state_dir / "views", self._owner)
         runner.unremoved = self._unremoved
         self._reap(engine)
+        if info.pods:
+            self._put_right()
         runtime = self._settings.runtime
         if (
             runtime and not info.pods and runtime not in info.runtimes

@@ -3,7 +3,7 @@
 Invariants:
 * only what the registry lists is found; who may not see everybody's files finds only those of their own calls;
 * a file is opened at the path where it was published, without following any link;
-* no byte is served from a file that is not what was published, as far as its digest or the kernel's clock can tell;
+* no byte is served from a file that is not what was published, by its digest;
 * a file that changes while it is read is not read further;
 * a file is called unchanged only after that was checked.
 """
@@ -25,8 +25,6 @@ from sandbox.outputs.filetree import digest
 from sandbox.workspace import Workspaces, open_file
 
 FOLDER: Final = "inode/directory"  # what `records` registers for one
-# up to here a file is digested when it is first asked for: a fraction of a second
-DIGEST_BYTES: Final = 64 << 20
 _CALL: Final = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 _REMEMBERED: Final = 10_000  # files; some hundred bytes each
 
@@ -37,10 +35,6 @@ class Absent(Exception):
 
 class Gone(Exception):
     """There was such a file; the message says briefly what became of it."""
-
-
-class Busy(Exception):
-    """A large file has to be digested, and another one is being digested now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +79,6 @@ class ArtifactStore:
     _compared: "OrderedDict[int, tuple[Fingerprint, bool]]" = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _digesting: threading.Lock = field(default_factory=threading.Lock)  # one at a time, and each file once
-    _digesting_large: threading.Lock = field(default_factory=threading.Lock)
 
     def owner(self, call_id: str, viewer: Principal | None = None) -> str:
         """The principal whose call it is. Raises Absent, also for a call that `viewer`, if given, may not see."""
@@ -111,7 +104,7 @@ class ArtifactStore:
         return made[-1]
 
     def open(self, artifact: Artifact, workspaces: Workspaces) -> Opened:
-        """Raises Absent for a file outside these workspaces, Gone for one that is not as published, and Busy."""
+        """Raises Absent for a file outside these workspaces, Gone for one that is not as published."""
         with ExitStack() as stack:
             try:
                 located = workspaces.input(artifact.path)
@@ -127,13 +120,10 @@ class ArtifactStore:
                 raise Gone("it was changed")
             return Opened(artifact, file, seen, stack.pop_all().close)
 
-    def is_unchanged(self, artifact: Artifact, file: int) -> bool | None:
-        """Whether an open file is what was published; None for a large one that would have to be digested to know."""
-        seen = Fingerprint.of(file)
-        if seen.size == artifact.size and seen.size > DIGEST_BYTES:
-            return self._guess(artifact, seen)
+    def is_unchanged(self, artifact: Artifact, file: int) -> bool:
+        """Whether an open file is what was published."""
         try:
-            return self._verify(artifact, file, seen)
+            return self._verify(artifact, file, Fingerprint.of(file))
         except Gone:
             return False
 
@@ -147,7 +137,9 @@ class ArtifactStore:
             return None if stat.S_ISDIR(now.st_mode) else False
         if not stat.S_ISREG(now.st_mode) or now.st_size != artifact.size:
             return False
-        return self._guess(artifact, Fingerprint.of(now))
+        known = self._recall(artifact, Fingerprint.of(now))
+        # by the kernel's clock it was not changed since it was registered
+        return True if known is None and now.st_ctime <= artifact.created else known
 
     def _recall(self, artifact: Artifact, seen: Fingerprint) -> bool | None:
         """What an earlier comparison of the same fingerprint found; None where there was none."""
@@ -155,25 +147,12 @@ class ArtifactStore:
             compared, same = self._compared.get(artifact.id, (None, False))
         return same if compared == seen else None
 
-    def _guess(self, artifact: Artifact, seen: Fingerprint) -> bool | None:
-        """The same, else True for a file that was not changed since it was registered, by the kernel's clock."""
-        known = self._recall(artifact, seen)
-        return True if known is None and seen.changed_ns / 1e9 <= artifact.created else known
-
     def _verify(self, artifact: Artifact, file: int, seen: Fingerprint) -> bool:
-        """Whether it is what was published; digests a small file, and a large one if nothing else tells. Raises Gone, Busy."""
+        """Whether it is what was published, by its digest unless that was compared before. Raises Gone."""
         if seen.size != artifact.size:
             return False
-        is_small = seen.size <= DIGEST_BYTES
-        known = self._recall(artifact, seen) if is_small else self._guess(artifact, seen)
-        if known is not None:
-            return known
-        # small files take turns; for a large one no thread is made to wait
-        lock = self._digesting if is_small else self._digesting_large
-        if not lock.acquire(blocking=is_small):
-            raise Busy
-        try:
-            known = self._recall(artifact, seen)  # another thread may just have compared it
+        with self._digesting:
+            known = self._recall(artifact, seen)
             if known is None:
                 known = digest(file) == artifact.sha256
                 if Fingerprint.of(file) != seen:
@@ -183,5 +162,3 @@ class ArtifactStore:
                     while len(self._compared) > _REMEMBERED:
                         self._compared.popitem(last=False)
             return known
-        finally:
-            lock.release()

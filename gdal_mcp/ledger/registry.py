@@ -255,9 +255,6 @@ class Registry:
         query = f"{_LISTED} AND id = :number"
         return self._rows.one(Artifact, query, number=min(number, _MAX_ID), principal=principal)
 
-    def unfinished(self) -> tuple[Call, ...]:
-        return self._rows.all(Call, "SELECT * FROM calls WHERE finished IS NULL ORDER BY rowid LIMIT 200")
-
     def artifacts_of(self, call_id: str) -> tuple[Artifact, ...]:
         """What a call published, whatever became of it since."""
         return self._rows.all(Artifact, "SELECT * FROM artifacts WHERE call_id = :id ORDER BY id", id=call_id)

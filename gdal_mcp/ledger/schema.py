@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from importlib.resources import files
 from pathlib import Path
@@ -72,15 +72,14 @@ def connect(path: Path) -> sqlite3.Connection:
         raise RegistryUnavailable(f"{path} is not a regular file. Move it aside and start again.")
     if mode & 0o077:
         path.chmod(0o600)
-    database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    try:
+    with ExitStack() as failed:
+        database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        failed.callback(database.close)
         database.row_factory = sqlite3.Row
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA foreign_keys = ON")
         _migrate(database, path)
-    except BaseException:
-        database.close()
-        raise
+        failed.pop_all()
     return database
 
 

@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from gdal_mcp import __version__
 from gdal_mcp.access.identity import ADMIN, Principal
-from gdal_mcp.app import App, is_alive, local_user
+from gdal_mcp.app import App, local_user
 from gdal_mcp.approval.model import Suspended
 from gdal_mcp.calls.refusals import tool_hint
 from gdal_mcp.entitlements import Entitlements
@@ -57,7 +57,7 @@ def build(app: App, who: Who | None = None, downloads: str = "") -> Server:
     """
     local = local_user()
     settings = app.settings
-    keeping = Keeping(app.owner.id, partial(is_alive, owner=app.owner), settings.task_seconds)
+    keeping = Keeping(app.owner.id, app.owner.is_alive, settings.task_seconds)
     store = TaskStore(app.registry.path, keeping)
     rules = jobs.Rules(settings.task_after, settings.approval_seconds)
     told = (*(box.instructions for box in app.toolboxes.items), INSTRUCTIONS)
@@ -96,7 +96,9 @@ class Handlers:
             ArtifactStore(app.registry), app.workspaces, app.settings.read_chunk, app.pipeline.results
         )
         self.subscriptions = Subscriptions(who, self._readable)
-        app.changes.listeners.append(lambda one: self.subscriptions.publish(one.principal, events_of(one)))
+        app.pipeline.changes.listeners.append(
+            lambda one: self.subscriptions.publish(one.principal, events_of(one))
+        )
 
     def _session(self, who: Principal) -> Session:
         try:

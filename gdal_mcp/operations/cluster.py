@@ -8,15 +8,16 @@ from typing import Any, Final, Literal, NamedTuple
 
 from gdal_mcp.settings import Settings
 from sandbox.engines.k8s.api import Api
-from sandbox.engines.k8s.cluster import SCHEME, Cluster
+from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.engines.k8s.pod import amount
 from sandbox.engines.k8s.trial import NEEDED, Look, allowed, call, elsewhere, looked, refused, with_everything
-from sandbox.errors import SandboxError
+from sandbox.errors import IsolationRefused, SandboxError
 
 State = Literal["ok", "warning", "failed"]
 _LIMITED: Final = re.compile(r"limited: (.*?)(?:\. |$)")
 _ADMISSION: Final = (1, 30)  # the version since which an admission policy can pin what a call is
+_AGAIN: Final = "Correct what it names, then run doctor again."
 # any of these, in every namespace or of the whole cluster, is more than the rights over calls
 _POWERS: Final = (
     *(
@@ -51,18 +52,11 @@ class Finding(NamedTuple):
     fix: str = ""
 
 
-def is_cluster(settings: Settings) -> bool:
-    return (settings.engine or "").startswith(SCHEME)
-
-
 def findings(settings: Settings) -> Iterator[Finding]:
-    """In the order in which they are to be mended. Raises SandboxError where the API does not answer."""
+    """In the order in which they are to be mended; what the API does not answer is a finding, too. Raises SandboxError without an API."""
     address, image = settings.engine or "", settings.image or ""
     with closing(Api(Cluster.named(address))) as api, closing(KubernetesEngine.at(address)) as engine:
         version, architecture = engine.info().api_version, engine.info().architecture
-        yield rights(allowed(api))
-        yield powers([f"{verb} {name}" for name, verb in _POWERS if elsewhere(api, name, verb)])
-        yield quota(refused(api, with_everything(call(image, architecture))), settings)
 
         def let_in(changes: dict[str, Callable[[dict[str, Any]], object]]) -> list[str]:
             return [
@@ -71,13 +65,27 @@ def findings(settings: Settings) -> Iterator[Finding]:
                 if not refused(api, _changed(image, architecture, change))
             ]
 
-        yield security(let_in(_HOSTILE))
-        yield pinned(let_in(_OTHER), version)
+        asked: dict[str, Callable[[], Finding]] = {
+            "rights": lambda: rights(allowed(api)),
+            "rights elsewhere": lambda: powers(
+                [f"{verb} {name}" for name, verb in _POWERS if elsewhere(api, name, verb)]
+            ),
+            "quota": lambda: quota(refused(api, with_everything(call(image, architecture))), settings),
+            "pod security": lambda: security(let_in(_HOSTILE)),
+            "admission": lambda: pinned(let_in(_OTHER), version),
+        }
+        for name, ask in asked.items():
+            try:
+                yield ask()
+            except SandboxError as error:
+                yield Finding(name, "failed", str(error)[:300], _AGAIN)
         yield named(image)
         try:
             look = looked(engine, api, image, architecture)
-        except SandboxError as error:
+        except IsolationRefused as error:
             yield Finding("network policy", "ok", f"not tried, as no Pod but a call is let in: {error}"[:300])
+        except SandboxError as error:
+            yield Finding("node", "warning", str(error)[:300], _AGAIN)
         else:
             yield node(look, settings)
             yield network(look)

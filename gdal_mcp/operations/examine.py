@@ -9,8 +9,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from gdal_mcp.access.policy import Policy
-from gdal_mcp.access.tokens import TokenStore, TokensUnavailable
 from gdal_mcp.app import running
 from gdal_mcp.gdal.catalogue import store
 from gdal_mcp.gdal.catalogue.load import catalogue_of
@@ -18,8 +16,7 @@ from gdal_mcp.gdal.image import OFFICIAL, version_warning
 from gdal_mcp.host.hosting import Host, Hosting
 from gdal_mcp.host.nested import is_lasting, program
 from gdal_mcp.ledger.audit import verify
-from gdal_mcp.operations.cluster import findings, is_cluster
-from gdal_mcp.plan import Effect
+from gdal_mcp.operations.cluster import findings
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
 from sandbox.engines.oci.runtime import ADVISED, numbers
@@ -75,8 +72,7 @@ def examine(settings: Settings) -> Report:
                 *(missing or _workspaces(app.workspaces, app.hosting, complete)),
                 *(_storage(area) for area in app.areas.values()),
                 *_records(settings),
-                *_policy(settings, app.policy),
-                *_http(settings),
+                _policy(settings),
             ]
     except Exception as error:  # noqa: BLE001 - shows whatever is wrong
         fix = "Correct what it names, then run doctor again."
@@ -126,7 +122,7 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
 
 def _cluster(settings: Settings) -> Iterator[Row]:
     """Also where no call could run: what is wrong with the cluster is why."""
-    if not is_cluster(settings):
+    if not settings.on_cluster:
         return
     try:
         for finding in findings(settings):
@@ -154,6 +150,8 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
         return
     if advised := ADVISED.get(info.name):
         power = "no: the server itself is root, and no socket is"
+        if info.rootless:
+            power = "yes: control groups with memory, pids and cpu are delegated to this user"
         fix = f"{_dotted(advised)} has every fix that was published; older packages may have them without saying so. Update it."
         yield _warning_if(
             numbers(info.version) < advised, "engine", "runtime", f"{info.name} {info.version}", fix
@@ -161,18 +159,12 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
     else:
         power = "yes" if info.rootless else "no: whoever may use the engine's socket is root on this host"
     yield Row("engine", "rootless", "ok", power)
-    yield Row("engine", "cgroup", "ok", f"version {info.cgroup_version}")
     modules = [option for option in info.security_options if "apparmor" in option or "selinux" in option]
     found = ", ".join(modules) or "neither AppArmor nor SELinux"
     fix = "Enable AppArmor or SELinux on this host for one more barrier; calls run without it."
     yield _warning_if(not modules, "engine", "security module", found, fix)
     tier = f"{host.tier(settings)}" + ("" if settings.runtime or advised else " (gVisor: --runtime runsc)")
     yield Row("engine", "tier", "ok", tier)
-    places = host.places(settings)
-    found = f"{host.concurrent} calls at once, {places} containers with those that wait"
-    fix = "Lower `memory`, or raise `memory_share`: calls that come together leave no room for waiting containers."
-    is_tight = settings.sizes().most > 0 and places <= host.concurrent
-    yield _warning_if(is_tight, "engine", "room", found, fix)
 
 
 def _dotted(version: Iterable[int]) -> str:
@@ -272,32 +264,7 @@ def _records(settings: Settings) -> Iterator[Row]:
         yield Row("records", "audit", "failed", found.reason, fix)
 
 
-def _policy(settings: Settings, policy: Policy) -> Iterator[Row]:
+def _policy(settings: Settings) -> Row:
     never = settings.approval == "never"
     value = "never: calls write without asking anybody" if never else str(settings.approval)
-    yield _warning_if(never, "policy", "approval", value, "Leave --approval out to ask before writes.")
-    if settings.policy is None:
-        return
-    asks = sum(rule.decision == "require" for rule in policy.rules)
-    found = f"{len(policy.rules)} rules, {asks} that ask, {len(policy.entries)} entries; sha256:{policy.digest[:12]}"
-    yield Row("policy", "file", "ok", f"{policy.source}: {found}")
-    freed = [rule for rule in policy.rules if rule.decision == "allow" and rule.effects - {Effect.READ}]
-    if freed:
-        value = f"{len(freed)} rules let calls write without asking anybody"
-        fix = "Leave out the rules that allow create, replace or destroy, to ask before those."
-        yield Row("policy", "writes", "warning", value, fix)
-
-
-def _http(settings: Settings) -> Iterator[Row]:
-    """What a server over HTTP would go by; nothing where none was ever thought of."""
-    try:
-        tokens = len(TokenStore(settings.state.tokens).all())
-    except TokensUnavailable as error:
-        yield Row("http", "tokens", "failed", str(error), "Correct what it names, then run doctor again.")
-        return
-    if settings.no_auth:
-        fix = "Make a token with `gdal-mcp token new`, and leave --no-auth out."
-        found = "none: whoever reaches the port is the user who runs the server"
-        yield Row("http", "authentication", "warning", found, fix)
-    elif tokens or settings.issuers:
-        yield Row("http", "authentication", "ok", f"{tokens} tokens, {len(settings.issuers)} issuers")
+    return _warning_if(never, "policy", "approval", value, "Leave --approval out to ask before writes.")

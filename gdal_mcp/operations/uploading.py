@@ -12,7 +12,7 @@ decides: after approval the client sends the same bytes again.
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -25,7 +25,7 @@ from gdal_mcp.approval.model import Nobody
 from gdal_mcp.calls.context import CallContext, Planned
 from gdal_mcp.calls.operation import Operation
 from gdal_mcp.calls.refusals import denied, reads_only
-from gdal_mcp.entitlements import Entitlements, bounds_of
+from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.pipeline import Reply, Request
 from gdal_mcp.plan import Draft, Output
@@ -51,24 +51,23 @@ class Reception:
     def sha256(self) -> str:
         return self._digest.hexdigest()
 
-    def write(self, pieces: Iterable[bytes]) -> None:
+    def write(self, piece: bytes) -> None:
         """Appends. Raises ToolError when the file grows too large or the disk is full."""
-        for piece in pieces:
-            if self.size + len(piece) > self._most:
-                raise too_large()
-            self.size += len(piece)
-            self._digest.update(piece)
-            rest = memoryview(piece)
-            try:
-                while rest:
-                    rest = rest[os.write(self._file, rest) :]
-            except OSError as error:
-                raise ToolError(
-                    Code.DISK_LIMIT,
-                    Stage.RUN,
-                    f"what was sent cannot be stored: {error.strerror}.",
-                    "Ask the person who runs the server to make room.",
-                ) from error
+        if self.size + len(piece) > self._most:
+            raise too_large()
+        self.size += len(piece)
+        self._digest.update(piece)
+        rest = memoryview(piece)
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError as error:
+            raise ToolError(
+                Code.DISK_LIMIT,
+                Stage.RUN,
+                f"what was sent cannot be stored: {error.strerror}.",
+                "Ask the person who runs the server to make room.",
+            ) from error
         if is_low(os.fstatvfs(self._file)):
             raise ToolError(
                 Code.DISK_LIMIT,
@@ -184,8 +183,8 @@ class Uploads:
         most = min(self.app.settings.upload_size, reach.limits.file_bytes, reach.limits.staging_bytes)
         if declared is not None and declared > most:
             raise too_large()
-        allowed = bounds_of(reach).output_bytes_a_day
-        written = self.app.pipeline.rates.used(who.id).output_bytes if allowed is not None else 0
+        allowed = entry.output_bytes_a_day if entry is not None else None
+        written = self.app.pipeline.rates.used(who.id)[1] if allowed is not None else 0
         if allowed is not None and written + (declared or 0) > allowed:
             raise ToolError(
                 Code.RATE_LIMITED,

@@ -96,7 +96,6 @@ def _draft(arguments: RunPythonArguments, scope: DraftScope) -> Draft:
         "python",
         (f"sha256:{digest}",),
         tuple(map(str, located)),
-        layout="inputs-output",
         extra={
             "code": arguments.code,
             "arguments": arguments.arguments,

@@ -204,7 +204,6 @@ class Settings(WebSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "warning", description="Least severe message that is logged."
     )
-    log_format: Literal["console", "json"] = Field("console", description="How messages look on stderr.")
     read_chunk: Size = Field(
         256 << 10,
         ge=4 << 10,
@@ -229,13 +228,12 @@ class Settings(WebSettings):
     @model_validator(mode="after")
     def _of_clusters(self) -> "Settings":
         """A node follows the links of what it mounts alone, and makes as root what is not there: only whole workspaces are safe."""
-        on_cluster = (self.engine or "").startswith("k8s://")
-        if on_cluster and self.mount_scope == "inputs":
+        if self.on_cluster and self.mount_scope == "inputs":
             raise ValueError(
                 "mount_scope = inputs is not safe on a cluster: its nodes follow links within a volume, and make a folder of "
                 "root's in place of a file that is gone. Leave it out, so that calls see whole workspaces"
             )
-        if self.nodes_without and not on_cluster:
+        if self.nodes_without and not self.on_cluster:
             raise ValueError("nodes_without is about the nodes of a cluster, and the engine is none")
         return self
 
@@ -266,6 +264,11 @@ class Settings(WebSettings):
         named = init_settings().get("config") or env_settings().get("config")
         values = read_toml(as_typed(named), cls.model_fields) if named else {}
         return init_settings, env_settings, InitSettingsSource(settings_cls, values)
+
+    @property
+    def on_cluster(self) -> bool:
+        """Whether each call is a Pod."""
+        return (self.engine or "").startswith("k8s://")
 
     @property
     def state(self) -> StateFolder:

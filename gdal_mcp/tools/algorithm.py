@@ -7,12 +7,11 @@ from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.answers.report import summary, whole
-from gdal_mcp.gdal.catalogue.binding import Bound, bind_json, render
+from gdal_mcp.gdal.catalogue.binding import Bound, bind, render
 from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Catalogue, Role
 from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
-from gdal_mcp.gdal.datasets.paths import Source, reading
-from gdal_mcp.gdal.datasets.reading import Reading
+from gdal_mcp.gdal.datasets.paths import Reading, Source
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
 from gdal_mcp.toolbox import Answer, nearest, spelling
 from gdal_mcp.tools.common import DraftContext
@@ -80,7 +79,7 @@ def may_write(algorithm: Algorithm) -> bool:
 def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context: DraftContext) -> Draft:
     """The draft of an algorithm that is neither a pipeline nor one of the host's own. Raises ToolError, ArgumentRefused."""
     given = _explicit(algorithm, arguments)
-    bound = bind_json(algorithm, given, binding_context(context))
+    bound = bind(algorithm, given, binding_context(context))
     paths = ResolvedPaths(context)
     [resolved] = paths.resolve([bound])
     return Draft(
@@ -158,7 +157,7 @@ class ResolvedPaths:
         recursive = any(bound.get("recursive") == ("true",) for bound in parts)
         for bound in parts:
             bound.resolve(lambda argument, text: self._input(argument, text, recursive=recursive))
-        read = reading(tuple(self._inputs))
+        read = Reading(self._inputs)
         return tuple(bound.resolve(partial(self._any, bound, read)) for bound in parts)
 
     def _input(self, argument: Argument, text: str, *, recursive: bool) -> str:

@@ -10,7 +10,7 @@ from gdal_mcp.gdal.answers.report import facts_of_report
 from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.formats import driver_for, output_format, refuse_absent
 from gdal_mcp.gdal.catalogue.model import Kind
-from gdal_mcp.plan import Command, Draft, Layout, Output, OutputKind
+from gdal_mcp.plan import Command, Draft, Output, OutputKind
 from gdal_mcp.toolbox import A, Arguments, Tool, schema_of, typed
 from gdal_mcp.tools.common import URI, DatasetPath, DraftContext, NewPath, Number, number
 from gdal_mcp.tools.raster.reproject import Resampling
@@ -98,8 +98,7 @@ def _run(
         for name, value in alike.items()
         if value is not None
     }
-    layout: Layout = "output-inputs" if program == "gdalbuildvrt" else "inputs-output"
-    command = Command(program, options, tuple(map(str, sources)), output.inside, layout)
+    command = Command(program, options, tuple(map(str, sources)), output.inside, program == "gdalbuildvrt")
     return Draft(command, tuple(sources), (output,), arguments=arguments)
 
 
@@ -114,7 +113,7 @@ class GdalinfoArguments(Arguments):
 def _info(arguments: GdalinfoArguments, context: DraftContext) -> Draft:
     source = context.paths.input(arguments.dataset)
     options = _options(("-json", arguments.as_json), ("-stats", arguments.stats))
-    command = Command("gdalinfo", options, (str(source),), layout="inputs-output")
+    command = Command("gdalinfo", options, (str(source),))
     return Draft(command, (source,), wants_json=arguments.as_json)
 
 
@@ -257,9 +256,10 @@ def _xyz(arguments: XyzArguments, context: DraftContext) -> Draft:
         *(("-b", band) for band in arguments.bands or ()),
     )
     bands = [int(band) for band in arguments.bands or ("1",)]
+    # a numpy file is made by the library function of the program, with these arguments
     library = {"skip_nodata": arguments.skip_nodata, "band_nums": bands} if as_array else None
     draft = _run("gdal2xyz", options, [source], output)
-    return replace(draft, command=replace(draft.command, as_array=library))
+    return replace(draft, command=replace(draft.command, extra={"as_array": library}))
 
 
 class MergeArguments(Arguments):
@@ -276,7 +276,7 @@ def _merge(arguments: MergeArguments, context: DraftContext) -> Draft:
     options = _options(
         ("-o", output.inside), ("-of", driver), ("-n", left_out), ("-separate", arguments.separate)
     )
-    command = Command("gdal_merge", options, tuple(map(str, sources)), layout="inputs-output")
+    command = Command("gdal_merge", options, tuple(map(str, sources)))
     return Draft(command, sources, (output,))
 
 

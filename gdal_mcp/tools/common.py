@@ -8,7 +8,7 @@ from pydantic import Field, WithJsonSchema
 
 from gdal_mcp.access.policy import Policy, Verdict, case, decide
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.catalogue.binding import bind_switches_of, render
+from gdal_mcp.gdal.catalogue.binding import bind_either, render
 from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.model import Argument, Catalogue, Role
 from gdal_mcp.gdal.catalogue.schema import SAME_NAMES
@@ -77,42 +77,25 @@ class DraftContext:
         return self.surface.permits(algorithm)
 
 
-def option_texts(options: Mapping[str, Any] | Sequence[str] | None) -> tuple[str, ...]:
-    """KEY=VALUE texts of options given either way; true and false become YES and NO."""
-    if not isinstance(options, Mapping):
-        return tuple(options or ())
-
-    def text(value: Any) -> str:
-        if isinstance(value, bool):
-            return "YES" if value else "NO"
-        return number(value) if isinstance(value, float) else str(value)
-
-    return tuple(f"{key}={text(value)}" for key, value in options.items())
-
-
 def number(value: float) -> str:
     return repr(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
-
-
-def numbers(values: Sequence[float]) -> str:
-    return ",".join(number(value) for value in values)
 
 
 def gdal_command(
     path: str,
     algorithms: Sequence[str],
-    switches: Sequence[str],
+    given: tuple[Mapping[str, Any], Sequence[str]],
     context: DraftContext,
     ends: tuple[Source, Output],
 ) -> Draft:
-    """`gdal PATH` from an input to an output, with switches that one of these algorithms takes.
+    """`gdal PATH` from an input to an output, with arguments and further words that one of these algorithms takes.
 
-    Both are positional: they are absolute, and the shortcut commands do not say why a dataset could not be opened when it
+    Both ends are positional: they are absolute, and the shortcut commands do not say why a dataset could not be opened when it
     is given as --input. Raises ToolError, ArgumentRefused.
     """
     source, output = ends
     binding = Context(context.catalogue, output.target.name, threads=context.threads)
-    bound = bind_switches_of([context.catalogue.algorithms[one] for one in algorithms], switches, binding)
+    bound = bind_either([context.catalogue.algorithms[one] for one in algorithms], *given, binding)
     read = [source.located]
 
     def resolve(argument: Argument, text: str) -> str:
@@ -133,6 +116,6 @@ def gdal_command(
         tuple(read),
         (output,),
         named=(("input", source.located), *(("other", one) for one in read[1:])),
-        algorithm=bound.paths[0],
+        algorithm=bound.path,
         arguments={one.name: one.values for one in bound.arguments},
     )

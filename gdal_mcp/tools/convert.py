@@ -13,7 +13,6 @@ from gdal_mcp.tools.common import (
     Options,
     OutputPath,
     gdal_command,
-    option_texts,
 )
 
 
@@ -32,13 +31,13 @@ class ConvertArguments(DatasetArguments):
 def _draft(arguments: ConvertArguments, context: DraftContext) -> Draft:
     source = context.paths.source(arguments.input)
     output = context.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
-    switches = [
-        *([f"--output-format={arguments.output_format}"] if arguments.output_format else []),
-        *(f"--creation-option={text}" for text in option_texts(arguments.creation_options)),
-        *(arguments.extra_args or ()),
-    ]
+    given = {
+        "output-format": arguments.output_format or None,
+        "creation-option": arguments.creation_options or None,
+    }
     # raster or vector is found by looking at the input, in the container
-    return gdal_command("convert", ("raster convert", "vector convert"), switches, context, (source, output))
+    algorithms = ("raster convert", "vector convert")
+    return gdal_command("convert", algorithms, (given, arguments.extra_args or ()), context, (source, output))
 
 
 CONVERT = Tool(

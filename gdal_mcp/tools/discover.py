@@ -103,7 +103,7 @@ def _find_crs(arguments: FindCrsArguments, context: DraftContext) -> Draft:
         # from the image's PROJ database, which is as trusted as the image
         return Draft(Command("find_crs", (), extra=extra), (), wants_json=True, present=_found)
     source = context.paths.source(arguments.input)
-    command = Command("find_crs", (), (source.name,), layout="inputs-output", extra=extra)
+    command = Command("find_crs", (), (source.name,), extra=extra)
     return Draft(command, (source.located,), wants_json=True, present=_found_beside_a_dataset)
 
 

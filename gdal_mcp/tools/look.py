@@ -27,7 +27,7 @@ class PreviewArguments(DatasetArguments):
 def _preview(arguments: PreviewArguments, context: DraftContext) -> Draft:
     source = context.paths.source(arguments.path)
     picture = {"pixels": arguments.max_size, "bands": arguments.bands, "color": arguments.color}
-    command = Command("preview", (), (source.name,), layout="inputs-output", extra={"preview": picture})
+    command = Command("preview", (), (source.name,), extra={"preview": picture})
     return Draft(
         command,
         (source.located,),
@@ -69,7 +69,7 @@ def _list(arguments: ListArguments, context: DraftContext) -> Draft | ImmediateR
         return as_json(found, [{"name": name, "driver": driver} for name, driver in drivers.items()])
 
     names = tuple(str(located) for located in found.to_identify)
-    command = Command("identify", (), names, layout="inputs-output")
+    command = Command("identify", (), names)
     return Draft(command, (), looked_at=(folder,), wants_json=True, present=present)
 
 

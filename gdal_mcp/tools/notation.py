@@ -7,13 +7,11 @@ value of the argument before it.
 
 import re
 from collections import deque
-from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.given import collected, read_switch
-from gdal_mcp.gdal.catalogue.model import Algorithm, Argument
 
 MAX_LETTERS: Final = 32 << 10
 MAX_DEPTH: Final = 4
@@ -22,18 +20,18 @@ _SIGNS: Final = ("!", "[", "]")
 _TOKEN: Final = re.compile(r'(?:[^" \t\n]++|"(?:[^"\\]++|\\.)*+")++|(?P<unclosed>")', re.DOTALL)
 _QUOTED: Final = re.compile(r'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
 _ESCAPED: Final = re.compile(r'\\(["\\])')
-_SWITCH: Final = re.compile(r"-(?![\d.])")  # a negative number is a value
 
 
 @dataclass(frozen=True, slots=True)
 class StepCall:
-    """One step as a client gives it: arguments by name, or the words behind its name in GDAL's notation.
+    """One step as a client gives it: arguments by name, and the words behind its name in GDAL's notation.
 
     Branches are nested pipelines; `places` has for each the argument whose value it is, "" where none is named.
     """
 
     name: str
-    given: Mapping[str, Any] | tuple[str, ...]
+    words: tuple[str, ...] = ()
+    given: Mapping[str, Any] = field(default_factory=dict)
     branches: tuple[tuple["StepCall", ...], ...] = ()
     places: tuple[str, ...] = ()
 
@@ -88,36 +86,4 @@ def _step(tokens: deque[str], names: Container[str], depth: int) -> StepCall:
             raise ArgumentRefused("a bracket in the pipeline is not closed.", "Balance [ and ].")
     if words and f"{name} {words[0]}" in names:
         name = f"{name} {words.pop(0)}"
-    return StepCall(name, tuple(words), tuple(branches), tuple(places))
-
-
-def named_values(algorithm: Algorithm, words: Sequence[str]) -> Mapping[str, tuple[str, ...]]:
-    """The values by argument: switches by their names, the other words by their places, as GDAL reads them."""
-    pairs: list[tuple[Argument, str]] = []
-    loose: list[str] = []
-    pending = iter(words)
-    for word in pending:
-        if not _SWITCH.match(word):
-            loose.append(word)
-            continue
-        argument, text = read_switch(algorithm, word)
-        if text is None:
-            text = "true" if argument.type == "boolean" else next(pending, None)
-        if text is None:
-            raise ArgumentRefused(f"{word[:60]} has no value.", f"Write {word[:60]}=VALUE.")
-        pairs.append((argument, text))
-    pairs += _placed(algorithm, loose, {argument.name for argument, _ in pairs})
-    return {one.argument.name: one.values for one in collected(pairs)}
-
-
-def _placed(algorithm: Algorithm, loose: list[str], named: Container[str]) -> Iterator[tuple[Argument, str]]:
-    """Words without a switch go to the positional arguments that were not named, in order; a list takes all that are left."""
-    free = [one for one in algorithm.arguments if one.positional and one.name not in named]
-    for after, argument in zip(reversed(range(len(free))), free, strict=True):
-        count = max(1, len(loose) - after) if argument.is_list else 1
-        yield from ((argument, text) for text in loose[:count])
-        loose = loose[count:]
-    if loose:
-        raise ArgumentRefused(
-            f"{loose[0][:60]!r} belongs to no argument of the step {algorithm.path}.", "Write --name=value."
-        )
+    return StepCall(name, tuple(words), branches=tuple(branches), places=tuple(places))

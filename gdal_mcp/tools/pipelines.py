@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field, WithJsonSchema
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.catalogue.binding import Bound, bind_json, bind_named, render
+from gdal_mcp.gdal.catalogue.binding import Bound, bind, render
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.given import argument_named
 from gdal_mcp.gdal.catalogue.model import DATASET_KINDS, Algorithm, Argument, Role, Step
@@ -19,7 +19,7 @@ from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Arguments, Tool, schema_of, spelling, typed
 from gdal_mcp.tools.algorithm import PIPELINES, ResolvedPaths, binding_context, presented
 from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext
-from gdal_mcp.tools.notation import MAX_DEPTH, StepCall, named_values, parse_notation
+from gdal_mcp.tools.notation import MAX_DEPTH, StepCall, parse_notation
 
 MAX_STEPS = 50
 MAX_BRANCHES = 8
@@ -150,7 +150,7 @@ def _step_from_json(one: StepArguments, depth: int) -> StepCall:
             raise ArgumentRefused("a nested pipeline is a list of steps.", 'Give {"steps": [{"step": ...}]}.')
         branches += [(name, _from_json(steps, depth)) for steps in inner if not isinstance(steps, str)]
     places, nested = zip(*branches, strict=True) if branches else ((), ())
-    return StepCall(one.step, plain, nested, places)
+    return StepCall(one.step, (), plain, nested, places)
 
 
 def _agreed(
@@ -165,7 +165,11 @@ def _agreed(
     readings: list[tuple[BoundStep, ...]] = [()]
     for call in calls:
         readings = _extended(path, readings, call, context, takes)
-    written = {tuple(_words(reading, _as_written)) for reading in readings}
+    # with paths as the client wrote them: equal for readings that are written alike
+    written = {
+        tuple(_words(reading, lambda bound: (f"{one.name}={one.values}" for one in bound.arguments)))
+        for reading in readings
+    }
     if len(written) > 1:
         raise ArgumentRefused(
             "the pipeline means one thing for rasters and another for vectors.",
@@ -245,10 +249,7 @@ def _bound(path: str, step: Step, call: StepCall, context: DraftContext) -> Boun
     )
     names = [name for name, _ in nested]
     binding = replace(binding_context(context), taken=frozenset(names))
-    if isinstance(call.given, tuple):
-        bound = bind_named(algorithm, named_values(algorithm, call.given), binding)
-    else:
-        bound = bind_json(algorithm, call.given, binding)
+    bound = bind(algorithm, call.given, binding, call.words)
     twice = [
         one
         for one in names
@@ -266,12 +267,7 @@ def _nested(algorithm: Algorithm, call: StepCall) -> Iterator[tuple[Argument, tu
             continue
         places = (one for one in algorithm.arguments if one.positional and one.role is Role.INPUT)
         argument = argument_named(algorithm, place.replace("_", "-")) if place else next(places, None)
-        if (
-            argument is None
-            or argument.hidden
-            or argument.role is not Role.INPUT
-            or argument.rule.form not in _NESTING
-        ):
+        if argument is None or argument.role is not Role.INPUT or argument.rule.form not in _NESTING:
             raise ArgumentRefused(
                 f"the step {call.name} takes no nested pipeline here.",
                 "Name a file instead; a call of its own can write it first.",
@@ -322,11 +318,6 @@ def _words(steps: Sequence[BoundStep], said: Callable[[Bound], Iterable[str]]) -
             yield from (f"--{name}", "[") if name else ("[",)
             yield from _words(inner, said)
             yield "]"
-
-
-def _as_written(bound: Bound) -> Iterator[str]:
-    """Arguments with paths as the client wrote them: equal for readings that are written alike."""
-    return (f"{one.name}={one.values}" for one in bound.arguments)
 
 
 def _said(steps: Sequence[BoundStep]) -> dict[str, tuple[str, ...]]:

@@ -86,7 +86,6 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
             "query",
             (f"--sql={sql}", *tables),
             output=outputs[0].inside if outputs else None,
-            layout="inputs-output",
             extra=extra,
         ),
         tuple(one.located for one in sources),

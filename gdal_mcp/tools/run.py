@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import Field
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.catalogue.binding import bind_json
+from gdal_mcp.gdal.catalogue.binding import bind
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Algorithm, Catalogue
 from gdal_mcp.gdal.catalogue.schema import input_schema
@@ -41,7 +41,7 @@ def draft_call(algorithm: Algorithm, arguments: Mapping[str, Any], context: Draf
     if algorithm.path not in FILE_OPERATIONS:
         return draft_algorithm(algorithm, arguments, context)
     # files are copied, renamed, moved and deleted by the host; GDAL only looks at them
-    bound = bind_json(algorithm, arguments, binding_context(context))
+    bound = bind(algorithm, arguments, binding_context(context))
     given = {one.name: one.values for one in bound.arguments}
     work = plan_operation(algorithm.path, given, context.paths)
     return Draft(

@@ -31,7 +31,7 @@ def _draft(arguments: UploadArguments, context: DraftContext) -> Draft:
             "Send the file to a name of its own.",
         )
     told = (f"--bytes={arguments.bytes}", f"--sha256={arguments.sha256}")
-    command = Command("identify", told, (output.inside,), layout="inputs-output")
+    command = Command("identify", told, (output.inside,))
     return Draft(command, (), (output,), wants_json=True, verify=_require_driver)
 
 

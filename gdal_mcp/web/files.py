@@ -35,7 +35,7 @@ from gdal_mcp.errors import ToolError
 from gdal_mcp.http import replies
 from gdal_mcp.http.auth import Authenticator
 from gdal_mcp.http.sending import ChangedWhileSent, OpenFile
-from gdal_mcp.ledger.artifacts import FOLDER, Absent, ArtifactStore, Busy, Fingerprint, Gone, Opened
+from gdal_mcp.ledger.artifacts import FOLDER, Absent, ArtifactStore, Fingerprint, Gone, Opened
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.audit_record import time_text
 from gdal_mcp.ledger.registry import Artifact, RegistryUnavailable
@@ -210,10 +210,6 @@ def _answering(answer: Callable[[Request], Awaitable[ASGIApp]]) -> ASGIApp:
             reply = replies.refused(404, "not_found", "there is no such file")
         except Gone as gone:
             reply = replies.refused(410, "gone", f"the published file no longer exists: {gone}")
-        except Busy:
-            reply = replies.busy(
-                503, "the file was touched and is being checked for changes; try again later"
-            )
         except ToolError as error:
             reply = replies.refused(403, "denied", error.message)
         except (RegistryUnavailable, TokensUnavailable, AuditUnavailable):

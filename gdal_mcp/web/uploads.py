@@ -39,7 +39,6 @@ UPLOADS_PATH: Final = "/uploads"
 CLIENT: Final = "HTTP upload"  # in the records
 IDLE_SECONDS: Final = 30.0  # without a byte
 _AT_ONCE: Final = 1 << 20  # bytes written at once: getting a thread takes longer than writing a few
-_MOST_PIECES: Final = 4096  # a list of very small pieces takes more memory than their bytes
 _WRITERS: Final = 4  # threads that write uploads, so that calls have threads
 _TARGET: Final = re.compile(rf"{UPLOADS_PATH}/(\d{{1,4}})/(.+)", re.ASCII | re.DOTALL)
 _LENGTH: Final = re.compile(r"\d{1,18}", re.ASCII)
@@ -180,8 +179,8 @@ class UploadRoutes:
     async def _take(self, receive: Receive, reception: Reception) -> None:
         """Writes the body to the disk. Raises ToolError, TooSlow, ClientDisconnect."""
         with anyio.move_on_after(self.seconds):
-            async for pieces in _pieces(receive):
-                await self._thread(reception.write, pieces)
+            async for piece in _pieces(receive):
+                await self._thread(reception.write, piece)
             return
         raise TooSlow
 
@@ -201,10 +200,9 @@ class UploadRoutes:
                 await self._thread(stack.close)
 
 
-async def _pieces(receive: Receive) -> AsyncIterator[list[bytes]]:
-    """The body in batches of pieces, since joining would copy them. Raises TooSlow, ClientDisconnect."""
-    pieces: list[bytes] = []
-    size = 0
+async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
+    """The body in pieces that are worth writing. Raises TooSlow, ClientDisconnect."""
+    held = bytearray()
     more = True
     while more:
         with anyio.move_on_after(IDLE_SECONDS) as waiting:
@@ -213,12 +211,11 @@ async def _pieces(receive: Receive) -> AsyncIterator[list[bytes]]:
             raise TooSlow
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
-        pieces.append(message.get("body", b""))
-        size += len(pieces[-1])
+        held += message.get("body", b"")
         more = message.get("more_body", False)
-        if size >= _AT_ONCE or len(pieces) >= _MOST_PIECES or not more:
-            yield pieces
-            pieces, size = [], 0
+        if len(held) >= _AT_ONCE or not more:
+            yield bytes(held)
+            held.clear()
 
 
 def _digest(headers: Headers) -> str | None:

@@ -28,22 +28,27 @@ from sandbox.errors import EngineUnavailable
 _KINDS: Final = ("docker", "podman")
 OCI: Final = "oci"
 OCI_FOLDER: Final = Path("/var/lib/gdal-mcp-oci")
+OCI_FOLDER_OF_USER: Final = "~/.local/share/gdal-mcp-oci"
 
 
-def open_engine(address: str | None = None, timeout: float = 60) -> Engine:
+def open_engine(address: str | None = None, timeout: float = 60, owner: str = "") -> Engine:
     """The engine in use: the one at `address`, or the one that discovery finds.
 
     An address is where an engine listens (`unix:///run/docker.sock`, a path, `tcp://host:port`), with `docker:` or `podman:`
     in front of it where it must be of that kind, or that word alone; `oci`, or `oci://` and a folder, for containers without a
     daemon. Where none is named and none listens, root gets `oci` if a runtime for it is installed. `k8s://CONTEXT/NAMESPACE` is
-    a cluster, `k8s://` the one that this runs in. `timeout` is in seconds, for each request. Raises EngineUnavailable when no
-    engine answers, EngineRefused when one that was named or found cannot be used.
+    a cluster, `k8s://` the one that this runs in. `timeout` is in seconds, for each request; `owner` is whose containers those
+    are that an engine needs for itself. Raises EngineUnavailable when no engine answers, EngineRefused when one that was named
+    or found cannot be used.
     """
     kind, _, place = (address or "").partition(":")
     if kind == OCI:
-        return OciEngine(Path(place.removeprefix("//")) if place else OCI_FOLDER).prepared()
+        # a home that nobody knows stays a ~, which is refused
+        own = Path(os.path.expanduser(OCI_FOLDER_OF_USER))  # noqa: PTH111
+        usual = OCI_FOLDER if os.geteuid() == 0 else own
+        return OciEngine(Path(place.removeprefix("//")) if place else usual).prepared()
     if address and address.startswith(SCHEME):
-        return KubernetesEngine.at(address)
+        return KubernetesEngine.at(address, owner)
     if not address:
         return _found(timeout)[1]
     if kind not in _KINDS:

@@ -102,10 +102,10 @@ class StagingArea:
                 raise
         return Staging(self, staging_id, user, locked, out)
 
-    def recover(self) -> tuple[Recovery, ...]:
+    def recover(self, *, discard: bool = True) -> tuple[Recovery, ...]:
         """Finishes or takes back what dead processes left here; call it once their containers are gone."""
         with self.layout() as layout:
-            return recover(layout)
+            return recover(layout, discard=discard)
 
     def remembers(self, call_id: str) -> bool:
         """Whether anything is kept under this id, be it damaged; cheap."""

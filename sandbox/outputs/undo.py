@@ -131,14 +131,16 @@ def _finished(layout: StagingLayout) -> list[Record]:
     return sorted(found, key=lambda record: (record.time_ns, record.call_id), reverse=True)
 
 
-def recover(layout: StagingLayout) -> tuple[Recovery, ...]:
+def recover(layout: StagingLayout, *, discard: bool = True) -> tuple[Recovery, ...]:
     """Finishes or takes back what dead processes left, and removes their staging. Nothing living is touched.
 
-    Call it once the dead servers' containers are gone. What it did can be called again without effect.
+    What it did can be called again without effect. Without `discard` the staging stays, as long as a dead server's container
+    may still be on its way to it.
     """
     with staging_errors("recovering"), layout.exclusive():
         entries = [entry for name in ids(layout.undo) if (entry := _claim_open(layout, name))]
-        stagings = [one for name in ids(layout.staging) if (one := layout.claim(layout.staging, name))]
+        names = ids(layout.staging) if discard else []
+        stagings = [one for name in names if (one := layout.claim(layout.staging, name))]
     findings = [finding for entry in entries if (finding := _recover_entry(entry)) is not None]
     told = {finding.staging_id for finding in findings}
     published = {record.staging_id: record for record in _finished(layout)} if stagings else {}

@@ -71,7 +71,7 @@ def test_a_folder_and_an_output_that_nobody_named_are_made_again(desk: Desk):
         assert len(ended.json["outputs"]) == 1
 
 
-def test_an_input_that_changed_is_named_and_the_pixels_that_differ(desk: Desk):
+def test_an_input_that_changed_is_named_and_the_output_differs(desk: Desk):
     source = copied(desk, "west.tif", "input.tif")
     made = call(desk, "gdal_translate", src_dataset="input.tif", dst_dataset="from-input.tif")
     shutil.copyfile(desk.path("east.tif"), source)
@@ -80,7 +80,6 @@ def test_an_input_that_changed_is_named_and_the_pixels_that_differ(desk: Desk):
     [row] = ended.json["changed"]
     assert (row["what"], row["path"]) == ("input", str(source))
     assert row["was"]["sha256"] != row["is"]["sha256"]
-    assert "bands[0].pixels" in ended.json["outputs"][0]["differences"]
 
 
 @pytest.mark.nightly

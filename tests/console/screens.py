@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Route
 
 from gdal_mcp.access.identity import local
 from gdal_mcp.approval.model import Approval, Grant
-from gdal_mcp.approval.question import Forecast, RunEnvironment, parts
+from gdal_mcp.approval.question import Forecast, parts
 from gdal_mcp.calls.activity import Running
 from gdal_mcp.console import serializers
 from gdal_mcp.console.routes import POLICY
@@ -62,6 +62,9 @@ def file(name: str, size: int) -> Located:
     )
 
 
+WHERE = {"image": "gdal:3.11", "digest": "sha256:00", "tier": "runc", "stand_in": False}
+
+
 def question(name: str, effect: str, draft: Draft, **known: Any) -> Approval:
     mounts = ("/srv/maps/dem.tif:ro",)
     plan = Plan(f"call-{name}", "convert", WRITER, draft, Limits(), "sha256:00", "", mounts, {})
@@ -76,7 +79,7 @@ def question(name: str, effect: str, draft: Draft, **known: Any) -> Approval:
         call_id=plan.call_id,
         effect=effect,
         workspaces=("/srv/maps",),
-        details=parts(plan, "it writes", RunEnvironment("gdal:3.11", "sha256:00"), Forecast(**known)),
+        details=parts(plan, "it writes", WHERE, Forecast(**known)),
     )
 
 
@@ -91,7 +94,7 @@ DEM, OLD, ROADS = (
     [file(f"{WIDE}.{end}", 80_000) for end in ("shp", "dbf")],
 )
 SLOPE = Output(replace(OLD, identity=None), replaces=(OLD,), shared=(file("slope.tif.aux.xml", 900),))
-COMMAND = Command("gdal", ("raster", "reproject", "--dst-crs=EPSG:3857"), (str(DEM),), None, "inputs-output")
+COMMAND = Command("gdal", ("raster", "reproject", "--dst-crs=EPSG:3857"), (str(DEM),))
 QUESTIONS = [
     question("q1", "replace", Draft(COMMAND, (DEM,), (SLOPE,)), checks=(CHECK,),
         estimate={"output_bytes": 4 << 20, "seconds": 3.2}, kind_of=lambda _: "GTiff, 1024 x 768, 3 bands"),

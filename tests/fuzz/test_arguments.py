@@ -254,7 +254,7 @@ def quoted(word: str) -> str:
 
 def printed(parsed: Any) -> str:
     """Steps written again, every word in quotes, and after the branches: a word before one may be the switch that it is for."""
-    return " ! ".join(" ".join((one.name, *_branches(one), *map(quoted, one.given))) for one in parsed)
+    return " ! ".join(" ".join((one.name, *_branches(one), *map(quoted, one.words))) for one in parsed)
 
 
 def _branches(one: Any) -> Iterator[str]:
@@ -265,7 +265,7 @@ def _branches(one: Any) -> Iterator[str]:
 def gathered(parsed: Any) -> Iterator[Any]:
     for one in parsed:
         yield one.name
-        yield one.given
+        yield one.words
         yield one.places
         yield [list(gathered(branch)) for branch in one.branches]
 

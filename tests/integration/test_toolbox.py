@@ -55,7 +55,7 @@ def draft(arguments: CountArguments, scope: DraftScope) -> Draft:
     if arguments.output is not None:
         target = scope.workspaces.output(arguments.output)
         outputs = (Output(target, "file", replaces=(target,) if target.identity else ()),)
-    command = Command("count", (), (str(source),), layout="inputs-output")
+    command = Command("count", (), (str(source),))
     return Draft(command, (source,), outputs, algorithm="words count")
 
 

@@ -25,6 +25,8 @@ from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.template import Limits, VolumePath
 from tests.engines.bench import LIMITS, Bench
 from tests.engines.kit import not_tried
+from tests.mcp.talk import Place
+from tests.oracle.container import Oracle, oracle_over
 from tests.waiting import until
 
 NODE_PIDS = 128  # at least what the nodes' own podPidsLimit is
@@ -161,8 +163,15 @@ def limits() -> Limits:
 
 
 @pytest.fixture(scope="session")
-def seen_by_oracle(ground: Ground) -> Path:
-    return ground.folder
+def oracle(ground: Ground) -> Iterator[Oracle]:
+    """Of its own: one that other tests began before does not see this folder."""
+    with oracle_over(ground.image, ground.folder) as made:
+        yield made
+
+
+@pytest.fixture
+def place(ground: Ground) -> Place:
+    return Place.made(ground.new_folder() / "place")
 
 
 @pytest.fixture(scope="session")

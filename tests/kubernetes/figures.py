@@ -15,7 +15,7 @@ from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.host.image import resolve
 from sandbox.engines.images import DockerImages
 from tests.kubernetes.conftest import Ground, laid
-from tests.kubernetes.test_server import INFO
+from tests.kubernetes.servers import INFO
 from tests.mcp.pipes import Pipes, piped
 from tests.mcp.talk import Place
 from tests.waiting import until

@@ -16,11 +16,10 @@ import pytest
 from tests.engines.kit import not_tried
 from tests.faults.scenes import outcome_of
 from tests.kubernetes.conftest import OWN, Ground, ask
-from tests.kubernetes.test_server import DEFLATED, INFO, huge, place, serving, waiting
+from tests.kubernetes.servers import INFO, WRITE, busy, killed, purposes, serving
 from tests.mcp.talk import Place
 from tests.waiting import until
 
-__all__ = ["place"]
 pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.claim("engine.kubernetes-told-by-the-end")]
 _RUN = Path(OWN).parent
 
@@ -84,17 +83,12 @@ def evicted(ground: Ground, name: str) -> None:
 
 @pytest.mark.parametrize("what", ["kube-apiserver", "kubelet", "containerd", "evicted"])
 def test_what_a_running_call_loses_ends_it_and_no_later_one(what: str, ground: Ground, place: Place) -> None:
-    huge(place)
-    with serving(ground, place) as pipes:
-        assert outcome_of(INFO.call(pipes)) == "OK"
-        until(lambda: ground.pods() == {})
-        number = DEFLATED.begin(pipes)
-        until(lambda: len(waiting(ground)) == 1 and any(place.staged))
-        evicted(ground, *waiting(ground)) if what == "evicted" else restarted(what)
-        assert outcome_of(DEFLATED.finish(pipes, number)) == "ENGINE_UNAVAILABLE"
+    with busy(ground, place) as call:
+        evicted(ground, call.pod) if what == "evicted" else restarted(what)
+        assert call.outcome() == "ENGINE_UNAVAILABLE"
         assert not place.path("out.tif").exists()
         until(lambda: node(ground)["conditions"]["Ready"] == "True")
-        until(lambda: outcome_of(INFO.call(pipes)) == "OK")
+        until(lambda: outcome_of(INFO.call(call.pipes)) == "OK")
         until(lambda: ground.pods() == {} and place.staged == [], 180)
 
 
@@ -102,16 +96,11 @@ def test_what_a_running_call_loses_ends_it_and_no_later_one(what: str, ground: G
 def test_a_part_that_stands_still_for_a_while_costs_a_call_nothing_but_time(
     part: str, ground: Ground, place: Place
 ) -> None:
-    huge(place, 20_000)
-    with serving(ground, place) as pipes:
-        assert outcome_of(INFO.call(pipes)) == "OK"
-        until(lambda: ground.pods() == {})
-        number = DEFLATED.begin(pipes)
-        until(lambda: len(waiting(ground)) == 1)
+    with busy(ground, place, 20_000) as call:
         with frozen(process(part)):
             begun = time.monotonic()
             until(lambda: time.monotonic() > begun + 5.0)
-        assert outcome_of(DEFLATED.finish(pipes, number)) == "OK"
+        assert call.outcome() == "OK"
     assert ground.pods() == {}
 
 
@@ -127,23 +116,32 @@ def frozen(*numbers: int) -> Iterator[None]:
 
 
 def test_a_call_whose_pod_is_frozen_ends_at_its_own_deadline(ground: Ground, place: Place) -> None:
-    huge(place)
-    with serving(ground, place, GDAL_MCP_TIMEOUT_SECONDS="15") as pipes:
+    with busy(ground, place, GDAL_MCP_TIMEOUT_SECONDS="15") as call:
+        uid = ground.pods()[call.pod]["metadata"]["uid"]
+        inside = [int(path.parent.name) for path in Path("/proc").glob("[0-9]*/cgroup") if holds(path, uid)]
+        assert inside
+        with frozen(*inside):
+            assert call.outcome() == "TIMEOUT"
+    assert ground.pods() == {}
+
+
+def test_a_folder_that_a_node_makes_again_for_a_dead_servers_pod_does_not_stay(
+    ground: Ground, place: Place
+) -> None:
+    WRITE.prepare(place)
+    with serving(ground, place) as pipes:
         assert outcome_of(INFO.call(pipes)) == "OK"
         until(lambda: ground.pods() == {})
-        number = DEFLATED.begin(pipes)
-        until(lambda: len(waiting(ground)) == 1 and any(place.staged))
-        (one,) = ground.pods().values()
-        inside = [
-            int(path.parent.name)
-            for path in Path("/proc").glob("[0-9]*/cgroup")
-            if holds(path, one["metadata"]["uid"])
-        ]
-        assert inside
-        for worker in inside:
-            os.kill(worker, signal.SIGSTOP)
-        assert outcome_of(DEFLATED.finish(pipes, number)) == "TIMEOUT"
+        with frozen(process("kubelet")):
+            WRITE.begin(pipes)
+            until(lambda: purposes(ground) & {*place.staged})
+            killed(pipes)
+            with serving(ground, place) as later:
+                until(lambda: "image" in purposes(ground))
+                os.kill(process("kubelet"), signal.SIGCONT)
+                assert outcome_of(INFO.call(later)) == "OK"
     assert ground.pods() == {}
+    assert place.staged == []
 
 
 def holds(cgroup: Path, uid: str) -> bool:

@@ -15,13 +15,11 @@ from sandbox.labels import UPTIME_DEADLINE, labels
 from sandbox.owner import Owner
 from sandbox.reaper import reap
 from tests.engines.bench import Bench
-from tests.faults.scenes import outcome_of
 from tests.kubernetes.conftest import Ground
-from tests.kubernetes.test_server import DEFLATED, INFO, huge, killed, place, serving, waiting
+from tests.kubernetes.servers import DEFLATED, busy, killed, waiting
 from tests.mcp.talk import Place
 from tests.waiting import until
 
-__all__ = ["place"]
 pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.claim("engine.kubernetes-leases")]
 LEASE = 1.0  # seconds; in use it is two minutes
 
@@ -37,22 +35,16 @@ def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Owner]:
 def test_a_server_that_stands_still_keeps_its_call_and_one_that_died_keeps_nothing(
     ground: Ground, place: Place, engine: KubernetesEngine, other: Owner
 ) -> None:
-    huge(place, 30_000)
-    with serving(ground, place) as pipes:
-        assert outcome_of(INFO.call(pipes)) == "OK"
-        until(lambda: ground.pods() == {})
-        number = DEFLATED.begin(pipes)
-        until(lambda: len(waiting(ground)) == 1)
-        (running,) = waiting(ground)
-        pipes.process.send_signal(signal.SIGSTOP)
+    with busy(ground, place, 30_000) as call:
+        call.pipes.process.send_signal(signal.SIGSTOP)
         stopped = time.monotonic()
         until(lambda: reap(engine, other) == () and time.monotonic() > stopped + 4 * LEASE)
-        assert waiting(ground) == {running}
-        pipes.process.send_signal(signal.SIGCONT)
-        assert outcome_of(DEFLATED.finish(pipes, number)) == "OK"
-        DEFLATED.begin(pipes)
+        assert waiting(ground) == {call.pod}
+        call.pipes.process.send_signal(signal.SIGCONT)
+        assert call.outcome() == "OK"
+        DEFLATED.begin(call.pipes)
         until(lambda: len(waiting(ground)) == 1)
-        killed(pipes)
+        killed(call.pipes)
         until(lambda: (reap(engine, other), ground.pods())[1] == {})
 
 

@@ -1,61 +1,41 @@
 """The server on a cluster: the same answers as a plain GDAL's, whatever it loses; and nothing is left of it."""
 
-import contextlib
-import itertools
 import os
-import queue
 import random
-import signal
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from sandbox.labels import CALL
-from tests.faults.scenes import Scene, outcome_of
+from tests.faults.scenes import outcome_of
 from tests.kubernetes.conftest import Ground, ask
-from tests.mcp.pipes import Pipes, piped
+from tests.kubernetes.servers import (
+    DEFLATED,
+    INFO,
+    WRITE,
+    busy,
+    huge,
+    killed,
+    purposes,
+    serving,
+    waiting,
+)
 from tests.mcp.talk import Place, talking
 from tests.oracle.container import Oracle
 from tests.soak.cases import BAD, GOOD, Answers, Case, answers, lay
 from tests.waiting import until
 
-pytestmark = [pytest.mark.engine, pytest.mark.nightly]
+pytestmark = [pytest.mark.engine, pytest.mark.nightly, pytest.mark.timeout(1800)]
 CALLS, AT_ONCE = 200, 8
-INFO = Scene("info", "info", {"path": "in.tif"})
-WRITE = Scene("write", "convert", {"input": "in.tif", "output": "out.tif"})
-_NUMBERS = itertools.count(1)
-
-
-@pytest.fixture
-def place(ground: Ground) -> Place:
-    return Place.made(ground.new_folder() / "place")
-
-
-@contextlib.contextmanager
-def serving(ground: Ground, place: Place, **more: str) -> Iterator[Pipes]:
-    log = place.state.with_suffix(f".{next(_NUMBERS)}.log")
-    env = ground.environment(**{"GDAL_MCP_POOL_MAX": "0", **more})
-    with piped(place.command("--approval", "never"), log, env=env) as pipes:
-        pipes.hello()
-        yield pipes
-
-
-def answered(pipes: Pipes, number: int, seconds: float) -> bool:
-    """Whether a call was answered within so many seconds."""
-    end = time.monotonic() + seconds
-    with contextlib.suppress(queue.Empty):
-        while (left := end - time.monotonic()) > 0:
-            if (pipes.receive(left) or {}).get("id") == number:
-                return True
-    return False
-
-
-def killed(pipes: Pipes) -> None:
-    pipes.process.send_signal(signal.SIGKILL)
-    pipes.process.wait()
+# what there is to see of a server's first call, in this order
+STEPS: dict[str, Callable[[Ground, Place], object]] = {
+    "it looks at its image": lambda ground, _: "image" in purposes(ground),
+    "it attests the nodes": lambda ground, _: any(one.startswith("attest-") for one in purposes(ground)),
+    "it asks for the version": lambda ground, _: any(one.startswith("version-") for one in purposes(ground)),
+    "it has asked for the call's Pod": lambda ground, place: purposes(ground) & {*place.staged},
+    "the call writes": lambda _, place: [*place.workspace.glob(".gdal-mcp/staging/*/out/*")],
+}
 
 
 def test_calls_are_pods_and_nothing_is_left_of_them(ground: Ground, place: Place) -> None:
@@ -86,79 +66,44 @@ def test_warm_pods_serve_one_call_each_and_one_that_is_taken_away_is_replaced(
     assert ground.pods() == {}
 
 
-def waiting(ground: Ground) -> set[str]:
-    """The Pods that run and are not being deleted."""
-    return {
-        name
-        for name, one in ground.pods().items()
-        if one["status"].get("phase") == "Running" and "deletionTimestamp" not in one["metadata"]
-    }
-
-
 @pytest.mark.claim("faults.server-killed")
-def test_a_server_that_is_killed_at_any_moment_leaves_nothing_after_the_next_start(
-    ground: Ground, place: Place
+def test_a_server_that_is_killed_at_any_step_leaves_nothing_after_the_next_start(
+    ground: Ground, place: Place, subtests: pytest.Subtests
 ) -> None:
-    """A little later each time, from the first Pod that is asked for on, until a call ends before."""
-    whole = None
-    for moment in itertools.count():
-        WRITE.prepare(place)
-        with contextlib.suppress(BrokenPipeError), serving(ground, place) as pipes:
-            number = WRITE.begin(pipes)
-            ended = answered(pipes, number, 0.8 * moment)
-            killed(pipes)
+    huge(place)
+
+    def left() -> None:
         with serving(ground, place) as pipes:
             assert outcome_of(INFO.call(pipes)) == "OK"
-        # a look at an image, which is no call's and mounts nothing, may wait for its own deadline
-        assert [
-            one for one in ground.pods().values() if one["metadata"]["annotations"][CALL] != "image"
-        ] == []
+        assert ground.pods() == {}
         assert place.staged == []
-        made = place.path("out.tif")
-        if made.exists():
-            whole = whole or made.read_bytes()
-            assert made.read_bytes() == whole
-        if ended or moment > 30:
-            break
-    assert whole
 
-
-LONG = Scene("long", "gdalinfo", {"dataset": "huge.vrt", "stats": True})
-
-
-def huge(place: Place, side: int = 150_000) -> None:
-    """Pixels for minutes."""
-    LONG.prepare(place)
-    source = '<SourceFilename relativeToVRT="1">in.tif</SourceFilename><SourceBand>1</SourceBand>'
-    places = f'<SrcRect xOff="0" yOff="0" xSize="40" ySize="30"/><DstRect xOff="0" yOff="0" xSize="{side}" ySize="{side}"/>'
-    band = f'<VRTRasterBand dataType="Byte" band="1"><SimpleSource>{source}{places}</SimpleSource></VRTRasterBand>'
-    place.path("huge.vrt").write_text(
-        f'<VRTDataset rasterXSize="{side}" rasterYSize="{side}">{band}</VRTDataset>'
-    )
-
-
-DEFLATED = Scene(
-    "write",
-    "convert",
-    {"input": "huge.vrt", "output": "out.tif", "creation_options": {"COMPRESS": "DEFLATE"}},
-)
+    for step, reached in STEPS.items():
+        with subtests.test(step):
+            with serving(ground, place) as pipes:
+                DEFLATED.begin(pipes)
+                until(lambda reached=reached: reached(ground, place))
+                killed(pipes)
+            left()
+            assert not place.path("out.tif").exists()
+    with subtests.test("it has answered"):
+        with serving(ground, place) as pipes:
+            assert outcome_of(WRITE.call(pipes)) == "OK"
+            killed(pipes)
+        made = place.path("out.tif").read_bytes()
+        left()
+        assert place.path("out.tif").read_bytes() == made
 
 
 @pytest.mark.parametrize("grace", [1, 0], ids=["drained", "deleted by force"])
 def test_a_pod_that_is_taken_away_ends_its_call_and_publishes_nothing(
     ground: Ground, place: Place, grace: int
 ) -> None:
-    huge(place)
-    with serving(ground, place) as pipes:
-        assert outcome_of(INFO.call(pipes)) == "OK"
-        until(lambda: ground.pods() == {})
-        number = DEFLATED.begin(pipes)
-        until(lambda: len(waiting(ground)) == 1 and any(place.staged))
-        (name,) = waiting(ground)
-        ground.admin.delete(name, grace)
-        assert outcome_of(DEFLATED.finish(pipes, number)) == "ENGINE_UNAVAILABLE"
+    with busy(ground, place) as call:
+        ground.admin.delete(call.pod, grace)
+        assert call.outcome() == "ENGINE_UNAVAILABLE"
         assert not place.path("out.tif").exists()
-        assert outcome_of(INFO.call(pipes)) == "OK"
+        assert outcome_of(INFO.call(call.pipes)) == "OK"
     assert ground.pods() == {}
     assert place.staged == []
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from gdal_mcp.errors import Code
-from gdal_mcp.gdal.catalogue.binding import bind_json
+from gdal_mcp.gdal.catalogue.binding import bind
 from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.formats import absent_by_file, absent_by_name, output_format
@@ -54,22 +54,22 @@ def test_an_output_in_such_a_format_is_refused_by_its_name_and_by_its_extension(
     algorithm = SMALL.algorithms["vector convert"]
     for given in ({"output": "a.parquet"}, {"output": "a.x", "output-format": "parquet"}):
         with pytest.raises(ArgumentRefused) as refused:
-            bind_json(algorithm, {"input": "a.gpkg", **given}, Context(SMALL))
+            bind(algorithm, {"input": "a.gpkg", **given}, Context(SMALL))
         assert refused.value.code is Code.FORMAT_UNAVAILABLE
         assert "GPKG" in refused.value.suggestion
-    bind_json(algorithm, {"input": "a.gpkg", "output": "a.parquet", "output-format": "GPKG"}, Context(SMALL))
+    bind(algorithm, {"input": "a.gpkg", "output": "a.parquet", "output-format": "GPKG"}, Context(SMALL))
 
 
 def test_a_report_in_the_name_of_such_a_format_is_a_wrong_argument_and_no_fault_of_the_image():
     algorithm = SMALL.algorithms["raster info"]
-    assert bind_json(algorithm, {"input": "a.tif", "output-format": "JSON"}, Context(SMALL)).get(
+    assert bind(algorithm, {"input": "a.tif", "output-format": "JSON"}, Context(SMALL)).get(
         "output-format"
     ) == ("json",)
     for named in ("netCDF", "GTiff"):
         with pytest.raises(ArgumentRefused) as refused:
-            bind_json(algorithm, {"input": "a.tif", "output-format": named}, Context(SMALL))
+            bind(algorithm, {"input": "a.tif", "output-format": named}, Context(SMALL))
         assert refused.value.code is Code.INVALID_ARGUMENT
-    bind_json(
+    bind(
         packaged().algorithms["vector convert"],
         {"input": "a.gpkg", "output": "a.parquet"},
         Context(packaged()),

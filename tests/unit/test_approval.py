@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdal_mcp.approval.model import Grant, Question, Terminal
-from gdal_mcp.approval.question import MAX_LISTED, RunEnvironment, parts, question_text
+from gdal_mcp.approval.question import MAX_LISTED, parts, question_text
 from gdal_mcp.plan import Draft
 from sandbox.outputs.store import Transfer
 from tests.unit.values import draft, located, output, plan
@@ -22,7 +22,7 @@ QUESTION = Question("id", "digest", "Run it?")
 
 
 def text(given_draft: Draft) -> str:
-    return question_text(parts(plan(given_draft), "it writes", RunEnvironment()))
+    return question_text(parts(plan(given_draft), "it writes", {"tier": "runc"}))
 
 
 @pytest.mark.claim("approval.question-true")

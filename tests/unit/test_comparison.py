@@ -1,12 +1,6 @@
 """Whether outputs are the same, by bytes and by what a container says of them."""
 
-import json
-from typing import Any
-
-from hypothesis import given
-from hypothesis import strategies as st
-
-from gdal_mcp.operations.comparison import MAX_DIFFERENCES, by_content, own_files
+from gdal_mcp.operations.comparison import by_content, own_files
 
 RASTER = {
     "driver": "GTiff",
@@ -16,24 +10,10 @@ RASTER = {
 }
 
 
-def changed(path: list[Any], value: Any) -> dict[str, Any]:
-    made = json.loads(json.dumps(RASTER))
-    inner = made
-    for step in path[:-1]:
-        inner = inner[step]
-    inner[path[-1]] = value
-    return made
-
-
-def test_what_differs_is_named():
-    for path, place in [
-        (["driver"], "driver"),
-        (["size", 1], "size[1]"),
-        (["bands", 1, "pixels"], "bands[1].pixels"),
-        (["bands"], "bands"),
-    ]:
-        verdict = by_content("/ws/a", [RASTER, changed(path, "other")])
-        assert (verdict.sameness, verdict.differences, verdict.same) == ("differs", (place,), False)
+def test_only_what_holds_the_same_is_the_same():
+    assert by_content("/ws/a", [RASTER, RASTER]).sameness == "same_content"
+    for change in ({"driver": "PNG"}, {"bands": []}, {"more": 1}):
+        assert by_content("/ws/a", [RASTER, {**RASTER, **change}]).sameness == "differs"
 
 
 def test_what_cannot_be_told_is_not_the_same():
@@ -42,18 +22,6 @@ def test_what_cannot_be_told_is_not_the_same():
         [{"problem": "x"}, RASTER],
     ]:  # fmt: skip
         assert by_content("/ws/a", told).sameness == "unknown"
-
-
-@given(st.dictionaries(st.text(), st.text()), st.dictionaries(st.text(), st.text()))
-def test_names_that_the_container_makes_up_are_never_repeated(one: dict[str, str], other: dict[str, str]):
-    verdict = by_content("/ws/a", [{"bands": [{"CANARY": one}]}, {"bands": [{"CANARY": other}]}])
-    assert "CANARY" not in json.dumps(verdict.as_dict())
-    assert verdict.same is (one == other)
-
-
-def test_differences_are_few():
-    old, new = ({"bands": [{"pixels": f"{mark}{number}"} for number in range(1000)]} for mark in "ab")
-    assert len(by_content("/ws/a", [old, new]).differences) == MAX_DIFFERENCES
 
 
 def test_files_belong_to_the_output_that_is_nearest_by_name():

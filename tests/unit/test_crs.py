@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gdal_mcp.errors import Code
 from gdal_mcp.gdal.catalogue.crs import MAX_BYTES, check_crs
-from gdal_mcp.gdal.catalogue.errors import CrsRefused
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from tests.quick import quick
 
 WKT1 = (
@@ -111,8 +111,8 @@ REFUSED = [
 ]  # fmt: skip
 
 
-def refused(text: str) -> CrsRefused:
-    with pytest.raises(CrsRefused) as caught:
+def refused(text: str) -> ArgumentRefused:
+    with pytest.raises(ArgumentRefused) as caught:
         check_crs(text)
     assert caught.value.message, text
     assert caught.value.suggestion, text
@@ -168,7 +168,7 @@ def test_the_longest_texts_are_decided_on_at_once() -> None:
     for piece in ('"', "a", "(", "[", " ", "+", "=", "1", "{", "/", ',REMARK["', "PROJ", "init "):
         for head in ("", "GEOGCS[", '{"type":"', "+proj=", 'GEOGCS["', "EPSG:"):
             text = (head + piece * MAX_BYTES)[:MAX_BYTES]
-            with quick(), contextlib.suppress(CrsRefused):
+            with quick(), contextlib.suppress(ArgumentRefused):
                 check_crs(text)
     refused("EPSG:4326" + " x" * MAX_BYTES)
 
@@ -208,7 +208,7 @@ RESOURCE = re.compile(
 def test_no_text_that_passes_holds_a_path_a_url_or_a_grid(text: str) -> None:
     try:
         passed = check_crs(text)
-    except CrsRefused:
+    except ArgumentRefused:
         return
     assert not RESOURCE.search(re.sub(r"nadgrids=@null(?=[\s\"]|$)", "", passed))
     assert passed.isprintable() or "\u00a0" in passed

@@ -2,7 +2,7 @@
 
 import json
 
-from gdal_mcp.gdal.catalogue.binding import bind_json
+from gdal_mcp.gdal.catalogue.binding import bind
 from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
@@ -14,7 +14,7 @@ from gdal_mcp.gdal.discovery.describe import (
     examples,
     related,
 )
-from gdal_mcp.gdal.discovery.effects import effects
+from gdal_mcp.gdal.discovery.entries import effects
 
 PIPELINES = frozenset({"pipeline", "raster pipeline", "vector pipeline"})
 PATHS = sorted(packaged().algorithms)
@@ -33,7 +33,7 @@ def test_every_example_may_be_called():
         if one["algorithm"] in PIPELINES:
             assert isinstance(one["arguments"]["steps"], str)
             continue
-        bound = bind_json(algorithm(one["algorithm"]), one["arguments"], Context(packaged(), allow_sql=True))
+        bound = bind(algorithm(one["algorithm"]), one["arguments"], Context(packaged(), allow_sql=True))
         assert {json_name(argument.name) for argument in bound.arguments} >= {
             name for name, value in one["arguments"].items() if value is not False
         }
@@ -84,21 +84,20 @@ EFFECTS = {
 def test_effects_follow_from_the_roles():
     for path in EFFECTS:
         found = effects(algorithm(path))
-        assert (found.creates, found.updates, found.removes) == EFFECTS[path]
-        assert found.writes is (path != "raster info")
+        assert (found["creates"], found["updates"], found["removes"]) == EFFECTS[path]
+        assert (found["needs_approval"] == "no") is (path == "raster info")
 
 
 def test_an_algorithm_that_may_change_files_never_says_that_it_only_reads():
     for path in PATHS:
         writing = {Role.OUTPUT, Role.UPDATE, Role.SIDECAR}
         if any(one.role in writing and not one.hidden for one in algorithm(path).arguments):
-            assert effects(algorithm(path)).writes
+            assert effects(algorithm(path))["needs_approval"] != "no"
 
 
 def test_sql_is_named_where_it_may_be_given():
-    assert effects(algorithm("vector sql")).sql == ("sql",)
-    assert effects(algorithm("raster clip")).sql == ("like-sql",)
-    assert effects(algorithm("vector filter")).sql == ()
+    for path, named in (("vector sql", ["sql"]), ("raster clip", ["like-sql"]), ("vector filter", [])):
+        assert effects(algorithm(path))["sql"] == named
 
 
 def test_what_no_role_says_exists_and_has_a_reason():

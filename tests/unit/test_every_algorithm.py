@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from gdal_mcp.gdal.catalogue.binding import Bound, bind_json, bind_named, render
+from gdal_mcp.gdal.catalogue.binding import Bound, bind, render
 from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.given import read_switches
+from gdal_mcp.gdal.catalogue.given import read_words
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
 from gdal_mcp.gdal.catalogue.schema import input_schema, json_name, offered
@@ -68,15 +68,13 @@ def test_what_fits_is_passed_on_and_reads_back_the_same() -> None:
 
 
 def reads_back(algorithm: Algorithm, call: dict[str, Any]) -> None:
-    bound = resolved(bind_json(algorithm, call, CONTEXT))
+    bound = resolved(bind(algorithm, call, CONTEXT))
     argv = render(bound)
-    read = {one.argument.name: one.values for one in read_switches(algorithm, argv)}
+    read = {one.argument.name: one.values for one in read_words(algorithm, argv)}
     assert read == {one.name: one.values for one in bound.arguments if one.role is not Role.HOST_OWNED}
     assert not {word.partition("=")[0].lower() for word in argv} & RESERVED_TOKENS
-    given_values = {one.name: one.values for one in bind_json(algorithm, call, CONTEXT).arguments}
-    assert render(resolved(bind_named(algorithm, given_values, CONTEXT))) == argv
     # the order of the keys changes nothing
-    assert render(resolved(bind_json(algorithm, dict(reversed(call.items())), CONTEXT))) == argv
+    assert render(resolved(bind(algorithm, dict(reversed(call.items())), CONTEXT))) == argv
     for compact in (False, True):
         schema = Draft202012Validator(input_schema(algorithm, compact=compact))
         assert not list(schema.iter_errors({json_name(name): value for name, value in call.items()}))
@@ -114,7 +112,7 @@ def test_a_call_with_one_thing_wrong_is_refused() -> None:
     for name in BINDABLE:
         for call in spoiled(EVERY[name]):
             with pytest.raises(ArgumentRefused):
-                assert not bind_json(EVERY[name], call, CONTEXT), (name, call)
+                assert not bind(EVERY[name], call, CONTEXT), (name, call)
 
 
 @pytest.mark.claim("args.unknown-refused")
@@ -129,7 +127,7 @@ def test_no_name_reaches_what_is_forbidden_or_hidden_or_the_main_process() -> No
         for word in closed | {token[2:] for token in RESERVED_TOKENS} - set(algorithm.long_names):
             for value in (True, "x", ["x"], {"x": "y"}):
                 with pytest.raises(ArgumentRefused):
-                    bind_json(algorithm, {word: value}, CONTEXT)
+                    bind(algorithm, {word: value}, CONTEXT)
 
 
 HOSTILE = [
@@ -158,7 +156,7 @@ def test_no_value_and_no_expression_takes_a_path_a_url_or_a_control_character() 
                     continue
                 value = [text] if argument.is_list and argument.max_count != 1 else text
                 with pytest.raises(ArgumentRefused):
-                    bind_json(algorithm, {**minimal(algorithm), argument.name: value}, CONTEXT)
+                    bind(algorithm, {**minimal(algorithm), argument.name: value}, CONTEXT)
 
 
 def harmless(argument: Argument, text: str) -> bool:
@@ -173,4 +171,4 @@ def harmless(argument: Argument, text: str) -> bool:
 def test_the_text_of_a_pipeline_is_never_bound_as_one() -> None:
     for name in sorted(PIPELINES):
         with pytest.raises(ArgumentRefused):
-            bind_json(EVERY[name], {"pipeline": "read a.tif ! write b.tif"}, CONTEXT)
+            bind(EVERY[name], {"pipeline": "read a.tif ! write b.tif"}, CONTEXT)

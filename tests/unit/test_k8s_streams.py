@@ -11,11 +11,14 @@ import time
 import pytest
 
 from sandbox.engine import STDERR, STDOUT
+from sandbox.engines.k8s.api import Api
 from sandbox.engines.k8s.cluster import Cluster
+from sandbox.engines.k8s.watch import PodWatch
 from sandbox.engines.k8s.websocket import Refused, attached
 from sandbox.errors import EngineUnavailable
 from sandbox.waiting import readable
 from tests.certificates import self_signed
+from tests.waiting import until
 
 SECONDS = 20
 UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
@@ -216,3 +219,23 @@ def test_another_server_than_the_one_that_is_trusted_gets_no_token(certificate, 
     with pytest.raises(EngineUnavailable):
         attached(stranger, "call-0", "worker")
     server.done()
+
+
+def test_a_watch_that_nobody_needs_ends_and_begins_again_when_somebody_asks():
+    """As that of an engine which was lost while calls ran: nobody closes it."""
+    needed = threading.Event()
+    nobody = Cluster("https://127.0.0.1:9", "calls", ssl.create_default_context())
+    watch = PodWatch(Api(nobody), "app=call", lambda _: None, needed.is_set)
+
+    def runs():
+        return any(one.name == "pods" for one in threading.enumerate())
+
+    for _ in range(2):
+        needed.set()
+        watch.change(1.0)
+        assert runs()
+        needed.clear()
+        until(lambda: not runs())
+    watch.close()
+    watch.change(0.01)
+    assert not runs()

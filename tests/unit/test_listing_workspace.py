@@ -10,7 +10,7 @@ from staging_kit import write
 
 from gdal_mcp.errors import ToolError
 from gdal_mcp.gdal.datasets.listing import MAX_ROWS, Page, Query, as_json, page
-from gdal_mcp.gdal.datasets.sidecars import Listings, grouped
+from gdal_mcp.gdal.datasets.sidecars import Listings, Names
 from sandbox.browse import opened
 from sandbox.workspace import Workspace, Workspaces
 
@@ -175,6 +175,6 @@ def test_companions_of_many_files_are_those_of_each_one(tmp_path_factory, some):
         name: {one.name for one in Listings().companions(workspaces.input(str(root / name)))} for name in some
     }
     claimed = set[str]().union(*each.values()) if each else set()
-    owners = grouped(sorted(some))
+    owners = Names(sorted(some)).owners
     assert set(owners) == claimed
     assert not set(owners.values()) & claimed

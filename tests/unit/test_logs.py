@@ -10,7 +10,6 @@ import structlog
 
 from gdal_mcp.logs import configure
 
-FORMATS = ("console", "json")
 HOSTILE = [
     "x\n2026-01-01T00:00:00Z [error    ] forged [gdal_mcp]", "x\r\x1b[2Kforged", "\x1b]0;title\x07\x1b[31m",
     "\x85\u2028\u2029\x0b\x0c\x1c", "\u202eforged\u2066", "\x00\x7f\x9b31m", "\ud800",
@@ -52,16 +51,15 @@ def lines_of(captured: pytest.CaptureFixture[str]) -> list[str]:
 
 
 def test_an_event_is_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    for form in FORMATS:
-        configure("info", form)
-        log_as("gdal_mcp.pipeline", "info", "call_finished", call="c1", seconds=0.25)
-        (line,) = lines_of(capsys)
-        for part in ("call_finished", "c1", "0.25", "gdal_mcp.pipeline", "info"):
-            assert part in line
+    configure("info")
+    log_as("gdal_mcp.pipeline", "info", "call_finished", call="c1", seconds=0.25)
+    (line,) = lines_of(capsys)
+    for part in ("call_finished", "c1", "0.25", "gdal_mcp.pipeline", "info"):
+        assert part in line
 
 
 def test_json_events_hold_their_values(capsys: pytest.CaptureFixture[str]) -> None:
-    configure("info", "json")
+    configure("info")
     log_as("sandbox.pool.pool", "warning", "slot_lost", slot=3, template={"a": [1, None]}, path=b"x")
     (line,) = lines_of(capsys)
     event = json.loads(line)
@@ -78,7 +76,7 @@ def test_json_events_hold_their_values(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_what_is_below_the_level_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
     for level in ["debug", "info", "warning", "error"]:
-        configure(level, "json")
+        configure(level)
         order = ["debug", "info", "warning", "error"]
         for method in order:
             log_as("gdal_mcp.x", method, method)
@@ -90,7 +88,7 @@ def test_what_is_below_the_level_is_not_logged(capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize("level", ["debug", "warning"])
 @pytest.mark.parametrize("name", ["docker", "urllib3.connectionpool", "mcp.server", "asyncio", "gdal_mcpx"])
 def test_libraries_are_heard_from_warning_on(capsys, level, name):
-    configure(level, "json")
+    configure(level)
     library = logging.getLogger(name)
     before = library.level
     library.setLevel(logging.DEBUG)  # some set a level of their own
@@ -105,10 +103,9 @@ def test_libraries_are_heard_from_warning_on(capsys, level, name):
 
 
 @pytest.mark.claim("audit.one-line-each")
-@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_value_breaks_a_line_or_drives_the_terminal(capsys, format, text):
-    configure("info", format)
+def test_no_value_breaks_a_line_or_drives_the_terminal(capsys, text):
+    configure("info")
     log_as("gdal_mcp.x", "info", text)
     log_as("gdal_mcp.x", "info", "event", value=text)
     log_as("gdal_mcp.x", "info", "event", **{text: 1})
@@ -119,8 +116,7 @@ def test_no_value_breaks_a_line_or_drives_the_terminal(capsys, format, text):
     lines = lines_of(capsys)
     assert len(lines) == 7
     assert not FORBIDDEN & set("".join(lines))
-    if format == "json":
-        assert json.loads(lines[0])["event"] == text
+    assert json.loads(lines[0])["event"] == text
 
 
 def fail(text: str) -> None:
@@ -135,19 +131,17 @@ class Odd:
         return self.text
 
 
-def test_a_traceback_follows_indented_on_a_console(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_traceback_stays_in_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     for text in HOSTILE:
-        configure("info", "console")
+        configure("info")
         try:
             fail(text)
         except ValueError:
             log_as("gdal_mcp.x", "exception", "call_failed")
             logging.getLogger("docker").exception("pull failed")
         lines = lines_of(capsys)
-        starts = [line for line in lines if not line.startswith("    ")]
-        assert len(starts) == 2
-        assert "call_failed" in starts[0]
-        assert any("ValueError" in line for line in lines)
+        assert [json.loads(line)["event"] for line in lines] == ["call_failed", "pull failed"]
+        assert all("ValueError" in json.loads(line)["exception"] for line in lines)
         assert not FORBIDDEN & set("".join(lines))
 
 
@@ -156,7 +150,7 @@ def test_stdout_stays_clean_in_a_whole_process() -> None:
         import logging, warnings, structlog
         from gdal_mcp.logs import configure
         logging.basicConfig(stream=__import__("sys").stdout)
-        configure("debug", "console")
+        configure("debug")
         structlog.get_logger().info("ours", text="\\ud800")
         logging.getLogger("mcp").error("theirs \\ud800")
         warnings.warn("warned")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from gdal_mcp.gdal.answers.checks import checks
 from gdal_mcp.gdal.answers.described import facts
 from gdal_mcp.gdal.answers.next_steps import next_steps
-from gdal_mcp.gdal.catalogue.binding import bind_json
+from gdal_mcp.gdal.catalogue.binding import bind
 from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.load import packaged
 
@@ -26,7 +26,7 @@ def proposed(
     assert all(step.reason for step in steps)
     for step in steps:  # what is proposed can be called
         algorithm = packaged().algorithms[step.algorithm]
-        assert bind_json(algorithm, step.arguments, Context(packaged())).paths == (step.algorithm,)
+        assert bind(algorithm, step.arguments, Context(packaged())).path == step.algorithm
     return {step.algorithm: step.arguments for step in steps}
 
 

@@ -3,8 +3,9 @@
 import pytest
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.gdal.catalogue.given import read_words
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Role, Rule
-from gdal_mcp.tools.notation import MAX_DEPTH, StepCall, named_values, parse_notation
+from gdal_mcp.tools.notation import MAX_DEPTH, StepCall, parse_notation
 
 RULE = Rule(Role.VALUE, "for a test")
 
@@ -36,7 +37,7 @@ def test_steps_are_divided_by_exclamation_marks_of_their_own() -> None:
 
 def test_quotes_hold_blanks_and_signs_together() -> None:
     (step,) = parse_notation(r'read "a b.tif" "!" "say \"hi\" \\ x"')
-    assert step.given == ("a b.tif", "!", r'say "hi" \ x')
+    assert step.words == ("a b.tif", "!", r'say "hi" \ x')
 
 
 def test_branches_are_steps_of_their_own() -> None:
@@ -44,12 +45,12 @@ def test_branches_are_steps_of_their_own() -> None:
         "read a.tif ! tee [ resize --size=10,10 ! write b.tif ] [ write c.tif ] ! write d.tif"
     )[1]
     assert [[step.name for step in branch] for branch in tee.branches] == [["resize", "write"], ["write"]]
-    assert tee.given == ()
+    assert tee.words == ()
 
 
 def test_a_word_may_be_quoted_in_part_and_a_backslash_outside_quotes_is_itself() -> None:
     (step,) = parse_notation(r'read a" b"\c "" "[" 	x[y]')
-    assert step.given == (r"a b\c", "", "[", "x[y]")
+    assert step.words == (r"a b\c", "", "[", "x[y]")
 
 
 def test_a_name_of_two_words_is_one_name_where_it_is_known() -> None:
@@ -72,8 +73,8 @@ def test_what_is_no_pipeline_exactly_is_refused() -> None:
 
 
 def test_words_without_a_switch_go_to_the_positional_arguments() -> None:
-    values = named_values(STEP, ("a.tif", "b.tif", "--calc", "-1 + X", "--size", "10,20", "--flatten"))
-    assert values == {
+    given = read_words(STEP, ("a.tif", "b.tif", "--calc", "-1 + X", "--size", "10,20", "--flatten"))
+    assert {one.name: one.values for one in given} == {
         "input": ("a.tif", "b.tif"),
         "calc": ("-1 + X",),
         "size": ("10", "20"),
@@ -83,13 +84,13 @@ def test_words_without_a_switch_go_to_the_positional_arguments() -> None:
 
 def test_a_switch_that_the_step_does_not_have_is_refused() -> None:
     for words in [
-        ("--nothing=1",), ("-z", "1"), ("--calc",), ("--flatten=true", "--flatten=true"), ("--", "a.tif"),
+        ("--nothing=1",), ("-z", "1"), ("--calc",), ("--calc", "--flatten"), ("--flatten=true", "--flatten=true"), ("--", "a.tif"),
         ("-calc", "1"),
     ]:  # fmt: skip
         with pytest.raises(ArgumentRefused):
-            named_values(STEP, words)
+            read_words(STEP, words)
 
 
 def test_an_argument_that_is_named_is_not_filled_by_its_place() -> None:
     with pytest.raises(ArgumentRefused):
-        named_values(STEP, ("--input=a.tif", "b.tif"))
+        read_words(STEP, ("--input=a.tif", "b.tif"))

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from gdal_mcp.calls.longresults import ResultStore
-from gdal_mcp.ledger import artifacts as module
 from gdal_mcp.ledger.registry import Artifact
 from gdal_mcp.mcp.resources import Resources
 from tests.waiting import until
@@ -79,18 +78,6 @@ def test_a_list_says_nothing_of_a_file_that_was_touched_until_somebody_reads_it(
     assert not {SHA, CHANGED} & listed(resources).keys()
     assert read(resources, made)[1][SHA] == made.sha256
     assert listed(resources)[SHA] == made.sha256
-
-
-def test_what_is_too_long_to_be_compared_for_one_request_has_none_once_it_was_touched(
-    kept, resources, monkeypatch
-):
-    monkeypatch.setattr(module, "DIGEST_BYTES", 4)
-    made = kept.publish()
-    assert read(resources, made)[1][SHA] == made.sha256
-    touch(made)
-    words, meta = read(resources, made)
-    assert not {SHA, CHANGED} & meta.keys()
-    assert not {"sha256", "changed"} & words.keys()
 
 
 def test_what_changes_while_it_is_read_has_none(kept, resources, monkeypatch):

@@ -61,9 +61,7 @@ def records(tmp_path: Path, root: Path) -> Iterator[Records]:
 def drafted(spaces: Workspaces, **more: Any) -> Draft:
     source = spaces.input("in.tif")
     made = Output(spaces.output("out.tif"))
-    draft = Draft(
-        Command("gdal", ("convert",), (str(source),), made.inside, "inputs-output"), (source,), (made,)
-    )
+    draft = Draft(Command("gdal", ("convert",), (str(source),), made.inside), (source,), (made,))
     return replace(draft, **more)
 
 

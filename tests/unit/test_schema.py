@@ -5,7 +5,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from gdal_mcp.gdal.catalogue.binding import bind_json
+from gdal_mcp.gdal.catalogue.binding import bind
 from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.load import packaged
@@ -24,7 +24,7 @@ def accepts(path: str, call: dict[str, Any], *, compact: bool = False) -> bool:
 
 def binds(path: str, call: dict[str, Any]) -> bool:
     try:
-        bind_json(EVERY[path], call, Context(packaged(), threads=4))
+        bind(EVERY[path], call, Context(packaged(), threads=4))
     except ArgumentRefused:
         return False
     return True

@@ -94,7 +94,7 @@ def test_a_value_out_of_bounds_is_an_error(subtests: pytest.Subtests) -> None:
         ("memory", "63MiB"), ("memory", True), ("memory", 2.5e9), ("cpus", 0), ("cpus", "nan"),
         ("cpus", "inf"), ("pids", 0), ("pids", 1.5), ("timeout_seconds", 0), ("timeout_seconds", "inf"),
         ("approval_seconds", -1), ("approval", "Never "), ("runtime", "runsc; rm"), ("runtime", "a\n"),
-        ("log_format", "xml"), ("preview", "perhaps"), ("read_chunk", "1GiB"), ("undo_calls", -1),
+        ("preview", "perhaps"), ("read_chunk", "1GiB"), ("undo_calls", -1),
         ("state_dir", ""), ("workspaces", [""]), ("workspaces", ["a\0b"]), ("workspaces", 3),
     ):  # fmt: skip
         with subtests.test(name=name, value=value):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.gdal.catalogue.binding import bind_json
+from gdal_mcp.gdal.catalogue.binding import bind
 from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.load import packaged
@@ -119,8 +119,8 @@ def test_ordinary_conditions_pass_as_they_are() -> None:
 def test_sql_is_refused_where_the_server_was_not_started_for_it() -> None:
     call = {"input": "a.gpkg", "output": "b.gpkg", "sql": "SELECT * FROM poly"}
     with pytest.raises(ArgumentRefused):
-        bind_json(SQL, call, Context(packaged()))
-    assert bind_json(SQL, call, Context(packaged(), allow_sql=True)).get("sql") == ("SELECT * FROM poly",)
+        bind(SQL, call, Context(packaged()))
+    assert bind(SQL, call, Context(packaged(), allow_sql=True)).get("sql") == ("SELECT * FROM poly",)
 
 
 @pytest.mark.claim("sql.can-be-off")
@@ -140,10 +140,10 @@ def test_every_argument_that_carries_sql_needs_the_permission() -> None:
             {"size": [10, 10], "burn": [1], "extent": [0, 0, 1, 1]} if path == "vector rasterize" else {}
         )
         with pytest.raises(ArgumentRefused):
-            bind_json(algorithm, {**needed, argument.name: value}, Context(packaged()))
+            bind(algorithm, {**needed, argument.name: value}, Context(packaged()))
         known = {"pipeline", "raster pipeline", "vector pipeline"}
         if path not in known and not algorithm.one_of and set(needed) <= {"input", "output"}:
-            bind_json(algorithm, {**needed, argument.name: value}, Context(packaged(), allow_sql=True))
+            bind(algorithm, {**needed, argument.name: value}, Context(packaged(), allow_sql=True))
 
 
 def test_only_the_two_dialects_are_named() -> None:

@@ -43,7 +43,7 @@ def draft(
     places = tuple(located(name) for name in inputs)
     inside = made.inside if made else None
     return Draft(
-        Command("gdal_translate", options, tuple(map(str, places)), inside, "inputs-output"),
+        Command("gdal_translate", options, tuple(map(str, places)), inside),
         places,
         (made,) if made else (),
     )

@@ -10,7 +10,7 @@ import pytest
 
 from gdal_mcp.access.identity import ADMIN, READ, Principal
 from gdal_mcp.ledger import artifacts as module
-from gdal_mcp.ledger.artifacts import FOLDER, Absent, ArtifactStore, Busy, Gone, Opened
+from gdal_mcp.ledger.artifacts import FOLDER, Absent, ArtifactStore, Gone, Opened
 from gdal_mcp.ledger.registry import Artifact, Call, Registry
 from sandbox.workspace import Workspace, Workspaces
 
@@ -150,44 +150,6 @@ def test_an_untouched_file_is_digested_once(kept: Kept, monkeypatch: pytest.Monk
     artifact = kept.publish()
     assert [kept.read(artifact) for _ in range(5)] == [OLD] * 5
     assert len(digested) == 1
-
-
-def test_a_large_file_that_nobody_touched_is_opened_without_reading_it(kept, monkeypatch):
-    def never(_file: int) -> str:
-        raise AssertionError
-
-    artifact = kept.publish()
-    with monkeypatch.context() as patched:
-        patched.setattr(module, "DIGEST_BYTES", len(OLD) - 1)
-        patched.setattr(module, "digest", never)
-        assert kept.read(artifact) == OLD
-    with monkeypatch.context() as patched:
-        patched.setattr(module, "DIGEST_BYTES", len(OLD) - 1)
-        while os.stat(artifact.path).st_ctime <= artifact.created:  # the clock of files goes in steps
-            write_in_place(Path(artifact.path))
-        with pytest.raises(Gone):
-            kept.read(artifact)
-
-
-def test_large_files_that_were_touched_are_compared_one_at_a_time(kept, monkeypatch):
-    monkeypatch.setattr(module, "DIGEST_BYTES", len(OLD) - 1)
-    first, second, small = kept.publish("1.tif"), kept.publish("2.tif"), kept.publish("3.tif", OLD[:5])
-    for one in (first, second):
-        os.utime(one.path)
-    meanwhile: list[bytes] = []
-
-    def comparing(_file: int) -> str:
-        if not meanwhile:
-            meanwhile.append(b"x")
-            with pytest.raises(Busy):
-                kept.read(second)
-        return hashlib.sha256(OLD).hexdigest()
-
-    with monkeypatch.context() as patched:
-        patched.setattr(module, "digest", comparing)
-        assert kept.read(first) == OLD
-    assert meanwhile
-    assert (kept.read(second), kept.read(small)) == (OLD, OLD[:5])
 
 
 def test_a_workspace_that_is_not_among_ones_own_holds_nothing(kept: Kept, tmp_path: Path):

@@ -37,8 +37,8 @@ def plan(area: StagingArea, name: str) -> Any:
 def test_what_became_of_the_copy_is_not_published(area: StagingArea):
     nothing = cast("Any", None)
     with reception(area, "in.csv", USER, 100) as arriving, area.open("copy-000001", USER) as copy:
-        arriving.write([b"what ", b"", b"arri"])
-        arriving.write([b"ved"])
+        arriving.write(b"what arri")
+        arriving.write(b"ved")
         copy.copy_from(arriving.staging, "in.csv")
         (copy.path / "in.csv").write_bytes(b"another thing")
         (copy.path / "in.csv.aux.xml").write_bytes(b"and more of it")
@@ -52,9 +52,9 @@ def test_what_became_of_the_copy_is_not_published(area: StagingArea):
 
 def test_no_more_is_written_than_may_come(area: StagingArea):
     with reception(area, "in.csv", USER, 10) as arriving:
-        arriving.write([b"01234", b"56789"])
+        arriving.write(b"0123456789")
         with pytest.raises(ToolError) as refused:
-            arriving.write([b"x"])
+            arriving.write(b"x")
         assert refused.value.code is Code.OUTPUT_LIMIT
         assert arriving.size == 10
     assert list((area.workspace.root / ".gdal-mcp" / "staging").iterdir()) == []
@@ -62,7 +62,7 @@ def test_no_more_is_written_than_may_come(area: StagingArea):
 
 def test_whatever_ends_a_reception_leaves_nothing_of_it(area: StagingArea):
     with pytest.raises(KeyError), reception(area, "in.csv", USER, 10) as arriving:
-        arriving.write([b"some"])
+        arriving.write(b"some")
         raise KeyError
     assert list((area.workspace.root / ".gdal-mcp" / "staging").iterdir()) == []
     assert {path.name for path in area.workspace.root.iterdir()} == {".gdal-mcp"}

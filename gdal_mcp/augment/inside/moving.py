@@ -15,10 +15,9 @@ import numpy as np
 from gdal_mcp.augment.inside import rasters
 
 SEEDS = 1 << 32
-BY_OPENCV = {
-    "i4": np.float64,
-    "u4": np.float64,
-}  # types that it cannot move, and those that hold the same values
+BY_OPENCV = dict.fromkeys(
+    ("i4", "u4"), np.float64
+)  # types that it cannot move, and one that holds their values
 WINDOWED = ("crop_coords", "crop_params")  # of what a transform drew: it cut a window out
 WHOLE = 1e-3  # of a pixel that may come from outside
 MAX_DRAWN = 16  # numbers of one drawn value that are told

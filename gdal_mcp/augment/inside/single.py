@@ -25,9 +25,11 @@ def run(job, report):
     os.mkdir(folder)
     raster, data, kind = source(job)
     digest = hashlib.sha256(data).hexdigest() if data else None
+    # the call's own, or one that the image and the prompt fix, so that the same call gives the same bytes
+    fixed = hashlib.sha256(f"{digest}\n{job['prompt']}".encode()).hexdigest()
     config = {
         **{key: job[key] for key in ("tool", "prompt", "steps", "options")},
-        "seed": seed_of(job, digest),
+        "seed": int(fixed[:8], 16) if job["seed"] is None else job["seed"],
         "input": {"sha256": digest, "range": raster.range},
         "versions": versions(),
     }
@@ -98,13 +100,6 @@ def contents(path):
         return bytes(gdal.VSIFReadL(1, found.size, file))
     finally:
         gdal.VSIFCloseL(file)
-
-
-def seed_of(job, digest):
-    """The call's own, or one that the image and the prompt fix, so that the same call gives the same bytes."""
-    if job["seed"] is not None:
-        return job["seed"]
-    return int(hashlib.sha256(f"{digest}\n{job['prompt']}".encode()).hexdigest()[:8], 16)
 
 
 def versions():

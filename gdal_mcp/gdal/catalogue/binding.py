@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.checks import Context, Situation, accepted, refuse_absent_output, unsplit
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, Problems, UnknownArgument
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, UnknownArgument
 from gdal_mcp.gdal.catalogue.forms import split
 from gdal_mcp.gdal.catalogue.given import (
     ELEMENT_BYTES,
     GivenArgument,
     argument_named,
-    read_switches,
+    read_words,
+    refuse_excess,
     texts_of,
 )
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
@@ -33,9 +34,9 @@ Resolver = Callable[[Argument, str], str]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Checked arguments of the commands in `paths`; where there are several, they say the same to each."""
+    """Checked arguments of one command."""
 
-    paths: tuple[str, ...]
+    path: str
     arguments: tuple[GivenArgument, ...]
     resolved: bool = False  # until then the values of path roles are as the client wrote them
 
@@ -63,92 +64,38 @@ class Bound:
             return replace(given, values=values)
 
         found = (placed(one) if one.role in PATH_ROLES else one for one in self.arguments)
-        return Bound(self.paths, tuple(found), resolved=True)
+        return Bound(self.path, tuple(found), resolved=True)
 
 
-def bind_switches(algorithm: Algorithm, switches: Sequence[str], context: Context) -> Bound:
-    """Extra arguments of a tool that names input and output itself. Raises ArgumentRefused."""
-    given = read_switches(algorithm, switches)
-    for one in given:
-        _refuse_owned(one.argument, context)
-    return _bind(algorithm, given, context)
+def bind_either(
+    algorithms: Sequence[Algorithm], arguments: Mapping[str, Any], words: Sequence[str], context: Context
+) -> Bound:
+    """Arguments of a tool that names input and output itself, in the order given, and extra words.
 
-
-def bind_switches_of(algorithms: Sequence[Algorithm], switches: Sequence[str], context: Context) -> Bound:
-    """Extra arguments of a command that becomes one of several algorithms after a look at the data (`gdal convert`).
-
-    Bound to those that take all of them; the caller runs only one of `paths`. Raises ArgumentRefused.
+    They are bound to the first algorithm that takes all of them: which one `gdal convert` becomes shows at a look at the data, in
+    the container. Raises ArgumentRefused.
     """
-    bound: list[Bound] = []
     refusals: list[ArgumentRefused] = []
     for algorithm in algorithms:
         try:
-            bound.append(bind_switches(algorithm, switches, context))
+            given = [*_given(algorithm, arguments, words).values()]
+            for one in given:
+                _refuse_owned(one.argument)
+            return _bind(algorithm, given, context)
         except ArgumentRefused as error:
             refusals.append(error)
-    if not bound:
-        known = [refusal for refusal in refusals if not isinstance(refusal, UnknownArgument)]
-        raise (known or refusals)[0]
-    said = [[(one.name, one.values) for one in each.arguments] for each in bound]
-    same = (one for one, words in zip(bound, said, strict=True) if words == said[0])
-    return replace(bound[0], paths=tuple(path for one in same for path in one.paths))
+    raise next((one for one in refusals if not isinstance(one, UnknownArgument)), refusals[0])
 
 
-def bind_named(algorithm: Algorithm, given: Mapping[str, Sequence[str]], context: Context) -> Bound:
-    """All arguments of a call by name, input and output among them. Raises ArgumentRefused."""
-    named = tuple(
-        GivenArgument(argument_named(algorithm, name), tuple(values)) for name, values in given.items()
-    )
-    for one in named:
-        if one.role is Role.FORBIDDEN or one.argument.hidden:
-            _refuse_owned(one.argument, context)
-    return _bind_all(algorithm, named, context)
-
-
-def bind_json(algorithm: Algorithm, arguments: Mapping[str, Any], context: Context) -> Bound:
-    """All arguments of a call as JSON, by their names or aliases, with - or _. Raises ArgumentRefused.
+def bind(
+    algorithm: Algorithm, arguments: Mapping[str, Any], context: Context, words: Sequence[str] = ()
+) -> Bound:
+    """All arguments of a call: as JSON by their names or aliases, with - or _, and as words. Raises ArgumentRefused.
 
     null, and false for a switch that is off by itself, are the same as leaving the argument out.
     """
-    known = algorithm.long_names
-    if len(arguments) > 2 * len(known):  # each unknown name costs a search for the one that was meant
-        raise ArgumentRefused(
-            f"gdal {algorithm.path} has no such number of arguments as {len(arguments)}.",
-            "Look up its arguments with gdal_describe.",
-        )
-    problems = Problems()
-    given: dict[str, GivenArgument] = {}
-    for name, value in arguments.items():
-        with problems.collected():
-            spelling = name if name in known else _known_name(name.replace("_", "-"), known)
-            if spelling in known and known[spelling].hidden:
-                raise UnknownArgument(
-                    f"gdal {algorithm.path} has no argument --{name[:64]}.", "Leave it out."
-                )
-            argument = argument_named(algorithm, spelling)
-            if argument.role is Role.FORBIDDEN:
-                _refuse_owned(argument, context)
-            if argument.name in given:
-                raise ArgumentRefused(
-                    f"--{argument.name} is given twice, by two of its names.", "Give it once."
-                )
-            texts = texts_of(argument, value)
-            if texts or (argument.is_list and value == []):
-                given[argument.name] = GivenArgument(argument, texts)
-    problems.raise_any()
-    return _bind_all(algorithm, tuple(given.values()), context)
-
-
-def _known_name(name: str, known: Container[str]) -> str:
-    """The argument that is called otherwise elsewhere, if the algorithm has one of those names and not several."""
-    plain = name.replace("-", "_")
-    others = next((some for some in SAME_NAMES if plain in some), ()) if name not in known else ()
-    found = [other for one in others if (other := one.replace("_", "-")) in known]
-    return found[0] if len(found) == 1 else name
-
-
-def _bind_all(algorithm: Algorithm, given: Sequence[GivenArgument], context: Context) -> Bound:
-    names = {one.name for one in given} | context.taken
+    given = _given(algorithm, arguments, words)
+    names = given.keys() | context.taken
     missing = [one.name for one in algorithm.arguments if one.required and one.name not in names]
     if missing:
         raise ArgumentRefused(f"gdal {algorithm.path} needs {', '.join(missing)}.", "Give them.")
@@ -158,11 +105,45 @@ def _bind_all(algorithm: Algorithm, given: Sequence[GivenArgument], context: Con
                 f"gdal {algorithm.path} needs one of {', '.join(group)}.", "Give one of them."
             )
     # in the order of the description: keys of JSON have none, and GDAL takes `--limit` before `--features` for both
-    order = {one.name: number for number, one in enumerate(algorithm.arguments)}
-    bound = _bind(algorithm, sorted(given, key=lambda one: order[one.name]), context)
+    bound = _bind(algorithm, [given[one.name] for one in algorithm.arguments if one.name in given], context)
     if bound.updates and not any(one.role in (Role.OUTPUT, Role.UPDATE) for one in bound.arguments):
         raise ArgumentRefused("the call changes an output and names none.", "Name the output.")
     return bound
+
+
+def _given(
+    algorithm: Algorithm, arguments: Mapping[str, Any], words: Sequence[str]
+) -> dict[str, GivenArgument]:
+    """What a client gives, by canonical name, in its order."""
+    known = algorithm.long_names
+    if len(arguments) > 2 * len(known):  # each unknown name costs a search for the one that was meant
+        raise ArgumentRefused(
+            f"gdal {algorithm.path} has no such number of arguments as {len(arguments)}.",
+            "Look up its arguments with gdal_describe.",
+        )
+    given: dict[str, GivenArgument] = {}
+    for name, value in arguments.items():
+        spelling = name if name in known else _known_name(name.replace("_", "-"), known)
+        argument = argument_named(algorithm, spelling)
+        if argument.name in given:
+            raise ArgumentRefused(f"--{argument.name} is given twice, by two of its names.", "Give it once.")
+        texts = texts_of(argument, value)
+        if texts or (argument.is_list and value == []):
+            given[argument.name] = GivenArgument(argument, texts)
+    for one in read_words(algorithm, words):
+        before = given.get(one.name)
+        if before and not (one.argument.is_list and one.argument.repeatable):
+            raise ArgumentRefused(f"--{one.name} is given twice.", "Give it once.")
+        given[one.name] = replace(one, values=(*before.values, *one.values)) if before else one
+    return given
+
+
+def _known_name(name: str, known: Container[str]) -> str:
+    """The argument that is called otherwise elsewhere, if the algorithm has one of those names and not several."""
+    plain = name.replace("-", "_")
+    others = next((some for some in SAME_NAMES if plain in some), ()) if name not in known else ()
+    found = [other for one in others if (other := one.replace("_", "-")) in known]
+    return found[0] if len(found) == 1 else name
 
 
 def render(bound: Bound) -> tuple[str, ...]:
@@ -177,21 +158,20 @@ def render(bound: Bound) -> tuple[str, ...]:
     return tuple(_guarded(word) for one in passed for word in _words(one))
 
 
-def _refuse_owned(argument: Argument, context: Context) -> None:
+def _refuse_owned(argument: Argument) -> None:
+    """Of what a tool that names input and output itself is given besides."""
     rule = argument.rule
     if rule.mode == "update":
         raise ArgumentRefused(
             f"--{argument.name} changes an existing dataset, which this tool does not.",
             "Use gdal_write with the same algorithm.",
         )
-    if rule.primary or argument.name in context.taken:
+    if rule.primary:
         raise ArgumentRefused(f"--{argument.name} is set by the tool itself.", "Use the tool's own argument.")
     if rule.role is Role.HOST_OWNED:
         raise ArgumentRefused(
             f"--{argument.name} is not the caller's to set: {rule.reason}.", "Leave it out."
         )
-    if rule.role is Role.FORBIDDEN:
-        raise ArgumentRefused(f"--{argument.name} is never passed on: {rule.reason}.", "Leave it out.")
 
 
 def _bind(algorithm: Algorithm, given: Sequence[GivenArgument], context: Context) -> Bound:
@@ -206,16 +186,17 @@ def _bind(algorithm: Algorithm, given: Sequence[GivenArgument], context: Context
         if needed - names:
             raise ArgumentRefused(f"--{argument.name} also needs --{min(needed - names)}.", "Give both.")
     values = {one.name: one.values for one in given}
-    problems = Problems()
+    refuse_absent_output(context, algorithm, values)
     arguments = []
-    with problems.collected():
-        refuse_absent_output(context, algorithm, values)
     for one in given:
-        with problems.collected():
-            checked = accepted(Situation(context, algorithm, values, one.argument), one.values)
-            arguments.append(GivenArgument(one.argument, checked))
-    problems.raise_any()
-    return Bound((algorithm.path,), tuple(arguments))
+        refuse_excess(one)
+        if one.role is Role.FORBIDDEN:
+            raise ArgumentRefused(
+                f"--{one.name} is never passed on: {one.argument.rule.reason}.", "Leave it out."
+            )
+        checked = accepted(Situation(context, algorithm, values, one.argument), one.values)
+        arguments.append(GivenArgument(one.argument, checked))
+    return Bound(algorithm.path, tuple(arguments))
 
 
 def _place(argument: Argument, text: str, resolver: Resolver) -> str:

@@ -15,7 +15,7 @@ import re
 from typing import Any, Final
 
 from gdal_mcp.errors import Code
-from gdal_mcp.gdal.catalogue.errors import CrsRefused
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 
 MAX_BYTES: Final = 32 << 10  # the longest CRS of EPSG, with all its usages, is about 16 kB as PROJJSON
 SUGGESTION: Final = "Give an authority code such as EPSG:4326 or ESRI:102001, a PROJ string of one projection, WKT or PROJJSON."
@@ -73,12 +73,12 @@ _OPENS: Final = re.compile(
 
 
 def check_crs(text: str) -> str:
-    """The CRS on one line; codes and names in canonical form. Raises CrsRefused for what might be a file, a URL or a grid."""
+    """The CRS on one line; codes and names in canonical form. Raises ArgumentRefused for what might be a file, a URL or a grid."""
     plain = text.strip()
     if not plain:
-        raise CrsRefused("the CRS is empty.", SUGGESTION)
+        raise ArgumentRefused("the CRS is empty.", SUGGESTION)
     if len(plain.encode("utf-8", "replace")) > MAX_BYTES:
-        raise CrsRefused(f"the CRS is longer than {MAX_BYTES} bytes.", SUGGESTION)
+        raise ArgumentRefused(f"the CRS is longer than {MAX_BYTES} bytes.", SUGGESTION)
     if plain.startswith("{"):
         return _checked_document(_projjson(plain))
     if _WKT.match(plain):
@@ -98,9 +98,9 @@ def check_crs(text: str) -> str:
 def _checked_document(text: str) -> str:
     # no-break spaces stand in some names of EPSG
     if not text.replace("\u00a0", " ").isprintable():
-        raise CrsRefused("the CRS holds a control character or a line break.", SUGGESTION)
+        raise ArgumentRefused("the CRS holds a control character or a line break.", SUGGESTION)
     if _OPENS.search(_NULL_GRID.sub("", text)):
-        raise CrsRefused(
+        raise ArgumentRefused(
             "the CRS names a file, a grid, an address or an operation, which a CRS given as text may not.",
             "Leave that part out; transformations choose their grids themselves. For web Mercator write EPSG:3857.",
         )
@@ -115,9 +115,9 @@ def _projjson(text: str) -> str:
         # NaN and 1e999, which is read as infinity, are not JSON
         compact = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except (ValueError, RecursionError) as error:
-        raise CrsRefused("the text is not well-formed JSON.", SUGGESTION) from error
+        raise ArgumentRefused("the text is not well-formed JSON.", SUGGESTION) from error
     if not re.fullmatch("[A-Za-z]{1,32}CRS", root):
-        raise CrsRefused("the JSON is not a CRS in PROJJSON.", SUGGESTION)
+        raise ArgumentRefused("the JSON is not a CRS in PROJJSON.", SUGGESTION)
     return compact
 
 
@@ -128,19 +128,13 @@ def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return {name: member for name, member in members.items() if name not in _PROSE}
 
 
-def _unknown(name: str) -> CrsRefused:
+def _unknown(name: str) -> ArgumentRefused:
     """What the text would have been taken for, as far as that helps."""
     low = name.lower()
     if "://" in low or low.startswith(("http:", "https:", "ftp:")):
-        return CrsRefused(
+        return ArgumentRefused(
             "the CRS is a URL; containers have no network.", SUGGESTION, code=Code.NETWORK_BLOCKED
         )
     if name.isdecimal():
-        return CrsRefused("the CRS is a bare number.", f"If it is an EPSG code, write EPSG:{name}.")
-    if "init=" in low:
-        return CrsRefused(
-            "an initialisation file is never read.", "Write EPSG:4326 instead of +init=epsg:4326."
-        )
-    if any(sign in name for sign in "/\\.") or low.startswith("dict:"):
-        return CrsRefused("the CRS looks like a file, and a CRS is never read from one.", SUGGESTION)
-    return CrsRefused("the CRS is of no known form.", SUGGESTION)
+        return ArgumentRefused("the CRS is a bare number.", f"If it is an EPSG code, write EPSG:{name}.")
+    return ArgumentRefused("the CRS is of no known form; it is never read from a file.", SUGGESTION)

@@ -6,13 +6,13 @@ members but the type and the coordinates are left out (`crs` may be a link).
 
 import json
 import re
+from contextlib import suppress
 from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.values import check_text
 
 MAX_TEXT: Final = 48 << 10  # bytes; one word of a command line has 128 KiB
-MAX_DEPTH: Final = 32
 _TYPES: Final = frozenset(
     "Point LineString Polygon MultiPoint MultiLineString MultiPolygon GeometryCollection CircularString CompoundCurve"
     " CurvePolygon MultiCurve MultiSurface PolyhedralSurface TIN Triangle".split()
@@ -20,6 +20,8 @@ _TYPES: Final = frozenset(
 _WKT: Final = re.compile(
     rf"(?:{'|'.join(_TYPES)})\s*(?:ZM|Z|M)?\s*(?:EMPTY|\([A-Za-z0-9 (),.+-]*\))", re.IGNORECASE
 )
+# lists of numbers, at any depth; one of more digits would be infinite
+_NUMBERS: Final = re.compile(r"\[(?:[][, ]|-?[0-9][0-9.eE+-]{0,39}(?![0-9.eE+-]))*+")
 
 
 def check_document(text: str, what: str) -> str:
@@ -36,9 +38,9 @@ def check_geometry(text: str, what: str) -> str:
     """A geometry as WKT or GeoJSON, on one line. Raises ArgumentRefused for anything else."""
     plain = " ".join(text.split())
     if plain.startswith("{"):
-        geometry = _geometry(_parsed(plain, what))
-        if geometry is not None:
-            return json.dumps(geometry, separators=(",", ":"))
+        with suppress(RecursionError):
+            if (geometry := _geometry(_parsed(plain, what))) is not None:
+                return json.dumps(geometry, separators=(",", ":"))
     elif _WKT.fullmatch(check_text(plain, what, limit=MAX_TEXT)):
         return plain
     raise ArgumentRefused(
@@ -55,16 +57,13 @@ def _geometry(value: Any) -> dict[str, Any] | None:
     if kind == "GeometryCollection" and isinstance(value.get("geometries"), list):
         parts = [_geometry(one) for one in value["geometries"]]
         return {"type": kind, "geometries": parts} if None not in parts else None
-    if not isinstance(kind, str) or kind not in _TYPES or not _is_numbers(value.get("coordinates")):
+    if (
+        not isinstance(kind, str)
+        or kind not in _TYPES
+        or not _NUMBERS.fullmatch(json.dumps(value.get("coordinates")))
+    ):
         return None
     return {"type": kind, "coordinates": value["coordinates"]}
-
-
-def _is_numbers(value: Any) -> bool:
-    """Whether it is a list of numbers, at any depth."""
-    if isinstance(value, list):
-        return all(_is_numbers(one) or isinstance(one, int | float) for one in value)
-    return False
 
 
 def _parsed(text: str, what: str) -> Any:
@@ -73,25 +72,11 @@ def _parsed(text: str, what: str) -> Any:
             f"{what} is longer than {MAX_TEXT} bytes.", "Put it into a file of the workspace."
         )
     try:
-        value = json.loads(text, parse_int=_short_int)
-        json.dumps(value, allow_nan=False)  # NaN and 1e999, which is read as infinity, are not JSON
+        value = json.loads(text)
+        # NaN and 1e999, which is read as infinity, are not JSON
+        shown = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError) as error:
         raise ArgumentRefused(f"{what} is no JSON.", "Check its quotes and brackets.") from error
-    _check_texts(value, what, MAX_DEPTH)
+    if not shown.isprintable() or "\\u00" in shown:
+        raise ArgumentRefused(f"{what} holds a control or invisible character.", "Take it out.")
     return value
-
-
-def _short_int(text: str) -> int:
-    if len(text) > 40:
-        raise ValueError("a number of so many digits")
-    return int(text)
-
-
-def _check_texts(value: Any, what: str, left: int) -> None:
-    if left == 0:
-        raise ArgumentRefused(f"{what} nests deeper than {MAX_DEPTH}.", "Simplify it.")
-    if isinstance(value, str):
-        check_text(value, f"a text of {what}")
-    elif isinstance(value, dict | list):
-        for inner in [*value, *value.values()] if isinstance(value, dict) else value:
-            _check_texts(inner, what, left - 1)

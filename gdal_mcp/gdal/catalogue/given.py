@@ -1,13 +1,13 @@
-"""What a client gives, as arguments and their texts: JSON values, or a list of switches as a command line would hold them. Pure.
+"""What a client gives, as arguments and their texts: JSON values, or words as a command line would hold them. Pure.
 
-The grammar of switches is GDAL's own without what makes it ambiguous: `--name=value`, `--name value`, `--flag`, `--flag=true`,
-`-x value`, `-x`. A text in the place of a value that begins like a switch is refused, not guessed at. Of JSON is accepted what
-`schema` says of an argument; a list of one is also taken where the schema wants the value alone.
+The grammar of words is GDAL's own without what makes it ambiguous: `--name=value`, `--name value`, `--flag`, `--flag=true`,
+`-x value`, `-x`, and values alone for positional arguments. A word in the place of a value that begins like a switch is refused, not
+guessed at. Of JSON is accepted what `schema` says of an argument; a list of one is also taken where the schema wants the value alone.
 """
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, Final
@@ -15,7 +15,6 @@ from typing import Any, Final
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, UnknownArgument
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, Algorithm, Argument, Role
 
-MAX_SWITCHES: Final = 256
 # of one argument, however it is written; each file among them is looked up, some 50 microseconds
 MAX_VALUES: Final = 1024
 ELEMENT_BYTES: Final = 64 << 10  # the kernel takes 128 KiB for one word of a command line
@@ -30,7 +29,7 @@ KEYED: Final = frozenset(
 # Checks of texts that are often a number.
 NUMERIC: Final = frozenset("band by-band level nodata percentage point-count size threads".split())
 
-_NUMBER_LIKE: Final = re.compile(r"-[0-9.].*")
+_SWITCH: Final = re.compile(r"-(?![0-9.])")  # a negative number is a value
 _NUMERIC: Final = frozenset(("integer", "real"))
 
 
@@ -50,36 +49,25 @@ class GivenArgument:
         return self.argument.role
 
 
-def read_switches(algorithm: Algorithm, switches: Sequence[str]) -> tuple[GivenArgument, ...]:
-    """The arguments in the order of their first mention. Raises ArgumentRefused, UnknownArgument."""
-    if len(switches) > MAX_SWITCHES:
-        raise ArgumentRefused(f"there are more than {MAX_SWITCHES} extra arguments.", "Send fewer.")
-    for text in switches:
-        if "\0" in text or len(text.encode("utf-8", "surrogatepass")) > ELEMENT_BYTES:
-            raise ArgumentRefused(
-                "an extra argument is too long or holds a NUL.", f"The most is {ELEMENT_BYTES} bytes."
-            )
-    return collected(_pairs(algorithm, switches))
+def read_words(algorithm: Algorithm, words: Sequence[str]) -> tuple[GivenArgument, ...]:
+    """The arguments of switches, by their names, and of other words, by their places, as GDAL reads them.
 
-
-def collected(pairs: Iterable[tuple[Argument, str]]) -> tuple[GivenArgument, ...]:
-    """Texts with their arguments, by argument. Raises ArgumentRefused."""
+    Raises ArgumentRefused, UnknownArgument.
+    """
     found: dict[str, tuple[Argument, list[str]]] = {}
-    for argument, text in pairs:
+    for argument, text in _pairs(algorithm, words):
         if argument.name in found and not (argument.is_list and argument.repeatable):
             raise ArgumentRefused(f"--{argument.name} is given twice.", "Give it once.")
         values = found.setdefault(argument.name, (argument, []))[1]
         packed = argument.is_list and argument.packed and argument.element_type != "dataset"
         values += split_packed(argument, text) if packed else [text]
-        if len(values) > MAX_VALUES:
-            raise ArgumentRefused(f"--{argument.name} has too many values.", f"The most are {MAX_VALUES}.")
     return tuple(GivenArgument(argument, tuple(values)) for argument, values in found.values())
 
 
 def argument_named(algorithm: Algorithm, name: str) -> Argument:
-    """The argument of a canonical name or an alias. Raises UnknownArgument."""
+    """The argument of a canonical name or an alias, if GDAL shows it to anybody. Raises UnknownArgument."""
     argument = algorithm.long_names.get(name)
-    if argument is None:
+    if argument is None or argument.hidden:
         near = get_close_matches(
             name, [one for one in algorithm.long_names if not algorithm.long_names[one].hidden], 1
         )
@@ -90,35 +78,43 @@ def argument_named(algorithm: Algorithm, name: str) -> Argument:
     return argument
 
 
-def _pairs(algorithm: Algorithm, switches: Sequence[str]) -> Iterator[tuple[Argument, str]]:
-    rest = iter(switches)
-    for switch in rest:
-        argument, text = read_switch(algorithm, switch)
-        if text is None and argument.type == "boolean":
-            text = "true"
+def _pairs(algorithm: Algorithm, words: Sequence[str]) -> Iterator[tuple[Argument, str]]:
+    rest = iter(words)
+    loose: list[str] = []
+    named: set[str] = set()
+    for word in rest:
+        if not _SWITCH.match(word):
+            loose.append(word)
+            continue
+        argument, text = _read_switch(algorithm, word)
         if text is None:
-            text = next(rest, None)
-            if text is None or (text.startswith("-") and not _NUMBER_LIKE.fullmatch(text)):
+            text = "true" if argument.type == "boolean" else next(rest, None)
+            if text is None or _SWITCH.match(text):
                 raise ArgumentRefused(
-                    f"--{argument.name} has no value.", f"Write --{argument.name}=value in one element."
+                    f"--{argument.name} has no value.", f"Write --{argument.name}=value in one word."
                 )
+        named.add(argument.name)
         yield argument, text
+    free = [one for one in algorithm.arguments if one.positional and one.name not in named]
+    for after, argument in zip(reversed(range(len(free))), free, strict=True):
+        count = max(1, len(loose) - after) if argument.is_list else 1  # a list takes all that are left
+        yield from ((argument, text) for text in loose[:count])
+        loose = loose[count:]
+    if loose:
+        raise ArgumentRefused(
+            f"{loose[0][:60]!r} belongs to no argument of {algorithm.path}.", "Write --name=value."
+        )
 
 
-def read_switch(algorithm: Algorithm, switch: str) -> tuple[Argument, str | None]:
-    """The argument of one element, and its text if it stands in the same element."""
-    if switch.startswith("--") and len(switch) > 2:
+def _read_switch(algorithm: Algorithm, switch: str) -> tuple[Argument, str | None]:
+    """The argument of one word, and its text if it stands in the same word."""
+    if switch.startswith("--"):
         name, sign, text = switch[2:].partition("=")
         return argument_named(algorithm, name), text if sign else None
-    if switch.startswith("-") and len(switch) == 2 and switch != "--":
-        argument = algorithm.short_names.get(switch[1])
-        if argument is None:
-            raise UnknownArgument(f"gdal {algorithm.path} has no argument {switch}.", "Use the long name.")
-        return argument, None
-    raise ArgumentRefused(
-        f"{switch[:64]!r} is not a switch.",
-        "Write --name=value; what the tool or step names itself is not named again.",
-    )
+    argument = algorithm.short_names.get(switch[1:])
+    if argument is None or argument.hidden:
+        raise UnknownArgument(f"gdal {algorithm.path} has no argument {switch[:64]}.", "Use the long name.")
+    return argument, None
 
 
 def split_packed(argument: Argument, text: str) -> list[str]:
@@ -135,14 +131,18 @@ def texts_of(argument: Argument, value: Any) -> tuple[str, ...]:
     """The texts of one argument's value; none for what is the same as leaving it out. Raises ArgumentRefused."""
     if value is None or (value is False and argument.usage.get("default") is not True):
         return ()
-    texts = _texts(argument, value)
-    if len(texts) > MAX_VALUES or sum(len(one.encode("utf-8", "surrogatepass")) for one in texts) > MAX_BYTES:
-        raise ArgumentRefused(f"--{argument.name} has too many values.", f"The most are {MAX_VALUES}.")
-    if any("\0" in one or len(one.encode("utf-8", "surrogatepass")) > ELEMENT_BYTES for one in texts):
+    return _texts(argument, value)
+
+
+def refuse_excess(given: GivenArgument) -> None:
+    """Raises ArgumentRefused for more texts, or longer ones, than a command line may hold."""
+    sizes = [len(one.encode("utf-8", "surrogatepass")) for one in given.values]
+    if len(sizes) > MAX_VALUES or sum(sizes) > MAX_BYTES:
+        raise ArgumentRefused(f"--{given.name} has too many values.", f"The most are {MAX_VALUES}.")
+    if any("\0" in one for one in given.values) or any(size > ELEMENT_BYTES for size in sizes):
         raise ArgumentRefused(
-            f"a value of --{argument.name} is too long or holds a NUL.", f"The most is {ELEMENT_BYTES} bytes."
+            f"a value of --{given.name} is too long or holds a NUL.", f"The most is {ELEMENT_BYTES} bytes."
         )
-    return texts
 
 
 def _texts(argument: Argument, value: Any) -> tuple[str, ...]:

@@ -12,12 +12,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import lru_cache
 from typing import Final
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Catalogue, OptionRule, OptionSpec, Scope, Shape
-from gdal_mcp.gdal.catalogue.values import MAX_SHOWN, check_shape, check_text
+from gdal_mcp.gdal.catalogue.values import check_shape, check_text
 
 _KEY: Final = re.compile(r"[A-Za-z0-9_]{1,128}")
 _REVIEW_NAME: Final = re.compile(
@@ -46,7 +45,7 @@ def check_option(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], tex
     the file, so it may be any that reads.
     """
     if scope is Scope.OPEN:
-        drivers = drivers or _readers(catalogue)
+        drivers = drivers or tuple(driver.name for driver in catalogue.drivers if driver.reads(None))
     key, value = _split(_OPTION_NAMES[scope], text)
     what = f"{_OPTION_NAMES[scope]} {key.upper()}"
     found = [
@@ -62,7 +61,14 @@ def check_option(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], tex
             raise ArgumentRefused(
                 f"{what}{_for([name])} is not passed on: {rule.reason}.", rule.suggestion or "Leave it out."
             )
-    return _first_fitting(found, key, value, what)
+    refusals: list[ArgumentRefused] = []
+    for _, spec, rule in found:  # in the form of the first driver that takes it
+        assert rule.shape is not None
+        try:
+            return f"{spec.canonical(key) or spec.name}={check_shape(rule.shape, value, what)}"
+        except ArgumentRefused as error:
+            refusals.append(error)
+    raise refusals[0]
 
 
 def decide(catalogue: Catalogue, driver: str, scope: Scope, spec: OptionSpec) -> OptionRule:
@@ -127,24 +133,6 @@ def _declared(
     ]
 
 
-def _first_fitting(found: list[tuple[str, OptionSpec, OptionRule]], key: str, value: str, what: str) -> str:
-    """The option with the value in the form of the first driver that takes it, or that driver's refusal."""
-    refusal: ArgumentRefused | None = None
-    for _, spec, rule in found:
-        assert rule.shape is not None
-        try:
-            return f"{spec.canonical(key) or spec.name}={check_shape(rule.shape, value, what)}"
-        except ArgumentRefused as error:
-            refusal = refusal or error
-    assert refusal is not None
-    raise refusal
-
-
-@lru_cache(maxsize=4)
-def _readers(catalogue: Catalogue) -> tuple[str, ...]:
-    return tuple(driver.name for driver in catalogue.drivers if driver.reads(None))
-
-
 def _for(drivers: Sequence[str]) -> str:
     return f" for {drivers[0]}" if len(drivers) == 1 and drivers[0] != "*" else ""
 
@@ -154,13 +142,5 @@ def _existing(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], key: s
         return "Name the format of the input, or leave the option out."
     driver = catalogue.driver_names.get(drivers[0].lower()) if drivers else None
     specs = driver.options.get(scope, ()) if driver else catalogue.shared_options.get(scope, ())
-    names = sorted(
-        spec.name
-        for spec in specs
-        if decide(catalogue, driver.name if driver else "*", scope, spec).shape is not None
-    )
-    near = get_close_matches(key.upper(), names, 3)
-    if near:
-        return f"Did you mean {', '.join(near)}?"
-    rest = ", ... (see `formats`)." if len(names) > MAX_SHOWN else "."
-    return f"Known here: {', '.join(names[:MAX_SHOWN])}{rest}" if names else "There are none."
+    near = get_close_matches(key.upper(), [spec.name for spec in specs], 3)
+    return f"Did you mean {', '.join(near)}?" if near else "`formats` lists those that may be set."

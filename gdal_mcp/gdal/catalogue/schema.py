@@ -1,6 +1,6 @@
 """JSON Schema (2020-12) of an algorithm's arguments, for tools and for gdal_describe. Pure.
 
-What a schema accepts by type, count, choice and range, `binding.bind_json` accepts too; which texts are safe, and which
+What a schema accepts by type, count, choice and range, `binding.bind` accepts too; which texts are safe, and which
 arguments exclude each other where the schema does not say it, is for the binding alone. Names are GDAL's, with _ for -.
 """
 

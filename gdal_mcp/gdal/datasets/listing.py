@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.datasets.sidecars import WHOLE, grouped
+from gdal_mcp.gdal.datasets.sidecars import WHOLE, Names
 from gdal_mcp.untrusted import clean_text, shown_text
 from sandbox.browse import Barred, Folder, Found, Kind
 from sandbox.workspace import Located
@@ -141,7 +141,7 @@ class _Reader:
     def rows(self, folder: Folder, above: str, after: Key) -> Generator[Row]:
         """Those of a folder and all below it, behind the place that `after` names from there."""
         self.complete &= folder.complete
-        owners = grouped([name for name, kind in folder.names.items() if kind is Kind.FILE])
+        owners = Names(name for name, kind in folder.names.items() if kind is Kind.FILE).owners
         families: dict[str, list[str]] = {}
         for name in folder.names:
             if (owner := owners.get(name)) is not None:

@@ -14,6 +14,7 @@ import os
 import stat
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -71,11 +72,7 @@ class Names:
         shared = (name for ending in own.difference(*rivals) for name in group.get(ending, ()))
         return sorted({*self._appended.get(main, ()), *shared})
 
-    def owner(self, name: str) -> str | None:
-        """The main file of the dataset that a name belongs to; None for one that is nobody's companion."""
-        above = next(self._above(name), None)
-        return above and (self.owner(above) or above)
-
+    @cached_property
     def owners(self) -> dict[str, str]:
         """Each companion with the main file of its dataset."""
         owners: dict[str, str] = {}
@@ -88,23 +85,12 @@ class Names:
                     owners[name] = main
         return {one: _first(main, owners) for one, main in owners.items()}
 
-    def _above(self, name: str) -> Iterator[str]:
-        yield from (main for main in _mains(name) if main in self.all)
-        for stem in _stems(name):
-            mains = (ones[0] for kind, ones in self._by_ending(stem).items() if kind in REPLACED)
-            yield from (main for main in mains if main != name and name in self.family(main))
-
     def _by_ending(self, stem: str) -> dict[str, list[str]]:
         if stem not in self._groups:
             group = self._groups[stem] = dict[str, list[str]]()
             for name in self._sharing.get(stem, ()):
                 group.setdefault(name[len(stem) :].lower(), []).append(name)
         return self._groups[stem]
-
-
-def grouped(names: Iterable[str]) -> dict[str, str]:
-    """Of the names in one folder, each companion with the main file of the dataset that it belongs to."""
-    return Names(names).owners()
 
 
 def read_beside(mains: Collection[str], names: Iterable[str]) -> list[str]:
@@ -136,18 +122,11 @@ def shared_endings(name: str) -> frozenset[str]:
 
 def could_belong(name: str) -> Iterator[tuple[str, str | None]]:
     """Which main files a name could belong to, whoever else claims it: a name, or a stem with the ending that stands behind it."""
-    yield from ((main, None) for main in _mains(name))
-    yield from ((stem, name[len(stem) :].lower()) for stem in _stems(name))
-
-
-def _mains(name: str) -> Iterator[str]:
-    """Every name that this one is with something appended."""
-    return (stem for stem, ending in _splits(name) if ending in APPENDED)
-
-
-def _stems(name: str) -> Iterator[str]:
-    """Every stem of a main file that the name could belong to or compete for."""
-    return (stem for stem, ending in _splits(name) if ending in _KNOWN)
+    for stem, ending in _splits(name):
+        if ending in APPENDED:
+            yield stem, None
+        if ending in _KNOWN:
+            yield stem, ending
 
 
 def _splits(name: str) -> Iterator[tuple[str, str]]:
@@ -176,15 +155,11 @@ def _parted(name: str) -> tuple[str, str]:
 # --- the files themselves
 
 
-class TooManyNames(PathRefused):
-    """The folders of a call hold more names than are looked through for it."""
-
-
 @dataclass(slots=True)
 class Listings:
     """The folders of one call, each listed once however many files of it are named. Not for several threads.
 
-    Raises TooManyNames for more than `left` names in all.
+    Raises PathRefused for more than `left` names in all.
     """
 
     left: int = MAX_NAMES  # that may still be listed
@@ -209,7 +184,7 @@ class Listings:
 
     def owner(self, located: Located) -> Located | None:
         """The dataset in the same folder that a file belongs to, if it is a file itself."""
-        name = None if located.is_folder else self._names(located).owner(located.name)
+        name = None if located.is_folder else self._names(located).owners.get(located.name)
         there = regular_files(located.workspace, located.relative.parent, [name] if name else [])
         return there[0] if there else None
 
@@ -219,7 +194,7 @@ class Listings:
         with open_folder(space, folder) as opened, os.scandir(opened) as entries:
             for entry in entries:
                 if not self.left:  # a second refusal costs nothing
-                    raise TooManyNames(
+                    raise PathRefused(
                         f"the folders of this call hold more than {MAX_NAMES:,} names. "
                         "Move its files to folders of their own, or name fewer."
                     )

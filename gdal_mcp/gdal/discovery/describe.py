@@ -8,8 +8,7 @@ from typing import Any
 from gdal_mcp.gdal.catalogue.model import Algorithm, Catalogue, Step
 from gdal_mcp.gdal.catalogue.schema import input_schema, json_name
 from gdal_mcp.gdal.discovery import read
-from gdal_mcp.gdal.discovery.effects import effects
-from gdal_mcp.gdal.discovery.entries import tool_name
+from gdal_mcp.gdal.discovery.entries import effects, tool_name
 from gdal_mcp.gdal.discovery.sql import TAUGHT, teaching
 
 
@@ -21,7 +20,7 @@ def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
         "tool": tool_name(algorithm.path),
         "line": algorithm.description,
         "url": algorithm.url,
-        "effects": effects(algorithm).as_dict(),
+        "effects": effects(algorithm),
         "pipeline_step": _step(step) if step is not None else None,
         "examples": [
             {"does": one["does"], "arguments": one["arguments"]}

@@ -7,7 +7,7 @@ formats whose size depends on the content, for unknown extents.
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -16,14 +16,15 @@ from typing import Any, Final, Literal
 from gdal_mcp.gdal.environment import CACHE_SHARE
 from gdal_mcp.gdal.preflight.call import Call
 from gdal_mcp.gdal.preflight.facts import TYPE_BYTES, DatasetFacts
-from gdal_mcp.gdal.preflight.sizes import RULES, Size
+from gdal_mcp.gdal.preflight.sizes import Size, size_made
 from sandbox.template import Limits
 
 _NANO: Final = 1e-9
 _MAX_BANDS: Final = (1 << 31) - 1  # GDAL counts them in a C int; a larger wish is refused by it, not here
-_OVERVIEWS: Final = (2, 4, 8, 16, 32, 64, 128, 256)  # GDAL's own levels, until one fits into 256 pixels
+_OVERVIEWS: Final = 4 / 3  # of a raster's bytes, with all levels
 _WORLD: Final = 2 * math.pi * 6378137.0  # metres on a side of web Mercator
 _DEEPEST: Final = 30  # zoom level
+_GRID_SIDE: Final = 256  # pixels, of `vector grid` without a size
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -31,7 +32,7 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 class Cost:
     """One algorithm's row of cost.toml, which says what the keys mean."""
 
-    size: str = ""
+    size: Literal["", "input", "all", "grid"] = ""
     type: str = "input"
     bands: int | Literal["input", "sum", "burn", "calc"] = "input"
     pixel_ns: float = 0.0
@@ -39,9 +40,7 @@ class Cost:
     feature_ns: float = 0.0
     resampled: bool = False
     held_input: int = 0
-    needs: Sequence[str] = ()
     whole: bool = False
-    pixel_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +111,9 @@ def estimate(call: Call) -> Estimate | None:
         return _content(call, cost)
     if call.updates or call.flag("update") or call.flag("append"):
         return None  # how much an existing output grows is not known
-    size = RULES[cost.size](call)
+    size = size_made(call, joins=cost.size == "all")
+    if size is None and cost.size == "grid":
+        size = Size(_GRID_SIDE, _GRID_SIDE)
     return _raster(call, cost, replace(size, certain=size.certain * call.certain)) if size else None
 
 
@@ -124,33 +125,30 @@ def raster_made(call: Call) -> DatasetFacts | None:
 
 def _raster(call: Call, cost: Cost, size: Size) -> Estimate:
     """A call that makes one raster."""
-    form, made = _format(call), _output(call, cost, size)
+    form, made = table().format.get(call.driver, {}), _output(call, cost, size)
     packing, copies = table().compression.get(made.compression, {}), form.get("copies", 1.0)
     factor = table().resampling.get(call.text("resampling") or "nearest", 1.0) if cost.resampled else 1.0
     values = made.pixels * made.bands
     nanos = values * cost.pixel_ns * factor + made.raw_bytes * packing.get("byte_ns", 20.0) * copies
     likely = round(made.raw_bytes * packing.get("ratio", 0.5) * copies)
-    virtual = bool(form.get("virtual"))
+    virtual, sparse = bool(form.get("virtual")), call.switched_on("SPARSE_OK")
     least = Least()
     if not virtual:
-        sparse = call.switched_on("SPARSE_OK")
-        exact = form.get("exact") and made.compression == "NONE" and not sparse
-        # pixels of fewer bits than their type has
-        bits = int(text) if (text := call.option("NBITS")).isdecimal() and len(text) < 3 else 64
-        share = min(1.0, bits / (8 * TYPE_BYTES.get(made.data_type, 1)))
+        whole = form.get("exact") and made.compression == "NONE"
+        exact = whole and not sparse and not call.option("NBITS")  # fewer bits than the type has
         quickest = min(cost.pixel_ns, table().general["empty_ns"])
         least = Least(
-            bytes=int(made.raw_bytes * size.certain * share) if exact else 0,
+            bytes=int(made.raw_bytes * size.certain) if exact else 0,
             files=1,
             memory_bytes=int(_largest_band(call) * cost.held_input * call.certain),
-            seconds=0.0 if sparse else values * size.certain * quickest * _NANO / _doubt(call),
+            seconds=0.0 if sparse else _certain_seconds(call, values * size.certain * quickest),
         )
     return Estimate(
         output_bytes=min(likely, 1 << 16) if virtual else likely,
         output_files=1,
         memory_bytes=_memory(call, cost, 0 if virtual else made.raw_bytes),
         seconds=_seconds(call, cost, 0.0 if virtual else nanos),
-        basis=f"{call.path}: size by the rule `{cost.size}`",
+        basis=f"{call.path}: by its arguments and the size of the input",
         least=least,
         output=made,
         certain=size.certain,
@@ -159,10 +157,10 @@ def _raster(call: Call, cost: Cost, size: Size) -> Estimate:
 
 def _output(call: Call, cost: Cost, size: Size) -> DatasetFacts:
     """The raster that would be made."""
-    source = call.input
+    source, form = call.input, table().format.get(call.driver, {})
     unchanged = source.data_type if source else ""
     kind = call.text("output-data-type") or (unchanged if cost.type == "input" else cost.type)
-    if (types := _format(call).get("types")) and kind not in types:
+    if (types := form.get("types")) and kind not in types:
         kind = types[0]  # as the format's driver does
     return DatasetFacts(
         call.driver,
@@ -175,7 +173,7 @@ def _output(call: Call, cost: Cost, size: Size) -> DatasetFacts:
         degrees=call.target_degrees,
         extent=size.extent,
         places=source.places if source and size.extent == source.extent else {},
-        compression=call.option("COMPRESS") or _format(call).get("compression") or "NONE",
+        compression=call.option("COMPRESS") or form.get("compression") or "NONE",
     )
 
 
@@ -201,19 +199,15 @@ def _content(call: Call, cost: Cost) -> Estimate | None:
     known = [one for one in call.inputs if one is not None]
     if not known or len(known) != len(call.inputs):
         return None
-    first, written = known[0], None
+    first, written, form = known[0], None, table().format
     if call.path == "raster overview add":
-        levels = {one for one in call.numbers("levels") if one > 1} or set(_OVERVIEWS)
-        written = round(first.disk_bytes * (1 + sum(1 / level / level for level in levels)))
-    elif cost.pixel_bytes:
-        written = first.pixels * cost.pixel_bytes
+        written = round(first.disk_bytes * _OVERVIEWS)
     elif not call.driver:
         written = 0
     elif first.kind == "vector":
-        before = table().format.get(first.driver, {}).get("growth", 1.5)
-        written = int(sum(one.disk_bytes for one in known) * _format(call).get("growth", 1.5) / before)
-    idle = bool(cost.needs) and not any(call.flag(name) for name in cost.needs)
-    pixels = 0 if idle else sum(one.pixels * one.bands for one in known)
+        before, after = (form.get(one, {}).get("growth", 1.5) for one in (first.driver, call.driver))
+        written = int(sum(one.disk_bytes for one in known) * after / before)
+    pixels = sum(one.pixels * one.bands for one in known)
     # every pixel of a band is looked at, and nothing is known beforehand
     certain = first.pixels * call.certain if cost.whole else 0.0
     return Estimate(
@@ -222,7 +216,7 @@ def _content(call: Call, cost: Cost) -> Estimate | None:
         memory_bytes=_memory(call, cost, 0),
         seconds=_seconds(call, cost, pixels * cost.input_ns),
         basis=f"{call.path}: by the size of the input",
-        least=Least(seconds=certain * cost.input_ns * _NANO / _doubt(call)),
+        least=Least(seconds=_certain_seconds(call, certain * cost.input_ns)),
     )
 
 
@@ -257,7 +251,7 @@ def _tiles(call: Call) -> Estimate | None:
         memory_bytes=_memory(call, Cost(resampled=True), 0),
         seconds=_seconds(call, Cost(), count * tile_ns),
         basis="raster tile: number of tiles by zoom level over the extent",
-        least=Least(files=certain, seconds=certain * tile_ns * _NANO / _doubt(call)),
+        least=Least(files=certain, seconds=_certain_seconds(call, certain * tile_ns)),
     )
 
 
@@ -271,7 +265,8 @@ def _memory(call: Call, cost: Cost, made_bytes: int) -> int:
 
 
 def _largest_band(call: Call) -> int:
-    return max((one.band_bytes for one in call.inputs if one), default=0)
+    """Bytes, uncompressed."""
+    return max((one.raw_bytes // max(one.bands, 1) for one in call.inputs if one), default=0)
 
 
 def _seconds(call: Call, cost: Cost, pixel_nanos: float) -> float:
@@ -280,13 +275,9 @@ def _seconds(call: Call, cost: Cost, pixel_nanos: float) -> float:
     return round(table().general["start_seconds"] + (pixel_nanos + features * cost.feature_ns) * _NANO, 2)
 
 
-def _doubt(call: Call) -> float:
-    """What an estimate is divided by to be certain: other machines and data, and all processors at once."""
-    return table().general["doubt"] * max(1.0, call.limits.cpus)
-
-
-def _format(call: Call) -> Mapping[str, Any]:
-    return table().format.get(call.driver, {})
+def _certain_seconds(call: Call, nanos: float) -> float:
+    """What is certain of an estimate: on other machines and data, and all processors at once."""
+    return nanos * _NANO / table().general["doubt"] / max(1.0, call.limits.cpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,25 +291,19 @@ class LimitViolation:
 
     @property
     def message(self) -> str:
-        least = {
-            "output bytes": "the output would have at least {}",
-            "bytes of one file": "the output would have at least {}",
-            "files": "the call would write at least {} files",
-            "memory bytes": "the call would need at least {} of memory",
-            "seconds": "the call would take at least {}, by a cautious estimate",
-        }[self.what].format(self._with_unit(self.number))
-        return f"{least}; the limit is {self._with_unit(self.limit)}."
+        least, most = (self._with_unit(one) for one in (self.number, self.limit))
+        return f"the call would need at least {least} ({self.what}), by a cautious estimate; the limit is {most}."
 
     @property
     def suggestion(self) -> str:
-        less = "fewer zoom levels" if self.what == "files" else "a coarser resolution, a smaller size"
-        return f"Ask for less: {less} or a smaller extent. Whoever runs the server can allow it with {self.setting}."
+        return (
+            "Ask for less: a coarser resolution, a smaller size or extent, fewer zoom levels. Whoever runs the server can allow it "
+            f"with {self.setting}."
+        )
 
     def _with_unit(self, number: float) -> str:
-        if self.what == "files":
+        if "bytes" not in self.what:
             return f"{number:,.0f}"
-        if self.what == "seconds":
-            return f"{number:,.0f} seconds"
         power = min(int(math.log2(max(number, 1)) // 10), len(_UNITS) - 1)
         return f"{number / 1024**power:.{1 if power else 0}f} {_UNITS[power]}"
 

@@ -94,11 +94,6 @@ class DatasetFacts:
         return self.pixels * self.bands * TYPE_BYTES.get(self.data_type, 1)
 
     @property
-    def band_bytes(self) -> int:
-        """The pixels of one band, uncompressed."""
-        return self.raw_bytes // max(self.bands, 1)
-
-    @property
     def pixel_size(self) -> tuple[float, float] | None:
         """Mean width and height of a pixel in units of the CRS; None without an extent."""
         if self.extent is None or not self.pixels:

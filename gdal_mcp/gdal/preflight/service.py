@@ -144,7 +144,7 @@ class Preflight:
         if not unknown:
             return None
         names = tuple(map(str, unknown))
-        command = Command("describe", (), names, layout="inputs-output", extra=asked)
+        command = Command("describe", (), names, extra=asked)
         look = Draft(command, (), looked_at=unknown, wants_json=True, algorithm="dataset identify")
         return replace(look, addresses=draft.addresses)
 

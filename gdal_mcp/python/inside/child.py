@@ -63,7 +63,9 @@ def main(helper):
     try:
         value = execute(job["code"])
         if value is not None:
-            say_json(b"V", text_of(value))
+            text = repr(value)
+            cut = f" [cut: {MAX_TEXT} of {len(text)} characters]" if len(text) > MAX_TEXT else ""
+            say_json(b"V", text[:MAX_TEXT] + cut)
         figures()
     except SystemExit as leaving:
         if leaving.code not in (None, 0):
@@ -124,11 +126,6 @@ def execute(code):
             one.UseExceptions()
     exec(compile(body, NAME, "exec"), module.__dict__)
     return eval(compile(ast.Expression(last.value), NAME, "eval"), module.__dict__) if last else None
-
-
-def text_of(value):
-    text = repr(value)
-    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} [cut: {MAX_TEXT} of {len(text)} characters]"
 
 
 def result_of(value, most):

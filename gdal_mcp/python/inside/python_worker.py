@@ -136,22 +136,16 @@ class ChildOutput:
             self.error = (str(row["message"])[:500], str(row["trace"])[:MAX_TEXT])
             self.memory = row.get("memory") is True
         elif kind == b"P":
-            self.progress(json.loads(payload))
+            row = json.loads(payload)
+            if isinstance(row["fraction"], int | float) and isinstance(row["message"], str):
+                self._report.progress(row["fraction"], row["message"][:MAX_MESSAGE])
         elif kind == b"F":
-            self.figure(payload)
+            room = self._job["preview_pixels"] and len(self.figures) < MAX_FIGURES
+            self.figures += [payload] if room and len(payload) <= MAX_FIGURE else []
         elif kind in (b"V", b"R") and len(payload) <= self._job["result_bytes"]:
             self.values["value" if kind == b"V" else "result"] = json.loads(
                 payload, parse_constant=refused, parse_float=finite
             )
-
-    def progress(self, row):
-        fraction, message = row["fraction"], row["message"]
-        if isinstance(fraction, int | float) and isinstance(message, str):
-            self._report.progress(fraction, message[:MAX_MESSAGE])
-
-    def figure(self, data):
-        if self._job["preview_pixels"] and len(self.figures) < MAX_FIGURES and len(data) <= MAX_FIGURE:
-            self.figures.append(data)
 
     @property
     def lines(self):
@@ -175,7 +169,9 @@ def run_code(job, report):
     ).encode()
     with contextlib.suppress(BrokenPipeError):  # it is gone: that is found out below
         os.write(Child.order, struct.pack(">I", len(data)))
-        write_all(Child.order, data)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(Child.order, rest) :]
         os.close(Child.order)
     status = listen(child, time.monotonic() + job["seconds"])
     end_all()
@@ -197,12 +193,6 @@ def run_code(job, report):
     sys.stdout.write(json.dumps({**child.values, **printed}, ensure_ascii=False))
     sys.stdout.flush()
     return True
-
-
-def write_all(descriptor, data):
-    data = memoryview(data)
-    while data:
-        data = data[os.write(descriptor, data) :]
 
 
 def listen(child, deadline):
@@ -254,9 +244,7 @@ def problem_of(child, status, job):
         return None
     if status is not None and os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        child.memory = (
-            number == signal.SIGKILL
-        )  # nobody else in here may end it, but the kernel for want of memory
+        child.memory = number == signal.SIGKILL  # which comes from the kernel alone, for want of memory
         return f"the code's process was ended by {signal.Signals(number).name}"
     return "the code ended its own process before it was through"
 

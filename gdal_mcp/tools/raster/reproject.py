@@ -16,8 +16,6 @@ from gdal_mcp.tools.common import (
     Options,
     OutputPath,
     gdal_command,
-    numbers,
-    option_texts,
 )
 
 Resampling = Literal[
@@ -60,34 +58,21 @@ class ReprojectArguments(DatasetArguments):
 def _draft(arguments: ReprojectArguments, context: DraftContext) -> Draft:
     source = context.paths.source(arguments.input)
     output = context.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
-    path = "raster reproject"
-    return gdal_command(path, (path,), _switches(arguments), context, (source, output))
-
-
-def _switches(arguments: ReprojectArguments) -> list[str]:
-    """The arguments as switches; the catalogue checks them like those of `extra_args`."""
     resolution = arguments.resolution
-    if isinstance(resolution, float):
-        resolution = [resolution, resolution]
-    single = {
+    given = {
         "output-crs": arguments.dst_crs,
         "input-crs": arguments.src_crs,
         "resampling": arguments.resampling,
-        "resolution": numbers(resolution) if resolution else None,
-        "size": numbers(arguments.size) if arguments.size else None,
-        "bbox": numbers(arguments.bbox) if arguments.bbox else None,
+        "resolution": [resolution, resolution] if isinstance(resolution, float) else resolution,
+        "size": arguments.size,
+        "bbox": arguments.bbox,
         "bbox-crs": arguments.bbox_crs,
+        "creation-option": arguments.creation_options or None,
+        "warp-option": arguments.warp_options or None,
+        "transform-option": arguments.transform_options or None,
     }
-    repeated = {
-        "creation-option": arguments.creation_options,
-        "warp-option": arguments.warp_options,
-        "transform-option": arguments.transform_options,
-    }
-    return [
-        *(f"--{name}={value}" for name, value in single.items() if value is not None),
-        *(f"--{name}={text}" for name, options in repeated.items() for text in option_texts(options)),
-        *(arguments.extra_args or ()),
-    ]
+    path = "raster reproject"
+    return gdal_command(path, (path,), (given, arguments.extra_args or ()), context, (source, output))
 
 
 REPROJECT = Tool(

@@ -47,7 +47,7 @@ from sandbox.template import Limits, SandboxTemplate
 _START_SECONDS: Final = 60.0  # for a node to make a container, with an image that it may have to fetch
 _ROOM_SECONDS: Final = 5.0  # for room on a node, or in the quota; then slots that wait are given up
 _OWN_END_SECONDS: Final = 1.5  # a node looks once a second
-_REMOVAL_SECONDS: Final = 40.0
+_REMOVAL_SECONDS: Final = 90.0  # of a node with far more to do than it can
 _SEND_SECONDS: Final = 10.0
 # from the request for a Pod to the first try for its streams, until one was measured. Each costs the API a connection to the node
 _FIRST_TRY: Final = 0.4
@@ -108,20 +108,22 @@ class PodImages:
 class KubernetesEngine:
     """The Pods of calls in one namespace of a cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, owner: str = "") -> None:
+        """`owner` is whose Pods those are that look at images; without one nobody is known to be dead by them."""
         self.cluster = cluster
+        self._owner = owner or secrets.token_hex(8)
         self._api = Api(cluster)
-        self._watch = PodWatch(self._api, SELECTOR, self._heard)
         self._wires: dict[str, PodWire] = {}  # of the containers that this object made and did not remove
+        self._watch = PodWatch(self._api, SELECTOR, self._heard, lambda: bool(self._wires))
         self._first_try = _FIRST_TRY
         self._given: set[str] = set()  # those of them whose wire was taken
         self._lock = threading.Lock()
         self.images = PodImages(self._api.version, self._image_of_a_pod)
 
     @classmethod
-    def at(cls, address: str) -> Self:
+    def at(cls, address: str, owner: str = "") -> Self:
         """For `k8s://[CONTEXT][/NAMESPACE]`. Raises EngineUnavailable."""
-        return cls(Cluster.named(address))
+        return cls(Cluster.named(address), owner)
 
     def close(self) -> None:
         self._watch.close()
@@ -314,7 +316,7 @@ class KubernetesEngine:
     def _image_of_a_pod(self, reference: str) -> str:
         """What the nodes call an image: of a Pod that is made from it, and never started. Raises ImageMissing."""
         template = SandboxTemplate("sha256:", ("true",), _NOBODY, Limits())
-        name = self._create(template, reference, labels(secrets.token_hex(8), _LOOK_AT_IMAGE, _START_SECONDS))
+        name = self._create(template, reference, labels(self._owner, _LOOK_AT_IMAGE, _START_SECONDS))
         try:
             self._watch.until(name, lambda one: one is not None and bool(image_of(one)), _START_SECONDS)
             if known := image_of(self._api.pod(name) or {}):

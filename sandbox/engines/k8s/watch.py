@@ -19,17 +19,23 @@ _log = structlog.get_logger()
 
 
 class PodWatch:
-    """The Pods with some labels as the API last told them. Begins when somebody first asks, in a thread of its own.
+    """The Pods with some labels as the API last told them, in a thread that begins when somebody asks and ends when nobody does.
 
     What is known here may be late, and is never taken for how a container ended: who must know asks the API itself.
     """
 
-    def __init__(self, api: Api, selector: str, on_change: Callable[[Object], None]) -> None:
-        """`on_change` is called with each Pod that changed, in the thread of the watch, so it must be quick."""
-        self._api, self._selector, self._on_change = api, selector, on_change
+    def __init__(
+        self, api: Api, selector: str, on_change: Callable[[Object], None], needed: Callable[[], bool]
+    ) -> None:
+        """`on_change` is called with each Pod that changed, in the thread of the watch, so it must be quick.
+
+        `needed` says whether the watch goes on though nobody has asked for minutes.
+        """
+        self._api, self._selector, self._on_change, self._needed = api, selector, on_change, needed
         self._changed = threading.Condition()
         self._pods: dict[str, Object] = {}
         self._thread: threading.Thread | None = None
+        self._asked = False  # since the API was last asked for all of them
         self._response: urllib3.BaseHTTPResponse | None = None  # the last one
         self._stop = Cancellation()
 
@@ -60,12 +66,21 @@ class PodWatch:
 
     def _begin(self) -> None:
         with self._changed:
+            self._asked = True
             if self._thread is None and not self._stop.is_set:
-                self._thread = threading.Thread(target=self._follow_until_closed, name="pods", daemon=True)
+                self._thread = threading.Thread(target=self._follow_while_needed, name="pods", daemon=True)
                 self._thread.start()
 
-    def _follow_until_closed(self) -> None:
-        while not self._stop.is_set:
+    def _goes_on(self) -> bool:
+        with self._changed:
+            if not self._stop.is_set and (self._asked or self._needed()):
+                self._asked = False
+                return True
+            self._thread, self._pods = None, {}
+            return False
+
+    def _follow_while_needed(self) -> None:
+        while self._goes_on():
             try:
                 self._follow()
             except (SandboxError, urllib3.exceptions.HTTPError, OSError, ValueError, KeyError) as error:

@@ -4,7 +4,7 @@ import filecmp
 import itertools
 import os
 
-from gdal_mcp.gdal.inside.parts.datasets import fields, opened
+from gdal_mcp.gdal.inside.parts.datasets import opened
 from gdal_mcp.gdal.inside.parts.extents import apart, wgs84_box
 from gdal_mcp.gdal.inside.parts.raster_checks import (
     kept_checks,
@@ -15,10 +15,8 @@ from gdal_mcp.gdal.inside.parts.raster_checks import (
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 from gdal_mcp.gdal.inside.parts.vector_checks import layer_checks
 
-MAX_LAYERS = 10  # that are compared
 SAME_BYTES = 64 << 20
 SAME_PIXELS = 4 << 20  # of all bands together
-SAME_FEATURES = 20_000
 RASTER_KEYS = "size band_count block_size overviews compression crs extent gcps rotated".split()
 BAND_KEYS = ("type", "nodata", "color")
 
@@ -58,27 +56,17 @@ def same_bytes(one, other):
 
 
 def same_content(dataset, facts, name, found):
-    """Also true of another file whose structure, values and metadata are all the same."""
-    if facts["driver"] != found["driver"]:
+    """Also true of another raster whose structure, values and metadata are all the same."""
+    if not dataset.RasterCount or facts["driver"] != found["driver"]:
         return False
-    if dataset.RasterCount:
-        width, height = facts["size"]
-        bands = [
-            [[band[key] for key in BAND_KEYS] for band in one.get("bands", ())] for one in (facts, found)
-        ]
-        alike = bands[0] == bands[1] and all(facts.get(key) == found.get(key) for key in RASTER_KEYS)
-        if width * height * facts["band_count"] > SAME_PIXELS or not alike:
-            return False
-    elif not 0 < facts.get("layer_count", 0) == found.get("layer_count") <= MAX_LAYERS:
+    bands = [[[band[key] for key in BAND_KEYS] for band in one.get("bands", ())] for one in (facts, found)]
+    alike = bands[0] == bands[1] and all(facts.get(key) == found.get(key) for key in RASTER_KEYS)
+    if dataset.RasterXSize * dataset.RasterYSize * dataset.RasterCount > SAME_PIXELS or not alike:
         return False
     with quiet() as aside:
         source = opened(name, aside)
         if source is None:
             return False
-        if not dataset.RasterCount:
-            return all(
-                same_layer(dataset.GetLayer(i), source.GetLayer(i)) for i in range(found["layer_count"])
-            )
         return dataset.GetMetadata() == source.GetMetadata() and all(
             same_band(dataset.GetRasterBand(i + 1), source.GetRasterBand(i + 1))
             for i in range(dataset.RasterCount)
@@ -92,22 +80,3 @@ def same_band(one, other):
         return band.GetDescription(), band.GetMaskFlags(), band.GetScale(), band.GetOffset(), colors
 
     return about(one) == about(other) and one.Checksum() == other.Checksum()
-
-
-def same_layer(one, other):
-    def about(layer):
-        rows = [(field.GetName(), field.GetType()) for field in fields(layer.GetLayerDefn())]
-        crs = layer.GetSpatialRef()
-        return layer.GetName(), layer.GetGeomType(), rows, crs.ExportToWkt() if crs else None
-
-    def content(feature):
-        geometry = feature.GetGeometryRef()
-        values = [feature.GetFieldAsString(i) for i in range(feature.GetFieldCount())]
-        return bytes(geometry.ExportToIsoWkb()) if geometry is not None else None, values
-
-    count = one.GetFeatureCount()
-    if count > SAME_FEATURES or count != other.GetFeatureCount() or about(one) != about(other):
-        return False
-    one.ResetReading()
-    other.ResetReading()
-    return all(content(a) == content(b) for a, b in zip(one, other, strict=False))

@@ -120,7 +120,9 @@ class Search:
         for one, text, weight in self.database.texts(telling):
             tokens = words_of(text)
             for word in words:
-                fit = weight * fit_of(word, tokens) * (SOFT_WORD if word in SOFT else 1.0)
+                # half for the beginning of a word of a name; a number or a short word that is only begun says nothing
+                begun = len(word) > 2 and word.isalpha() and any(one.startswith(word) for one in tokens)
+                fit = weight * (1.0 if word in tokens else 0.5 * begun) * (SOFT_WORD if word in SOFT else 1.0)
                 fits[one][word] = max(fits[one].get(word, 0.0), fit)
             if weight < OWN_NAME:
                 continue
@@ -188,9 +190,8 @@ class Search:
         if crs["kind"] == "vertical":
             merit += max(crs["year"] - 1900, 0) * 0.003
         elif crs["kind"] != "compound":
-            metres = self.accuracy(
-                crs, usages
-            )  # of the way to a datum; up to five it is that of the datums themselves
+            # of the way to a datum; up to five it is that of the datums themselves
+            metres = self.accuracy(crs, usages)
             merit += (
                 -0.2 if metres is None else 0.1 if metres == 0 else -0.25 * math.log10(max(metres / 5, 1))
             )
@@ -247,13 +248,6 @@ def widened(west, south, east, north):
 
 def holds(pattern, text):
     return bool(re.search(pattern, text, re.IGNORECASE))
-
-
-def fit_of(word, tokens):
-    """1 for a word of a name, half for the beginning of one; a number or a short word that is only begun says nothing."""
-    if word in tokens:
-        return 1.0
-    return 0.5 * (len(word) > 2 and word.isalpha() and any(one.startswith(word) for one in tokens))
 
 
 def fit_in(area, box, tight):

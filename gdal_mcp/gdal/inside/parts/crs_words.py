@@ -8,6 +8,8 @@ import re
 import unicodedata
 from collections import defaultdict
 
+from gdal_mcp.gdal.inside.parts.extents import halves
+
 WORD = re.compile(r"[^\W\d_]+|\d+")
 # what people say, in the database's words
 SPOKEN = (
@@ -92,7 +94,11 @@ class Question:
 
     def find_place(self, extents):
         """The boxes of the longest run of words that names a place, none where no run does; `extents` are rows of the database."""
-        spelt = [(name, run) for run in runs_of(self.words) for name in spellings(" ".join(run))]
+        count = len(self.words)
+        runs = [
+            self.words[i : i + length] for length in range(count, 0, -1) for i in range(count - length + 1)
+        ]
+        spelt = [(name, run) for run in runs for name in spellings(" ".join(run))]
         telling = {max(name.split(), key=len) for name, _ in spelt}
         ranked = defaultdict(list)
         for extent in extents:
@@ -105,12 +111,6 @@ class Question:
                 self.place = run
                 return best_boxes(ranked[name])
         return []
-
-
-def runs_of(words):
-    """The longest first."""
-    count = len(words)
-    return [words[i : i + length] for length in range(count, 0, -1) for i in range(count - length + 1)]
 
 
 def best_boxes(ranked):
@@ -160,12 +160,6 @@ def size(box):
 
 def height(latitude):
     return math.sin(math.radians(latitude))
-
-
-def halves(box):
-    """The box, or its two parts on either side of the antimeridian."""
-    west, south, east, north = box
-    return [box] if west <= east else [(west, south, 180.0, north), (-180.0, south, east, north)]
 
 
 def common(one, other):

@@ -15,6 +15,7 @@ from gdal_mcp.gdal.inside.parts.extents import (
 from gdal_mcp.gdal.inside.parts.outputs import bytes_of
 from gdal_mcp.gdal.inside.parts.reporting import Errors, plain, quiet
 from gdal_mcp.gdal.inside.parts.survey import Clock, Survey, around
+from gdal_mcp.gdal.inside.parts.tables import fields, layers_of
 
 MOST = 1000  # bands, layers and fields that are listed; the counts are whole
 MAX_GROUPS = 200
@@ -46,7 +47,7 @@ def facts_and_names(path, dataset, *, whole=True):
     if dataset.RasterCount:
         parts.append(raster(dataset, whole=whole))
     if count:
-        rows = [layer_facts_and_names(dataset.GetLayer(i), whole=whole) for i in range(min(count, MOST))]
+        rows = [layer_facts_and_names(one, whole=whole) for one in layers_of(dataset, MOST)]
         facts["layer_count"], (facts["layers"], names["layers"]) = count, map(list, zip(*rows, strict=True))
     if not dataset.RasterCount and not count and (group := dataset.GetRootGroup()) is not None:
         parts.append(multidimensional(group))
@@ -116,17 +117,13 @@ def layer_facts_and_names(layer, *, whole):
             spans = around(Survey(layer, Clock(), kinds=()).spans)
             box = [spans[0], box[1], spans[1], box[3]] if spans else box
         facts["wgs84"] = box
-    for field in fields(definition):
+    for field in fields(definition, MOST):
         row = {"type": field.GetTypeName()}
         if field.GetSubType() != ogr.OFSTNone:
             row["subtype"] = ogr.GetFieldSubTypeName(field.GetSubType())
         facts["fields"].append(row)
-    names = [field.GetName() for field in fields(definition)]
+    names = [field.GetName() for field in fields(definition, MOST)]
     return facts, {"name": layer.GetName(), "crs": crs_name(crs), "fields": names}
-
-
-def fields(definition):
-    return [definition.GetFieldDefn(i) for i in range(min(definition.GetFieldCount(), MOST))]
 
 
 def multidimensional(root):

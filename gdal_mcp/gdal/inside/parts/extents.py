@@ -17,7 +17,6 @@ def crs_facts(crs):
     """Authority code, kind, and whether its unit is the degree or the metre; None without a CRS."""
     if crs is None:
         return None
-    authority, code = crs.GetAuthorityName(None), crs.GetAuthorityCode(None)
     kinds = {
         "compound": crs.IsCompound,
         "geographic": crs.IsGeographic,
@@ -27,11 +26,16 @@ def crs_facts(crs):
         "local": crs.IsLocal,
     }
     return {
-        "code": f"{authority}:{code}" if authority and code else None,
+        "code": code_of(crs),
         "kind": next((kind for kind, applies in kinds.items() if applies()), "other"),
         "degrees": in_degrees(crs),
         "metres": bool(crs.IsProjected()) and abs(crs.GetLinearUnits() - 1) < 1e-9,
     }
+
+
+def code_of(crs):
+    authority, code = crs.GetAuthorityName(None), crs.GetAuthorityCode(None)
+    return f"{authority}:{code}" if authority and code else None
 
 
 def reference(name):
@@ -102,10 +106,7 @@ def box_in(box, crs, target):
     if crs is None or not is_box(box) or outside(box, crs):
         return None
     with quiet():
-        source = crs.Clone()
-        for one in (source, target):
-            one.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
-        change = osr.CreateCoordinateTransformation(source, target)
+        change = osr.CreateCoordinateTransformation(traditional(crs), traditional(target))
         found = change.TransformBounds(*box, POINTS_A_SIDE) if change is not None else None
     return list(found) if is_box(found) else None
 
@@ -117,13 +118,14 @@ def outside(box, crs):
     return min(box[1], -box[3]) < -90 * BEYOND or box[0] < -360 * BEYOND or box[2] > 540 * BEYOND
 
 
+def halves(box):
+    """The box, or its two parts on either side of the antimeridian."""
+    west, south, east, north = box
+    return [box] if west <= east else [(west, south, 180.0, north), (-180.0, south, east, north)]
+
+
 def apart(one, other):
     """Whether two boxes in WGS 84 are certain to have no point in common; a box across the antimeridian counts as two."""
-
-    def halves(box):
-        west, south, east, north = box
-        return [box] if west <= east else [[west, south, 180.0, north], [-180.0, south, east, north]]
-
     return not any(
         a[0] <= b[2] + NEAR and b[0] <= a[2] + NEAR and a[1] <= b[3] + NEAR and b[1] <= a[3] + NEAR
         for a in halves(one)

@@ -12,7 +12,7 @@ import time
 from typing import NamedTuple
 
 from gdal_mcp.gdal.inside.parts.reporting import quiet
-from gdal_mcp.gdal.inside.parts.survey import NUMBERS
+from gdal_mcp.gdal.inside.parts.tables import NUMBERS, fields, layers_of, shapes
 
 MAX_SECONDS = 2.0  # of the processor, that the statement itself took, and that counting may begin within
 TOKEN = re.compile(
@@ -130,39 +130,24 @@ def cores_of(sql):
 
 def items_of(words):
     """Of a FROM clause, in its order."""
-    level, how, at = (words[0].depth if words else 0), "", 0
-    while at < len(words):
-        start, is_table = words[at], words[at].text != "("
-        if not is_table:
-            at = next(
-                (j for j in range(at + 1, len(words)) if words[j].depth == level and words[j].text == ")"), at
-            )
-        rest = words[at + 1 : at + 3]
-        if rest and rest[0].upper == "AS":
-            rest = rest[1:]
-        named = (
-            rest[0]
-            if rest and re.match(r'["\w]', rest[0].text) and rest[0].upper not in NOT_ALIASES
-            else start
-        )
-        end = next(
-            (j for j in range(at + 1, len(words)) if words[j].depth == level and (words[j].text == "," or words[j].upper in JOINS)),
-            len(words),
-        )  # fmt: skip
-        yield Item(
-            start.name if is_table else None,
-            named.text,
-            how,
-            has_keys(words[at + 1 : end]) or "NATURAL" in how,
-        )
-        joint = [j for j in range(end, len(words)) if words[j].text == "," or words[j].upper in JOINS]
-        at = end
-        while at in joint:
-            at += 1
-        kinds = {one.upper for one in words[end:at]}
-        how = "," if kinds & {",", "CROSS"} else " ".join(kinds)
-        if kinds & {"LEFT", "FULL", "RIGHT"}:
-            how = "LEFT"
+    level, how = words[0].depth if words else 0, ""
+
+    def joins(one):
+        return one.depth == level and (one.text == "," or one.upper in JOINS)
+
+    for joint, found in itertools.groupby(words, joins):
+        run = list(found)
+        if joint:
+            kinds = {one.upper for one in run}
+            outer = kinds & {"LEFT", "FULL", "RIGHT"}
+            how = "LEFT" if outer else "," if kinds & {",", "CROSS"} else " ".join(kinds)
+            continue
+        is_table = run[0].text != "("
+        ends = (j for j, one in enumerate(run) if one.depth == level and one.text == ")")
+        rest = run[1 if is_table else next(ends, 0) + 1 :]
+        alias = next((one for one in rest if one.upper != "AS"), run[0])
+        named = alias if re.match(r'["\w]', alias.text) and alias.upper not in NOT_ALIASES else run[0]
+        yield Item(run[0].name if is_table else None, named.text, how, has_keys(rest) or "NATURAL" in how)
 
 
 def has_keys(words):
@@ -180,10 +165,7 @@ class Counting:
     def __init__(self, dataset, core, begin, dialect):
         self._dataset, self._begin, self._dialect = dataset, begin, dialect
         self.core = core
-        self.layers = {}
-        for i in range(dataset.GetLayerCount()):
-            layer = dataset.GetLayer(i)
-            self.layers.setdefault(layer.GetName().lower(), layer)
+        self.layers = {one.GetName().lower(): one for one in reversed(layers_of(dataset))}
         self.tables = [one for one in core.items if one.table in self.layers]
 
     def numbers(self, statement):
@@ -206,8 +188,7 @@ class Counting:
         )
 
     def all_of(self, item):
-        found = self.layers[item.table].GetFeatureCount()
-        return max(found, 0)
+        return max(self.layers[item.table].GetFeatureCount(), 0)
 
     def returns(self, item, names):
         """Whether a column of the table that has one of these names is selected."""
@@ -221,15 +202,11 @@ class Counting:
 
     def drawn(self):
         """The tables whose geometries are selected."""
-        definitions = {one.alias: self.layers[one.table].GetLayerDefn() for one in self.tables}
-        named = {
-            alias: {
-                one.GetGeomFieldDefn(k).GetName().lower() or "geometry"
-                for k in range(one.GetGeomFieldCount())
-            }
-            for alias, one in definitions.items()
-        }
-        return {item.alias for item in self.tables if self.returns(item, named[item.alias])}
+        definitions = ((item, self.layers[item.table].GetLayerDefn()) for item in self.tables)
+        named = (
+            (item, {one.GetName().lower() or "geometry" for one in shapes(own)}) for item, own in definitions
+        )
+        return {item.alias for item, names in named if self.returns(item, names)}
 
     def measures(self, item):
         """Its columns of numbers that no condition of a join names."""
@@ -242,13 +219,10 @@ def join_checks(dataset, sql, begin="", dialect="SQLITE"):
     until = time.process_time() + MAX_SECONDS
     with quiet():
         for core in cores_of(sql):
-            tables = [one.table for one in core.items]
-            if (
-                len(tables) < 2
-                or not core.single
-                or len(set(tables) - {None}) + tables.count(None) < len(tables)
-            ):
-                continue  # a table that is joined with itself is meant to come several times
+            tables = [one.table for one in core.items if one.table]
+            # a table that is joined with itself is meant to come several times
+            if len(core.items) < 2 or not core.single or len(set(tables)) < len(tables):
+                continue
             counting = Counting(dataset, core, begin_of(sql, begin), dialect)
             for check in (multiplied, lost):
                 if time.process_time() > until:
@@ -328,9 +302,7 @@ def owners_of(words, counting):
 
 def columns_of(layer):
     """The types of its fields by their names."""
-    definition = layer.GetLayerDefn()
-    fields = (definition.GetFieldDefn(i) for i in range(definition.GetFieldCount()))
-    return {one.GetName().lower(): one.GetType() for one in fields}
+    return {one.GetName().lower(): one.GetType() for one in fields(layer.GetLayerDefn())}
 
 
 def lost(counting):
@@ -340,24 +312,14 @@ def lost(counting):
         return
     first, *others = items
     if all(one.joined == "LEFT" for one in others):
-        others = [one for one in others if one in counting.tables]
-        if (
-            others
-            and counting.all_of(first)
-            and all(counting.times(one, filtered=False) == [0, 0] for one in others)
-        ):
+        found = [counting.times(one, filtered=False) for one in others if one in counting.tables]
+        if counting.all_of(first) and found and all(one == [0, 0] for one in found):
             yield {"code": "nothing_joined"}
         return
-    there, several = counting.times(first, filtered=False) or (None, 0)
-    of = counting.all_of(first)
+    there, of = counting.times(first, filtered=False), counting.all_of(first)
     if there is None or not of:
         return
-    if not there:
+    if not there[0]:
         yield {"code": "nothing_joined"}
-    elif all(one.keys for one in others) and there < of:
-        yield {"code": "rows_lost", "count": of - there, "of": of}
-    elif several and len(others) == 1 and others[0].keys and others[0] in counting.tables:
-        there, twice = counting.times(others[0], filtered=False) or (0, 1)
-        of = counting.all_of(others[0])
-        if not twice and 0 < there < of:
-            yield {"code": "rows_lost", "count": of - there, "of": of}
+    elif all(one.keys for one in others) and there[0] < of:
+        yield {"code": "rows_lost", "count": of - there[0], "of": of}

@@ -5,7 +5,8 @@ import re
 from osgeo import ogr, osr
 
 from gdal_mcp.gdal.inside.parts.extents import in_degrees, traditional
-from gdal_mcp.gdal.inside.parts.survey import MAX_FIELDS, NUMBERS, TIMES, Survey
+from gdal_mcp.gdal.inside.parts.survey import MAX_FIELDS, TIMES, Survey
+from gdal_mcp.gdal.inside.parts.tables import NUMBERS, fields
 
 MANY_FEATURES = 1_000_000  # more are not counted for a comparison alone
 NEAR = 1e-8  # of a coordinate: less than a centimetre
@@ -54,10 +55,7 @@ class Pair:
             yield from self._coordinates()
 
     def _untitled(self):
-        names, theirs = (
-            [one.GetFieldDefn(i).GetName() for i in range(one.GetFieldCount())]
-            for one in (self.own, self.theirs)
-        )
+        names, theirs = ([one.GetName() for one in fields(each)] for each in (self.own, self.theirs))
         return names != theirs and all(map(UNTITLED.fullmatch, names))
 
     def _fields(self):
@@ -140,8 +138,7 @@ class Pair:
 
 def matched(own, theirs, *, new):
     """By name. In a new layer with as many fields, names that differ were changed for the format, and the order is the source's."""
-    names = [theirs.GetFieldDefn(i).GetName().casefold() for i in range(theirs.GetFieldCount())]
-    here = [own.GetFieldDefn(i).GetName().casefold() for i in range(own.GetFieldCount())]
+    names, here = ([one.GetName().casefold() for one in fields(each)] for each in (theirs, own))
     if new and len(here) == len(names) and set(here) != set(names):
         return list(range(min(len(names), MAX_FIELDS)))
     found = {name.removeprefix("ogr_"): i for i, name in reversed(list(enumerate(here)))}  # a prefix of GPX
@@ -154,7 +151,7 @@ def alike(one, other):
 
 
 def types_of(definition):
-    return [definition.GetFieldDefn(i).GetType() for i in range(min(definition.GetFieldCount(), MAX_FIELDS))]
+    return [one.GetType() for one in fields(definition, MAX_FIELDS)]
 
 
 def what_happened(old, new):

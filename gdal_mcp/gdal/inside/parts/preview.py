@@ -35,13 +35,7 @@ def run_preview(job, report):
     """Attaches the picture and prints an object that says what it shows."""
     made = picture(job["inputs"][0], DEFAULTS | job["preview"])
     if made is None:
-        with quiet():
-            known = gdal.IdentifyDriverEx(job["inputs"][0]) is not None
-        raise RuntimeError(
-            "there are no bands and no geometries to show"
-            if known
-            else "this is no dataset that GDAL can open"
-        )
+        raise RuntimeError("there are no bands and no geometries that GDAL could show")
     data, shown = made
     report.attach(NAME, data)
     print_json(shown)

@@ -145,13 +145,8 @@ def paint_stretched(source):
     pixels = []
     for one, (low, high) in zip(channels, ranges, strict=True):
         if low < high:
-            scaled = gdal.Translate(
-                "",
-                source.in_memory(one.data),
-                format="MEM",
-                outputType=gdal.GDT_Byte,
-                scaleParams=[[low, high, 0, 255]],
-            )
+            how = {"format": "MEM", "outputType": gdal.GDT_Byte, "scaleParams": [[low, high, 0, 255]]}
+            scaled = gdal.Translate("", source.in_memory(one.data), **how)
             pixels.append(bytes(scaled.GetRasterBand(1).ReadRaster()))
         else:  # a band of one value is grey
             pixels.append(bytes([128]) * (source.width * source.height))
@@ -185,12 +180,8 @@ def paint_hillshade(source):
 
 
 # each gives channels of bytes, alpha or None, and the values that became black and white
-PAINTERS = {
-    "palette": paint_palette,
-    "rgb": paint_stretched,
-    "gray": paint_stretched,
-    "hillshade": paint_hillshade,
-}
+PAINTERS = dict.fromkeys(("rgb", "gray"), paint_stretched)
+PAINTERS |= {"palette": paint_palette, "hillshade": paint_hillshade}
 
 
 class Channel(NamedTuple):

@@ -6,6 +6,7 @@ import time
 from osgeo import gdal, ogr, osr
 
 from gdal_mcp.gdal.inside.parts.extents import crs_facts, wgs84_box
+from gdal_mcp.gdal.inside.parts.tables import fields, layers_of
 
 MAX_LAYERS = 8
 MAX_BYTES = 64 << 20  # of their geometries, as WKB
@@ -20,8 +21,8 @@ DOT = 2.5  # pixels from the middle of a point's mark to its side
 def paint(dataset, asked):
     """An RGBA dataset in memory and a description of what it shows; None without a geometry."""
     drawing = Drawing(asked["seconds"], asked["features"])
-    for number in range(min(dataset.GetLayerCount(), MAX_LAYERS)):
-        drawing.add(dataset.GetLayer(number))
+    for layer in layers_of(dataset, MAX_LAYERS):
+        drawing.add(layer)
     if not drawing.boxes:
         return None
     wests, easts, souths, norths = zip(*drawing.boxes, strict=True)
@@ -52,10 +53,7 @@ class Drawing:
             change = osr.CreateCoordinateTransformation(own, self.crs)
         self.crs = self.crs or own
         if layer.TestCapability(ogr.OLCIgnoreFields):
-            definition = layer.GetLayerDefn()
-            layer.SetIgnoredFields(
-                [definition.GetFieldDefn(i).GetName() for i in range(definition.GetFieldCount())]
-            )
+            layer.SetIgnoredFields([one.GetName() for one in fields(layer.GetLayerDefn())])
         layer.ResetReading()
         for feature in layer:
             self._features -= 1

@@ -14,10 +14,12 @@ import time
 from html import escape
 from itertools import islice
 
-from osgeo import gdal, ogr, osr
+from osgeo import gdal, ogr
 
+from gdal_mcp.gdal.inside.parts.extents import reference, traditional
 from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, join_checks, words_of
 from gdal_mcp.gdal.inside.parts.reporting import print_json, quiet
+from gdal_mcp.gdal.inside.parts.tables import fields, layers_of, shapes
 
 AT_ONCE = 100  # values in one call of json_array, which takes some hundred arguments
 HIDDEN = re.compile(r"OGR_(STYLE|NATIVE_DATA|NATIVE_MEDIA_TYPE)(:\d+)?")
@@ -76,7 +78,7 @@ class Tables:
             dataset = gdal.OpenEx(path, gdal.OF_VECTOR | gdal.OF_VERBOSE_ERROR, open_options=options)
             if dataset is None:
                 raise RuntimeError(f"{os.path.basename(path)} has no layers that can be read")
-            layers = [dataset.GetLayer(i) for i in range(dataset.GetLayerCount())]
+            layers = layers_of(dataset)
             for layer in layers:
                 name, source = layer.GetName(), source_xml(path, layer, options)
                 self._add(alias if len(layers) == 1 else f"{alias}_{name}", source)
@@ -131,8 +133,7 @@ class Result:
         self._dataset, self._sql = dataset, sql
         with Selected(dataset, f"SELECT * FROM ({sql}) LIMIT 0") as layer:  # noqa: S608 - the host read it token by token
             definition = layer.GetLayerDefn()
-            plain = (definition.GetFieldDefn(i).GetName() for i in range(definition.GetFieldCount()))
-            drawn = [definition.GetGeomFieldDefn(i).GetName() for i in range(definition.GetGeomFieldCount())]
+            plain, drawn = ([one.GetName() for one in of(definition)] for of in (fields, shapes))
             self._columns = [name for name in (*plain, *drawn) if not HIDDEN.fullmatch(name)]
         self.names = [re.sub(r":(\d+)$", lambda n: f"_{int(n[1]) + 1}", name) for name in self._columns]
         self.blobs = {number for number, name in enumerate(self._columns) if name in drawn}
@@ -188,11 +189,9 @@ class Result:
         with Selected(self._dataset, statement) as layer:
             texts = [text for feature in layer for text in (feature.GetField(0), feature.GetField(1)) if text]
         for text in texts:
-            found = osr.SpatialReference()
             with quiet():
-                if found.SetFromUserInput(text, ["ALLOW_NETWORK_ACCESS=NO", "ALLOW_FILE_ACCESS=NO"]) == 0:
-                    found.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
-                    return found
+                if (found := reference(text)) is not None:
+                    return traditional(found)
         if number and number > 0:
             raise RuntimeError("the CRS of the geometries is not known; name it with SetSRID or ST_Transform")
         return None

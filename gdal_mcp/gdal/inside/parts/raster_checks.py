@@ -9,6 +9,7 @@ from osgeo import gdal, ogr, osr
 from gdal_mcp.gdal.inside.parts.datasets import has_other_georeferencing
 from gdal_mcp.gdal.inside.parts.extents import crs_checks, traditional
 from gdal_mcp.gdal.inside.parts.pixels import value_ranges
+from gdal_mcp.gdal.inside.parts.tables import layers_of
 
 SIDE = 21  # points on each side of a raster, at which it is asked whether the inputs reach there
 MAX_SHAPES = 1000  # that cut a raster
@@ -18,10 +19,8 @@ TEXT_OF_NUMBER = re.compile(r"-?(?:nan|[0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)", re.IGN
 MAX_PIXELS = 4 << 20  # of a band whose overviews are compared
 STALE = 0.01  # of an overview's pixels
 # lowest and highest value of types of whole numbers
-LIMITS = {f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)} | {
-    f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)
-}
-LIMITS["Byte"] = LIMITS["UInt8"]
+LIMITS = {"Byte": (0, 255), **{f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)}}
+LIMITS |= {f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)}
 
 
 def raster_checks(dataset, facts, rows, sources):
@@ -51,17 +50,13 @@ def kept_checks(facts, sources):
         if any(scale_of(band) not in own for band in bands):
             yield {"code": "scale_ignored"}
         types = {LIMITS.get(band["type"], (-math.inf, math.inf)) for band in bands}
-        if limits and any(low < limits[0] or high > limits[1] for low, high in types):
-            yield from beyond(path, *limits)
-
-
-def beyond(path, low, high):
-    dataset = gdal.OpenEx(path, gdal.OF_RASTER)
-    rows = [row for row in value_ranges(dataset) if row and "min" in row]
-    least = min((row["min"] for row in rows), default=low)
-    most = max((row["max"] for row in rows), default=high)
-    if least < low or most > high:
-        yield {"code": "values_clamped", "minimum": least, "maximum": most}
+        if not limits or all(low >= limits[0] and high <= limits[1] for low, high in types):
+            continue
+        rows = [row for row in value_ranges(gdal.OpenEx(path, gdal.OF_RASTER)) if row and "min" in row]
+        least = min((row["min"] for row in rows), default=limits[0])
+        most = max((row["max"] for row in rows), default=limits[1])
+        if least < limits[0] or most > limits[1]:
+            yield {"code": "values_clamped", "minimum": least, "maximum": most}
 
 
 def scale_of(band):
@@ -150,11 +145,8 @@ def statistics_checks(dataset, rows):
 def overview_checks(dataset):
     """Overviews, of pixels that have changed since: each value lies between those that it was made of, and their neighbours."""
     band = dataset.GetRasterBand(1)
-    if (
-        not band.GetOverviewCount()
-        or band.XSize * band.YSize > MAX_PIXELS
-        or gdal.DataTypeIsComplex(band.DataType)
-    ):
+    is_complex = gdal.DataTypeIsComplex(band.DataType)
+    if not band.GetOverviewCount() or band.XSize * band.YSize > MAX_PIXELS or is_complex:
         return
     import numpy
 
@@ -183,8 +175,7 @@ def overview_checks(dataset):
 
 def sampled_checks(dataset):
     """Of layers that hold what was found in a raster: whether anything was."""
-    for number in range(dataset.GetLayerCount()):
-        layer = dataset.GetLayer(number)
+    for number, layer in enumerate(layers_of(dataset)):
         layer.ResetReading()
         values = [one for feature in itertools.islice(layer, MAX_FEATURES) for one in measured(feature)]
         if values and all(map(math.isnan, values)):
@@ -197,7 +188,6 @@ def measured(feature):
         kind, there = feature.GetFieldDefnRef(i).GetType(), feature.IsFieldSetAndNotNull(i)
         if kind == ogr.OFTReal:
             yield feature.GetFieldAsDouble(i) if there else math.nan
-        elif (
-            kind == ogr.OFTString and there and TEXT_OF_NUMBER.fullmatch(text := feature.GetFieldAsString(i))
-        ):
-            yield float(text)
+        elif kind == ogr.OFTString and there:
+            text = feature.GetFieldAsString(i)
+            yield from [float(text)] if TEXT_OF_NUMBER.fullmatch(text) else []

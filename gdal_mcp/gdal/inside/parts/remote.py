@@ -29,13 +29,6 @@ class Failed(Exception):
     """What the host answered cannot be used."""
 
 
-class Once:
-    """What the first who asks finds out, and the others wait for."""
-
-    def __init__(self):
-        self.done, self.value, self.error = threading.Event(), None, None
-
-
 class File:
     """A file or folder as the host knows it. `misses` counts scattered reads."""
 
@@ -94,7 +87,10 @@ class Host:
     def __init__(self, ask, budget):
         self._ask, self._budget = ask, budget
         self._lock = threading.Lock()
-        self._known = {}  # (what was asked, name) -> Once
+        self._looking, self._known = (
+            threading.Lock(),
+            {},
+        )  # (what was asked, name) -> the answer, None for none
         self._spans = OrderedDict()  # the least used first
         self._blocks = {}  # (file, number) -> Span
         self._held = 0  # bytes
@@ -127,22 +123,13 @@ class Host:
         return self._once(LIST, name, lambda: bytes(answered(self._ask(LIST, name))).splitlines())
 
     def _once(self, what, name, work):
-        with self._lock:
-            known = self._known.get((what, name))
-            if mine := known is None:
-                known = self._known[what, name] = Once()
-        if mine:
-            try:
-                known.value = work()
-            except FileNotFoundError:
-                pass
-            except BaseException as error:  # whoever waits must hear of it
-                known.error = error
-            known.done.set()
-        known.done.wait()
-        if known.error is not None:
-            raise Failed(str(known.error))
-        return known.value
+        with self._looking:
+            if (what, name) not in self._known:
+                try:
+                    self._known[what, name] = work()
+                except FileNotFoundError:
+                    self._known[what, name] = None
+            return self._known[what, name]
 
     def read(self, handle, parts):
         """Fills each target of `parts`, (offset, target) within the file. Raises Failed."""

@@ -82,13 +82,9 @@ class Errors:
 
     @property
     def rows(self):
+        keys, names = ("level", "number", "message", "count"), {2: "warning", 3: "error", 4: "error"}
         return [
-            {
-                "level": LABELS[level].split()[-1].lower(),
-                "number": number,
-                "message": message[:2000],
-                "count": count,
-            }
+            dict(zip(keys, (names[level], number, message[:2000], count), strict=True))
             for (level, number, message), count in self.heard.items()
         ]
 

@@ -8,9 +8,10 @@ from osgeo import gdal
 
 from gdal_mcp.gdal.inside.parts.query import SOURCE, Tables
 from gdal_mcp.gdal.inside.parts.reporting import quiet
+from gdal_mcp.gdal.inside.parts.tables import fields, layers_of, shapes
 
 MISSING = re.compile(
-    r"no such (table|column): ([^\n]{1,200})|SELECT from table (.{1,200}) failed, no such"
+    r"no such (?:table|column): ([^\n]{1,200})|SELECT from table (.{1,200}) failed, no such"
     r"|(?:Unrecognized field name |\")([^\n]{1,200}?)(?:\.|\" not recognised as an available field\.)"
 )
 MOST_TABLES, MOST_LETTERS = 3, 60  # letters of the names of one table's columns
@@ -22,9 +23,7 @@ def tell_names(job, errors):
     found = next((match for _, _, text in errors.heard if (match := MISSING.search(text))), None)
     if found is None:
         return
-    kind, *names = found.groups()
-    name = next(one for one in names if one).rpartition(".")[2].strip('"').lower()
-    of_columns = kind == "column" or found[4] is not None
+    name = found[found.lastindex].rpartition(".")[2].strip('"').lower()
     with quiet():
         found = (row for one in datasets(job) for row in columns_of(one))
         tables = {name: columns for name, columns in found if not name.startswith(SOURCE)}
@@ -32,20 +31,15 @@ def tell_names(job, errors):
     def likeness(other):
         return difflib.SequenceMatcher(None, name, other.lower()).ratio()
 
-    statement = " ".join([str(job.get("sql", "")), *map(str, job.get("options", ()))]).lower()
-
-    def merit(table):
-        likely = max(map(likeness, tables[table] if of_columns else [table]), default=0)
-        return of_columns and table.lower() in statement, likely
-
-    for table in sorted(tables, key=merit, reverse=True)[:MOST_TABLES]:
-        columns = sorted(tables[table], key=likeness, reverse=True) if of_columns else tables[table]
+    ranked = sorted(tables, key=lambda one: max(map(likeness, [one, *tables[one]])), reverse=True)
+    for table in ranked[:MOST_TABLES]:
+        columns = sorted(tables[table], key=likeness, reverse=True)
         lengths = itertools.accumulate(map(len, columns))
         shown = columns[: max(1, sum(length < MOST_LETTERS for length in lengths))]
         listed = ", ".join(map(QUOTED, shown))
         more = len(columns) - len(shown)
         errors.fail(f'table "{table}" has the columns {listed}{f" and {more} more" if more > 0 else ""}')
-    if others := sorted(tables, key=merit, reverse=True)[MOST_TABLES:]:
+    if others := ranked[MOST_TABLES:]:
         errors.fail(f"other tables: {', '.join(map(QUOTED, others))[: 2 * MOST_LETTERS]}")
 
 
@@ -60,11 +54,7 @@ def datasets(job):
 
 
 def columns_of(dataset):
-    for layer in (dataset.GetLayer(i) for i in range(dataset.GetLayerCount())):
+    for layer in layers_of(dataset):
         definition = layer.GetLayerDefn()
-        fields = (definition.GetFieldDefn(i) for i in range(definition.GetFieldCount()))
-        drawn = (definition.GetGeomFieldDefn(i) for i in range(definition.GetGeomFieldCount()))
-        yield (
-            layer.GetName(),
-            [*(one.GetName() for one in fields), *(one.GetName() or "geometry" for one in drawn)],
-        )
+        drawn = [one.GetName() or "geometry" for one in shapes(definition)]
+        yield layer.GetName(), [*(one.GetName() for one in fields(definition)), *drawn]

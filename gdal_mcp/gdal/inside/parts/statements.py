@@ -9,6 +9,7 @@ from osgeo import gdal, ogr
 from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, join_checks
 from gdal_mcp.gdal.inside.parts.programs import instantiated
 from gdal_mcp.gdal.inside.parts.reporting import quiet
+from gdal_mcp.gdal.inside.parts.tables import fields, layers_of
 
 MAX_COLUMNS = 100
 MAX_PIXELS = 4 << 20
@@ -62,8 +63,7 @@ def type_checks(dataset, sql, dialect):
     layer = dataset.ExecuteSQL(sql, None, dialect)
     if layer is None:
         return
-    definition = layer.GetLayerDefn()
-    columns = [definition.GetFieldDefn(i) for i in range(min(definition.GetFieldCount(), MAX_COLUMNS))]
+    columns = fields(layer.GetLayerDefn(), MAX_COLUMNS)
     kinds = [('q."{}"'.format(one.GetName().replace('"', '""')), one.GetType()) for one in columns]
     dataset.ReleaseResultSet(layer)
     tests = ", ".join(f"coalesce(max({lost(kind).format(name)}), 0)" for name, kind in kinds)
@@ -118,7 +118,7 @@ def burned(job):
     if given or not named:
         return [(one, one) for one in given]
     dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR)
-    for layer in (dataset.GetLayer(i) for i in range(dataset.GetLayerCount())):
+    for layer in layers_of(dataset):
         place = layer.GetLayerDefn().GetFieldIndex(named[0])
         some = itertools.islice(layer, MAX_FEATURES if place >= 0 else 0)
         given += (one.GetFieldAsDouble(place) for one in some if one.IsFieldSetAndNotNull(place))

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 
 from osgeo import ogr
 
+from gdal_mcp.gdal.inside.parts.tables import NUMBERS, fields
+
 MAX_FEATURES = 20_000
 MAX_SECONDS = 1.5  # of a call, for all of its layers together
 MAX_FIELDS = 100
-NUMBERS = (ogr.OFTInteger, ogr.OFTInteger64, ogr.OFTReal)
 TIMES = (ogr.OFTDate, ogr.OFTTime, ogr.OFTDateTime)
 GARBLED = re.compile("[\udc80-\udcff]")  # as Python reads bytes that are no UTF-8
 OGR_TIME = re.compile(r"^(\d{4})/(\d\d)/(\d\d)")
@@ -54,9 +55,7 @@ class Survey:
     """`whole` is False where the bound ended it, and its counts are then of the first features only."""
 
     def __init__(self, layer, clock, kinds=None, *, valid=False):
-        definition = layer.GetLayerDefn()
-        count = min(definition.GetFieldCount(), MAX_FIELDS)
-        own = [definition.GetFieldDefn(i).GetType() for i in range(count)]
+        own = [one.GetType() for one in fields(layer.GetLayerDefn(), MAX_FIELDS)]
         self.columns = [Column(kind) for kind in (kinds or own)]
         self.features = self.empty = self.invalid = self.checked = 0
         self.geometries, self.spans, self.whole = set(), [], True

@@ -21,11 +21,23 @@ WKT = re.compile(
 )
 
 
+def fields(definition, most=None):
+    return [definition.GetFieldDefn(i) for i in range(definition.GetFieldCount())[:most]]
+
+
+def shapes(definition):
+    """Its fields that hold geometries."""
+    return [definition.GetGeomFieldDefn(i) for i in range(definition.GetGeomFieldCount())]
+
+
+def layers_of(dataset, most=None):
+    return [dataset.GetLayer(i) for i in range(dataset.GetLayerCount())[:most]]
+
+
 def columns(dataset):
     """Of the first layer, by name, for the host to compare with what a call says."""
     layer = dataset.GetLayer(0)
-    definition = layer.GetLayerDefn()
-    found = [definition.GetFieldDefn(i) for i in range(min(definition.GetFieldCount(), MOST_FIELDS))]
+    found = fields(layer.GetLayerDefn(), MOST_FIELDS)
     named = {i: field.GetName() for i, field in enumerate(found) if len(field.GetName()) <= NAME}
     texts = {i: [] for i in named if found[i].GetType() == ogr.OFTString}
     for feature in itertools.islice(layer, FIRST if texts else 0):

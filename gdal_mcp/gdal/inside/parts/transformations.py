@@ -17,6 +17,7 @@ from osgeo import gdal
 from gdal_mcp.gdal.inside.parts.extents import (
     DEGREE,
     box_in,
+    code_of,
     far_from_use,
     is_box,
     reference,
@@ -57,14 +58,8 @@ concatoperation_get_step pppi, create_operation_factory_context ppt, operation_f
 operation_factory_context_set_spatial_criterion -ppi, operation_factory_context_set_grid_availability_use -ppi,
 create_operations ppppp, list_get_count ip, list_get pppi
 """
-KINDS = {
-    "p": ctypes.c_void_p,
-    "t": ctypes.c_char_p,
-    "d": ctypes.c_double,
-    "i": ctypes.c_int,
-    "z": ctypes.c_size_t,
-    "-": None,
-}
+KINDS = {"p": ctypes.c_void_p, "t": ctypes.c_char_p, "d": ctypes.c_double, "i": ctypes.c_int}
+KINDS |= {"z": ctypes.c_size_t, "-": None}
 
 
 class Proj:
@@ -225,11 +220,6 @@ def like_wgs84(crs):
     """
     axis, flattening = crs.GetSemiMajor(), crs.GetInvFlattening()
     return flattening == 0 or any(abs(axis - a) < 1 and abs(flattening - f) < 0.001 for a, f in LIKE_WGS84)
-
-
-def code_of(crs):
-    authority, code = crs.GetAuthorityName(None), crs.GetAuthorityCode(None)
-    return f"{authority}:{code}" if authority and code else None
 
 
 def assumed_box(box, crs):

@@ -3,10 +3,9 @@
 import numpy
 from osgeo import gdal, gdal_array
 
-from gdal_mcp.gdal.inside.parts.pixels import is_float
+from gdal_mcp.gdal.inside.parts.pixels import WHOLE, is_float
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 
-WHOLE = 4 << 20  # pixels of one dataset that are all read; above, a sample of them tells
 SIDE = 1024  # of the sample
 MAX_BANDS = 16
 NO_OVERVIEWS = 512  # pixels on a side

@@ -9,6 +9,7 @@ from gdal_mcp.gdal.inside.parts.extents import crs_checks
 from gdal_mcp.gdal.inside.parts.pair import Pair
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 from gdal_mcp.gdal.inside.parts.survey import Clock, Survey
+from gdal_mcp.gdal.inside.parts.tables import layers_of
 
 MAX_LAYERS = 20
 MAX_BYTES = 64 << 20
@@ -63,7 +64,8 @@ def layer_checks(dataset, rows, origin):
             checks += pair.checks()
             after, empty = pair.after, pair.before.empty
         if after.empty and (made_of is not readable or source is None):
-            empty = empty_in(readable, clock)
+            layers = (layer for one in readable for layer in layers_of(one, MAX_LAYERS))
+            empty = max((Survey(layer, clock, kinds=()).empty for layer in layers), default=0)
         checks += content(row, after, after.empty if "gaps" in keeps else empty)
         asked = source is not None and made_of is readable and source.GetGeomType() == ogr.wkbUnknown
         undeclared = row["geometry"] == "Unknown (any)" and after.whole and len(after.geometries) == 1
@@ -81,12 +83,6 @@ def paired(layer, rows, readable):
     if readable[0].GetLayerCount() == 1 == sum(row["features"] != 0 for row in rows):
         return readable[0].GetLayer(0)
     return readable[0].GetLayerByName(layer.GetName())
-
-
-def empty_in(datasets, clock):
-    """The most features without a geometry that a layer of the inputs has."""
-    layers = [one.GetLayer(i) for one in datasets for i in range(min(one.GetLayerCount(), MAX_LAYERS))]
-    return max((Survey(layer, clock, kinds=()).empty for layer in layers), default=0)
 
 
 def content(row, after, empty_before):

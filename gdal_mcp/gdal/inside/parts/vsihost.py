@@ -58,13 +58,8 @@ TYPES = {
     "read_dir": (_POINTER, _POINTER, ctypes.c_char_p, _INT),
     "sibling_files": (_POINTER, _POINTER, ctypes.c_char_p),
 }
-FALLBACKS = {
-    "stat": -1,
-    "seek": -1,
-    "read_multi_range": -1,
-    "close": -1,
-    "error": 1,
-}  # of others 0 or null
+# of others 0 or null
+FALLBACKS = {"stat": -1, "seek": -1, "read_multi_range": -1, "close": -1, "error": 1}
 
 
 class FileSystem:

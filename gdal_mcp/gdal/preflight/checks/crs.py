@@ -3,18 +3,17 @@
 import math
 from typing import Final
 
-from gdal_mcp.gdal.preflight.call import Call, Finding, overlap, same_crs
+from gdal_mcp.gdal.preflight.call import Call, Finding, overlap
 
 DEGREE: Final = math.pi / 180 * 6378137.0  # metres of one degree along the equator
 # the coarsest climate grids have 2.5; as a resolution in degrees it is rare, in metres common
 _LARGE_DEGREES: Final = 2.0
-_FAR: Final = 1000.0  # times finer than the data: degrees were meant where metres are asked for
 _CLIPS: Final = frozenset({"raster clip", "vector clip", "vector filter"})
 _REPROJECTS: Final = frozenset({"raster reproject", "vector reproject"})
 
 
 def resolution_unit(call: Call) -> Finding | None:
-    resolution, degrees, facts = call.numbers("resolution", 2), call.target_degrees, call.input
+    resolution, degrees = call.numbers("resolution", 2), call.target_degrees
     if not resolution or degrees is None:
         return None
     if degrees and max(resolution) >= _LARGE_DEGREES:
@@ -22,13 +21,6 @@ def resolution_unit(call: Call) -> Finding | None:
             "resolution_in_metres",
             f"the resolution of {max(resolution):g} is in degrees, as the output's CRS is: a pixel of hundreds of kilometres.",
             f"For {max(resolution):g} metres write about {max(resolution) / DEGREE:.2g}, or choose a CRS in metres.",
-        )
-    size = facts.pixel_size if facts and facts.degrees else None
-    if not degrees and size and max(resolution) < min(size) * DEGREE / _FAR:
-        return Finding(
-            "resolution_in_degrees",
-            "the resolution is in metres, as the output's CRS is, and more than a thousand times finer than the data.",
-            f"The data's own resolution is about {min(size) * DEGREE:.3g} metres.",
         )
     return None
 
@@ -69,17 +61,4 @@ def no_input_crs(call: Call) -> Finding | None:
     )
 
 
-def unchanged_crs(call: Call) -> Finding | None:
-    otherwise = ("resolution", "size", "bbox", "target-aligned-pixels", "like")
-    if call.path not in _REPROJECTS or any(call.arguments.get(name) for name in otherwise):
-        return None
-    if not same_crs(call.source_crs, call.text("output-crs")):
-        return None
-    return Finding(
-        "same_crs",
-        "the data has the output's CRS already; the call would make a copy.",
-        "Leave it out, or use convert for a copy in another format.",
-    )
-
-
-CHECKS: Final = (resolution_unit, no_overlap, no_input_crs, unchanged_crs)
+CHECKS: Final = (resolution_unit, no_overlap, no_input_crs)

@@ -1,12 +1,10 @@
 """Likely mistakes with pixels, their values, types and size, and with the files that they are written to. Pure."""
 
-import math
-from collections.abc import Mapping
 from typing import Final
 
 from gdal_mcp.gdal.preflight.call import Call, Finding, number_of, same_crs
 from gdal_mcp.gdal.preflight.estimate import raster_made
-from gdal_mcp.gdal.preflight.facts import TYPE_RANGE, Box, DatasetFacts
+from gdal_mcp.gdal.preflight.facts import TYPE_RANGE, DatasetFacts
 
 _JOINS: Final = frozenset({"raster mosaic", "raster stack"})
 _BY_PIXEL: Final = frozenset({"raster calc", "raster blend"})  # whose inputs cover one area
@@ -17,34 +15,9 @@ _COMPUTES: Final = frozenset(
     for name in "calc slope hillshade roughness tri tpi contour zonal-stats reclassify viewshed as-features".split()
 )
 _NO_SCALE: Final = frozenset({"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"})  # formats that keep no scale
-_FINE: Final = 4.0  # times finer than the data, on each side, for which there is hardly a reason
 # of single bands: elevation and the like
 _CONTINUOUS: Final = frozenset({"Int16", "Float16", "Float32", "Float64"})
 _RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster overview add"})
-_UNCOMPRESSED: Final = 256 << 20  # bytes
-_DRIVERS: Final[Mapping[str, frozenset[str]]] = {
-    ending: frozenset(drivers.split(","))
-    for endings, drivers in (
-        ("tif tiff", "GTiff,COG"),
-        ("png", "PNG"),
-        ("jpg jpeg", "JPEG"),
-        ("webp", "WEBP"),
-        ("jp2", "JP2OpenJPEG,JP2KAK,JP2ECW,JP2MrSID,JP2Lura,JP2Grok"),
-        ("vrt", "VRT,OGR_VRT"),
-        ("nc", "netCDF,GMT"),
-        ("asc", "AAIGrid,GRASSASCIIGrid"),
-        ("img", "HFA,ENVI,ILWIS"),
-        ("gpkg", "GPKG"),
-        ("shp", "ESRI Shapefile"),
-        ("geojson", "GeoJSON,GeoJSONSeq"),
-        ("fgb", "FlatGeobuf"),
-        ("parquet", "Parquet"),
-        ("csv", "CSV,XYZ"),
-        ("kml", "KML,LIBKML"),
-        ("gml", "GML"),
-    )
-    for ending in endings.split()
-}  # by the ending of a name
 _KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # and may change the type
 
 
@@ -78,25 +51,6 @@ def lossy(call: Call) -> Finding | None:
         "lossy_compression",
         "this compression changes the values, and a single band of this type looks like elevation or another measurement.",
         "Use COMPRESS=ZSTD, DEFLATE or LZW with PREDICTOR=2 (PREDICTOR=3 for floating point), which lose nothing.",
-    )
-
-
-def upsampling(call: Call) -> Finding | None:
-    facts, made = call.input, raster_made(call)
-    if made is None or facts is None or not facts.pixels:
-        return None
-    if call.path == "raster resize":
-        times = math.sqrt(made.pixels / facts.pixels)
-    elif call.path == "raster reproject" and (before := _density(facts, call.extent_in_target)):
-        times = math.sqrt(_density(made, made.extent) / before)
-    else:
-        return None
-    if times <= _FINE:
-        return None
-    return Finding(
-        "upsampling",
-        f"the output's pixels would be about {times:,.0f} times finer than the data's; that adds no detail.",
-        "Ask for a resolution near the data's own.",
     )
 
 
@@ -169,29 +123,6 @@ def scale_ignored(call: Call) -> Finding | None:
     )
 
 
-def extension_mismatch(call: Call) -> Finding | None:
-    stem, _, ending = call.output.lower().rpartition(".")
-    drivers = _DRIVERS.get(ending) if stem else None
-    if drivers is None or not call.driver or call.driver in drivers:
-        return None
-    return Finding(
-        "extension_mismatch",
-        f"a name that ends in .{ending} is usually not a {call.driver} file; other programs may not open it.",
-        "Change the ending or the output format.",
-    )
-
-
-def large_uncompressed(call: Call) -> Finding | None:
-    made = raster_made(call) if call.driver in ("GTiff", "COG") else None
-    if made is None or made.compression != "NONE" or made.raw_bytes < _UNCOMPRESSED:
-        return None
-    return Finding(
-        "large_uncompressed",
-        f"the output would have about {made.raw_bytes / (1 << 20):,.0f} MiB without compression.",
-        "Add the creation option COMPRESS=ZSTD, or COMPRESS=DEFLATE for older programs.",
-    )
-
-
 def _aligned(first: DatasetFacts, other: DatasetFacts) -> bool | None:
     """Whether the pixels of both are of one size and do not lie between each other; None where that is not known."""
     sizes, its_sizes, box, its_box = first.pixel_size, other.pixel_size, first.extent, other.extent
@@ -208,13 +139,4 @@ def _continuous(facts: DatasetFacts | None) -> bool:
     return facts is not None and facts.bands == 1 and facts.data_type in _CONTINUOUS
 
 
-def _density(facts: DatasetFacts, extent: Box | None) -> float:
-    """Pixels for each unit of area; 0 where that is not known."""
-    area = (extent[2] - extent[0]) * (extent[3] - extent[1]) if extent else 0.0
-    return facts.pixels / area if area > 0 else 0.0
-
-
-CHECKS: Final = (
-    *(other_grid, other_crs, scale_ignored, nearest, lossy, upsampling, nodata_out_of_range),
-    *(extension_mismatch, large_uncompressed),
-)
+CHECKS: Final = (other_grid, other_crs, scale_ignored, nearest, lossy, nodata_out_of_range)

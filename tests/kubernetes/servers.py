@@ -1,0 +1,90 @@
+"""Servers whose calls are Pods, and the calls that the tests here make of them."""
+
+import contextlib
+import itertools
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sandbox.labels import CALL
+from tests.faults.scenes import Scene, outcome_of
+from tests.kubernetes.conftest import Ground
+from tests.mcp.pipes import Pipes, piped
+from tests.mcp.talk import Place
+from tests.waiting import until
+
+INFO = Scene("info", "info", {"path": "in.tif"})
+WRITE = Scene("write", "convert", {"input": "in.tif", "output": "out.tif"})
+DEFLATED = Scene(
+    "write",
+    "convert",
+    {"input": "huge.vrt", "output": "out.tif", "creation_options": {"COMPRESS": "DEFLATE"}},
+)
+_NUMBERS = itertools.count(1)
+
+
+@contextlib.contextmanager
+def serving(ground: Ground, place: Place, **more: str) -> Iterator[Pipes]:
+    """A server; one that the test has killed is no failure."""
+    log = place.state.with_suffix(f".{next(_NUMBERS)}.log")
+    env = ground.environment(**{"GDAL_MCP_POOL_MAX": "0", **more})
+    with (
+        contextlib.suppress(BrokenPipeError),
+        piped(place.command("--approval", "never"), log, env=env) as pipes,
+    ):
+        pipes.hello()
+        yield pipes
+
+
+def killed(pipes: Pipes) -> None:
+    pipes.process.send_signal(signal.SIGKILL)
+    pipes.process.wait()
+
+
+def huge(place: Place, side: int = 150_000) -> None:
+    """What DEFLATED reads: by default pixels for minutes."""
+    DEFLATED.prepare(place)
+    source = '<SourceFilename relativeToVRT="1">in.tif</SourceFilename><SourceBand>1</SourceBand>'
+    places = f'<SrcRect xOff="0" yOff="0" xSize="40" ySize="30"/><DstRect xOff="0" yOff="0" xSize="{side}" ySize="{side}"/>'
+    band = f'<VRTRasterBand dataType="Byte" band="1"><SimpleSource>{source}{places}</SimpleSource></VRTRasterBand>'
+    place.path("huge.vrt").write_text(
+        f'<VRTDataset rasterXSize="{side}" rasterYSize="{side}">{band}</VRTDataset>'
+    )
+
+
+@dataclass(frozen=True)
+class Busy:
+    """A server one of whose calls is writing its output."""
+
+    pipes: Pipes
+    pod: str
+    number: int
+
+    def outcome(self) -> str:
+        return outcome_of(DEFLATED.finish(self.pipes, self.number))
+
+
+@contextlib.contextmanager
+def busy(ground: Ground, place: Place, side: int = 150_000, **more: str) -> Iterator[Busy]:
+    huge(place, side)
+    with serving(ground, place, **more) as pipes:
+        assert outcome_of(INFO.call(pipes)) == "OK"
+        until(lambda: ground.pods() == {})
+        number = DEFLATED.begin(pipes)
+        until(lambda: len(waiting(ground)) == 1 and any(place.staged))
+        (name,) = waiting(ground)
+        yield Busy(pipes, name, number)
+
+
+def waiting(ground: Ground) -> set[str]:
+    """The Pods that run and are not being deleted."""
+    return {
+        name
+        for name, one in ground.pods().items()
+        if one["status"].get("phase") == "Running" and "deletionTimestamp" not in one["metadata"]
+    }
+
+
+def purposes(ground: Ground) -> set[str]:
+    """What the Pods that there are were made for: a call's id, or what a server has to know before its first call."""
+    return {one["metadata"]["annotations"][CALL] for one in ground.pods().values()}
