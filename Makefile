@@ -9,11 +9,10 @@ export PYTHON
 # where byte code is kept, pytest collects the tests in half the time: 13 s of CPU, not 24
 unexport PYTHONDONTWRITEBYTECODE
 pytest_options ?=
-# Tests wait for containers for more than half of their time, so one worker more than two cores. A file stays with one worker,
-# so that its servers are shared. The order is that of tests/conftest.py: sorted by the number of tests, the slowest files
-# would begin last
+# Tests wait for containers for more than half of their time, so one worker more than two cores. The groups and their order are
+# those of tests/conftest.py: sorted by the number of tests, the slowest would begin last
 workers ?= 3
-spread := -n $(workers) --dist loadfile --no-loadscope-reorder
+spread := -n $(workers) --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup venv engine engines image browser lock lint format types unit test python-image test-all oci kubernetes fuzz conformance demo bench faults soak docs pictures site bundle snapshots clean
@@ -67,7 +66,7 @@ test-all: setup browser engines python-image lint types ## everything, in about 
 	scripts/cluster.sh run $(python) -m pytest $(spread) $(pytest_options)
 
 oci: setup ## as root: the suite of engines, escapes, attacks and faults without a daemon; about twenty minutes
-	GDAL_MCP_ENGINE=oci:///var/tmp/gdal-mcp-tests/oci $(python) -m pytest -n $(workers) --dist loadgroup $(pytest_options) \
+	GDAL_MCP_ENGINE=oci:///var/tmp/gdal-mcp-tests/oci $(python) -m pytest $(spread) $(pytest_options) \
 	    tests/engines/test_oci.py tests/escape tests/attacks tests/faults --ignore tests/faults/test_engine.py --ignore tests/faults/test_silence.py --ignore tests/escape/test_weakened.py
 
 kubernetes: setup ## the suite of engines, attacks, escapes, kills, faults and 200 mixed calls as Pods: on the cluster of KUBECONFIG, whose nodes see this machine's /var/tmp, else on one that root's Debian 12 makes here
@@ -75,7 +74,7 @@ kubernetes: setup ## the suite of engines, attacks, escapes, kills, faults and 2
 	    --ignore tests/kubernetes/test_faults.py && $(python) -m pytest --timeout 3600 $(pytest_options) tests/kubernetes/test_faults.py'
 
 fuzz: setup ## the property tests at length, about ten minutes, with other values each time; FUZZ=100 tries a hundred times as much
-	FUZZ=$(or $(FUZZ),20) $(python) -m pytest -n $(workers) --dist loadfile --timeout 3600 $(pytest_options) tests/fuzz
+	FUZZ=$(or $(FUZZ),20) $(python) -m pytest $(spread) --timeout 3600 $(pytest_options) tests/fuzz
 
 conformance: setup ## the protocol's own suite and Inspector, in both eras
 	CONFORMANCE=all $(python) -m pytest $(spread) $(pytest_options) tests/conformance
@@ -87,7 +86,7 @@ bench: setup ## measure calls against plain processes
 	$(python) -m bench
 
 faults: setup ## every fault, and a server killed before every statement of a call's life; about a quarter of an hour
-	FAULTS=all $(python) -m pytest -n $(workers) --dist loadgroup $(pytest_options) tests/faults
+	FAULTS=all $(python) -m pytest $(spread) $(pytest_options) tests/faults
 
 soak: setup ## ten minutes of mixed calls by four clients; every answer is compared, and nothing may be left
 	$(python) -m tests.soak

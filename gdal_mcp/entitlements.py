@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from gdal_mcp.access.policy import Entry, Policy
-from gdal_mcp.access.rates import Bounds
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.preflight import Preflight
 from gdal_mcp.settings import Settings
@@ -109,15 +108,3 @@ def narrowed(whole: Entitlements, entry: Entry, toolboxes: Toolboxes) -> Entitle
 def _fits(name: str, patterns: tuple[str, ...]) -> bool:
     """In either spelling, so that `raster_*` fits the tools and the algorithms that they run."""
     return any(fnmatchcase(one, pattern) for one in (name, spelling(name)) for pattern in patterns)
-
-
-def bounds_of(reach: Entitlements | None) -> Bounds:
-    entry = reach.entry if reach else None
-    if entry is None:
-        return Bounds()
-    return Bounds(
-        calls_per_minute=entry.calls_per_minute,
-        concurrent=entry.concurrent,
-        cpu_seconds_a_day=entry.cpu_seconds_a_day,
-        output_bytes_a_day=entry.output_bytes_a_day,
-    )

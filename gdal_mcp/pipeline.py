@@ -29,7 +29,7 @@ from gdal_mcp.calls.records import Records
 from gdal_mcp.calls.refusals import denied, ended_by, failed, missing_scope, no_such_tool
 from gdal_mcp.calls.results import changed_by, receipt, structured
 from gdal_mcp.calls.translation import explain
-from gdal_mcp.entitlements import EntitlementResolver, bounds_of
+from gdal_mcp.entitlements import EntitlementResolver
 from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.host.hosting import Hosting, SandboxScope
 from gdal_mcp.plan import Draft, Plan
@@ -126,7 +126,7 @@ class Pipeline:
         self.admission.resize(planned.host.concurrent)
         context.enter("waiting for a free slot")
         waiting = partial(context.report_progress, 0.0, "waiting for a free slot")
-        with self.rates.admit(request.principal, bounds_of(admitted.entitlements)):
+        with self.rates.admit(request.principal, admitted.entitlements.entry):
             async with self.admission.permit(request.principal, waiting):
                 context.record_duration("queue", begun)
                 if not planned.approval:  # used up only now: a call that found no slot may be sent again
@@ -276,7 +276,8 @@ class Pipeline:
             return error
         context.record_duration("audit", begun)
         ended = self.execution.run(planned, cancel)
-        if bounds_of(planned.admitted.entitlements).by_day:
+        entry = planned.admitted.entitlements.entry
+        if entry is not None and entry.by_day:
             published = ended.published if isinstance(ended, Done) else None
             written = sum(file.size for file in published.files) if published else 0
             self.rates.spent(context.request.principal, context.cpu_seconds(), written)

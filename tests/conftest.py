@@ -53,12 +53,24 @@ structlog.configure(
 )
 
 
+# folders whose files share servers and a world of files, all of which one worker makes once
+TOGETHER = {"attacks", "cli", "console", "escape", "scope", "traps", "vsihost", "web"}
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What waits for containers begins first: the short files at the end then keep every worker busy to the last."""
+    """What waits for containers begins first: the short files at the end then keep every worker busy to the last. A worker is
+    given groups: a folder, or else a file.
+    """
     items.sort(key=lambda item: "unit" in item.path.parts)
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):  # `make test` needs no Chromium
             item.add_marker(pytest.mark.nightly)
+        if item.get_closest_marker("xdist_group") is None:
+            folder = item.path.parent.name
+            item.add_marker(
+                pytest.mark.xdist_group(folder if folder in TOGETHER else f"{folder}/{item.path.stem}")
+            )
 
 
 MIB = 1 << 20

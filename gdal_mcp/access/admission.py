@@ -40,8 +40,6 @@ class Admission:
     """The permits of one server: `running` of `concurrent` are out, and `waiting` calls wait for one."""
 
     def __init__(self, concurrent: int, queue_length: int, queue_seconds: float) -> None:
-        if min(concurrent - 1, queue_length, queue_seconds) < 0:
-            raise ValueError("concurrent must be at least 1, and the queue's bounds not negative")
         self.queue_length = queue_length
         self.queue_seconds = queue_seconds
         self.concurrent = concurrent
@@ -73,9 +71,7 @@ class Admission:
             self._give_back(principal)
 
     def resize(self, concurrent: int) -> None:
-        """Changes the number of permits. Additional ones are given out at once; fewer as calls end."""
-        if concurrent < 1:
-            raise ValueError("concurrent must be at least 1")
+        """Changes the number of permits, at least 1. Additional ones are given out at once; fewer as calls end."""
         self.concurrent = concurrent
         self._serve()
 

@@ -122,6 +122,11 @@ class Entry(Table):
     # hosts and buckets, of those that the server reads
     remote: tuple[Annotated[Text, AfterValidator(_as_source)], ...] | None = None
 
+    @property
+    def by_day(self) -> bool:
+        """Whether the use of its calls has to be recorded."""
+        return self.cpu_seconds_a_day is not None or self.output_bytes_a_day is not None
+
 
 @dataclass(frozen=True)
 class Policy:

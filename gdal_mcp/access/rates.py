@@ -18,12 +18,12 @@ import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import structlog
 
+from gdal_mcp.access.policy import Entry
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.state import make_private
 
@@ -46,27 +46,6 @@ _ADD: Final = """INSERT INTO usage VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
     SET cpu_seconds = cpu_seconds + excluded.cpu_seconds, output_bytes = output_bytes + excluded.output_bytes"""
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The limits of one principal; None is no limit."""
-
-    calls_per_minute: int | None = None
-    concurrent: int | None = None
-    cpu_seconds_a_day: float | None = None
-    output_bytes_a_day: int | None = None
-
-    @property
-    def by_day(self) -> bool:
-        """Whether the use of calls has to be recorded."""
-        return self.cpu_seconds_a_day is not None or self.output_bytes_a_day is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Use:
-    cpu_seconds: float = 0.0
-    output_bytes: int = 0
-
-
 class Rates:
     """The use of all principals of one server. Thread-safe."""
 
@@ -83,15 +62,21 @@ class Rates:
         self._tidied = 0  # the last day on which old days were deleted
 
     @contextmanager
-    def admit(self, principal: str, bounds: Bounds) -> Iterator[None]:
-        """Admits one call of this principal, while it lasts. Raises ToolError (RATE_LIMITED, with the time to wait)."""
-        self._require_allowance(principal, bounds)
+    def admit(self, principal: str, entry: Entry | None) -> Iterator[None]:
+        """Admits one call of this principal, while it lasts, by its entry of the policy.
+
+        Raises ToolError (RATE_LIMITED, with the time to wait).
+        """
+        if entry is None:
+            yield
+            return
+        self._require_allowance(principal, entry)
         with self._lock:
             running = self._running[principal]
-            if bounds.concurrent is not None and running >= bounds.concurrent:
+            if entry.concurrent is not None and running >= entry.concurrent:
                 raise _limited(f"{running} of your calls are running, which is your limit", _SOON)
-            if bounds.calls_per_minute is not None:
-                self._require_minute(principal, bounds.calls_per_minute)
+            if entry.calls_per_minute is not None:
+                self._require_minute(principal, entry.calls_per_minute)
             self._running[principal] += 1
         try:
             yield
@@ -109,12 +94,12 @@ class Rates:
         except ToolError as error:
             _log.warning("use_not_kept", reason=error.message)
 
-    def used(self, principal: str) -> Use:
-        """Its use today. Raises ToolError if the database cannot be used."""
+    def used(self, principal: str) -> tuple[float, int]:
+        """Its processor seconds and bytes of output today. Raises ToolError if the database cannot be used."""
         query = "SELECT cpu_seconds, output_bytes FROM usage WHERE day = ? AND principal = ?"
         with self._database() as db:
-            row = db.execute(query, (self._day(), principal)).fetchone()
-        return Use(*row) if row else Use()
+            seconds, written = db.execute(query, (self._day(), principal)).fetchone() or (0.0, 0)
+        return seconds, written
 
     def remote_used(self, principal: str) -> tuple[int, int]:
         """The bytes and requests of its calls over the network today. Raises as `used`."""
@@ -145,16 +130,16 @@ class Rates:
             raise _limited(f"you made {calls} calls within a minute, which is your limit", wait)
         made.append(now)
 
-    def _require_allowance(self, principal: str, bounds: Bounds) -> None:
-        if not bounds.by_day:
+    def _require_allowance(self, principal: str, entry: Entry) -> None:
+        if not entry.by_day:
             return
-        used = self.used(principal)
+        seconds, written = self.used(principal)
         left = (self._day() + 1) * _DAY - self._clock()
-        if bounds.cpu_seconds_a_day is not None and used.cpu_seconds >= bounds.cpu_seconds_a_day:
-            limit = f"{bounds.cpu_seconds_a_day:g} s of processor time"
+        if entry.cpu_seconds_a_day is not None and seconds >= entry.cpu_seconds_a_day:
+            limit = f"{entry.cpu_seconds_a_day:g} s of processor time"
             raise _limited(f"you have used up today's {limit}", left)
-        if bounds.output_bytes_a_day is not None and used.output_bytes >= bounds.output_bytes_a_day:
-            raise _limited(f"you have used up today's {bounds.output_bytes_a_day} bytes of output", left)
+        if entry.output_bytes_a_day is not None and written >= entry.output_bytes_a_day:
+            raise _limited(f"you have used up today's {entry.output_bytes_a_day} bytes of output", left)
 
     def _day(self) -> int:
         return int(self._clock() // _DAY)

@@ -1,6 +1,7 @@
 """Every command of the program with its options. What a command needs is imported when it runs, so that help is quick."""
 
 import argparse
+import gc
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -80,16 +81,14 @@ def _add_tool_call(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(given: argparse.Namespace) -> Exit:
-    from gdal_mcp.mcp.memory import no_gc
+    gc.disable()  # until the parts are made: there is no garbage yet, and each collection would scan all that was imported
+    if given.folders:
+        given.workspaces = [*getattr(given, "workspaces", []), *given.folders]
+    from gdal_mcp.commands import serving
 
-    with no_gc():
-        if given.folders:
-            given.workspaces = [*getattr(given, "workspaces", []), *given.folders]
-        from gdal_mcp.commands import serving
-
-        if given.transport == "http":
-            return guarded(lambda: serving.over_http(_with_workspaces(given)))
-        return guarded(lambda: serving.over_stdio(_with_workspaces(given)), serving.unready)
+    if given.transport == "http":
+        return guarded(lambda: serving.over_http(_with_workspaces(given)))
+    return guarded(lambda: serving.over_stdio(_with_workspaces(given)), serving.unready)
 
 
 def _with_workspaces(given: argparse.Namespace) -> Settings:

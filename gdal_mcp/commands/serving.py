@@ -3,6 +3,7 @@
 The parts of a server are imported where they are used: one over stdio loads nothing of HTTP.
 """
 
+import gc
 import sys
 from typing import Final
 
@@ -38,6 +39,7 @@ def over_stdio(settings: Settings) -> Exit:
 
 def unready(reason: str) -> None:
     """Says why there is no server; also to a client, which would show only that it is disconnected."""
+    gc.enable()
     say(reason)
     if not sys.stdin.isatty():
         import anyio

@@ -2,23 +2,11 @@
 
 import ctypes
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 # of glibc's malloc.h
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _ARENAS = 2
 _LARGE = 256 << 10  # bytes; results and previews, which come and go
-
-
-@contextmanager
-def no_gc() -> Iterator[None]:
-    """For startup: there is no garbage yet, and each collection would scan everything that was imported."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def freeze_gc() -> None:

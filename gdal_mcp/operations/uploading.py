@@ -25,7 +25,7 @@ from gdal_mcp.approval.model import Nobody
 from gdal_mcp.calls.context import CallContext, Planned
 from gdal_mcp.calls.operation import Operation
 from gdal_mcp.calls.refusals import denied, reads_only
-from gdal_mcp.entitlements import Entitlements, bounds_of
+from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.pipeline import Reply, Request
 from gdal_mcp.plan import Draft, Output
@@ -183,8 +183,8 @@ class Uploads:
         most = min(self.app.settings.upload_size, reach.limits.file_bytes, reach.limits.staging_bytes)
         if declared is not None and declared > most:
             raise too_large()
-        allowed = bounds_of(reach).output_bytes_a_day
-        written = self.app.pipeline.rates.used(who.id).output_bytes if allowed is not None else 0
+        allowed = entry.output_bytes_a_day if entry is not None else None
+        written = self.app.pipeline.rates.used(who.id)[1] if allowed is not None else 0
         if allowed is not None and written + (declared or 0) > allowed:
             raise ToolError(
                 Code.RATE_LIMITED,

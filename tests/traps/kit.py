@@ -53,10 +53,8 @@ def cases() -> Iterator[Case]:
 
 
 def quick(made: list[Case]) -> list[Case]:
-    """The first trap of each code, with its first twin."""
-    first = {one.code: number for number, one in reversed(list(enumerate(made))) if not one.twin}
-    chosen = (made[number : number + 2] for number in first.values())
-    return [one for trap in chosen for one in trap if one.twin or one is trap[0]]
+    """The first trap of each code."""
+    return list({one.code: one for one in reversed(made) if not one.twin}.values())
 
 
 def rows_of(told: dict[str, Any]) -> list[dict[str, Any]]:

@@ -13,12 +13,12 @@ CASES = list(cases())
 QUICK = quick(CASES)
 
 
-def test_a_trap_of_each_code_is_told_and_its_twin_is_not(talk: Talk, subtests: pytest.Subtests) -> None:
+def test_a_trap_of_each_code_is_told(talk: Talk, subtests: pytest.Subtests) -> None:
     spring(talk, QUICK, subtests)
 
 
 @pytest.mark.nightly
-def test_every_other_trap_is_told_and_its_twins_are_not(talk: Talk, subtests: pytest.Subtests) -> None:
+def test_every_other_trap_is_told_and_no_twin_is(talk: Talk, subtests: pytest.Subtests) -> None:
     spring(talk, [one for one in CASES if one not in QUICK], subtests)
 
 

@@ -176,14 +176,6 @@ def test_nobody_waits_longer_than_is_set_and_who_gave_up_takes_no_place():
     play(Admission(1, 8, 5), acts)
 
 
-@pytest.mark.parametrize("wrong", [(0, 1, 1.0), (1, -1, 1.0), (1, 1, -1.0)])
-def test_a_hall_without_places_is_refused(wrong: tuple[int, int, float]):
-    with pytest.raises(ValueError):
-        Admission(*wrong)
-    with pytest.raises(ValueError):
-        Admission(1, 1, 1.0).resize(0)
-
-
 def test_a_place_given_to_a_call_that_is_cancelled_in_the_same_moment_goes_to_the_next():
     async def acts(hall: Hall) -> None:
         first, second, third = hall.come("ann", 3)

@@ -28,6 +28,11 @@ from sandbox.errors import SandboxError
 from sandbox.outputs.dirops import POINTS, DirOps
 from sandbox.outputs.undo import Retention
 
+# the first does all that a publication can do, with and without the flags of renameat2
+BY_NIGHT_EVERY = pytest.mark.parametrize(
+    "scenarios", [BOTH, pytest.param(EVERY, marks=pytest.mark.nightly)], ids=["all at once", "each"]
+)
+
 
 @pytest.fixture(autouse=True)
 def unsynced(monkeypatch):
@@ -39,9 +44,10 @@ def publishing(tmp_path: Path, scenario: Scenario, *, native: bool):
     return each_step(tmp_path, lambda root: write(root, scenario.before), scenario.run, native=native)
 
 
+@BY_NIGHT_EVERY
 @pytest.mark.claim("outputs.all-or-nothing")
-def test_a_kill_at_any_step_of_a_publication_leaves_all_old_or_all_new(tmp_path, subtests):
-    for name, (scenario, native) in EVERY.items():
+def test_a_kill_at_any_step_of_a_publication_leaves_all_old_or_all_new(tmp_path, subtests, scenarios):
+    for name, (scenario, native) in scenarios.items():
         with subtests.test(name):
             seen = set()
             for number, point, root in publishing(tmp_path / name, scenario, native=native):
@@ -74,9 +80,10 @@ def test_a_replaced_folder_never_vanishes(tmp_path):
         assert tree(root) in (scenario.before, scenario.after), point
 
 
+@BY_NIGHT_EVERY
 @pytest.mark.claim("outputs.all-or-nothing")
-def test_a_kill_at_any_step_of_an_undo_leaves_all_old_or_all_new(tmp_path, subtests):
-    for name, (scenario, native) in EVERY.items():
+def test_a_kill_at_any_step_of_an_undo_leaves_all_old_or_all_new(tmp_path, subtests, scenarios):
+    for name, (scenario, native) in scenarios.items():
 
         def setup(root: Path, scenario=scenario, native=native) -> None:
             write(root, scenario.before)

@@ -7,7 +7,7 @@ import pytest
 
 from gdal_mcp.access.policy import WAYS, Policy
 from gdal_mcp.access.policy_file import load_policy
-from gdal_mcp.entitlements import EntitlementResolver, Entitlements, bounds_of
+from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.errors import ToolError
 from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings, SettingsError
@@ -190,6 +190,6 @@ def test_what_the_server_excludes_no_entry_gives_back(folders: tuple[Path, Path]
 
 def test_bounds_are_those_of_the_entry(folders: tuple[Path, Path]):
     some = reaches(folders, '[[principal]]\nprincipals = ["*"]\nconcurrent = 2\noutput_bytes_a_day = "1MiB"')
-    bounds = bounds_of(some.of("token:ann"))
+    bounds = some.of("token:ann").entry
     assert (bounds.concurrent, bounds.output_bytes_a_day, bounds.calls_per_minute) == (2, 1 << 20, None)
-    assert bounds_of(some.whole).concurrent is None
+    assert some.whole.entry is None

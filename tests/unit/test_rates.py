@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.access.identity import local
-from gdal_mcp.access.rates import Bounds, Rates, Use
+from gdal_mcp.access.policy import Entry
+from gdal_mcp.access.rates import Rates
 from gdal_mcp.approval.model import Nobody
 from gdal_mcp.calls.context import CallContext, Request
 from gdal_mcp.errors import Code, ToolError
@@ -21,6 +22,10 @@ from tests.unit.values import draft, plan
 
 DAY = 86_400.0
 NOON = 20_000 * DAY + DAY / 2
+
+
+def entry(**limits: float) -> Entry:
+    return Entry.model_validate({"principals": ("*",), **limits})
 
 
 @pytest.fixture
@@ -38,7 +43,7 @@ def rates(make: Callable[[], Rates]) -> Rates:
     return make()
 
 
-def admitted(rates: Rates, bounds: Bounds, principal: str = "token:ann") -> bool:
+def admitted(rates: Rates, bounds: Entry, principal: str = "token:ann") -> bool:
     try:
         with rates.admit(principal, bounds):
             return True
@@ -49,7 +54,7 @@ def admitted(rates: Rates, bounds: Bounds, principal: str = "token:ann") -> bool
 @pytest.mark.claim("identity.quotas")
 def test_of_a_hundred_threads_exactly_as_many_run_at_once_as_may(rates: Rates):
     everybody, tried = threading.Barrier(100), threading.Barrier(100)
-    bounds = Bounds(concurrent=7)
+    bounds = entry(concurrent=7)
 
     def one(_number: int) -> bool:
         everybody.wait(30)
@@ -67,7 +72,7 @@ def test_of_a_hundred_threads_exactly_as_many_run_at_once_as_may(rates: Rates):
 
 
 def test_a_full_minute_says_when_the_next_call_may_come(rates: Rates):
-    bounds = Bounds(calls_per_minute=2)
+    bounds = entry(calls_per_minute=2)
     assert [admitted(rates, bounds) for _ in range(3)] == [True, True, False]
     with pytest.raises(ToolError) as refused, rates.admit("token:ann", bounds):
         pass
@@ -76,7 +81,7 @@ def test_a_full_minute_says_when_the_next_call_may_come(rates: Rates):
 
 
 def test_one_that_is_refused_takes_nothing_of_the_minute(rates: Rates):
-    bounds = Bounds(calls_per_minute=2, concurrent=1)
+    bounds = entry(calls_per_minute=2, concurrent=1)
     with rates.admit("token:ann", bounds):
         assert not any(admitted(rates, bounds) for _ in range(5))
     assert admitted(rates, bounds)
@@ -84,21 +89,21 @@ def test_one_that_is_refused_takes_nothing_of_the_minute(rates: Rates):
 
 
 def test_a_refusal_for_the_minute_takes_no_place(rates: Rates):
-    bounds = Bounds(calls_per_minute=1, concurrent=1)
+    bounds = entry(calls_per_minute=1, concurrent=1)
     assert admitted(rates, bounds)
     assert not any(admitted(rates, bounds) for _ in range(5))
-    assert admitted(rates, Bounds(concurrent=1))
+    assert admitted(rates, entry(concurrent=1))
 
 
 def test_a_call_that_fails_gives_its_place_back(rates: Rates):
-    with pytest.raises(RuntimeError), rates.admit("token:ann", Bounds(concurrent=1)):
+    with pytest.raises(RuntimeError), rates.admit("token:ann", entry(concurrent=1)):
         raise RuntimeError
-    assert admitted(rates, Bounds(concurrent=1))
+    assert admitted(rates, entry(concurrent=1))
 
 
 @pytest.mark.claim("identity.quotas")
 def test_principals_take_nothing_from_one_another(rates: Rates):
-    bounds = Bounds(calls_per_minute=1, concurrent=1, cpu_seconds_a_day=5.0)
+    bounds = entry(calls_per_minute=1, concurrent=1, cpu_seconds_a_day=5.0)
     rates.spent("token:ann", 50.0, 0)
     assert not admitted(rates, bounds, "token:ann")
     assert admitted(rates, bounds, "token:bob")
@@ -107,8 +112,8 @@ def test_principals_take_nothing_from_one_another(rates: Rates):
 @pytest.mark.parametrize(
     ("bounds", "use"),
     [
-        (Bounds(cpu_seconds_a_day=10.0), (10.0, 0)),
-        (Bounds(output_bytes_a_day=1 << 40), (0.0, 1 << 40)),
+        (entry(cpu_seconds_a_day=10.0), (10.0, 0)),
+        (entry(output_bytes_a_day=1 << 40), (0.0, 1 << 40)),
     ],
 )
 def test_a_used_up_day_ends_at_midnight_and_not_before(rates, now, bounds, use):
@@ -131,8 +136,8 @@ def test_a_restart_gives_nobody_a_new_day(make: Callable[[], Rates]):
     first.close()
     second = make()
     second.spent("token:ann", 4.0, 50)
-    assert second.used("token:ann") == Use(12.0, 150)
-    assert not admitted(second, Bounds(cpu_seconds_a_day=10.0))
+    assert second.used("token:ann") == (12.0, 150)
+    assert not admitted(second, entry(cpu_seconds_a_day=10.0))
 
 
 @pytest.mark.claim("identity.quotas")
@@ -140,7 +145,7 @@ def test_servers_of_one_state_folder_share_the_day(make: Callable[[], Rates]):
     servers = [make(), make()]
     for number in range(40):
         servers[number % 2].spent("token:ann", 1.0, 10)
-    assert [one.used("token:ann") for one in servers] == [Use(40.0, 400)] * 2
+    assert [one.used("token:ann") for one in servers] == [(40.0, 400)] * 2
 
 
 @pytest.mark.claim("identity.quotas")
@@ -148,12 +153,12 @@ def test_a_disk_that_fails_lets_nobody_spend_unseen(rates: Rates, tmp_path: Path
     path = tmp_path / "usage.sqlite"
     path.mkdir()
     rates.spent("token:ann", 30.0, 0)
-    with pytest.raises(ToolError) as refused, rates.admit("token:ann", Bounds(cpu_seconds_a_day=10.0)):
+    with pytest.raises(ToolError) as refused, rates.admit("token:ann", entry(cpu_seconds_a_day=10.0)):
         pass
     assert refused.value.code is Code.INTERNAL
     path.rmdir()
-    assert rates.used("token:ann") == Use(30.0, 0)
-    assert not admitted(rates, Bounds(cpu_seconds_a_day=10.0))
+    assert rates.used("token:ann") == (30.0, 0)
+    assert not admitted(rates, entry(cpu_seconds_a_day=10.0))
 
 
 def test_old_days_are_dropped_and_the_last_month_is_kept(rates: Rates, now: list[float], tmp_path: Path):
@@ -170,8 +175,8 @@ def test_old_days_are_dropped_and_the_last_month_is_kept(rates: Rates, now: list
 
 
 def test_without_bounds_nothing_is_refused_and_nothing_written(rates: Rates, tmp_path: Path):
-    with rates.admit("token:ann", Bounds()):
-        assert all(admitted(rates, Bounds()) for _ in range(300))
+    with rates.admit("token:ann", entry()):
+        assert all(admitted(rates, entry()) for _ in range(300))
     assert list(tmp_path.iterdir()) == []
 
 
