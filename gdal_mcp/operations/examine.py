@@ -150,6 +150,8 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
         return
     if advised := ADVISED.get(info.name):
         power = "no: the server itself is root, and no socket is"
+        if info.rootless:
+            power = "yes: control groups with memory, pids and cpu are delegated to this user"
         fix = f"{_dotted(advised)} has every fix that was published; older packages may have them without saying so. Update it."
         yield _warning_if(
             numbers(info.version) < advised, "engine", "runtime", f"{info.name} {info.version}", fix

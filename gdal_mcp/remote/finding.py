@@ -1,7 +1,7 @@
 """Finding remote data: the items of a STAC API, and the keys below a folder of a bucket. All of it is untrusted text.
 
 pystac-client makes the requests of a search and reads its pages; each goes through the checks like any read. Its own way to the
-network is never taken, nor its way to files, by which a page's `next` link could name one of the host's.
+network is never taken.
 """
 
 import json
@@ -46,9 +46,7 @@ def search(
             "Install the server with its extra: gdal-sandbox-mcp[remote].",
         ) from error
     pages = _Pages(door, meter, api.origin)
-    through = type("_Through", (reader,), {"request": pages.request, "read_text": pages.read_text})(
-        max_retries=None
-    )
+    through = type("_Through", (reader,), {"request": pages.request})(max_retries=None)
     home = str(api).rstrip("/")
     url = home if home.endswith("/search") else f"{home}/search"
     try:
@@ -71,16 +69,6 @@ class _Pages:
     meter: Meter
     origin: str  # of the API: no page sends a question, and credentials, to another
     count: int = 0
-
-    def read_text(self, source: Any, **given: Any) -> str:
-        """A page by its address, or by the link to it."""
-        if isinstance(source, str):
-            return self.request(source, given.get("method"), None, given.get("parameters"))
-        link: Mapping[str, Any] = source.to_dict()
-        body = link.get("body") or {}
-        merged = {**(given.get("parameters") or {}), **body} if link.get("merge") else body
-        method = link.get("method")
-        return self.request(str(link["href"]), method, None, merged if method == "POST" else {})
 
     def request(
         self,

@@ -11,8 +11,7 @@ from gdal_mcp.gdal.catalogue.binding import Bound, bind, render
 from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Catalogue, Role
 from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
-from gdal_mcp.gdal.datasets.paths import Source, reading
-from gdal_mcp.gdal.datasets.reading import Reading
+from gdal_mcp.gdal.datasets.paths import Reading, Source
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
 from gdal_mcp.toolbox import Answer, nearest, spelling
 from gdal_mcp.tools.common import DraftContext
@@ -158,7 +157,7 @@ class ResolvedPaths:
         recursive = any(bound.get("recursive") == ("true",) for bound in parts)
         for bound in parts:
             bound.resolve(lambda argument, text: self._input(argument, text, recursive=recursive))
-        read = reading(tuple(self._inputs))
+        read = Reading(self._inputs)
         return tuple(bound.resolve(partial(self._any, bound, read)) for bound in parts)
 
     def _input(self, argument: Argument, text: str, *, recursive: bool) -> str:

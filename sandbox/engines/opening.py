@@ -28,6 +28,7 @@ from sandbox.errors import EngineUnavailable
 _KINDS: Final = ("docker", "podman")
 OCI: Final = "oci"
 OCI_FOLDER: Final = Path("/var/lib/gdal-mcp-oci")
+OCI_FOLDER_OF_USER: Final = "~/.local/share/gdal-mcp-oci"
 
 
 def open_engine(address: str | None = None, timeout: float = 60, owner: str = "") -> Engine:
@@ -42,7 +43,10 @@ def open_engine(address: str | None = None, timeout: float = 60, owner: str = ""
     """
     kind, _, place = (address or "").partition(":")
     if kind == OCI:
-        return OciEngine(Path(place.removeprefix("//")) if place else OCI_FOLDER).prepared()
+        # a home that nobody knows stays a ~, which is refused
+        own = Path(os.path.expanduser(OCI_FOLDER_OF_USER))  # noqa: PTH111
+        usual = OCI_FOLDER if os.geteuid() == 0 else own
+        return OciEngine(Path(place.removeprefix("//")) if place else usual).prepared()
     if address and address.startswith(SCHEME):
         return KubernetesEngine.at(address, owner)
     if not address:

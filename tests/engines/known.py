@@ -43,6 +43,17 @@ OCI: Final = Known(
     "crun 1.8 and runc 1.1, control groups of version 1",
     "calls run",
 )
+OCI_ROOTLESS: Final = Known(
+    "oci without root: crun",
+    "crun 1.8, control groups of version 2 with memory, pids and cpu delegated, Linux 6.1",
+    "calls run",
+    _exempt(
+        "the kernel that it is tried on has an emulated processor, which counts its machine's time as its own; that the kernel "
+        "throttles is seen instead",
+        "limit.cpus",
+        varies=True,
+    ),
+)
 GVISOR: Final = Known(
     "Docker, gVisor",
     "release 20221219 with `--network=none`, and 256 processes, as its own threads count among them",
@@ -91,4 +102,4 @@ KUBERNETES: Final = Known(
     "1.20 with containerd 1.6 and runc 1.1, control groups of version 1; the limit of processes is the node's own",
     "calls run",
 )
-KNOWN: Final = (DOCKER, OCI, PODMAN, KUBERNETES, GVISOR, MEMORY)
+KNOWN: Final = (DOCKER, OCI, OCI_ROOTLESS, PODMAN, KUBERNETES, GVISOR, MEMORY)

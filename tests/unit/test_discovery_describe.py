@@ -14,7 +14,7 @@ from gdal_mcp.gdal.discovery.describe import (
     examples,
     related,
 )
-from gdal_mcp.gdal.discovery.effects import effects
+from gdal_mcp.gdal.discovery.entries import effects
 
 PIPELINES = frozenset({"pipeline", "raster pipeline", "vector pipeline"})
 PATHS = sorted(packaged().algorithms)

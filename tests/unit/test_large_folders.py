@@ -21,7 +21,7 @@ from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.datasets.listing import MAX_ROWS, Query, page
-from gdal_mcp.gdal.datasets.paths import Paths, family, reading
+from gdal_mcp.gdal.datasets.paths import Paths, Reading, family
 from gdal_mcp.gdal.datasets.sidecars import (
     APPENDED,
     REPLACED,
@@ -203,7 +203,7 @@ def test_no_output_takes_the_place_of_what_belongs_to_an_input(tmp_path_factory,
     workspaces = Workspaces((Workspace.at(root, writable=True),))
     places = {name: workspaces.input(name) for name in sorted(names)}
     for name, located in places.items():
-        read = reading((located,))
+        read = Reading((located,))
         belongs = set(family(located))
         taken = {one for one, place in places.items() if read.takes(place)}
         assert {one for one, place in places.items() if place.path in belongs} <= taken

@@ -6,7 +6,8 @@ text that is no file or folder of a workspace is looked at for another way to wr
 
 import re
 import stat
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -14,8 +15,7 @@ from typing import Final, TypeAlias
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.datasets.names import DatasetName, invalid, parse, refused
-from gdal_mcp.gdal.datasets.reading import Reading
-from gdal_mcp.gdal.datasets.sidecars import Listings, regular_files, shared_endings
+from gdal_mcp.gdal.datasets.sidecars import Listings, could_belong, regular_files, shared_endings
 from gdal_mcp.plan import Output, OutputKind
 from gdal_mcp.remote.address import is_address
 from gdal_mcp.remote.places import Numbered, Remote
@@ -44,6 +44,50 @@ class Source:
     def is_plain(self) -> bool:
         """Whether the dataset is the file or folder itself, neither a part of it nor in an archive."""
         return self.name == str(self.located)
+
+
+class Reading:
+    """What a call reads, asked for by what it would write.
+
+    Invariants:
+    * a place is an input's when it is that file, stands under a name that goes with it, or is a folder that holds it; what lies
+      beside an archive goes with no file in it;
+    * a name that two datasets could claim counts for each of them: too much is refused rather than too little;
+    * inputs cost one pass, and a question after that nothing that grows with them.
+    """
+
+    def __init__(self, inputs: "Iterable[Located | Source]") -> None:
+        self._paths: set[str] = set()
+        self._mains: set[tuple[str, str]] = set()
+        self._endings: dict[tuple[str, str], frozenset[str]] = {}
+        for one in dict.fromkeys(inputs):
+            located = one.located if isinstance(one, Source) else one
+            self._paths.add(str(located))
+            if located.is_folder or (isinstance(one, Source) and one.in_archive):
+                continue
+            folder = str(located.path.parent)
+            self._mains.add((folder, located.name))
+            if own := shared_endings(located.name):
+                key = (folder, PurePosixPath(located.name).stem)
+                self._endings[key] = own | self._endings.get(key, frozenset())
+        self._sorted = sorted(self._paths)
+
+    def takes(self, place: Located) -> bool:
+        """Whether what is written there would stand in the place of something that is read."""
+        if str(place) in self._paths:
+            return True
+        if place.identity is None:  # where nothing is, nothing goes with an input
+            return False
+        if place.is_folder:
+            at = bisect_left(self._sorted, f"{place}/")
+            return at < len(self._sorted) and self._sorted[at].startswith(f"{place}/")
+        folder = str(place.path.parent)
+        return any(
+            (folder, stem) in self._mains
+            if ending is None
+            else ending in self._endings.get((folder, stem), ())
+            for stem, ending in could_belong(place.name)
+        )
 
 
 Inputs: TypeAlias = tuple[Located | Source, ...] | Reading
@@ -188,7 +232,7 @@ class Paths:
             )
         replaces = self._replaced(target, kind)
         shared = () if kind == "folder" else _shared(target, replaces)
-        read = reading(inputs)
+        read = inputs if isinstance(inputs, Reading) else Reading(inputs)
         if any(read.takes(one) for one in (target, *replaces, *shared)):
             raise invalid(
                 "the output, or a file that goes with it, belongs to an input; a dataset is never converted onto itself.",
@@ -225,15 +269,6 @@ class Paths:
         name = f"{safe}_{self.call_id[-10:]}{extension}"
         target = Located(workspace, PurePosixPath(self.outputs_folder, name))
         return Output(target, kind, server_named=not self.as_new)
-
-
-def reading(inputs: Inputs) -> Reading:
-    """What a call reads. Made once by a caller with several outputs."""
-    if isinstance(inputs, Reading):
-        return inputs
-    return Reading(
-        (one.located, not one.in_archive) if isinstance(one, Source) else (one, True) for one in inputs
-    )
 
 
 def family(source: Located | Source, listings: Listings | None = None) -> tuple[Path, ...]:

@@ -8,8 +8,7 @@ from typing import Any
 from gdal_mcp.gdal.catalogue.model import Algorithm, Catalogue, Step
 from gdal_mcp.gdal.catalogue.schema import input_schema, json_name
 from gdal_mcp.gdal.discovery import read
-from gdal_mcp.gdal.discovery.effects import effects
-from gdal_mcp.gdal.discovery.entries import tool_name
+from gdal_mcp.gdal.discovery.entries import effects, tool_name
 from gdal_mcp.gdal.discovery.sql import TAUGHT, teaching
 
 

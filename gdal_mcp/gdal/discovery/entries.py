@@ -1,4 +1,4 @@
-"""What can be found: algorithms and hand-picked tools, with the words under which they are searched. Pure."""
+"""What can be found: algorithms and hand-picked tools, with what they do and the words under which they are searched. Pure."""
 
 import re
 from collections import Counter
@@ -9,7 +9,6 @@ from typing import Any, Final, Literal
 
 from gdal_mcp.gdal.catalogue.model import Algorithm, Catalogue, Role
 from gdal_mcp.gdal.discovery import read
-from gdal_mcp.gdal.discovery.effects import effects
 
 # How much a word counts by where it stands, by judgement; tests/data/questions.toml holds what they reach.
 FIELDS: Final[Mapping[str, float]] = {
@@ -21,6 +20,7 @@ FIELDS: Final[Mapping[str, float]] = {
     "argument_help": 0.1,
 }
 _WORD: Final = re.compile(r"[a-z0-9]+")
+_SYNC: Final = "vsi sync"  # moves nothing, but may replace a whole folder
 
 # name, title and description of a hand-picked tool, and whether it writes
 Picked = tuple[str, str, str, bool]
@@ -93,6 +93,35 @@ def of_tool(tool: Picked) -> Entry:
         Hit("", name, title, "writes" if writes else "reads"),
         {"name": name, "called": title, "help": description},
     )
+
+
+def effects(algorithm: Algorithm) -> dict[str, Any]:
+    """The most that a call can do, as a client sees it: what its roles say, and what only data/effects.toml knows.
+
+    `creates` is "optional" where the result can be returned instead of written; `replaces` may take the place of an existing output,
+    which is kept for undo; `updates` changes a dataset or a folder in place; `sql` has the arguments that hold a statement, which a
+    server with --no-sql refuses. Everything reads.
+    """
+    usable = [one for one in algorithm.arguments if not one.hidden and one.role is not Role.FORBIDDEN]
+    outputs = [one for one in usable if one.role is Role.OUTPUT]
+    known = read("effects.toml")
+    removes = algorithm.path in known["removes"]
+    in_place = any(one.role is Role.UPDATE for one in usable) or algorithm.path in known["updates"]
+    always_asked = removes or algorithm.path == _SYNC
+    return {
+        "reads": True,
+        "creates": "always" if any(one.required for one in outputs) else "optional" if outputs else "no",
+        "replaces": bool(outputs) and any(one.rule.mode == "replace" for one in algorithm.arguments),
+        "updates": in_place and not removes,
+        "removes": removes,
+        "needs_approval": "always"
+        if always_asked
+        else "as the server is set"
+        if outputs or in_place
+        else "no",
+        # a condition such as `where` is no statement
+        "sql": [one.name for one in usable if one.role is Role.EXPRESSION and one.rule.check == "sql"],
+    }
 
 
 @lru_cache(maxsize=4)

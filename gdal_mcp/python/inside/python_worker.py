@@ -136,22 +136,16 @@ class ChildOutput:
             self.error = (str(row["message"])[:500], str(row["trace"])[:MAX_TEXT])
             self.memory = row.get("memory") is True
         elif kind == b"P":
-            self.progress(json.loads(payload))
+            row = json.loads(payload)
+            if isinstance(row["fraction"], int | float) and isinstance(row["message"], str):
+                self._report.progress(row["fraction"], row["message"][:MAX_MESSAGE])
         elif kind == b"F":
-            self.figure(payload)
+            room = self._job["preview_pixels"] and len(self.figures) < MAX_FIGURES
+            self.figures += [payload] if room and len(payload) <= MAX_FIGURE else []
         elif kind in (b"V", b"R") and len(payload) <= self._job["result_bytes"]:
             self.values["value" if kind == b"V" else "result"] = json.loads(
                 payload, parse_constant=refused, parse_float=finite
             )
-
-    def progress(self, row):
-        fraction, message = row["fraction"], row["message"]
-        if isinstance(fraction, int | float) and isinstance(message, str):
-            self._report.progress(fraction, message[:MAX_MESSAGE])
-
-    def figure(self, data):
-        if self._job["preview_pixels"] and len(self.figures) < MAX_FIGURES and len(data) <= MAX_FIGURE:
-            self.figures.append(data)
 
     @property
     def lines(self):

@@ -3,7 +3,8 @@
 A runtime makes missing mount points in the root file system, which all containers share. So the root that it is given is an
 overlay of this container's own empty points over the unpacked image, read-only and without an upper layer. It is mounted in a
 mount namespace that only one of our threads and the runtime's processes are in: the host never has it in its table, the container
-takes it along, and with the container it is gone, whoever was killed and when.
+takes it along, and with the container it is gone, whoever was killed and when. A user that is not root may mount only in a user
+namespace, which a process with threads cannot enter: there unshare(1) and mount(8) do the same, and then become the runtime.
 """
 
 import contextlib
@@ -13,17 +14,24 @@ import shutil
 import stat
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from sandbox.engines.oci.config import ROOTFS
+from sandbox.engines.oci.kernel import PARENT, ControlGroup
 from sandbox.errors import EngineUnavailable
 from sandbox.portable import call
 
 _CLONE_NEWNS: Final = 0x00020000
 _RDONLY, _NOSUID, _NODEV, _REC, _PRIVATE = 0x1, 0x2, 0x4, 0x4000, 0x40000
-_LABELS, _PID, _LOG, _POINTS, _CONFIG = "labels.json", "pid", "log", "points", "config.json"
+_LABELS, _GROUP, _PID, _LOG, _POINTS, _CONFIG = "labels.json", "group", "pid", "log", "points", "config.json"
+# with the log, the layers and the place of the root, and then a command, whose stderr is the container's
+_AS_USER: Final = """exec 3>&2 2>>"$1"
+exec unshare --map-root-user --mount --propagation private sh -c '
+mount -n -t overlay -o "ro,nosuid,nodev,$2" overlay "$3" && shift 3 && exec "$@" 2>&3 3>&-' sh "$@"
+"""
 _FRESH: Final = "new-"
 _FRESH_SECONDS: Final = 3600.0  # far more than writing three files takes
 
@@ -39,6 +47,7 @@ class Bundle:
         fresh = self.folder.with_name(_FRESH + self.folder.name)  # no half of one is ever seen
         fresh.mkdir(mode=0o700)
         (fresh / _LABELS).write_text(json.dumps(dict(labels)), encoding="utf-8")
+        (fresh / _GROUP).write_text(config["linux"]["cgroupsPath"], encoding="utf-8")
         (fresh / _CONFIG).write_text(json.dumps(config), encoding="utf-8")
         (fresh / ROOTFS).mkdir()
         fresh.rename(self.folder)
@@ -66,19 +75,34 @@ class Bundle:
             return {}
         return found
 
+    @property
+    def group(self) -> ControlGroup:
+        """Where its processes are, in what was delegated to the server that made it."""
+        try:
+            return ControlGroup((self.folder / _GROUP).read_text(encoding="utf-8"))
+        except OSError:  # just removed
+            return ControlGroup(f"/{PARENT}/{self.folder.name}")
+
     def with_root(
-        self, image: Path, targets: Iterable[tuple[PurePosixPath, bool]], work: Callable[[], None]
+        self,
+        image: Path,
+        targets: Iterable[tuple[PurePosixPath, bool]],
+        work: Callable[[Sequence[str]], None],
     ) -> None:
         """Calls `work` where the root is mounted: `image` with points for `targets`, each with whether it is a file.
 
-        Raises what `work` raises, and EngineUnavailable.
+        For a user that is not root it is mounted by the words that `work` gets, once they are put in front of a command. Raises what `work` raises, and EngineUnavailable.
         """
         points = self.folder / _POINTS
         points.mkdir()
         try:
             for target, is_file in targets:
                 _make_point(points, image, target, is_file=is_file)
-            _in_own_mounts(f"lowerdir={points}:{image}", self.folder / ROOTFS, work)
+            layers, root = f"lowerdir={points}:{image}", self.folder / ROOTFS
+            if os.geteuid() == 0:
+                _in_own_mounts(layers, root, partial(work, ()))
+            else:
+                work(("sh", "-c", _AS_USER, "sh", str(self.log), layers, str(root)))
         except OSError as error:
             raise EngineUnavailable(f"the root of a container could not be mounted: {error}") from error
 

@@ -45,11 +45,19 @@ class Labels:
 
 
 def config(
-    template: SandboxTemplate, cgroups_path: str, architecture: str, labels: Labels = Labels()
+    template: SandboxTemplate,
+    cgroups_path: str,
+    architecture: str,
+    labels: Labels = Labels(),
+    *,
+    rootless: bool = False,
 ) -> dict[str, Any]:
-    """What the runtime is told. Raises IsolationRefused for an architecture without a profile, and for a mounted volume."""
+    """What the runtime is told. Raises IsolationRefused for an architecture without a profile, and for a mounted volume.
+
+    `rootless`: the runtime is root in a user namespace of one user, whom the container's user is then.
+    """
     uid, gid = template.user
-    return {
+    made: dict[str, Any] = {
         "ociVersion": "1.0.2",
         "annotations": {IMAGE: template.image},  # for whoever collects images
         "process": {
@@ -82,6 +90,13 @@ def config(
             **({"mountLabel": labels.selinux_files} if labels.selinux_files else {}),
         },
     }
+    if rootless:
+        made["linux"]["namespaces"].append({"type": "user"})
+        made["linux"]["uidMappings"] = [{"containerID": uid, "hostID": 0, "size": 1}]
+        made["linux"]["gidMappings"] = [{"containerID": gid, "hostID": 0, "size": 1}]
+        # no user namespace but the first makes nodes; and nobody but root lowers what systemd has raised
+        del made["linux"]["resources"]["devices"], made["process"]["oomScoreAdj"]
+    return made
 
 
 def _mounts(template: SandboxTemplate) -> list[Mapping[str, Any]]:

@@ -15,9 +15,9 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -29,9 +29,8 @@ from sandbox.engines.oci.fetching import fetch
 from sandbox.engines.oci.kernel import (
     ControlGroup,
     cgroup_version,
-    delegated_controllers,
     is_of,
-    not_root,
+    parent_group,
     weaker,
 )
 from sandbox.engines.oci.pipes import Streams
@@ -50,6 +49,7 @@ _REMOVAL_SECONDS: Final = 20.0
 _PAUSE: Final = 0.01
 _UNKNOWN: Final = -1  # the code of a process that was somebody else's child
 _SEPARATORS: Final = (":", ",", "\\")  # of the options of an overlay
+_RUNTIMES: Final = (*FLOORS, "sh", "unshare")  # and what mounts a root before it becomes one
 _PSEUDO: Final = (PurePosixPath("/proc"), PurePosixPath("/dev"), PurePosixPath("/sys"))
 
 
@@ -89,22 +89,21 @@ class _First(Process):
 
 
 class OciEngine:
-    """The containers and images below one folder of this host, which is root's alone. `prepared` makes the folder."""
+    """The containers and images below one folder of this host, which is one user's alone. `prepared` makes the folder."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
+        self.root, self._rootless = root, os.geteuid() != 0
         self.images = ImageStore(root, fetch)
         self._containers, self._states = root / "containers", root / "runtime"
         self._made: dict[str, _Made] = {}
 
     def prepared(self) -> "OciEngine":
         """Itself, once its folders are there. Raises EngineUnavailable where it cannot be used."""
-        if os.geteuid() != 0:
-            raise EngineUnavailable(not_root(delegated_controllers()))
         if any(mark in str(self.root) for mark in _SEPARATORS) or not self.root.is_absolute():
             raise EngineUnavailable(
                 f"{self.root} cannot be an engine's folder: name one without : , and \\, from the root on."
             )
+        parent_group()
         try:
             for one in (self.root, self._containers, self._states, self.images.folder):
                 one.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -132,7 +131,7 @@ class OciEngine:
             architecture=os.uname().machine,
             cgroup_version=cgroup_version(),
             security_options=("name=seccomp", *security_options()),
-            rootless=False,
+            rootless=self._rootless,
             runtimes=tuple(one.name for one in runtimes),
             address=f"{SCHEME}{self.root}",
             identity=str(self.root),
@@ -157,8 +156,9 @@ class OciEngine:
         self._answer()
         image, runtime = self.images.rootfs(template.image), self._runtime(template.runtime)
         container = secrets.token_hex(32)
-        bundle, group = Bundle(self._containers, container), ControlGroup(container)
-        told_runtime = config(template, group.path, os.uname().machine, confinement())
+        bundle, group = Bundle(self._containers, container), ControlGroup(f"{parent_group()}/{container}")
+        machine = os.uname().machine
+        told_runtime = config(template, group.path, machine, confinement(), rootless=self._rootless)
         targets = _targets(template)
         try:
             bundle.write(labels, told_runtime)
@@ -167,7 +167,7 @@ class OciEngine:
         made = self._made[container] = _Made(Streams(), runtime)
         with self._removed_on_failure(container):
             try:
-                bundle.with_root(image, targets, lambda: self._run_create(container, bundle, made))
+                bundle.with_root(image, targets, partial(self._run_create, container, bundle, made))
             finally:
                 made.streams.close_theirs()
             pid = bundle.pid or 0
@@ -182,11 +182,15 @@ class OciEngine:
                 )
         return container
 
-    def _run_create(self, container: str, bundle: Bundle, made: _Made) -> None:
+    def _run_create(self, container: str, bundle: Bundle, made: _Made, within: Sequence[str]) -> None:
         # when the runtime has ended, its container's first process becomes this one's child, and so its exit code ours
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         made.runtime.run(
-            bundle.create_words(container), self._states / made.runtime.name, bundle.log, made.streams.theirs
+            bundle.create_words(container),
+            self._states / made.runtime.name,
+            bundle.log,
+            made.streams.theirs,
+            within,
         )
 
     @contextlib.contextmanager
@@ -219,13 +223,11 @@ class OciEngine:
                 return None
             if made is None or made.ending is None:
                 running = is_of(bundle.pid or 0, container)
-                return ContainerState(
-                    running, 0 if running else _UNKNOWN, ControlGroup(container).wanted_memory()
-                )
+                return ContainerState(running, 0 if running else _UNKNOWN, bundle.group.wanted_memory())
             if made.ended is None and readable([made.ending], 0):
                 code = made.ending.exit_code()
                 made.ended = ContainerState(
-                    running=False, exit_code=code, out_of_memory=ControlGroup(container).wanted_memory()
+                    running=False, exit_code=code, out_of_memory=bundle.group.wanted_memory()
                 )
             return made.ended or ContainerState(running=True, exit_code=0, out_of_memory=False)
 
@@ -251,7 +253,7 @@ class OciEngine:
             if not bundle.exists:
                 return
             bundle.close()
-            self._end(container, made.ending if made is not None else None)
+            self._end(container, bundle.group, made.ending if made is not None else None)
             for runtime in self._states.iterdir():
                 shutil.rmtree(runtime / container, ignore_errors=True)
             try:
@@ -263,9 +265,9 @@ class OciEngine:
             self._made.pop(container, None)
 
     @staticmethod
-    def _end(container: str, first: "_First | None") -> None:
+    def _end(container: str, group: ControlGroup, first: "_First | None") -> None:
         """Ends all processes of a container, and the runtimes that work on it, unless its `first` process is known."""
-        group, end = ControlGroup(container), time.monotonic() + _REMOVAL_SECONDS
+        end = time.monotonic() + _REMOVAL_SECONDS
         if first is not None:
             first.kill()
         while True:
@@ -292,7 +294,7 @@ class OciEngine:
 
     def _answer(self) -> None:
         if not self._containers.is_dir():
-            raise EngineUnavailable(f"there is no {self._containers}. Run `gdal-mcp setup` as root.")
+            raise EngineUnavailable(f"there is no {self._containers}. Run `gdal-mcp setup`.")
 
 
 def _targets(template: SandboxTemplate) -> list[tuple[PurePosixPath, bool]]:
@@ -308,7 +310,7 @@ def _kill_runtimes(container: str) -> bool:
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (place / "cmdline").read_bytes().split(b"\0")
-            if container.encode() in words and Path(os.fsdecode(words[0])).name in FLOORS:
+            if container.encode() in words and Path(os.fsdecode(words[0])).name in _RUNTIMES:
                 os.kill(int(place.name), signal.SIGKILL)
                 found = True
     return found

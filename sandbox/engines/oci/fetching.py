@@ -104,7 +104,8 @@ def _from_registry(store: ImageStore, reference: str, report: Report) -> None:
             _run("skopeo", *ours, "copy", source, f"oci:{layout}:image")
             report("unpacking it")
             bundle = Path(temporary) / "bundle"
-            _run("umoci", "unpack", "--image", f"{layout}:image", str(bundle))
+            rootless = () if os.geteuid() == 0 else ("--rootless",)
+            _run("umoci", "unpack", *rootless, "--image", f"{layout}:image", str(bundle))
             rootfs.rmdir()
             (bundle / "rootfs").rename(rootfs)
             image, labels = described(layout)
@@ -151,11 +152,14 @@ def ensure_installed(programs: Sequence[str], packages: Sequence[str], report: R
 
 
 def _untar(root: Path, pieces: Iterator[bytes]) -> None:
-    """With numeric owners and all that belongs to a file. Raises PullFailed."""
-    command = [
-        *"tar --extract --numeric-owner --preserve-permissions --xattrs --directory".split(),
-        str(root),
-    ]
+    """With numeric owners and all that belongs to a file, but for devices, which only root could make and no container gets.
+
+    Raises PullFailed.
+    """
+    options = (
+        "--extract --numeric-owner --preserve-permissions --xattrs --anchored --exclude=dev/* --directory"
+    )
+    command = ["tar", *options.split(), str(root)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:  # noqa: S603 - fixed words
         assert process.stdin is not None
         assert process.stderr is not None

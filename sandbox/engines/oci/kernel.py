@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from sandbox.errors import EngineUnavailable
 from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
 from sandbox.isolation.policy import READ_ONLY, masked
 from sandbox.isolation.rows import Evidence, Row, judged, none, same
@@ -21,6 +22,9 @@ from sandbox.mounted import mount_points, mountinfo
 from sandbox.template import SandboxTemplate
 
 PARENT: Final = "gdal-mcp"  # of the control groups of all containers
+_SERVERS: Final = "gdal-mcp-servers"  # where those are that are not root; beside them lie the containers
+_CONTROLLERS: Final = ("memory", "pids", "cpu")
+_MOUNTED: Final = Path("/sys/fs/cgroup")
 _NAMESPACES: Final = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
 _UNSEEN: Final = {"host name", "working folder", "environment"}  # from outside
 _RLIMITS: Final = {
@@ -85,11 +89,13 @@ def _number(text: str) -> int:
 
 
 def _namespaces(pid: int) -> Row:
+    names = _NAMESPACES if os.geteuid() == 0 else (*_NAMESPACES, "user")
+
     def of(process: int | str) -> dict[str, str]:
-        return {name: os.readlink(f"/proc/{process}/ns/{name}") for name in _NAMESPACES}  # noqa: PTH115 - no path
+        return {name: os.readlink(f"/proc/{process}/ns/{name}") for name in names}  # noqa: PTH115 - no path
 
     ours, theirs = of("self"), of(pid)
-    found = same("none", ", ".join(name for name in _NAMESPACES if ours[name] == theirs[name]) or "none")
+    found = same("none", ", ".join(name for name in names if ours[name] == theirs[name]) or "none")
     return Row("container", "namespaces shared with the host", *found[:3])
 
 
@@ -117,8 +123,8 @@ def is_of(pid: int, container: str) -> bool:
 class ControlGroup:
     """The control groups of one container: one folder with version 2, one for each hierarchy with version 1."""
 
-    def __init__(self, container: str) -> None:
-        self.path = f"/{PARENT}/{container}"  # as the runtime is told
+    def __init__(self, path: str) -> None:
+        self.path = path  # as the runtime is told
 
     def _folders(self) -> list[Path]:
         folders = (Path(f"{point}{self.path}") for point in hierarchies())
@@ -195,14 +201,47 @@ def is_possible() -> bool:
     return may_mount and any(not os.statvfs(one).f_flag & os.ST_RDONLY for one in hierarchies())
 
 
-def delegated_controllers(
-    mounted: Path = Path("/sys/fs/cgroup"), groups: Path = Path("/proc/self/cgroup")
-) -> frozenset[str]:
-    """What this process may bound by control groups of its own: nothing with version 1, where that cannot be done safely.
+def parent_group() -> str:
+    """The control group that those of containers are made in. Raises EngineUnavailable where nothing would bound them."""
+    return f"/{PARENT}" if os.geteuid() == 0 else _parent_group_of_user()
+
+
+@cache
+def _parent_group_of_user() -> str:
+    """In what was delegated to this process.
+
+    It moves itself, and whoever is beside it, to another group below, as one with processes gives no controllers to those below
+    it, cgroups(7).
+    """
+    own = delegated_group()
+    if refused := not_root(delegated_controllers(own)):
+        raise EngineUnavailable(refused)
+    try:
+        for name in (_SERVERS, PARENT):
+            (own / name).mkdir(exist_ok=True)
+        for pid in _text(own / "cgroup.procs").split():
+            with contextlib.suppress(ProcessLookupError):
+                (own / _SERVERS / "cgroup.procs").write_text(pid, encoding="ascii")
+        for folder in (own, own / PARENT):
+            (folder / "cgroup.subtree_control").write_text("+memory +pids +cpu", encoding="ascii")
+    except OSError as error:
+        raise EngineUnavailable(
+            f"{own} is delegated, but nothing can be bound in it: {error}. {_HOW}"
+        ) from error
+    return f"/{(own / PARENT).relative_to(_MOUNTED)}"
+
+
+def delegated_group(mounted: Path = _MOUNTED, groups: Path = Path("/proc/self/cgroup")) -> Path:
+    """The control group of version 2 that was given to this process, whether or not it is still in it.
 
     `mounted` is where version 2 is, `groups` a file that names a process's own, cgroups(7).
     """
     own = mounted / _text(groups).rpartition("0::/")[2].strip()
+    return own.parent if own.name == _SERVERS else own
+
+
+def delegated_controllers(own: Path) -> frozenset[str]:
+    """What this process may bound in a control group: nothing with version 1, where that cannot be done safely."""
     if not os.access(own, os.W_OK):
         return frozenset()
     try:
@@ -212,15 +251,17 @@ def delegated_controllers(
 
 
 def not_root(delegated: frozenset[str]) -> str:
-    """Why somebody who is not root cannot have containers without a daemon."""
-    if missing := [name for name in ("memory", "pids", "cpu") if name not in delegated]:
-        return (
-            f"without root nothing would bound a container's {', '.join(missing)} here, so nothing is run. Run the server as root, "
-            "use Docker, or on a system with control groups of version 2 alone have them delegated: systemd-run --user --scope "
-            "--property=Delegate=yes gdal-mcp serve ..., after systemctl set-property user@$UID.service "
-            "Delegate='cpu cpuset io memory pids'"
-        )
+    """Why somebody who is not root cannot have containers without a daemon; empty where nothing is missing."""
+    missing = [name for name in _CONTROLLERS if name not in delegated]
+    if not missing:
+        return ""
     return (
-        "the engine oci runs as root alone in this release, though control groups are delegated here. Use a rootless Podman or "
-        "Docker, or run the server as root."
+        f"without root nothing would bound a container's {', '.join(missing)} here, so nothing is run. {_HOW}"
     )
+
+
+_HOW: Final = (
+    "Run the server as root, use Docker, or on a system with control groups of version 2 alone have them delegated: "
+    "systemd-run --user --scope --property=Delegate=yes gdal-mcp serve ... Where that is not enough, systemd gives a user too "
+    "little: put `[Service]` and `Delegate=cpu memory pids` into /etc/systemd/system/user@.service.d/delegate.conf, and log in again."
+)

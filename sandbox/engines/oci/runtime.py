@@ -37,11 +37,16 @@ class Runtime:
         return self.name == "runc"
 
     def run(
-        self, step: Sequence[str], state: Path, log: Path, streams: tuple[int, int, int] | None = None
+        self,
+        step: Sequence[str],
+        state: Path,
+        log: Path,
+        streams: tuple[int, int, int] | None = None,
+        within: Sequence[str] = (),
     ) -> None:
-        """One step. `streams` become the container's. Raises EngineUnavailable with what the runtime said."""
+        """One step, with the words of `within` in front. `streams` become the container's. Raises EngineUnavailable with what the runtime said."""
         stdin, stdout, stderr = streams or (subprocess.DEVNULL,) * 3
-        command = [self.path, "--root", str(state), "--log", str(log), *step]
+        command = [*within, self.path, "--root", str(state), "--log", str(log), *step]
         try:
             code = subprocess.run(  # noqa: S603 - our own words, no shell
                 command,
@@ -62,8 +67,9 @@ class Runtime:
 
 
 def installed() -> tuple[Runtime, ...]:
-    """Those of this host, the preferred first."""
-    found = ((name, shutil.which(name, path=_PLACES)) for name in FLOORS)
+    """Those of this host that this user may use, the preferred first. Without root runc wants user 0 in a container."""
+    names = FLOORS if os.geteuid() == 0 else ("crun",)
+    found = ((name, shutil.which(name, path=_PLACES)) for name in names)
     return tuple(Runtime(name, path, _version(path)) for name, path in found if path)
 
 

@@ -154,7 +154,7 @@ class ImageStore:
         try:
             places = sorted(self.folder.iterdir())
         except OSError as error:
-            raise EngineUnavailable(f"there is no {self.folder}. Run `gdal-mcp setup` as root.") from error
+            raise EngineUnavailable(f"there is no {self.folder}. Run `gdal-mcp setup`.") from error
         found = []
         for place in places:
             with contextlib.suppress(OSError, ValueError, TypeError):  # being made, or being removed
@@ -183,5 +183,5 @@ class ImageStore:
             self._looked_at.discard(stored.id)
             raise ImageMissing(
                 f"the files of image {stored.id} in {place} are not those that were unpacked: {different}. "
-                "Run `gdal-mcp setup` as root to fetch it anew."
+                "Run `gdal-mcp setup` to fetch it anew."
             )

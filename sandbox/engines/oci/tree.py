@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import stat
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -17,17 +18,30 @@ Row = dict[str, Any]
 
 
 def harden(root: Path) -> None:
-    """Takes out what no job needs: devices, pipes, sockets and set-user-id bits."""
+    """Takes out what no job needs: devices, pipes, sockets and set-user-id bits.
+
+    What no job may read, as it is root's alone, is taken out where all is a user's, as whom jobs then run.
+    """
     for mark in _MARKS:
         (root / mark).unlink(missing_ok=True)
-    for path, status in _walk(root):
+    for path, status in [*_walk(root)]:
         mode = stat.S_IMODE(status.st_mode)
-        if any(kind(status.st_mode) for kind in _DEVICES):
+        if not os.path.lexists(path):
+            continue  # went with its folder
+        if os.geteuid() != 0 and _is_closed(status.st_mode):
+            shutil.rmtree(path) if stat.S_ISDIR(status.st_mode) else Path(path).unlink()
+        elif any(kind(status.st_mode) for kind in _DEVICES):
             Path(path).unlink()
         elif not stat.S_ISLNK(status.st_mode):
             kept = mode & ~(stat.S_ISUID | stat.S_ISGID)
             if kept != mode:
                 Path(path).chmod(kept)
+
+
+def _is_closed(mode: int) -> bool:
+    """To everybody but its owner and group."""
+    needed = stat.S_IXOTH if stat.S_ISDIR(mode) else stat.S_IROTH
+    return not stat.S_ISLNK(mode) and not mode & needed
 
 
 def listed(root: Path) -> Iterator[Row]:

@@ -1,0 +1,80 @@
+"""A kernel of the tests' own, Debian's User Mode Linux, for what this machine's kernel lacks or what no test may do to it.
+
+Its root is this machine's, read-only. Packages are unpacked into a cache, none is installed.
+"""
+
+import os
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from pathlib import Path
+
+OUT = "/mnt/out"  # where a script leaves results, as XML of JUnit
+_START = """\
+#!/bin/sh
+exec >/dev/console 2>&1
+set -x
+export PATH=/usr/sbin:/usr/bin:/sbin:/bin LD_LIBRARY_PATH={tools}/usr/lib/x86_64-linux-gnu:{tools}/lib/x86_64-linux-gnu
+mount -t proc proc /proc
+for place in /run /mnt /var; do mount -t tmpfs tmpfs $place; done
+mkdir -p -m 1777 /var/tmp {out}
+mount -t hostfs -o {there} none {out}
+ip link set lo up
+ln -s {tools}/bin/kmod /run/insmod
+for one in {modules}; do /run/insmod $(echo {tools}/usr/lib/uml/modules/*/kernel)/$one.ko; done
+"""
+_END = "\npoweroff -f\n"
+
+
+def tools(name: str, packages: Sequence[str]) -> Path:
+    """Debian's packages, unpacked; fetched once. Every set has user-mode-linux and kmod in it."""
+    found = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gdal-mcp-tests" / name
+    if not found.is_dir():
+        assert shutil.which("apt-get"), "this is tried with User Mode Linux, which needs Debian's packages"
+        fresh = found.with_name(f"fetching-{name}-{os.getpid()}")
+        fresh.mkdir(parents=True)
+        packages = ("user-mode-linux", "kmod", "libkmod2", *packages)
+        subprocess.run(["apt-get", "-qq", "download", *packages], cwd=fresh, check=True, capture_output=True)
+        for package in fresh.glob("*.deb"):
+            subprocess.run(["dpkg-deb", "-x", package, fresh], check=True)
+            package.unlink()
+        fresh.rename(found)
+    return found
+
+
+def results(
+    folder: Path, tools: Path, modules: Sequence[str], script: str, files: Sequence[str], memory: str = "700M"
+) -> dict[str, str]:
+    """Runs a script as process 1 that leaves these files: name of a test -> what went wrong, "" when nothing did."""
+    out, init = folder / "out", folder / "init"
+    out.mkdir()
+    out.chmod(0o777)
+    init.write_text(_START.format(tools=tools, out=OUT, there=out, modules=" ".join(modules)) + script + _END)
+    init.chmod(0o755)
+    command = [
+        f"{tools}/usr/bin/linux.uml",
+        f"mem={memory}",
+        "rootfstype=hostfs",
+        "rootflags=/",
+        "root=/dev/root",
+    ]
+    command += ["ro", f"init={init}", "con=null", "con0=null,fd:1", "quiet"]
+    with (folder / "console").open("w") as console:
+        environment = {**os.environ, "TMPDIR": str(folder)}  # where it keeps its memory
+        subprocess.run(
+            command,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=console,
+            stderr=console,
+            timeout=900,
+            env=environment,
+        )
+    found = [out / name for name in files]
+    assert all(one.exists() for one in found), (folder / "console").read_text(errors="replace")[-4000:]
+    return {
+        case.attrib["name"]: "".join(wrong.attrib["message"] for wrong in case if wrong.tag != "system-out")
+        for one in found
+        for case in ET.parse(one).iter("testcase")
+    }
