@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import docker.errors
@@ -14,12 +14,10 @@ from sandbox.engines.wire import answering
 from sandbox.errors import ImageMissing, PullFailed
 
 REACH_SECONDS: Final = 20  # a registry that answers does so in a few; the engine itself would try for minutes
-STALL_SECONDS: Final = 60.0  # without a new byte or layer; the engine's own retries come every few seconds
 REPORT_SECONDS: Final = 5.0
 BUILD_SECONDS: Final = 1800  # for one step of a build, such as taking in a gigabyte
 _NOT_IMPLEMENTED: Final = 501
-_ARRIVED: Final = ("Download complete", "Pull complete", "Already exists")
-_ADVANCING: Final = (*_ARRIVED, "Extracting")
+_ARRIVED: Final = ("Download complete", "Pull complete")
 
 
 class DockerImages:
@@ -120,40 +118,22 @@ def follow(
     report: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Reports how much is here, at once and then now and then. Raises PullFailed for an error, and when nothing new arrives."""
-    layers: dict[str, tuple[int, int]] = {}  # bytes here, bytes in all, of those that are known
-    complete: set[str] = set()
-    advanced = clock()
-    reported = -REPORT_SECONDS
-    problem = ""
+    """Reports now and then how much is here. Raises PullFailed with what the engine says, which itself retries and gives up."""
+    layers: dict[str, tuple[int, int]] = {}  # bytes here, bytes in all, of those whose size it has told
+    reported, problem = -REPORT_SECONDS, ""
     for event in events:
         problem = str(event.get("error") or problem)  # the rest is read too, which gives the connection back
-        now, layer = clock(), str(event.get("id"))
-        status, detail, before = event.get("status"), event.get("progressDetail") or {}, layers.get(layer)
-        if status == "Downloading" and "current" in detail:
+        layer, detail = str(event.get("id")), event.get("progressDetail") or {}
+        if event.get("status") == "Downloading" and "current" in detail:
             layers[layer] = (int(detail["current"]), int(detail.get("total") or detail["current"]))
-        elif status == "Pulling fs layer":
-            layers.setdefault(layer, (0, 0))
-        elif status in _ARRIVED:
-            complete.add(layer)
-            layers[layer] = (layers.get(layer, (0, 0))[1],) * 2
-        if status in _ADVANCING or layers.get(layer) != before:
-            advanced = now
-        elif now - advanced > STALL_SECONDS:
-            raise PullFailed(f"nothing arrived for {STALL_SECONDS:.0f} seconds")
-        if layers and now - reported >= REPORT_SECONDS:
-            reported = now
-            report(_progress(layers, complete))
+        elif event.get("status") in _ARRIVED and layer in layers:
+            layers[layer] = (layers[layer][1],) * 2
+        if layers and clock() - reported >= REPORT_SECONDS:
+            reported = clock()
+            here, known = (sum(amounts) / 1e6 for amounts in zip(*layers.values(), strict=True))
+            report(f"{here:.0f} of {known:.0f} MB of {len(layers)} layers")
     if problem:
         raise PullFailed(problem)
-    if layers:
-        report(_progress(layers, complete))
-
-
-def _progress(layers: Mapping[str, tuple[int, int]], complete: Collection[str]) -> str:
-    """An engine tells the size of a layer when it begins to load it, so that the whole grows at first."""
-    here, known = (sum(amounts) / 1e6 for amounts in zip(*layers.values(), strict=True))
-    return f"{len(complete)} of {len(layers)} layers, {here:.0f} of {known:.0f} MB"
 
 
 def split(reference: str) -> tuple[str, str]:

@@ -129,6 +129,5 @@ class Recovery:
     staging_id: str
     finding: Finding
     targets: tuple[Located, ...] = ()
-    conflicts: tuple[Located, ...] = ()
     kept_in: str = ""  # a folder on the host
     detail: str = ""

@@ -209,6 +209,5 @@ def _roll(entry: LockedFolder, record: Record) -> Recovery:
     finding = State.CONFLICT if conflicts else after
     settle(entry, record, finding)
     targets = tuple(_located(workspace, step.target, step.new) for step in steps)
-    places = tuple(_located(workspace, path, None) for step in conflicts for path in step.places)
     kept_in = entry.undo_path if conflicts else ""
-    return Recovery(record.call_id, record.staging_id, Finding(finding.value), targets, places, kept_in)
+    return Recovery(record.call_id, record.staging_id, Finding(finding.value), targets, kept_in)

@@ -28,6 +28,7 @@ from sandbox.slot import LaunchCancelled
 from sandbox.waiting import Cancellation, HasDescriptor, Wakeup, readable
 
 REMOVALS = 2  # at once; removing more only makes each slower
+POD_REMOVALS = 16  # which mostly wait for a node's word, and hold the namespace's quota until then
 # a worker waits so much longer than its slot is kept: inputs are copied in for a claimed one, and only an orphan ends by itself
 IDLE_MARGIN = 600.0
 _SLOT_BYTES = 64 << 20  # what an idle slot really takes, rounded up
@@ -58,7 +59,9 @@ class WarmPool:
         self._closed = False
         self._reconciler: threading.Thread | None = None
         self._refilling = ThreadPoolExecutor(REFILLS, "refill")
-        self._removing = ThreadPoolExecutor(REMOVALS, "removal")
+        self._removing = ThreadPoolExecutor(
+            POD_REMOVALS if runner.engine.info().pods else REMOVALS, "removal"
+        )
 
     def keep(self) -> None:
         """From now on has slots ready ahead of calls, if it keeps any."""

@@ -19,23 +19,8 @@ from sandbox.labels import OWNER, labels
 from sandbox.runner import Runner
 from sandbox.template import Mount
 from sandbox.waiting import Cancellation, readable
-from tests.engines.bench import (
-    ASK_MEMORY,
-    COMPUTE,
-    CRASH,
-    FORK,
-    IN_WORKSPACE,
-    LEAVE_A_MARK,
-    MIB,
-    PATIENCE,
-    PRINT_MUCH,
-    REPEAT,
-    SPEAK,
-    TAKE_MEMORY,
-    WAIT_FOR_THE_END,
-    Bench,
-    hear,
-)
+from tests.engines import bench as programs
+from tests.engines.bench import IN_WORKSPACE, MIB, PATIENCE, Bench, hear
 from tests.engines.known import Exemption
 
 ABSENT_IMAGE = "sha256:" + "0" * 64
@@ -118,7 +103,7 @@ def _(bench: Bench) -> None:
 def _(bench: Bench) -> None:
     """Gone, every method says that it is unavailable"""
     assert bench.gone is not None, "the bench names no engine that is gone"
-    gone, template = bench.gone(), bench.template(SPEAK, "0")
+    gone, template = bench.gone(), bench.template(programs.SPEAK, "0")
     for ask in (
         gone.info,
         lambda: gone.create(template, labels(bench.owner, "conformance", PATIENCE)),
@@ -139,7 +124,7 @@ def _(bench: Bench) -> None:
 @check("create.starts-nothing")
 def _(bench: Bench) -> None:
     """A created container has not begun, and counts as not ended"""
-    with bench.created(bench.template(LEAVE_A_MARK)) as container:
+    with bench.created(bench.template(programs.LEAVE_A_MARK)) as container:
         assert bench.engine.state(container).running
         assert bench.engine.wait(container, 0.2).running
     assert not (bench.staging / "started").exists(), "its program ran before it was started"
@@ -155,7 +140,7 @@ def _(bench: Bench) -> None:
 @check("create.image-missing")
 def _(bench: Bench) -> None:
     """An image that is not there is missing, and never fetched"""
-    with pytest.raises(ImageMissing), bench.created(bench.template(SPEAK, "0", image=ABSENT_IMAGE)):
+    with pytest.raises(ImageMissing), bench.created(bench.template(programs.SPEAK, "0", image=ABSENT_IMAGE)):
         pass
     assert not bench.ours(), "a container is left"
 
@@ -167,7 +152,7 @@ def _(bench: Bench) -> None:
     mounts = (Mount(bench.source(absent), PurePosixPath("/data")),)
     with (
         pytest.raises(SandboxError),
-        bench.created(bench.template(SPEAK, "0", mounts=mounts, masks=())) as container,
+        bench.created(bench.template(programs.SPEAK, "0", mounts=mounts, masks=())) as container,
     ):
         bench.engine.start(container)
     assert not absent.exists(), "the missing folder was made"
@@ -177,7 +162,7 @@ def _(bench: Bench) -> None:
 @check("create.labels")
 def _(bench: Bench) -> None:
     """Labels are told back, and of existing containers alone"""
-    with bench.created(bench.template(SPEAK, "0")) as container:
+    with bench.created(bench.template(programs.SPEAK, "0")) as container:
         assert {one: told[OWNER] for one, told in bench.ours().items()} == {container: bench.owner}
     assert not bench.ours(), "a removed container is still told"
 
@@ -197,14 +182,14 @@ def _(bench: Bench) -> None:
 @check("streams.from-the-start")
 def _(bench: Bench) -> None:
     """Attached before the start, both streams are heard whole and apart"""
-    ran = bench.run(SPEAK, "0")
+    ran = bench.run(programs.SPEAK, "0")
     assert (ran.stdout, ran.stderr) == (b"out", b"err")
 
 
 @check("streams.much-output")
 def _(bench: Bench) -> None:
     """Much output arrives whole and in order"""
-    ran = bench.run(PRINT_MUCH, str(BLOCKS))
+    ran = bench.run(programs.PRINT_MUCH, str(BLOCKS))
     assert ran.stdout == b"".join(b"%08d" % number * 512 for number in range(BLOCKS))
 
 
@@ -213,7 +198,7 @@ def _(bench: Bench) -> None:
     """What is sent arrives whole, while it speaks"""
     # as a job's questions and their answers go: neither side may wait for the other
     sent, back = b"0123456789abcdef" * (ANSWERED // 16), bytearray()
-    with bench.created(bench.template(REPEAT)) as container, bench.started(container) as wire:
+    with bench.created(bench.template(programs.REPEAT)) as container, bench.started(container) as wire:
         sender = threading.Thread(target=wire.send, args=(sent, PATIENCE), daemon=True)
         sender.start()
         while len(back) < len(sent) and readable([wire], PATIENCE):
@@ -239,7 +224,7 @@ def _(bench: Bench) -> None:
     """Two containers hear and say nothing of each other"""
     with (
         bench.waiting() as (_, one),
-        bench.created(bench.template(SPEAK, "0")) as second,
+        bench.created(bench.template(programs.SPEAK, "0")) as second,
         bench.started(second) as two,
     ):
         assert hear(two) == {STDOUT: b"out", STDERR: b"err"}
@@ -250,7 +235,7 @@ def _(bench: Bench) -> None:
 def _(bench: Bench) -> None:
     """The exit code is the program's"""
     for code in (7, 255):  # 0 is many others'
-        ran = bench.run(SPEAK, str(code))
+        ran = bench.run(programs.SPEAK, str(code))
         assert ran.state
         assert (ran.state.running, ran.code) == (False, code)
 
@@ -258,7 +243,7 @@ def _(bench: Bench) -> None:
 @check("end.crash")
 def _(bench: Bench) -> None:
     """A crash is told as one"""
-    ran = bench.run(CRASH)
+    ran = bench.run(programs.CRASH)
     assert ran.state is not None
     assert (ran.code, ran.state.out_of_memory) == (CRASHED, False)
 
@@ -273,7 +258,7 @@ def _(bench: Bench) -> None:
 @check("end.process")
 def _(bench: Bench) -> None:
     """Its process is told while it runs"""
-    with bench.created(bench.template(WAIT_FOR_THE_END)) as container:
+    with bench.created(bench.template(programs.WAIT_FOR_THE_END)) as container:
         assert bench.engine.process(container) is None, "it has a process before its start"
         with bench.started(container, b"ready"):
             number = bench.engine.process(container)
@@ -295,7 +280,7 @@ def _(bench: Bench) -> None:
 @check("remove.again")
 def _(bench: Bench) -> None:
     """Removing what is gone, or never was, is no failure"""
-    with bench.created(bench.template(SPEAK, "0")) as container:
+    with bench.created(bench.template(programs.SPEAK, "0")) as container:
         bench.engine.remove(container)
         bench.engine.remove(container)
     bench.engine.remove(UNKNOWN)
@@ -304,7 +289,7 @@ def _(bench: Bench) -> None:
 @check("remove.at-once")
 def _(bench: Bench) -> None:
     """Many may ask for a removal at once"""
-    with bench.created(bench.template(WAIT_FOR_THE_END)) as container:
+    with bench.created(bench.template(programs.WAIT_FOR_THE_END)) as container:
         bench.engine.start(container)
         with ThreadPoolExecutor(4) as threads:
             list(threads.map(bench.engine.remove, [container] * 4))  # raises what a removal raised
@@ -396,7 +381,7 @@ def _(bench: Bench) -> None:
 def _(bench: Bench) -> None:
     """Memory is refused readably before it is gone"""
     # asked for through the loader, which sets the limit where the engine does not
-    asked = bench.program(ASK_MEMORY, str(bench.limits.memory_bytes))
+    asked = bench.program(programs.ASK_MEMORY, str(bench.limits.memory_bytes))
     assert bench.run_as(asked, asked.program).answer == "refused"
 
 
@@ -404,7 +389,7 @@ def _(bench: Bench) -> None:
 def _(bench: Bench) -> None:
     """Taking more memory than its limit ends it"""
     # taken so that only the limit of the whole container counts it
-    ran = bench.run(TAKE_MEMORY, str(bench.limits.memory_bytes + 64 * MIB))
+    ran = bench.run(programs.TAKE_MEMORY, str(bench.limits.memory_bytes + 64 * MIB))
     assert b"held" not in ran.stdout
     assert ran.state is not None
     assert not ran.state.running
@@ -414,7 +399,7 @@ def _(bench: Bench) -> None:
 @check("limit.memory-told")
 def _(bench: Bench) -> None:
     """That it wanted memory is told"""
-    ran = bench.run(TAKE_MEMORY, str(bench.limits.memory_bytes + 64 * MIB))
+    ran = bench.run(programs.TAKE_MEMORY, str(bench.limits.memory_bytes + 64 * MIB))
     assert ran.state is not None
     assert ran.state.out_of_memory
 
@@ -424,7 +409,7 @@ def _(bench: Bench) -> None:
     """It cannot have more processes than its limit"""
     # of a Pod its node bounds them, for all alike
     most = bench.limits.pids if bench.engine.info().pods else FEW_PIDS
-    ran = bench.run(FORK, limits=replace(bench.limits, pids=most))
+    ran = bench.run(programs.FORK, limits=replace(bench.limits, pids=most))
     if ran.code == 0:  # else it was ended, as where a runtime's own threads count
         count, reason = ran.answer
         assert count < most
@@ -434,7 +419,7 @@ def _(bench: Bench) -> None:
 @check("limit.cpus")
 def _(bench: Bench) -> None:
     """It gets no more processor time than its share"""
-    assert bench.run(COMPUTE, limits=replace(bench.limits, cpus=SHARE)).answer < SHARE_SECONDS
+    assert bench.run(programs.COMPUTE, limits=replace(bench.limits, cpus=SHARE)).answer < SHARE_SECONDS
 
 
 @check("attestation")

@@ -5,16 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.engines.bench import (
-    FORK,
-    LEAVE_A_MARK,
-    PRINT_MUCH,
-    REPEAT,
-    SPEAK,
-    TAKE_MEMORY,
-    WAIT_FOR_THE_END,
-    Bench,
-)
+from tests.engines import bench as programs
+from tests.engines.bench import Bench
 from tests.engines.checks import conforms
 from tests.engines.known import MEMORY
 from tests.engines.memory import Box, MemoryEngine
@@ -56,13 +48,13 @@ def without_bound(said: bytes) -> object:
 
 
 PROGRAMS = {
-    SPEAK: speak,
-    WAIT_FOR_THE_END: wait_for_the_end,
-    REPEAT: repeat,
-    PRINT_MUCH: print_much,
-    LEAVE_A_MARK: leave_a_mark,
-    TAKE_MEMORY: without_bound(b"held\n"),
-    FORK: without_bound(b'[400, "none"]\n'),
+    programs.SPEAK: speak,
+    programs.WAIT_FOR_THE_END: wait_for_the_end,
+    programs.REPEAT: repeat,
+    programs.PRINT_MUCH: print_much,
+    programs.LEAVE_A_MARK: leave_a_mark,
+    programs.TAKE_MEMORY: without_bound(b"held\n"),
+    programs.FORK: without_bound(b'[400, "none"]\n'),
 }
 
 

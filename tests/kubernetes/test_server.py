@@ -150,6 +150,9 @@ def test_many_mixed_calls_at_once_have_each_the_answer_of_a_plain_gdal(
     ):
         wrong = [*threads.map(lambda one: played(talk, expected, place, *one), enumerate(chosen))]
     assert [one for one in wrong if one] == []
+    INFO.prepare(place)
+    with serving(ground, place) as pipes:  # for what that client gave its server no time to remove
+        assert outcome_of(INFO.call(pipes)) == "OK"
     assert ground.pods() == {}
     assert place.staged == []
 

@@ -1,5 +1,6 @@
 """Which image is used, what is refused, and how one is pulled. The engine is a fake behind the real SDK."""
 
+import itertools
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -187,22 +188,18 @@ def loading(layer: str, current: int) -> dict:
     return {"status": "Downloading", "id": layer, "progressDetail": detail}
 
 
-def pulled(*events: tuple[float, dict]) -> list[str]:
-    """What is reported of events, each with the second in which it comes."""
-    lines: list[str] = []
-    times = iter([0.0, *(second for second, _ in events)])
-    follow([event for _, event in events], lines.append, lambda: next(times))
-    return lines
-
-
-def test_a_pull_ends_when_nothing_new_arrives_and_goes_on_as_long_as_something_does() -> None:
-    for event in ({"status": "Retrying in 4 seconds", "id": "a"}, loading("a", 5)):
-        assert len(pulled((0, event), (59, event))) <= 3
-        with pytest.raises(PullFailed):
-            pulled((0, event), (59, event), (61, event))
-    known = [(0, {"status": "Pulling fs layer", "id": name}) for name in "abc"]
-    loads = [(1, loading("a", 10_000_000)), (6, loading("b", 20_000_000))]
-    lines = pulled(*known, *loads, (7, {"status": "Pull complete", "id": "a"}))
-    assert [line for line in lines if "0 of 3 layers, 30 of 200 MB" in line]
-    assert "1 of 3 layers, 120 of 200 MB" in lines[-1]
-    pulled(*((step * 50.0, loading("a", step)) for step in range(1, 20)))
+def test_a_pull_tells_now_and_then_how_much_is_here_and_what_the_engine_says_ended_it() -> None:
+    arrived = {"status": "Pull complete", "id": "a"}
+    events = [
+        {"status": "Pulling fs layer", "id": "c"},
+        loading("a", 10_000_000),
+        loading("b", 20_000_000),
+        arrived,
+    ]
+    for step, expected in ((0.0, ["10 of 100 MB"]), (6.0, ["10 of 100 MB", "30 of 200 MB", "120 of 200 MB"])):
+        lines: list[str] = []
+        times = itertools.count(0.0, step)  # of one look at the clock after another
+        follow(events, lines.append, lambda times=times: next(times))
+        assert [line.partition(" of 1 ")[0].partition(" of 2 ")[0] for line in lines] == expected
+    with pytest.raises(PullFailed):
+        follow([loading("a", 5), {"error": "no space"}, arrived], lines.append)
