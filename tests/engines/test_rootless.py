@@ -55,7 +55,7 @@ cd {root}
 export HOME=/var/tmp/home TMPDIR=/var/tmp HYPOTHESIS_STORAGE_DIRECTORY=/var/tmp/h PYTHONDONTWRITEBYTECODE=1
 run() {{
     echo 0 >/sys/fs/cgroup/$1/cgroup.procs
-    setpriv --reuid {user} --regid {user} $4 {python} -m pytest -q -p no:cacheprovider -p no:xdist \\
+    setpriv --reuid {user} --regid {user} $4 {python} -m pytest -q -p no:cacheprovider \\
         --junitxml {out}/$2.xml -k "$3" tests/engines/rootless.py
 }}
 (run given/none none undelegated --clear-groups) & wait

@@ -38,8 +38,8 @@ cd {root}
 export HOME=/var/tmp TMPDIR=/var/tmp HYPOTHESIS_STORAGE_DIRECTORY=/var/tmp/h PYTHONDONTWRITEBYTECODE=1 PYTHONPATH={root}/tests/unit
 # an interpreter in root's home is read by this right; the files of NFS are still its server's to give
 user="setpriv --reuid 1000 --regid 1000 --clear-groups --inh-caps +dac_read_search --ambient-caps +dac_read_search"
-$user {python} -m pytest -q -p no:cacheprovider -p no:xdist --junitxml /mnt/out/user.xml -k 'not root' tests/nfs/inside.py
-{python} -m pytest -q -p no:cacheprovider -p no:xdist --junitxml /mnt/out/root.xml -k root tests/nfs/inside.py
+$user {python} -m pytest -q -p no:cacheprovider --junitxml /mnt/out/user.xml -k 'not root' tests/nfs/inside.py
+{python} -m pytest -q -p no:cacheprovider --junitxml /mnt/out/root.xml -k root tests/nfs/inside.py
 """
 
 
