@@ -49,7 +49,8 @@ def clean_text(text: str, limit: int = MAX_TEXT) -> str:
         kept = text
     else:
         some = text[: limit * 2]
-        seen = some.translate(dict.fromkeys(ord(letter) for letter in set(some) if not _visible(letter)))
+        hidden = dict.fromkeys(ord(letter) for letter in set(some) if not _visible(letter))
+        seen = some.translate(hidden) if hidden else some  # which looks at each letter
         kept = seen if seen.isascii() else unicodedata.normalize("NFC", _short_runs(seen))
         kept = kept if kept.isascii() else _piled(kept).sub(r"\1", kept)
     return kept if len(kept) <= limit and len(text) <= limit * 2 else kept[:limit] + CUT

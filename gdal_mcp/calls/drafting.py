@@ -10,8 +10,8 @@ Invariants of `Drafts`:
 * every caller is answered within twice `seconds`.
 """
 
+import _thread
 import asyncio
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -123,10 +123,9 @@ class Drafts:
             with suppress(RuntimeError):  # the event loop has ended
                 loop.call_soon_threadsafe(over)
 
-        # not anyio's threads: the program would wait for them
-        thread = threading.Thread(target=copy_context().run, args=(make,), name="draft", daemon=True)
+        # not anyio's threads: the program would wait for them; nor threading's, for whose start the event loop would wait
         try:
-            thread.start()
+            _thread.start_new_thread(copy_context().run, (make,))
         except RuntimeError:  # the system has no thread left
             over()
             raise

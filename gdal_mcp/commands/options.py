@@ -5,7 +5,7 @@ Help shows the options of the command and the settings that most people need, na
 
 import argparse
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, Literal, get_args, get_origin
 
 from gdal_mcp.commands.exits import Exit, guarded
@@ -49,22 +49,22 @@ def add_early_command(
         epilog=_OTHERS,
         formatter_class=_BriefUsage,
         allow_abbrev=False,
+        parents=[_settings_options()],
     )
     parser.set_defaults(run=run)
-    _add_settings(parser)
     return parser
 
 
 def add_group(commands: Any, name: str, text: str, default: Run | None = None) -> Any:
     """A command of several actions; what is returned takes them. `default` runs where none is named."""
     described = f"{text[:1].upper()}{text[1:]}."
-    parser = commands.add_parser(name, help=text, description=described, allow_abbrev=False)
+    parents = [_settings_options()] if default is not None else []
+    parser = commands.add_parser(name, help=text, description=described, allow_abbrev=False, parents=parents)
     if default is not None:
         work = default
         parser.set_defaults(
             run=lambda given: guarded(partial(work, given, settings_of(given))), as_json=False
         )
-        _add_settings(parser)
     return parser.add_subparsers(required=default is None, metavar="ACTION")
 
 
@@ -80,8 +80,10 @@ _OTHERS: Final = (
 )
 
 
-def _add_settings(parser: argparse.ArgumentParser) -> None:
+@cache
+def _settings_options() -> argparse.ArgumentParser:
     """Every setting as an option; what is not given is not there at all, so that an action keeps what its group was given."""
+    parser = argparse.ArgumentParser(add_help=False)
     shown = parser.add_argument_group("common settings")
     for name in (*COMMON, *_REST):
         field, option = Settings.model_fields[name], option_of(name)
@@ -104,6 +106,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
             # a word that is none of these is refused with the rest of the settings, whatever they came from
             metavar = "|".join(get_args(field.annotation)) if is_choice else "VALUE"
             shown.add_argument(option, metavar=metavar, dest=name, default=argparse.SUPPRESS, help=text)
+    return parser
 
 
 def settings_of(given: argparse.Namespace) -> Settings:

@@ -10,6 +10,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from gdal_mcp.gdal.answers import read
@@ -34,13 +35,17 @@ class Rule(NamedTuple):
     repeats: bool  # false where GDAL warns only once
 
 
-RULES: Final = tuple(
-    Rule(one["code"], tuple(map(_pattern, one["patterns"])), one.get("repeats", True))
-    for one in read("warnings.toml")["warning"]
-)
-_ERRORS: Final = tuple(
-    (_pattern(one["pattern"]), one["suggestion"]) for one in read("warnings.toml")["error"]
-)
+@cache
+def rules() -> tuple[Rule, ...]:
+    return tuple(
+        Rule(one["code"], tuple(map(_pattern, one["patterns"])), one.get("repeats", True))
+        for one in read("warnings.toml")["warning"]
+    )
+
+
+@cache
+def _errors() -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((_pattern(one["pattern"]), one["suggestion"]) for one in read("warnings.toml")["error"])
 
 
 def lifted(
@@ -69,7 +74,7 @@ def lifted(
 
 def suggested(errors: Sequence[LibraryMessage]) -> str:
     """What to do about the errors that a job failed with; "" where nothing certain is known."""
-    known = (suggestion for one in errors for pattern, suggestion in _ERRORS if pattern.fullmatch(one.text))
+    known = (suggestion for one in errors for pattern, suggestion in _errors() if pattern.fullmatch(one.text))
     return next(known, "") or sql_advice(one.text for one in errors)
 
 
@@ -88,7 +93,7 @@ def folded(messages: Iterable[LibraryMessage]) -> list[str]:
 
 
 def _rule(text: str) -> tuple[Rule, dict[str, float]] | None:
-    for rule in RULES:
+    for rule in rules():
         found = (match for pattern in rule.patterns if (match := pattern.fullmatch(text.strip())))
         if (match := next(found, None)) is not None:
             numbers = {key: float(value) for key, value in match.groupdict().items()}
