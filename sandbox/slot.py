@@ -125,7 +125,8 @@ def _started(engine: Engine, template: SandboxTemplate, container: str, cancel: 
         facts = _await_ready(wire, frames, stderr, template.limits.stderr_bytes, cancel)
         refuse_replaced(template, facts, same_kernel=engine.info().same_kernel)
         _refuse_weaker(template, facts, pods=engine.info().pods)
-        ending = ending_of(container, engine.process(container))
+        # a Pod's first process is another machine's, so nobody asks for it
+        ending = None if engine.info().pods else ending_of(container, engine.process(container))
     except BaseException:
         wire.close()
         raise

@@ -1,6 +1,7 @@
 """What a call costs as a Pod and as a container of Docker's, measured in turn on one machine: `python -m tests.kubernetes.figures`.
 
-Both servers have the same workspace. A loaded machine slows both, so what is told is the median of each and of their ratios.
+Both servers have the same workspace and settings. One is measured while the other rests, each first in every second round, as both make new
+containers on the same processors after each call. A loaded machine slows both, so what is told is the median of each and of their ratios.
 """
 
 import contextlib
@@ -8,6 +9,8 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from operator import methodcaller
 
 import docker
 
@@ -18,16 +21,55 @@ from tests.kubernetes.conftest import Ground, laid
 from tests.kubernetes.servers import INFO
 from tests.mcp.pipes import Pipes, piped
 from tests.mcp.talk import Place
-from tests.waiting import until
 
 ROUNDS = 15
+SUSTAINED, AT_ONCE = 20, 2  # calls
+REST_SECONDS = 3.0  # until what a call leaves behind is removed, and what takes its place is ready
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
+@dataclass(frozen=True, eq=False)
+class Server:
+    pipes: Pipes
+    place: Place
+
+    def call(self, pool: str) -> float:
+        """Seconds of a call that took such a slot."""
+        while True:
+            begun = time.perf_counter()
+            answer = INFO.call(self.pipes)
+            assert answer is not None
+            if answer["receipt"]["pool"] == pool:
+                return time.perf_counter() - begun
+            time.sleep(REST_SECONDS)
+
+    def processor(self) -> float:
+        """Seconds that the server itself has computed, in all of its threads."""
+        with open(f"/proc/{self.pipes.process.pid}/stat") as file:
+            return sum(map(int, file.read().rpartition(")")[2].split()[11:13])) / _TICK
+
+    def sustained(self) -> float:
+        """Seconds for each of many calls, some at once, and what follows them."""
+        begun = time.perf_counter()
+        for _ in range(SUSTAINED // AT_ONCE):
+            for one in [INFO.begin(self.pipes) for _ in range(AT_ONCE)]:
+                self.pipes.answer(one)
+        return (time.perf_counter() - begun) / SUSTAINED
+
+    def parts(self) -> str:
+        """Of a call, in milliseconds at the median, as the audit log has them."""
+        ended = [event["seconds"] for event in self.place.audited if event["type"] == "call.finished"]
+        return "  ".join(
+            f"{name} {statistics.median(one.get(name, 0.0) for one in ended) * 1000:.1f}"
+            for name in sorted({name for one in ended for name in one})
+        )
+
+
 @contextlib.contextmanager
-def both(ground: Ground, waiting: int) -> Iterator[tuple[Pipes, Pipes]]:
+def both(ground: Ground, waiting: int) -> Iterator[tuple[Server, Server]]:
     """Servers over Docker and over the cluster, with so many containers that wait for calls."""
-    pool = {"GDAL_MCP_POOL_MAX": str(waiting), "GDAL_MCP_CONCURRENT": "2"}
+    pool = {"GDAL_MCP_POOL_MIN": str(waiting), "GDAL_MCP_POOL_MAX": str(waiting)}
+    pool["GDAL_MCP_CONCURRENT"] = str(AT_ONCE)
     here = {"GDAL_MCP_MEMORY": "512MiB", "GDAL_MCP_CPUS": "1", "GDAL_MCP_IMAGE": ground.image}
     with contextlib.ExitStack() as stack:
         servers = []
@@ -35,62 +77,52 @@ def both(ground: Ground, waiting: int) -> Iterator[tuple[Pipes, Pipes]]:
             place = Place.made(ground.new_folder() / "place")
             INFO.prepare(place)
             log = place.state.with_suffix(".log")
-            servers.append(stack.enter_context(piped(place.command("--approval", "never"), log, env=env)))
-            servers[-1].hello()
-            INFO.call(servers[-1])
+            pipes = stack.enter_context(piped(place.command("--approval", "never"), log, env=env))
+            pipes.hello()
+            INFO.call(pipes)  # which makes the server look at the engine and the image
+            servers.append(Server(pipes, place))
         yield servers[0], servers[1]
 
 
 def told(
-    name: str, measure: Callable[[Pipes], float], servers: tuple[Pipes, Pipes], rest: Callable[[], object]
+    name: str, measure: Callable[[Server], float], servers: tuple[Server, Server], rounds: int = ROUNDS
 ) -> None:
     rows = []
-    for _ in range(ROUNDS):
-        rest()
-        rows.append(tuple(measure(one) for one in servers))
+    for number in range(rounds):
+        found = {}
+        for one in servers if number % 2 else servers[::-1]:
+            time.sleep(REST_SECONDS)
+            found[one] = measure(one)
+        rows.append(tuple(found[one] for one in servers))
     theirs, ours = (statistics.median(column) for column in zip(*rows, strict=True))
     ratio = statistics.median(pod / container for container, pod in rows)
     print(f"{name:34} Docker {theirs:7.3f} s   Pod {ours:7.3f} s   ratio {ratio:5.2f}", flush=True)
 
 
-def seconds(server: Pipes) -> float:
-    begun = time.perf_counter()
-    INFO.call(server)
-    return time.perf_counter() - begun
+def processor(pool: str) -> Callable[[Server], float]:
+    """Measures what the server itself computes for a call, its clean-up and what takes the slot's place included."""
 
+    def measure(server: Server) -> float:
+        begun = server.processor()
+        for _ in range(5):
+            server.call(pool)
+            time.sleep(REST_SECONDS)
+        return (server.processor() - begun) / 5
 
-def processor(server: Pipes) -> float:
-    """Seconds that the server itself computes for ten calls, threads and its clean-up between them included."""
-
-    def used() -> float:
-        with open(f"/proc/{server.process.pid}/stat") as file:
-            return sum(map(int, file.read().rpartition(")")[2].split()[11:13])) / _TICK
-
-    begun = used()
-    for _ in range(10):
-        INFO.call(server)
-    return (used() - begun) / 10
+    return measure
 
 
 def main() -> None:
     client = docker.from_env()
     image = resolve(DockerImages(client.api), GDAL_IMAGE, os.environ.get("GDAL_MCP_IMAGE") or None)
     with laid(os.environ["KUBECONFIG"], image) as ground:
-        with both(ground, 0) as servers:
-            told("info, cold", seconds, servers, lambda: until(lambda: ground.pods() == {}))
-        with both(ground, 2) as servers:
-
-            def refilled() -> None:
-                until(
-                    lambda: (
-                        sum(one["status"].get("phase") == "Running" for one in ground.pods().values()) >= 2
-                    )
-                )
-                time.sleep(2.0)  # what runs need not be ready yet, and nobody tells it of Docker's
-
-            told("info, warm", seconds, servers, refilled)
-        with both(ground, 0) as servers:
-            told("the server's processor, cold", processor, servers, lambda: None)
+        for pool, waiting in (("cold", 0), ("warm", AT_ONCE)):
+            with both(ground, waiting) as servers:
+                told(f"info, {pool}", methodcaller("call", pool), servers)
+                for one in servers:
+                    print(f"    of which, in ms: {one.parts()}", flush=True)
+                told(f"the server's own processor, {pool}", processor(pool), servers, 3)
+                told(f"one of {SUSTAINED} calls, {AT_ONCE} at once, {pool}", Server.sustained, servers, 3)
 
 
 if __name__ == "__main__":

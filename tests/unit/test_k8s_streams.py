@@ -1,6 +1,7 @@
 """The websocket over real TLS: whole, bounded in time, safe for bytes; and nothing waits where a poll cannot see it."""
 
 import hashlib
+import json
 import os
 import socket
 import ssl
@@ -232,10 +233,39 @@ def test_a_watch_that_nobody_needs_ends_and_begins_again_when_somebody_asks():
 
     for _ in range(2):
         needed.set()
-        watch.change(1.0)
+        watch.until("call", lambda _: False, 1.0)
         assert runs()
         needed.clear()
         until(lambda: not runs())
     watch.close()
-    watch.change(0.01)
+    watch.until("call", lambda _: False, 0.01)
     assert not runs()
+
+
+def test_a_watch_tells_changes_as_they_come_and_is_closed_while_nothing_comes(certificate):
+    """An event in two chunks, after which the API is silent."""
+    hold, told = threading.Event(), []
+    pod = {"metadata": {"name": "call-1"}, "spec": {"nodeName": "node"}, "status": {}}
+    event = json.dumps({"type": "ADDED", "object": pod}).encode() + b"\n"
+
+    def play(connection):
+        assert "labelSelector=app" in request(connection)
+        listed = b'{"metadata": {"resourceVersion": "7"}, "items": []}'
+        head = b"HTTP/1.1 200 OK\r\nDate: Mon, 23 Nov 2026 15:00:00 GMT\r\n"
+        connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(listed) + listed)
+        assert "resourceVersion=7" in request(connection)
+        connection.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n")
+        for part in (event[:30], event[30:]):
+            connection.sendall(b"%x\r\n" % len(part) + part + b"\r\n")
+        hold.wait(3 * SECONDS)
+
+    server = Server(certificate, play)
+    watch = PodWatch(Api(server.cluster), "app=call", told.append, lambda: True)
+    watch.until("call-1", lambda one: one is not None, SECONDS)
+    assert (watch.known("call-1"), told) == (pod, [pod])
+    closing = threading.Thread(target=watch.close, daemon=True)
+    closing.start()
+    closing.join(SECONDS)
+    assert not closing.is_alive()
+    hold.set()
+    server.done()

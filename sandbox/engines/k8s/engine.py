@@ -14,6 +14,7 @@ import os
 import secrets
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -31,7 +32,9 @@ from sandbox.engines.k8s.status import (
     changed,
     has_ended,
     image_of,
+    is_begun,
     is_leaving,
+    is_running,
     is_terminated,
     refusal,
     state,
@@ -51,7 +54,9 @@ _REMOVAL_SECONDS: Final = 90.0  # of a node with far more to do than it can
 _SEND_SECONDS: Final = 10.0
 # from the request for a Pod to the first try for its streams, until one was measured. Each costs the API a connection to the node
 _FIRST_TRY: Final = 0.4
-_SOONER: Final = 0.8  # of what a Pod of late took, in case the next one is quicker
+_SOONER: Final = 0.9  # of the quickest of these
+_LATELY: Final = 5  # Pods
+_TRIES: Final = 20  # within the time that it takes
 _PAUSE: Final = 0.03  # seconds between two tries of what the API does not tell the moment of
 _LOOK: Final = 2.0  # seconds after which a watch is not waited for any longer, and the API itself is asked
 _LEFT_SECONDS: Final = 120.0  # far more than a server takes to remove a Pod that has ended
@@ -114,8 +119,8 @@ class KubernetesEngine:
         self._owner = owner or secrets.token_hex(8)
         self._api = Api(cluster)
         self._wires: dict[str, PodWire] = {}  # of the containers that this object made and did not remove
+        self._took: deque[float] = deque(maxlen=_LATELY)  # seconds until a Pod had streams
         self._watch = PodWatch(self._api, SELECTOR, self._heard, lambda: bool(self._wires))
-        self._first_try = _FIRST_TRY
         self._given: set[str] = set()  # those of them whose wire was taken
         self._lock = threading.Lock()
         self.images = PodImages(self._api.version, self._image_of_a_pod)
@@ -194,25 +199,24 @@ class KubernetesEngine:
 
     def _attached(self, name: str) -> PodWire:
         """The streams as soon as there are some: the API tells that a container runs a third of a second after it does."""
-        begun = time.monotonic()
+        begun, first_try = time.monotonic(), min(self._took, default=_FIRST_TRY) * _SOONER
         while True:
             known, waited = self._watch.known(name), time.monotonic() - begun
             if known is not None and (reason := self._hopeless(known, waited)) is not None:
                 raise reason
             if waited > _START_SECONDS:
                 raise EngineUnavailable(f"no container was made within {_START_SECONDS:.0f} s.")
-            begins = known is not None and known.get("status", {}).get("containerStatuses")
-            if begins and waited > self._first_try:
+            if known is not None and (is_running(known) or (waited > first_try and is_begun(known))):
                 try:
                     wire = attached(self.cluster, name, CONTAINER)
                 except Refused as refused:
                     if refused.status in _REFUSED:
                         raise
                 else:
-                    # one that was slow says little of the next one
-                    self._first_try = min(waited * _SOONER, self._first_try / _SOONER)
+                    self._took.append(waited)
                     return wire
-            self._watch.change(_PAUSE)
+            pause = max(_PAUSE, min(first_try - waited, _LOOK), waited / _TRIES)
+            self._watch.until(name, lambda one: one is not known, pause)  # noqa: B023 - done by then
 
     @staticmethod
     def _hopeless(known: Object, waited: float) -> Exception | None:
@@ -292,8 +296,7 @@ class KubernetesEngine:
                     f"{container} was deleted, but its node does not tell that it has ended. The node may be lost; its Pod's own "
                     "deadline ends it."
                 )
-            else:
-                self._watch.until(container, has_ended, _LOOK)
+            self._watch.until(container, has_ended, _LOOK)
             time.sleep(_PAUSE)
 
     def _told(self, container: str) -> Object | None:

@@ -37,6 +37,16 @@ def has_ended(pod: Object | None) -> bool:
     return is_terminated(pod) or waiting in _NO_IMAGE | _NO_CONTAINER
 
 
+def is_begun(pod: Object) -> bool:
+    """Whether its node works at it."""
+    return bool(_status(pod))
+
+
+def is_running(pod: Object) -> bool:
+    """Whether its node has told that its container runs, which it does up to a second after that began."""
+    return "running" in _standing(pod)
+
+
 def is_terminated(pod: Object) -> bool:
     """Whether its node has told the end of its container, which none begins again."""
     return "terminated" in _standing(pod)

@@ -49,12 +49,6 @@ class PodWatch:
         with self._changed:
             return self._pods.get(name)
 
-    def change(self, seconds: float) -> None:
-        """Returns at the next change of any Pod, or after `seconds`."""
-        self._begin()
-        with self._changed:
-            self._changed.wait(seconds)
-
     def close(self) -> None:
         self._stop.set()
         while (thread := self._thread) is not None and thread.is_alive():
