@@ -47,11 +47,18 @@ OCI_ROOTLESS: Final = Known(
     "oci without root: crun",
     "crun 1.8, control groups of version 2 with memory, pids and cpu delegated, Linux 6.1",
     "calls run",
-    _exempt(
-        "the kernel that it is tried on has an emulated processor, which counts its machine's time as its own; that the kernel "
-        "throttles is seen instead",
-        "limit.cpus",
-        varies=True,
+    (
+        *_exempt(
+            "the kernel that it is tried on has an emulated processor, which counts its machine's time as its own; that the "
+            "kernel throttles is seen instead",
+            "limit.cpus",
+            varies=True,
+        ),
+        *_exempt(
+            "that kernel, User Mode Linux, gives no memory above the limit but does not kill for want of it either, as it "
+            "counts no `oom` of any process; so the limit of processor time ends the job",
+            "limit.memory-told",
+        ),
     ),
 )
 GVISOR: Final = Known(
