@@ -70,7 +70,7 @@ oci: setup ## as root: the suite of engines, escapes, attacks and faults without
 	    tests/engines/test_oci.py tests/escape tests/attacks tests/faults --ignore tests/faults/test_engine.py --ignore tests/faults/test_silence.py --ignore tests/escape/test_weakened.py
 
 kubernetes: setup ## the suite of engines, attacks, escapes, kills, faults and 200 mixed calls as Pods: on the cluster of KUBECONFIG, whose nodes see this machine's /var/tmp, else on one that root's Debian 12 makes here
-	KUBERNETES=1 scripts/cluster.sh run sh -c '$(python) -m pytest -n 2 --dist loadfile --timeout 3600 $(pytest_options) tests/kubernetes \
+	KUBERNETES=1 scripts/cluster.sh run sh -c '$(python) -m pytest -n 2 --dist loadfile --no-loadscope-reorder --timeout 3600 $(pytest_options) tests/kubernetes \
 	    --ignore tests/kubernetes/test_faults.py && $(python) -m pytest --timeout 3600 $(pytest_options) tests/kubernetes/test_faults.py'
 
 fuzz: setup ## the property tests at length, about ten minutes, with other values each time; FUZZ=100 tries a hundred times as much

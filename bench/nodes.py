@@ -13,7 +13,7 @@ from dataclasses import dataclass
 class Costs:
     """Of one call. Seconds of a processor, seconds, bytes."""
 
-    server: float = 0.076  # the server's process, whose interpreter uses one processor: plan, records, Pod, streams, protocol
+    server: float = 0.059  # the server's process, whose interpreter uses one processor: plan, records, Pod, streams, protocol
     scheduler: float = 0.015  # one Pod after another
     writes: int = 13  # of etcd: the Pod, its place, four of its status, two deletions, five events (counted, not measured)
     node: float = 1.43  # all processors of its node: kubelet, runtime, GDAL's start, the Pod's end

@@ -279,8 +279,9 @@ up() {
 }
 
 load() {
-    images list -q | grep -qx "$(docker image inspect --format '{{.Id}}' "$1")" || docker save "$1" | images import - >/dev/null
-    found=$(images list | awk -v one="$1" '$1 == one || $1 == "docker.io/library/" one { print $1, $3; exit }')
+    # both read to the end: a list that is cut short counts as failed
+    images list -q | grep -x "$(docker image inspect --format '{{.Id}}' "$1")" >/dev/null || docker save "$1" | images import - >/dev/null
+    found=$(images list | awk -v one="$1" '$1 == one || $1 == "docker.io/library/" one { found = $1 " " $3 } END { print found }')
     named="localhost/${1%%:*}@${found#* }"
     images tag --force "${found% *}" "$named" >/dev/null
     say "$named"

@@ -165,12 +165,13 @@ def test_an_address_that_cannot_serve_is_an_error(home: Path, address: str) -> N
 
 
 def test_a_socket_that_may_not_be_used_is_told_from_one_that_is_absent(home, monkeypatch):
-    def refuse(path: Path) -> None:
-        if path.name == "docker.sock":
-            raise PermissionError(13, "Permission denied")
-        raise FileNotFoundError(2, "No such file or directory")
+    class Refused(socket.socket):
+        def connect(self, path: str) -> None:
+            if path.endswith("/docker.sock"):
+                raise PermissionError(13, "Permission denied")
+            raise FileNotFoundError(2, "No such file or directory")
 
-    monkeypatch.setattr(discovery, "_knock", refuse)  # root, who may run this, is refused nothing
+    monkeypatch.setattr(socket, "socket", Refused)  # root, who may run this, is refused nothing
     with pytest.raises(EngineRefused):
         connect()
 
