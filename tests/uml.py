@@ -68,7 +68,7 @@ def results(
             stdin=subprocess.DEVNULL,
             stdout=console,
             stderr=console,
-            timeout=900,
+            timeout=1800,
             env=environment,
         )
     found = [out / name for name in files]

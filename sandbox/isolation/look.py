@@ -298,13 +298,22 @@ def writable_settings():
 
 def descriptors():
     """What is open and is neither a pipe, nor /dev/null, nor a file of the image, as libraries open them."""
-    image, found = os.stat("/").st_dev, []
+    root, found = os.open("/", os.O_PATH), []
+    image, mount = os.stat("/").st_dev, mount_of(root)
     for name in map(int, os.listdir("/proc/self/fd")):
         with contextlib.suppress(OSError):  # the one that lists them is closed by now
             status, target = os.fstat(name), link(f"/proc/self/fd/{name}")
-            if status.st_dev != image and not target.startswith(("pipe:", "/dev/null")):
+            # an overlay of layers of several file systems shows files with other devices than their folders
+            of_image = status.st_dev == image or (mount and mount_of(name) == mount)
+            if not of_image and not target.startswith(("pipe:", "/dev/null")):
                 found.append(target)
+    os.close(root)
     return sorted(found)
+
+
+def mount_of(descriptor):
+    """The line with the id of the mount that a file was opened on; none where the kernel does not tell."""
+    return [line for line in lines(f"/proc/self/fdinfo/{descriptor}") if line.startswith("mnt_id:")]
 
 
 def mount_rows():

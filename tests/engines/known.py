@@ -6,7 +6,10 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Exemption:
-    """A check that an engine is known to fail, and why that is so. One that it passes is an error, unless `varies`."""
+    """A check that an engine is known to fail, and why that is so. One that it passes is an error.
+
+    One that `varies` is not tried.
+    """
 
     check: str
     reason: str
@@ -58,6 +61,7 @@ OCI_ROOTLESS: Final = Known(
             "that kernel, User Mode Linux, gives no memory above the limit but does not kill for want of it either, as it "
             "counts no `oom` of any process; so the limit of processor time ends the job",
             "limit.memory-told",
+            varies=True,
         ),
     ),
 )

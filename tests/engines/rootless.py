@@ -1,17 +1,21 @@
 """What runs as an ordinary user on a kernel of the tests' own; `test_rootless.py` starts it."""
 
+import base64
 import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import mcp_types as t
 import pytest
 
 from sandbox.engines.oci.engine import OciEngine
-from sandbox.errors import EngineUnavailable, IsolationRefused
+from sandbox.engines.opening import OCI_FOLDER_OF_USER
 from tests.engines import bench as bench_module
-from tests.engines.bench import COMPUTE, LEAVE_A_MARK, LIMITS, Bench
+from tests.engines import test_oci
+from tests.engines.bench import COMPUTE, LIMITS, Bench
 from tests.engines.checks import conforms
 from tests.engines.kit import bench_on
 from tests.engines.known import OCI_ROOTLESS
@@ -25,6 +29,7 @@ from tests.engines.test_oci import (
     test_what_a_killed_runtime_left_frozen_is_removed,
     test_what_a_runtime_leaves_out_is_noticed_before_the_first_instruction,
 )
+from tests.mcp.talk import Person, Place, talking
 
 __all__ = [
     "test_a_container_leaves_no_mount_on_the_host_and_no_point_in_the_image",
@@ -35,11 +40,13 @@ __all__ = [
     "test_what_a_killed_runtime_left_frozen_is_removed",
     "test_what_a_runtime_leaves_out_is_noticed_before_the_first_instruction",
 ]
-FOLDER = Path("/var/tmp/oci")
+FOLDER = Path(OCI_FOLDER_OF_USER).expanduser()
 # a page that is touched for the first time costs an emulated processor a hundred times as much; and less of it for a job that
 # this kernel does not end at its limit of memory
 SMALL = replace(LIMITS, memory_bytes=96 << 20, wall_seconds=30.0)
 bench_module.PATIENCE = 300.0
+# a server and a container take seconds here; test_oci.py tries more moments on a kernel without an emulated processor
+test_oci.MOMENTS, test_oci.SERVERS = 6, 3
 
 
 @pytest.fixture(scope="module")
@@ -50,19 +57,6 @@ def bench() -> Iterator[Bench]:
     with bench_on(engine, json.loads(about.read_bytes())["id"], lambda: gone, "crun", SMALL) as made:
         yield made
     engine.close()
-
-
-def test_an_undelegated_controller_is_named_and_nothing_is_made() -> None:
-    with pytest.raises(EngineUnavailable, match="systemd-run --user --scope"):
-        OciEngine(FOLDER).prepared()
-    assert os.listdir(FOLDER) == ["images"]
-
-
-def test_groups_that_no_user_namespace_takes_away_are_noticed(bench: Bench) -> None:
-    with pytest.raises(IsolationRefused, match="supplementary groups"):
-        bench.run(LEAVE_A_MARK)
-    assert not (bench.staging / "started").exists()
-    assert bench.ours() == {}
 
 
 def test_processor_time_is_throttled(bench: Bench) -> None:
@@ -79,3 +73,32 @@ def test_it_conforms(bench: Bench, subtests: pytest.Subtests) -> None:
     assert os.geteuid() != 0
     assert bench.engine.info().rootless
     conforms(bench, subtests, OCI_ROOTLESS.exemptions)
+
+
+def test_a_client_is_served(tmp_path: Path) -> None:
+    # the doctor's state, with what it attested
+    place = replace(Place.made(tmp_path), state=Path("~/.local/state/gdal-mcp").expanduser())
+    place.path("hill.asc").write_text(
+        "ncols 2\nnrows 2\nxllcorner 0\nyllcorner 0\ncellsize 1\n1 2\n3 4\n", encoding="ascii"
+    )
+    place.path("towns.csv").write_text("name,people\nUlm,3\nBonn,4\n", encoding="ascii")
+    outside = tmp_path / "outside.asc"
+    outside.write_bytes(place.path("hill.asc").read_bytes())
+    command, person = place.command("--engine", "oci", "--memory", "256MiB"), Person()
+    with talking(command, tmp_path / "log", person=person) as talk:
+
+        def called(tool: str, **arguments: Any) -> t.CallToolResult:
+            return talk.start(tool, **arguments).result(bench_module.PATIENCE)
+
+        made = called("convert", input="hill.asc", output="hill.tif")
+        assert not made.is_error, made.structured_content
+        assert len(person.asked) == 1
+        assert talk.record(made.structured_content)["receipt"]["engine"].startswith("crun")
+        assert place.path("hill.tif").stat().st_uid == os.geteuid() != 0
+        assert called("info", path="hill.tif").structured_content["size"] == [2, 2]
+        counted = called("query", inputs=["towns.csv"], sql="SELECT count(*) AS n FROM towns")
+        assert counted.structured_content["untrusted"]["report"]["rows"] == [{"n": 2}]
+        (picture,) = (one for one in called("preview", path="hill.tif").content if one.type == "image")
+        assert base64.b64decode(picture.data).startswith(b"\x89PNG")
+        refused = called("info", path=str(outside)).structured_content
+        assert refused["error"]["code"] == "PATH_NOT_ALLOWED"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.engine
 MOMENTS = 12  # at which a runtime is killed, each a little later
+SERVERS = 6  # that are killed, each a step later
 
 
 @pytest.fixture(scope="module")
@@ -221,13 +223,17 @@ def test_a_container_leaves_no_mount_on_the_host_and_no_point_in_the_image(bench
 def test_a_runtime_that_is_killed_at_any_moment_leaves_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed from the first thousandth of a second on, a little later each time, until it has ended before."""
+    """Killed a little later each time, over as long as making one takes on this machine."""
+    began = time.monotonic()
+    with bench.created(bench.template(WAIT_FOR_THE_END)):
+        took = time.monotonic() - began
     made: list[str] = []
     real = bundle_module.Bundle.create_words
 
     def words(self: Any, container: str) -> list[str]:
         made.append(container)
-        threading.Timer(len(made) * 0.003, engine_module._kill_runtimes, (container,)).start()
+        moment = took * len(made) / MOMENTS
+        threading.Timer(moment, engine_module._kill_runtimes, (container,)).start()
         return real(self, container)
 
     monkeypatch.setattr(bundle_module.Bundle, "create_words", words)
@@ -282,7 +288,7 @@ def test_a_server_that_is_killed_leaves_what_the_next_one_finds_and_removes(
     bench: Bench, tmp_path: Path
 ) -> None:
     tmp_path.chmod(0o755)
-    for number in range(6):
+    for number in range(SERVERS):
         folder = tmp_path / str(number)
         folder.mkdir()
         words = (str(bench.engine.root), bench.image, str(folder), bench.owner, bench.runtime)

@@ -3,6 +3,7 @@
 They can only be had by taking them away from every container of the machine, so this runs on a kernel of its own.
 """
 
+import compileall
 import json
 import os
 import platform
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
@@ -40,28 +42,34 @@ mount -t sysfs sysfs /sys
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mount -t tmpfs -o mode=1777 tmpfs /tmp
 {opened}
-mkdir -p /var/tmp/oci/images /var/tmp/home
-mount -t hostfs -o {store}/images none /var/tmp/oci/images
-chown {user}:{user} /var/tmp/oci /var/tmp/home
+engine=/var/tmp/home/.local/share/gdal-mcp-oci
+mkdir -p $engine/images
+mount -t hostfs -o {store}/images none $engine/images
+chown {user}:{user} /var/tmp/home /var/tmp/home/.local /var/tmp/home/.local/share $engine
 cd /sys/fs/cgroup
 mkdir given some
 for one in . given; do echo '+memory +pids +cpu' >$one/cgroup.subtree_control; done
 echo '+memory +pids' >some/cgroup.subtree_control
-mkdir given/all given/more given/none some/two
-for one in given/all given/more some/two; do
+mkdir given/all given/doctor given/groups given/none some/two
+for one in given/all given/doctor given/groups some/two; do
     chown {user}:{user} $one $one/cgroup.procs $one/cgroup.threads $one/cgroup.subtree_control
 done
 cd {root}
 export HOME=/var/tmp/home TMPDIR=/var/tmp HYPOTHESIS_STORAGE_DIRECTORY=/var/tmp/h PYTHONDONTWRITEBYTECODE=1
-run() {{
+as_user() {{
     echo 0 >/sys/fs/cgroup/$1/cgroup.procs
-    setpriv --reuid {user} --regid {user} $4 {python} -m pytest -q -p no:cacheprovider \\
-        --junitxml {out}/$2.xml -k "$3" tests/engines/rootless.py
+    shift
+    exec setpriv --reuid {user} --regid {user} "$@"
 }}
-(run given/none none undelegated --clear-groups) & wait
-(run some/two two undelegated --clear-groups) & wait
-(run given/more further groups --groups=27) & wait
-(run given/all all 'not undelegated and not groups' --clear-groups) & wait
+doctor="{python} -m gdal_mcp doctor --engine oci --memory 256MiB --json"
+(as_user given/none --clear-groups $doctor >{out}/none) & wait
+(as_user some/two --clear-groups $doctor >{out}/two) & wait
+ls $engine >{out}/made
+(as_user given/groups --groups 27 $doctor >{out}/groups) & wait
+(as_user given/doctor --clear-groups sh -c "$doctor >{out}/ready; $doctor --escape >{out}/escape") & wait
+(as_user given/all --clear-groups {python} -m pytest -q --timeout 1500 -p no:cacheprovider \\
+    --junitxml {out}/all.xml tests/engines/rootless.py) & wait
+ls $engine/containers >{out}/left
 """
 
 
@@ -111,6 +119,7 @@ def opened(*places: Path) -> str:
     )
 
 
+@pytest.mark.timeout(2000)
 @pytest.mark.claim("engine.oci-rootless", "engine.oci-bounded-or-refused", "engine.oci-is-read-back")
 def test_without_root_it_does_all_or_refuses(store: Path, tmp_path: Path, subtests: pytest.Subtests) -> None:
     told = {
@@ -121,12 +130,31 @@ def test_without_root_it_does_all_or_refuses(store: Path, tmp_path: Path, subtes
         "python": sys.executable,
         "out": uml.OUT,
     }
+    for part in ("gdal_mcp", "sandbox", "tests"):  # which takes an emulated processor minutes
+        compileall.compile_dir(ROOT / part, quiet=1)
     tools = uml.tools("uml-1", ())
-    files = ("none.xml", "two.xml", "further.xml", "all.xml")
-    found = uml.results(
-        tmp_path, tools, ["fs/overlayfs/overlay"], SCRIPT.format(**told), files, memory="1500M"
-    )
+    script = SCRIPT.format(**told)
+    found = uml.results(tmp_path, tools, ["fs/overlayfs/overlay"], script, ["all.xml"], memory="1500M")
     assert len(found) >= 8
     for name, wrong in found.items():
         with subtests.test(name):
             assert not wrong
+
+    def said(name: str) -> Any:
+        return json.loads((tmp_path / "out" / name).read_text())
+
+    for name, missing in (("none", "memory, pids, cpu"), ("two", "container's cpu")):
+        with subtests.test(delegated=name):
+            assert not said(name)["ok"]
+            told_user = json.dumps(said(name)["rows"])
+            assert f"{missing} here" in told_user
+            assert "systemd-run --user --scope" in told_user
+    assert (tmp_path / "out/made").read_text() == "images\n"
+    with subtests.test("groups that no user namespace takes away"):
+        assert "supplementary groups" in json.dumps(said("groups")["rows"])
+    with subtests.test("doctor"):
+        rows = {row["name"]: row for row in said("ready")["rows"]}
+        assert said("ready")["ok"]
+        assert rows["rootless"]["found"].startswith("yes")
+        assert said("escape")["ok"]
+    assert (tmp_path / "out/left").read_text() == ""
