@@ -74,7 +74,9 @@ def test_a_pod_holds_what_the_policy_says_and_nothing_else():
 
 
 def test_a_pod_that_waits_for_a_call_has_the_time_of_that_call_besides():
-    waits = pod(TEMPLATE, NAME, "call-0", labels("abc", "call", 1000 + TEMPLATE.limits.wall_seconds), "x86_64")
+    waits = pod(
+        TEMPLATE, NAME, "call-0", labels("abc", "call", 1000 + TEMPLATE.limits.wall_seconds), "x86_64"
+    )
     assert waits["spec"]["activeDeadlineSeconds"] >= 1000 + TEMPLATE.limits.wall_seconds + 300
 
 
