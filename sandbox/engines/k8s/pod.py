@@ -27,7 +27,7 @@ SELECTOR: Final = f"app={APP}"
 # what the node calls an architecture -> what the kernel does
 ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 GRACE_SECONDS: Final = 1  # of a deletion that waits for the end; 0 would make every one a forced one
-ORPHAN_SECONDS: Final = 300  # beyond the time of its call and the wait for it; then the node ends it, whoever else is gone
+ORPHAN_SECONDS: Final = 300  # beyond its wait for a call and that; then its node ends it
 _LOST_NODE_SECONDS: Final = 5
 START_SECONDS: Final = 90  # that the gate waits for its start, which comes with the attached stream
 # a Pod waits for most of its life, and two calls share a processor as they do under other engines
