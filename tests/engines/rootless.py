@@ -70,6 +70,7 @@ def test_processor_time_is_throttled(bench: Bench) -> None:
 
 
 def test_it_conforms(bench: Bench, subtests: pytest.Subtests) -> None:
+    """Two checks are left out, as User Mode Linux cannot show them: `OCI_ROOTLESS` says which, and why."""
     assert os.geteuid() != 0
     assert bench.engine.info().rootless
     conforms(bench, subtests, OCI_ROOTLESS.exemptions)

@@ -65,8 +65,8 @@ doctor="{python} -m gdal_mcp doctor --engine oci --memory 256MiB --json"
 (as_user given/none --clear-groups $doctor >{out}/none) & wait
 (as_user some/two --clear-groups $doctor >{out}/two) & wait
 ls $engine >{out}/made
-(as_user given/groups --groups 27 $doctor >{out}/groups) & wait
 (as_user given/doctor --clear-groups sh -c "$doctor >{out}/ready; $doctor --escape >{out}/escape") & wait
+(as_user given/groups --groups 27 $doctor --escape >{out}/groups) & wait
 (as_user given/all --clear-groups {python} -m pytest -q --timeout 1500 -p no:cacheprovider \\
     --junitxml {out}/all.xml tests/engines/rootless.py) & wait
 ls $engine/containers >{out}/left
@@ -151,10 +151,11 @@ def test_without_root_it_does_all_or_refuses(store: Path, tmp_path: Path, subtes
             assert "systemd-run --user --scope" in told_user
     assert (tmp_path / "out/made").read_text() == "images\n"
     with subtests.test("groups that no user namespace takes away"):
-        assert "supplementary groups" in json.dumps(said("groups")["rows"])
+        assert "supplementary groups" in said("groups")["error"]
     with subtests.test("doctor"):
         rows = {row["name"]: row for row in said("ready")["rows"]}
         assert said("ready")["ok"]
         assert rows["rootless"]["found"].startswith("yes")
         assert said("escape")["ok"]
-    assert (tmp_path / "out/left").read_text() == ""
+    # a server that is killed while it writes the first files leaves those alone, which are swept after an hour
+    assert [one for one in (tmp_path / "out/left").read_text().split() if not one.startswith("new-")] == []
