@@ -168,14 +168,15 @@ def test_a_large_file_that_nobody_touched_is_opened_without_reading_it(kept: Kep
 def test_a_file_that_was_compared_does_not_wait_for_another(kept: Kept, monkeypatch: pytest.MonkeyPatch):
     first, second = kept.publish("1.tif"), kept.publish("2.tif")
     assert kept.read(first) == OLD
+    thread = ThreadPoolExecutor(1)
 
     def comparing(_file: int) -> str:
-        with ThreadPoolExecutor() as pool:
-            assert pool.submit(kept.read, first).result(10) == OLD
+        assert thread.submit(kept.read, first).result(10) == OLD
         return hashlib.sha256(OLD).hexdigest()
 
     monkeypatch.setattr(module, "digest", comparing)
     assert kept.read(second) == OLD
+    thread.shutdown()
 
 
 def test_a_workspace_that_is_not_among_ones_own_holds_nothing(kept: Kept, tmp_path: Path):
