@@ -57,7 +57,7 @@ CHECKS: Final = (
     Check("5.28", "the image is the latest version", "the image is fixed by its content; `doctor` warns of a version with known flaws", applies=False),
     Check("5.29", "the number of processes is limited", "always"),
     Check("5.30", "the default bridge docker0 is not used", "no network is"),
-    Check("5.31", "the host's user namespace is not shared", "never asked for; the engine's remapping holds, and no container runs as root"),
+    Check("5.31", "the host's user namespace is not shared", "the engine's remapping holds, and no container runs as root"),
     Check("5.32", "the engine's socket is not mounted", "never"),
 )  # fmt: skip
 

@@ -47,8 +47,8 @@ cd /sys/fs/cgroup
 mkdir given some
 for one in . given; do echo '+memory +pids +cpu' >$one/cgroup.subtree_control; done
 echo '+memory +pids' >some/cgroup.subtree_control
-mkdir given/all given/none some/two
-for one in given/all some/two; do
+mkdir given/all given/more given/none some/two
+for one in given/all given/more some/two; do
     chown {user}:{user} $one $one/cgroup.procs $one/cgroup.threads $one/cgroup.subtree_control
 done
 cd {root}
@@ -60,7 +60,7 @@ run() {{
 }}
 (run given/none none undelegated --clear-groups) & wait
 (run some/two two undelegated --clear-groups) & wait
-(run given/all further groups --groups=27) & wait
+(run given/more further groups --groups=27) & wait
 (run given/all all 'not undelegated and not groups' --clear-groups) & wait
 """
 

@@ -51,12 +51,14 @@ class Api:
         now = parsedate_to_datetime(response.headers["Date"]).timestamp()
         return _checked(response.status, _object(response)), now
 
-    def delete(self, name: str, grace: int) -> bool:
+    def delete(self, name: str, grace: int, version: str = "") -> bool:
         """`grace` is in seconds; with 0 the entry goes at once, whatever still runs. One that is not there is no failure.
 
-        False when somebody else changes it just now, so that this is to be asked again.
+        False when somebody else changes it just now, or it is no longer the `version` that is named, so that this is to be asked
+        again.
         """
-        response = self._request("DELETE", self._pods(name), {"gracePeriodSeconds": grace})
+        as_seen = {"preconditions": {"resourceVersion": version}} if version else {}
+        response = self._request("DELETE", self._pods(name), {"gracePeriodSeconds": grace, **as_seen})
         if response.status not in (HTTPStatus.OK, *_GONE, HTTPStatus.CONFLICT):
             _checked(response.status, _object(response))
         return response.status != HTTPStatus.CONFLICT

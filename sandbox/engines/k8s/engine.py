@@ -286,7 +286,9 @@ class KubernetesEngine:
         end, asked = time.monotonic() + _REMOVAL_SECONDS, False
         while (found := self._told(container)) is not None:
             if has_ended(found):
-                if self._api.delete(container, 0):
+                # one that never had a container may get its node just now, which makes it another version
+                seen = "" if is_terminated(found) else found["metadata"]["resourceVersion"]
+                if self._api.delete(container, 0, seen):
                     return
             elif not asked:
                 self._api.delete(container, GRACE_SECONDS)
