@@ -35,9 +35,7 @@ def call_once(app: App, tool: str, arguments: Mapping[str, Any], *, assume_yes: 
     def show(fraction: float, message: str) -> None:
         show_status(f"{fraction:4.0%} {message}")
 
-    request = Request(
-        tool, arguments, user, "gdal-mcp call", Terminal(user.id, assume_yes), on_progress=show
-    )
+    request = Request(tool, arguments, user, "gdal-mcp call", Terminal(user.id, assume_yes), on_progress=show)
     try:
         reply: Reply = anyio.run(partial(app.pipeline.call, request))
     finally:

@@ -111,7 +111,8 @@ POSSIBLE = [
     ask("vector rasterize", ZONES, size=(100_000, 100_000), update="true"),  # into an existing raster
     ask("raster clip", replace(DEM, width=10**6, height=10**6), window=(0, 0, 10, 10)),  # a clip to a part
     ask("raster create", DEM, bbox=(0, 0, 10**9, 10**9)),  # the size of the template, with larger pixels
-    ask("raster mosaic", DEM, None, bbox=(0, 0, 10**9, 10**9), resolution="lowest"),  # of whose inputs one is not known
+    # one of its inputs is not known
+    ask("raster mosaic", DEM, None, bbox=(0, 0, 10**9, 10**9), resolution="lowest"),
     ask("raster clip", DEM, window=(0, 0, 10**6, 10**6)),  # a window that is larger than the raster
     ask(
         "raster clip", replace(DEM, width=10**6, height=10**6), geometry="POLYGON((0 0))"

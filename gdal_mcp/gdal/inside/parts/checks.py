@@ -67,8 +67,8 @@ def same_content(dataset, facts, name, found):
         if source is None or dataset.GetMetadata() != source.GetMetadata():
             return False
         if dataset.RasterCount:
-            bands = ([one.GetRasterBand(i + 1) for i in range(dataset.RasterCount)] for one in (dataset, source))
-            return all(map(same_band, *bands))
+            numbers = range(1, dataset.RasterCount + 1)
+            return all(same_band(dataset.GetRasterBand(i), source.GetRasterBand(i)) for i in numbers)
         layers, theirs = layers_of(dataset), layers_of(source)
         return 0 < len(layers) == len(theirs) <= MAX_LAYERS and all(map(same_layer, layers, theirs))
 
