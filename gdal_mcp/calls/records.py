@@ -206,7 +206,7 @@ class Records:
             self.registry.add_refused(ended)
         if done is not None or ended.outcome != "OK":
             for listener in self.listeners:
-                listener(ended)
+                listener(self.registry.call(ended.id) or ended)  # with its times
 
     def _event(self, context: CallContext, kind: str) -> dict[str, Any]:
         request, planned = context.request, context.planned

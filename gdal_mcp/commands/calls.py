@@ -11,7 +11,7 @@ from gdal_mcp.app import App, local_user
 from gdal_mcp.approval.model import Terminal
 from gdal_mcp.commands.exits import Exit, exit_of
 from gdal_mcp.commands.finding import leave_link
-from gdal_mcp.commands.streams import out, out_json
+from gdal_mcp.commands.streams import out, out_json, show_status
 from gdal_mcp.operations.undoing import undo
 from gdal_mcp.pipeline import Reply, Request
 from gdal_mcp.settings import Settings
@@ -31,8 +31,15 @@ def call_once(app: App, tool: str, arguments: Mapping[str, Any], *, assume_yes: 
     """Prints the structured result, or the error in the same shape as clients get it."""
     user = local_user()
     leave_link(app.settings)
-    request = Request(tool, arguments, user, "gdal-mcp call", Terminal(user.id, assume_yes))
-    reply: Reply = anyio.run(partial(app.pipeline.call, request))
+
+    def show(fraction: float, message: str) -> None:
+        show_status(f"{fraction:4.0%} {message}")
+
+    request = Request(tool, arguments, user, "gdal-mcp call", Terminal(user.id, assume_yes), on_progress=show)
+    try:
+        reply: Reply = anyio.run(partial(app.pipeline.call, request))
+    finally:
+        show_status()
     out_json(reply.result)
     return exit_of(reply.error)
 

@@ -6,6 +6,7 @@ import sys
 from typing import Any, Final
 
 from gdal_mcp.settings import SettingsError
+from gdal_mcp.untrusted import shown_text
 
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
@@ -40,6 +41,13 @@ def agreed(question: str, words: str) -> bool:
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def show_status(text: str = "") -> None:
+    """What is going on, in one line of a terminal that is written anew; elsewhere nothing. Of the text only what is visible."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{shown_text(text, 66)}")
+        sys.stderr.flush()
 
 
 def json_object(given: str) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from gdal_mcp.approval.model import Decision, Nobody, Question
 from gdal_mcp.calls.operation import Operation
 from gdal_mcp.console.auth import Refused
 from gdal_mcp.console.sessions import Viewer
+from gdal_mcp.errors import Code
 from gdal_mcp.ledger.artifacts import Absent, ArtifactStore, Fingerprint, Gone, Opened
 from gdal_mcp.ledger.registry import Artifact
 from gdal_mcp.pipeline import Request
@@ -50,6 +51,7 @@ class Pictures:
     app: App
     store: ArtifactStore
     _one: anyio.Lock = field(default_factory=anyio.Lock)
+    _without: set[str] = field(default_factory=set)  # keys of what GDAL cannot draw: each try is a call
 
     async def of(self, artifact: Artifact, viewer: Viewer, workspaces: Workspaces) -> bytes | None:
         """The PNG of a dataset for a viewer with these workspaces; None if it cannot be drawn, as a folder.
@@ -59,7 +61,7 @@ class Pictures:
         identity = f"{artifact.call_id}\0{artifact.path}\0{artifact.sha256}"
         key = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()
         has = any(Path(artifact.path).is_relative_to(one.root) for one in workspaces.items)
-        if not has or not _DIGEST.fullmatch(artifact.sha256):
+        if not has or not _DIGEST.fullmatch(artifact.sha256) or key in self._without:
             return None
         if self._one.statistics().tasks_waiting >= WAITING:
             raise Refused(429, "Too many pictures are being made.")
@@ -73,7 +75,7 @@ class Pictures:
             except (Absent, Gone):
                 return None  # it is not certain that the published file would be drawn
             try:
-                made = await self._made(artifact, viewer)
+                made = await self._made(artifact, viewer, key)
                 same = await anyio.to_thread.run_sync(_is_still_there, opened)
             finally:
                 opened.close()
@@ -82,7 +84,7 @@ class Pictures:
             await anyio.to_thread.run_sync(_keep, path, made)
             return made
 
-    async def _made(self, artifact: Artifact, viewer: Viewer) -> bytes | None:
+    async def _made(self, artifact: Artifact, viewer: Viewer, key: str) -> bytes | None:
         reply = None
         with anyio.CancelScope() as scope:
             arguments = {"path": artifact.path, "max_size": PIXELS}
@@ -93,6 +95,8 @@ class Pictures:
         picture = reply.done.preview if reply is not None and reply.done is not None else None
         if picture is not None and picture.startswith(_PNG) and len(picture) <= _MAX_BYTES:
             return picture
+        if reply is not None and reply.error is not None and reply.error.code is Code.GDAL_ERROR:
+            self._without = {*self._without, key} if len(self._without) < MOST else {key}
         return None
 
 

@@ -17,6 +17,7 @@ from sandbox.engine import Engine, EngineInfo
 from sandbox.errors import AttestationFailed, CapacityExhausted, EngineUnavailable
 from sandbox.idmap import Views, sweep
 from sandbox.isolation.rows import Row
+from sandbox.labels import OWNER
 from sandbox.mounted import ENTER, READ, may, refuse_closed
 from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
@@ -82,7 +83,7 @@ class Hosting:
         """`areas` are the staging areas of the writable workspaces, by their roots; each toolbox has an image of its own.
 
         `paths` tells them and this where their folders are for the engine. `put_right` removes what dead servers staged, once
-        none of their Pods is left.
+        none of their Pods is left; it is asked for on a cluster alone.
         """
         self._settings = settings
         self._toolboxes = tuple(toolboxes)
@@ -98,6 +99,7 @@ class Hosting:
         self._unremoved: set[str] = set()
         self._views = Views(settings.state_dir / "views", owner)
         self._put_right = put_right
+        self._pods_left = True  # perhaps, of dead servers
         self.paths = paths
         self._cancel = Cancellation()  # ends an attestation that is under way when the server ends
 
@@ -139,14 +141,17 @@ class Hosting:
     def reap(self) -> tuple[str, ...]:
         """Removes what dead servers left behind, if the engine was ever needed. Raises EngineUnavailable."""
         hosts = tuple(self._hosts.values())
-        removed = self._reap(hosts[0].engine) if hosts else ()
-        if removed and hosts[0].info.pods:
-            self._put_right()
-        return removed
+        return self._reap(hosts[0].engine) if hosts else ()
 
     def _reap(self, engine: Engine) -> tuple[str, ...]:
         removed = reap(engine, self._owner, self._unremoved)
         self._unremoved.difference_update(removed)
+        if engine.info().pods and (removed or self._pods_left):
+            owners = [one.labels.get(OWNER, "") for one in engine.leftovers()]
+            # without a name it is another machine's server, which may be dead
+            self._pods_left = any(not owner or self._owner.is_dead(owner) for owner in owners)
+            if not self._pods_left:
+                self._put_right()
         return removed
 
     def close(self) -> None:
@@ -189,8 +194,6 @@ class Hosting:
         sweep(self._settings.state_dir / "views", self._owner)
         runner.unremoved = self._unremoved
         self._reap(engine)
-        if info.pods:
-            self._put_right()
         runtime = self._settings.runtime
         if (
             runtime and not info.pods and runtime not in info.runtimes

@@ -3,7 +3,7 @@
 Invariants:
 * only what the registry lists is found; who may not see everybody's files finds only those of their own calls;
 * a file is opened at the path where it was published, without following any link;
-* no byte is served from a file that is not what was published, by its digest;
+* no byte is served from a file that is not what was published, by its digest, or where it is large by the kernel's clock;
 * a file that changes while it is read is not read further;
 * a file is called unchanged only after that was checked.
 """
@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from gdal_mcp.access.identity import ADMIN, Principal
@@ -25,6 +26,8 @@ from sandbox.outputs.filetree import digest
 from sandbox.workspace import Workspaces, open_file
 
 FOLDER: Final = "inode/directory"  # what `records` registers for one
+# beyond, a file that was not touched since is not digested: a client, and a thread, would wait for all of its bytes
+DIGEST_BYTES: Final = 64 << 20
 _CALL: Final = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
 _REMEMBERED: Final = 10_000  # files; some hundred bytes each
 
@@ -137,22 +140,27 @@ class ArtifactStore:
             return None if stat.S_ISDIR(now.st_mode) else False
         if not stat.S_ISREG(now.st_mode) or now.st_size != artifact.size:
             return False
-        known = self._recall(artifact, Fingerprint.of(now))
-        # by the kernel's clock it was not changed since it was registered
-        return True if known is None and now.st_ctime <= artifact.created else known
+        return self._recall(artifact, Fingerprint.of(now), by_clock=True)
 
-    def _recall(self, artifact: Artifact, seen: Fingerprint) -> bool | None:
-        """What an earlier comparison of the same fingerprint found; None where there was none."""
+    def _recall(self, artifact: Artifact, seen: Fingerprint, *, by_clock: bool) -> bool | None:
+        """What an earlier comparison of the same fingerprint found, else True if by the kernel's clock the file was not changed
+        since it was registered; None where neither tells.
+        """
         with self._lock:
             compared, same = self._compared.get(artifact.id, (None, False))
-        return same if compared == seen else None
+        if compared == seen:
+            return same
+        return True if by_clock and seen.changed_ns / 1e9 <= artifact.created else None
 
     def _verify(self, artifact: Artifact, file: int, seen: Fingerprint) -> bool:
-        """Whether it is what was published, by its digest unless that was compared before. Raises Gone."""
+        """Whether it is what was published; it is digested only if nothing else tells. Raises Gone."""
         if seen.size != artifact.size:
             return False
+        recall = partial(self._recall, artifact, seen, by_clock=seen.size > DIGEST_BYTES)
+        if (known := recall()) is not None:
+            return known
         with self._digesting:
-            known = self._recall(artifact, seen)
+            known = recall()  # another thread may just have compared it
             if known is None:
                 known = digest(file) == artifact.sha256
                 if Fingerprint.of(file) != seen:

@@ -146,7 +146,6 @@ def _request(catalogue: Catalogue, draft: Draft, preview_pixels: int) -> Mapping
         "options": command.options,
         "inputs": command.inputs,
         "output": command.output,
-        "as_array": None,
         **asked_of(draft, catalogue),
         "sources": tuple(str(located) for located in draft.inputs),
         "remote": bool(draft.addresses),

@@ -15,6 +15,7 @@ from sandbox.errors import ImageMissing, PullFailed
 
 REACH_SECONDS: Final = 20  # a registry that answers does so in a few; the engine itself would try for minutes
 REPORT_SECONDS: Final = 5.0
+PULL_SECONDS: Final = 7200.0  # half a gigabyte over a slow line; an engine keeps the layers that it has
 BUILD_SECONDS: Final = 1800  # for one step of a build, such as taking in a gigabyte
 _NOT_IMPLEMENTED: Final = 501
 _ARRIVED: Final = ("Download complete", "Pull complete")
@@ -118,9 +119,9 @@ def follow(
     report: Callable[[str], None],
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Reports now and then how much is here. Raises PullFailed with what the engine says, which itself retries and gives up."""
+    """Reports now and then how much is here. Raises PullFailed with what the engine says, and for one that goes on for hours."""
     layers: dict[str, tuple[int, int]] = {}  # bytes here, bytes in all, of those whose size it has told
-    reported, problem = -REPORT_SECONDS, ""
+    reported, problem, end = -REPORT_SECONDS, "", clock() + PULL_SECONDS
     for event in events:
         problem = str(event.get("error") or problem)  # the rest is read too, which gives the connection back
         layer, detail = str(event.get("id")), event.get("progressDetail") or {}
@@ -128,8 +129,10 @@ def follow(
             layers[layer] = (int(detail["current"]), int(detail.get("total") or detail["current"]))
         elif event.get("status") in _ARRIVED and layer in layers:
             layers[layer] = (layers[layer][1],) * 2
-        if layers and clock() - reported >= REPORT_SECONDS:
-            reported = clock()
+        if (now := clock()) > end:
+            raise PullFailed(f"it is not here after {PULL_SECONDS / 3600:.0f} hours")
+        if layers and now - reported >= REPORT_SECONDS:
+            reported = now
             here, known = (sum(amounts) / 1e6 for amounts in zip(*layers.values(), strict=True))
             report(f"{here:.0f} of {known:.0f} MB of {len(layers)} layers")
     if problem:

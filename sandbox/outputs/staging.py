@@ -182,10 +182,7 @@ class Staging(AbstractContextManager["Staging"]):
     def copy_from(self, other: "Staging", name: str, limits: Limits = _DEFAULT_LIMITS) -> None:
         """Copies a file that lies in another folder of the same store, to the same name. Raises StagingFailed."""
         with self._copying(name), opened_file(other._folder, name) as source:  # noqa: SLF001 - of its own class
-            # the source is the server's own, which need not be readable by the user that the copy is for
-            Copier(name, limits).file(source, self._folder, name)
-            if self._other_user is not None:
-                os.chown(name, *self._other_user, dir_fd=self._folder, follow_symlinks=False)
+            Copier(name, limits, self._other_user, trusted=True).file(source, self._folder, name)
 
     def collect(self, limits: Limits = _DEFAULT_LIMITS) -> tuple[Staged, ...]:
         """The top-level entries that the job left, sorted by name, once its container is gone.

@@ -15,6 +15,7 @@ from gdal_mcp.access.identity import READ, Principal
 from gdal_mcp.app import local_user
 from gdal_mcp.console.pictures import FOLDER, Pictures
 from gdal_mcp.console.sessions import Viewer
+from gdal_mcp.errors import Code
 from gdal_mcp.ledger.artifacts import ArtifactStore
 from gdal_mcp.ledger.registry import Artifact, Call, Registry
 from sandbox.workspace import Workspace, Workspaces
@@ -45,8 +46,10 @@ class Gallery:
     async def _call(self, request: Any) -> Any:
         self.drawn += 1
         self.meanwhile()
+        if request.arguments["path"].endswith(".csv"):
+            return SimpleNamespace(done=None, error=SimpleNamespace(code=Code.GDAL_ERROR))
         seen = await anyio.Path(request.arguments["path"]).read_bytes()
-        return SimpleNamespace(done=SimpleNamespace(preview=PNG + seen))
+        return SimpleNamespace(done=SimpleNamespace(preview=PNG + seen), error=None)
 
     def publish(self, name: str, data: bytes) -> Artifact:
         path = self.root / name
@@ -77,6 +80,11 @@ def gallery(tmp_path: Path) -> Iterator[Gallery]:
 def test_a_picture_is_drawn_once_and_kept(gallery: Gallery):
     one = gallery.publish("a.tif", b"old")
     assert [gallery.picture(one), gallery.picture(one), gallery.drawn] == [PNG + b"old", PNG + b"old", 1]
+
+
+def test_what_gdal_cannot_draw_is_not_tried_again(gallery: Gallery):
+    one = gallery.publish("a.csv", b"a,b")
+    assert [gallery.picture(one), gallery.picture(one), gallery.drawn] == [None, None, 1]
 
 
 @pytest.mark.parametrize("how", ["in place", "another", "gone", "link"])

@@ -340,6 +340,19 @@ def test_nobody_else_uses_it_where_nothing_is_delegated() -> None:
         assert os.listdir(folder) == []
 
 
+def test_a_folder_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
+    """What lies in it says what is run, and which control groups are emptied afterwards."""
+    for name, change in {
+        "theirs": lambda one: os.chown(one, 65534, 65534),
+        "open": lambda one: one.chmod(0o770),
+    }.items():
+        folder = tmp_path / name
+        (folder / "containers").mkdir(parents=True)
+        change(folder / "containers")
+        with pytest.raises(EngineUnavailable):
+            OciEngine(folder).prepared()
+
+
 def test_a_folder_that_no_overlay_can_be_told_is_refused(tmp_path: Path) -> None:
     for name in ("a:b", "a,b", "a\\b"):
         with pytest.raises(SandboxError):

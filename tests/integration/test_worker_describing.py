@@ -57,6 +57,8 @@ def vector(name, driver, rows, code="EPSG:32611", layers=("zones",), kind=ogr.wk
             layer.CreateFeature(feature)
 
 vector("zones.gpkg", "GPKG", ZONES)
+vector("again.gpkg", "GPKG", ZONES)
+vector("other.gpkg", "GPKG", [("x", 3, ZONES[0][2]), ZONES[1]])
 vector("empty.gpkg", "GPKG", [])
 vector("half.gpkg", "GPKG", ZONES, layers=("zones", "nothing"))
 vector("nocrs.shp", "ESRI Shapefile", ZONES, code=None)
@@ -189,7 +191,8 @@ def test_what_is_too_large_to_be_read_says_that_it_was_sampled(told: ImmediateRe
 SAME = {
     ("plain.tif", "plain.tif"): True, ("copy.tif", "plain.tif"): True, ("packed.tif", "plain.tif"): False,
     ("changed.tif", "plain.tif"): False, ("tagged.tif", "plain.tif"): False,
-    ("zones.gpkg", "plain.tif"): False,
+    ("zones.gpkg", "plain.tif"): False, ("again.gpkg", "zones.gpkg"): True,
+    ("other.gpkg", "zones.gpkg"): False,
 }  # fmt: skip
 
 

@@ -134,6 +134,9 @@ overviews_stale mends ignoring:identical_to_input
 identical_to_input
     raster clip input=quarter.tif like=quarter.tif output=OUT.tif
     raster clip input=elevation.tif like=quarter.tif output=OUT.tif
+identical_to_input
+    vector filter input=points.gpkg output=OUT.gpkg where=id >= 0
+    vector filter input=points.gpkg output=OUT.gpkg where=id > 0
 statistics_stale mends ignoring:constant
     raster update input=patch.tif output=with_statistics.tif
     raster update input=quarter.tif output=with_statistics_too.tif
@@ -358,6 +361,9 @@ summed_twice
 rows_lost
     query inputs=["areas.geojson","some.csv"] sql=SELECT a.code, t.v FROM areas a JOIN some t ON a.code = t.code
     query inputs=["areas.geojson","some.csv"] sql=SELECT a.code, t.v FROM areas a LEFT JOIN some t ON a.code = t.code
+rows_lost
+    query inputs=["areas.geojson","visits.csv"] sql=SELECT a.code, t.v FROM areas a JOIN visits t ON a.code = t.code
+    query inputs=["areas.geojson","twice.csv"] sql=SELECT a.code, t.v FROM areas a JOIN twice t ON a.code = t.code
 nothing_joined
     query inputs=["areas.geojson","capitals.csv"] sql=SELECT a.code, t.v FROM areas a JOIN capitals t ON a.code = t.code
     query inputs=["areas.geojson","keys.csv"] sql=SELECT a.code FROM areas a JOIN keys t ON a.code = t.code WHERE t.v > 5

@@ -66,6 +66,7 @@ TEXTS = {
     ),
     "keys.csv": "code,v\na,1\nb,2\nc,3\n",
     "twice.csv": "code,v\na,1\na,9\nb,2\nc,3\n",
+    "visits.csv": "code,v\na,1\na,9\nb,2\nc,3\nd,4\n",
     "some.csv": "code,v\na,1\nb,2\n",
     "capitals.csv": "code,v\nA,1\nB,2\n",
     "years.csv": "code,year,v\na,2020,1\na,2021,2\nb,2020,3\nb,2021,4\nc,2020,5\nc,2021,6\n",

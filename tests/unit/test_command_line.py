@@ -7,10 +7,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from gdal_mcp.cli import build_parser, main
+from gdal_mcp.commands import calls
 from gdal_mcp.commands.exits import Exit, exit_of, meanings
 from gdal_mcp.commands.options import option_of
 from gdal_mcp.commands.streams import seconds_of
@@ -95,6 +98,25 @@ def test_a_failed_call_ends_otherwise_than_a_host_that_is_not_ready():
         ended = exit_of(ToolError(code, Stage.RUN, "it failed."))
         assert ended == (Exit.NOT_READY if code is Code.ENGINE_UNAVAILABLE else Exit.FAILED)
     assert exit_of(None) == Exit.DONE
+
+
+def test_a_call_shows_its_progress_on_a_terminal_and_leaves_nothing_of_it(monkeypatch, capsys):
+    async def call(request):
+        request.on_progress(0.5, "half\x1b[2J")
+        return SimpleNamespace(result={}, error=None)
+
+    monkeypatch.setattr(calls, "leave_link", lambda _settings: None)
+    app: Any = SimpleNamespace(settings=None, pipeline=SimpleNamespace(call=call))
+    terminal, theirs = os.openpty()
+    with open(theirs, "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        assert calls.call_once(app, "info", {}, assume_yes=True) is Exit.DONE
+        shown = os.read(terminal, 1000).decode()
+    os.close(terminal)
+    assert " 50% half" in shown
+    assert shown.replace("\r\x1b[K", "").count("\x1b") == 0
+    assert shown.endswith("\r\x1b[K")
+    assert capsys.readouterr() == ("{}\n", "")
 
 
 def test_a_duration_is_a_number_and_a_unit_and_nothing_else():

@@ -156,7 +156,9 @@ def test_a_document_is_one_bounded_object() -> None:
     assert json.loads(check_document('{"layers": [{"name": "é"}]}', "schema")) == {"layers": [{"name": "é"}]}
     numbers = ('{"a": Infinity}', '{"a": 1e999}', '{"a": [-1e999]}', f'{{"a": {"9" * 5000}}}')
     long = json.dumps({"a": "x" * MAX_TEXT})
-    for text in ("[]", "1", "{", '{"a": "x\\u0000"}', '{"a\\u202e": 1}', *numbers, long, "{" * 40_000):
+    assert check_document('{"a": "C:\\\\u00\\""}', "schema") == '{"a":"C:\\\\u00\\""}'
+    hidden = ('{"a": "x\\u0000"}', '{"a": "x\\ny"}', '{"a\\t": 1}', '{"a\\u202e": 1}')
+    for text in ("[]", "1", "{", *hidden, *numbers, long, "{" * 40_000):
         with pytest.raises(ArgumentRefused):
             assert not check_document(text, "schema")
 

@@ -203,3 +203,11 @@ def test_a_pull_tells_now_and_then_how_much_is_here_and_what_the_engine_says_end
         assert [line.partition(" of 1 ")[0].partition(" of 2 ")[0] for line in lines] == expected
     with pytest.raises(PullFailed):
         follow([loading("a", 5), {"error": "no space"}, arrived], lines.append)
+
+
+def test_a_pull_that_is_tried_again_for_ever_ends() -> None:
+    hours, asked = itertools.count(0.0, 3600.0), itertools.count()
+    events = ({"status": f"Retrying in 5 seconds: {number}", "id": "a"} for number in asked)
+    with pytest.raises(PullFailed):
+        follow(itertools.islice(events, 100), print, lambda: next(hours))
+    assert next(asked) < 100

@@ -73,6 +73,13 @@ def test_a_pod_holds_what_the_policy_says_and_nothing_else():
     assert asked(replace(TEMPLATE, runtime="kata"))["spec"]["runtimeClassName"] == "kata"
 
 
+def test_a_pod_that_waits_for_a_call_has_the_time_of_that_call_besides():
+    waits = pod(
+        TEMPLATE, NAME, "call-0", labels("abc", "call", 1000 + TEMPLATE.limits.wall_seconds), "x86_64"
+    )
+    assert waits["spec"]["activeDeadlineSeconds"] >= 1000 + TEMPLATE.limits.wall_seconds + 300
+
+
 def test_what_is_mounted_are_parts_of_claims_and_nothing_of_a_node():
     spec = asked()["spec"]
     mounts = {one["mountPath"]: one for one in spec["containers"][0]["volumeMounts"]}

@@ -110,6 +110,9 @@ POSSIBLE = [
     ask("raster resize", None, resolution=(0.001, 0.001)),  # the input is not known
     ask("vector rasterize", ZONES, size=(100_000, 100_000), update="true"),  # into an existing raster
     ask("raster clip", replace(DEM, width=10**6, height=10**6), window=(0, 0, 10, 10)),  # a clip to a part
+    ask("raster create", DEM, bbox=(0, 0, 10**9, 10**9)),  # the size of the template, with larger pixels
+    # one of its inputs is not known
+    ask("raster mosaic", DEM, None, bbox=(0, 0, 10**9, 10**9), resolution="lowest"),
     ask("raster clip", DEM, window=(0, 0, 10**6, 10**6)),  # a window that is larger than the raster
     ask(
         "raster clip", replace(DEM, width=10**6, height=10**6), geometry="POLYGON((0 0))"
@@ -199,6 +202,8 @@ def test_reading_takes_longer_the_more_there_is():
     short, long = (estimated(ask("raster info", one, driver="", checksum="true")) for one in (DEM, large))
     assert long.seconds > short.seconds
     assert (long.output_bytes, long.output_files) == (0, 0)
+    plain = estimated(ask("raster info", large, driver=""))  # which reads no pixel
+    assert plain.seconds == pytest.approx(short.seconds, abs=0.1)
 
 
 def test_better_resampling_and_packing_cost_time():

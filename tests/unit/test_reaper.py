@@ -1,14 +1,21 @@
 """Which containers are leftovers, on an engine that is a list. The real engine is in test_reaper_real."""
 
 import time
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from gdal_mcp.host.hosting import Hosting
+from gdal_mcp.host.nested import HostPaths
+from gdal_mcp.settings import Settings
+from gdal_mcp.settings.pathmap import PathMap
 from sandbox.engine import Leftover
 from sandbox.errors import EngineUnavailable
 from sandbox.labels import DEADLINE, OWNER, STARTED, UPTIME_DEADLINE, Moment, labels
 from sandbox.owner import Owner
 from sandbox.reaper import GRACE_SECONDS, is_leftover, reap
+from sandbox.workspace import Workspace, Workspaces
 
 NOW = time.time()
 BOOT = "11111111-2222-3333-4444-555555555555"
@@ -142,3 +149,30 @@ def test_a_server_that_dies_while_the_engine_is_asked_keeps_its_name_for_the_nex
 
     reap(Engine(), owner)
     assert owner.dead() == ("dead2222",)
+
+
+def test_what_dead_servers_staged_stays_while_a_pod_of_theirs_may_run(owner, dead, living, tmp_path):
+    class Cluster(ListEngine):
+        def info(self):
+            return SimpleNamespace(pods=True)
+
+    told: list[str] = []
+    maps = tmp_path / "maps"
+    maps.mkdir()
+    settings = Settings(workspaces=[maps], state_dir=tmp_path / "state")
+    spaces = Workspaces((Workspace.at(maps, writable=True),))
+    paths = HostPaths(PathMap.parse(settings.path_map))
+    hosting = Hosting(settings, spaces, owner, {}, (), paths, lambda: told.append("put right"))
+    elsewhere = {DEADLINE: f"{NOW + 3600:.3f}"}  # of another machine's server, as a cluster tells it
+    engine = Cluster(gone=marks(dead), frozen=marks(dead), elsewhere=elsewhere, other=marks(living))
+    engine.stuck = {"frozen"}
+    one = cast("Any", engine)
+    assert hosting._reap(one) == ("gone",)
+    assert hosting._reap(one) == ()
+    engine.stuck = set()
+    assert hosting._reap(one) == ("frozen",)
+    assert told == []
+    engine.containers.pop("elsewhere")
+    assert hosting._reap(one) == ()
+    assert hosting._reap(one) == ()
+    assert told == ["put right"]

@@ -95,10 +95,12 @@ def events(records: Records) -> list[dict[str, Any]]:
 
 def test_a_call_that_succeeded_is_recorded_with_all_that_it_was_made_of(records: Records, spaces: Workspaces):
     draft = drafted(spaces)
-    one = ticket(draft)
+    one, told = ticket(draft), list[Call]()
+    records.listeners.append(told.append)
     records.started(one.planned)
     assert records.finished(one, finished(draft), None) is None
     call = call_of(records, one)
+    assert told == [call]
     assert (call.image, call.image_reference, call.catalogue) == (
         "sha256:11",
         "example/gdal",

@@ -1,5 +1,9 @@
 """The command of a GDAL container."""
 
+import threading
+from types import SimpleNamespace
+
+from gdal_mcp.gdal.inside.parts.remote import ENOENT, Host
 from gdal_mcp.gdal.worker_source import PARTS, gdal_command
 from tests.unit.test_imports import ALL, within
 
@@ -17,3 +21,25 @@ def test_every_part_goes_along_once_under_its_name():
     for word in command[6:]:
         name, _, text = word.partition("\n")
         assert text == ALL[f"{PARTS}.{name}"].read_text(encoding="utf-8")
+
+
+def test_a_look_up_of_a_remote_file_waits_for_no_other():
+    begun, other_is_known, found = threading.Event(), threading.Event(), []
+
+    def ask(_what, name):
+        def wait():
+            if name == b"slow":
+                begun.set()
+                found.append(other_is_known.wait(10))
+            return ENOENT, b""
+
+        return SimpleNamespace(wait=wait)
+
+    host = Host(ask, budget=0)
+    slow = threading.Thread(target=host.look, args=(b"slow",))
+    slow.start()
+    assert begun.wait(10)
+    assert host.look(b"quick") is None
+    other_is_known.set()
+    slow.join()
+    assert found == [True]

@@ -3,6 +3,7 @@
 import hashlib
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -150,6 +151,32 @@ def test_an_untouched_file_is_digested_once(kept: Kept, monkeypatch: pytest.Monk
     artifact = kept.publish()
     assert [kept.read(artifact) for _ in range(5)] == [OLD] * 5
     assert len(digested) == 1
+
+
+def test_a_large_file_that_nobody_touched_is_opened_without_reading_it(kept: Kept, monkeypatch):
+    artifact = kept.publish()
+    monkeypatch.setattr(module, "DIGEST_BYTES", len(OLD) - 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "digest", None)
+        assert kept.read(artifact) == OLD
+    while os.stat(artifact.path).st_ctime <= artifact.created:  # the clock of files goes in steps
+        write_in_place(Path(artifact.path))
+    with pytest.raises(Gone):
+        kept.read(artifact)
+
+
+def test_a_file_that_was_compared_does_not_wait_for_another(kept: Kept, monkeypatch: pytest.MonkeyPatch):
+    first, second = kept.publish("1.tif"), kept.publish("2.tif")
+    assert kept.read(first) == OLD
+    thread = ThreadPoolExecutor(1)
+
+    def comparing(_file: int) -> str:
+        assert thread.submit(kept.read, first).result(10) == OLD
+        return hashlib.sha256(OLD).hexdigest()
+
+    monkeypatch.setattr(module, "digest", comparing)
+    assert kept.read(second) == OLD
+    thread.shutdown()
 
 
 def test_a_workspace_that_is_not_among_ones_own_holds_nothing(kept: Kept, tmp_path: Path):

@@ -40,6 +40,7 @@ def test_what_became_of_the_copy_is_not_published(area: StagingArea):
         arriving.write(b"what arri")
         arriving.write(b"ved")
         copy.copy_from(arriving.staging, "in.csv")
+        assert (copy.path / "in.csv").stat().st_uid == USER[0]
         (copy.path / "in.csv").write_bytes(b"another thing")
         (copy.path / "in.csv.aux.xml").write_bytes(b"and more of it")
         call = CallContext(Request("convert", {}, local("ann"), "test", Nobody()))

@@ -175,6 +175,8 @@ def _refuse_owned(argument: Argument) -> None:
 
 
 def _bind(algorithm: Algorithm, given: Sequence[GivenArgument], context: Context) -> Bound:
+    for one in given:  # before any is looked at in the light of another
+        refuse_excess(one)
     names = {one.name for one in given} | context.taken
     for argument in (one for one in algorithm.arguments if one.name in names):
         rivals = algorithm.companions(argument, "exclusion_group") & names
@@ -189,7 +191,6 @@ def _bind(algorithm: Algorithm, given: Sequence[GivenArgument], context: Context
     refuse_absent_output(context, algorithm, values)
     arguments = []
     for one in given:
-        refuse_excess(one)
         if one.role is Role.FORBIDDEN:
             raise ArgumentRefused(
                 f"--{one.name} is never passed on: {one.argument.rule.reason}.", "Leave it out."

@@ -22,6 +22,7 @@ _WKT: Final = re.compile(
 )
 # lists of numbers, at any depth; one of more digits would be infinite
 _NUMBERS: Final = re.compile(r"\[(?:[][, ]|-?[0-9][0-9.eE+-]{0,39}(?![0-9.eE+-]))*+")
+_HARMLESS: Final = re.compile(r'\\["\\]')  # escapes of JSON that stand for a visible character
 
 
 def check_document(text: str, what: str) -> str:
@@ -77,6 +78,6 @@ def _parsed(text: str, what: str) -> Any:
         shown = json.dumps(value, ensure_ascii=False, allow_nan=False)
     except (ValueError, RecursionError) as error:
         raise ArgumentRefused(f"{what} is no JSON.", "Check its quotes and brackets.") from error
-    if not shown.isprintable() or "\\u00" in shown:
+    if not shown.isprintable() or "\\" in _HARMLESS.sub("", shown):
         raise ArgumentRefused(f"{what} holds a control or invisible character.", "Take it out.")
     return value

@@ -7,7 +7,7 @@ formats whose size depends on the content, for unknown extents.
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
@@ -40,6 +40,7 @@ class Cost:
     feature_ns: float = 0.0
     resampled: bool = False
     held_input: int = 0
+    needs: Sequence[str] = ()
     whole: bool = False
 
 
@@ -207,7 +208,8 @@ def _content(call: Call, cost: Cost) -> Estimate | None:
     elif first.kind == "vector":
         before, after = (form.get(one, {}).get("growth", 1.5) for one in (first.driver, call.driver))
         written = int(sum(one.disk_bytes for one in known) * after / before)
-    pixels = sum(one.pixels * one.bands for one in known)
+    idle = bool(cost.needs) and not any(call.flag(name) for name in cost.needs)
+    pixels = 0 if idle else sum(one.pixels * one.bands for one in known)
     # every pixel of a band is looked at, and nothing is known beforehand
     certain = first.pixels * call.certain if cost.whole else 0.0
     return Estimate(

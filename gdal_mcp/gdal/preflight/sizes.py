@@ -49,14 +49,16 @@ def size_made(call: Call, *, joins: bool) -> Size | None:
         return None
     if regrids and (not call.keeps_crs or call.arguments.get("bbox")):
         return Size(facts.width, facts.height, box, 0.0 if call.arguments.get("bbox") else _CHOSEN)
-    if not joins and (box is None or box == facts.extent or facts.pixel_size is None):
-        return Size(facts.width, facts.height, facts.extent, certain)
+    clipped = call.path == "raster clip" and box not in (None, facts.extent) and facts.pixel_size
+    if not joins and not clipped:
+        return Size(facts.width, facts.height, box or facts.extent, certain)
     sizes = [one.pixel_size for one in (call.inputs if joins else (facts,)) if one and one.pixel_size]
     pick = max if call.text("resolution") == "lowest" else min
     if not sizes:
         return None
     finest = pick(x for x, _ in sizes), pick(y for _, y in sizes)
-    return _at_resolution(box, finest, certain if len(set(sizes)) == 1 else 0.0)
+    alike = len(set(sizes)) == 1 and len(sizes) == len(call.inputs)
+    return _at_resolution(box, finest, certain if alike else 0.0)
 
 
 def _box_filled(call: Call, *, joins: bool) -> tuple[Box | None, float]:

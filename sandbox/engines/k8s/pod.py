@@ -16,7 +16,7 @@ from typing import Any, Final
 from sandbox.errors import IsolationRefused
 from sandbox.isolation.policy import HOSTNAME, MASKED, rlimits
 from sandbox.isolation.rows import Row, differs
-from sandbox.labels import OWNER
+from sandbox.labels import DEADLINE, OWNER, STARTED
 from sandbox.program import source
 from sandbox.session import WIRE_SLACK
 from sandbox.template import SCRATCH_TARGET, Limits, SandboxTemplate, VolumePath
@@ -27,7 +27,7 @@ SELECTOR: Final = f"app={APP}"
 # what the node calls an architecture -> what the kernel does
 ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 GRACE_SECONDS: Final = 1  # of a deletion that waits for the end; 0 would make every one a forced one
-ORPHAN_SECONDS: Final = 300  # beyond the call's own time; then the node ends it, whoever else is gone
+ORPHAN_SECONDS: Final = 300  # beyond its wait for a call and that; then its node ends it
 _LOST_NODE_SECONDS: Final = 5
 START_SECONDS: Final = 90  # that the gate waits for its start, which comes with the attached stream
 # a Pod waits for most of its life, and two calls share a processor as they do under other engines
@@ -75,11 +75,11 @@ def pod(
             "labels": {"app": APP, OWNER_LABEL: labels[OWNER]},
             "annotations": dict(labels),
         },
-        "spec": _spec(template, image, architecture),
+        "spec": _spec(template, image, architecture, float(labels[DEADLINE]) - float(labels[STARTED])),
     }
 
 
-def _spec(template: SandboxTemplate, image: str, architecture: str) -> dict[str, Any]:
+def _spec(template: SandboxTemplate, image: str, architecture: str, seconds: float) -> dict[str, Any]:
     uid, gid = template.user
     volumes, mounts = _storage(template)
     return {
@@ -92,7 +92,7 @@ def _spec(template: SandboxTemplate, image: str, architecture: str) -> dict[str,
         "hostIPC": False,
         "dnsPolicy": "None",
         "dnsConfig": {"nameservers": ["127.0.0.1"]},
-        "activeDeadlineSeconds": math.ceil(template.limits.wall_seconds) + ORPHAN_SECONDS,
+        "activeDeadlineSeconds": math.ceil(seconds) + ORPHAN_SECONDS,
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "nodeSelector": {"kubernetes.io/os": "linux", "kubernetes.io/arch": ARCHITECTURES[architecture]},
         **({"runtimeClassName": template.runtime} if template.runtime else {}),

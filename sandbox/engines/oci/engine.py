@@ -47,6 +47,7 @@ SCHEME: Final = "oci://"
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _REMOVAL_SECONDS: Final = 20.0
 _PAUSE: Final = 0.01
+_OTHERS_WRITE: Final = 0o022
 _UNKNOWN: Final = -1  # the code of a process that was somebody else's child
 _SEPARATORS: Final = (":", ",", "\\")  # of the options of an overlay
 _RUNTIMES: Final = (*FLOORS, "sh", "unshare")  # and what mounts a root before it becomes one
@@ -107,6 +108,12 @@ class OciEngine:
         try:
             for one in (self.root, self._containers, self._states, self.images.folder):
                 one.mkdir(parents=True, exist_ok=True, mode=0o700)
+                status = one.stat()
+                # whoever writes there says what is run, and what is killed and removed afterwards
+                if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
+                    raise EngineUnavailable(
+                        f"{one} belongs to user {status.st_uid}, or others may write to it. Name a folder of this user's alone."
+                    )
         except OSError as error:
             raise EngineUnavailable(f"{self.root} cannot be made: {error.strerror or error}.") from error
         self.info()

@@ -13,8 +13,11 @@ from gdal_mcp.gdal.inside.parts.raster_checks import (
     sampled_checks,
 )
 from gdal_mcp.gdal.inside.parts.reporting import quiet
+from gdal_mcp.gdal.inside.parts.survey import MAX_FEATURES
+from gdal_mcp.gdal.inside.parts.tables import fields, layers_of
 from gdal_mcp.gdal.inside.parts.vector_checks import layer_checks
 
+MAX_LAYERS = 10  # that are compared
 SAME_BYTES = 64 << 20
 SAME_PIXELS = 4 << 20  # of all bands together
 RASTER_KEYS = "size band_count block_size overviews compression crs extent gcps rotated".split()
@@ -56,21 +59,44 @@ def same_bytes(one, other):
 
 
 def same_content(dataset, facts, name, found):
-    """Also true of another raster whose structure, values and metadata are all the same."""
-    if not dataset.RasterCount or facts["driver"] != found["driver"]:
-        return False
-    bands = [[[band[key] for key in BAND_KEYS] for band in one.get("bands", ())] for one in (facts, found)]
-    alike = bands[0] == bands[1] and all(facts.get(key) == found.get(key) for key in RASTER_KEYS)
-    if dataset.RasterXSize * dataset.RasterYSize * dataset.RasterCount > SAME_PIXELS or not alike:
+    """Also true of another file whose structure, values and metadata are all the same."""
+    if facts["driver"] != found["driver"] or (dataset.RasterCount and not same_raster(dataset, facts, found)):
         return False
     with quiet() as aside:
         source = opened(name, aside)
-        if source is None:
+        if source is None or dataset.GetMetadata() != source.GetMetadata():
             return False
-        return dataset.GetMetadata() == source.GetMetadata() and all(
-            same_band(dataset.GetRasterBand(i + 1), source.GetRasterBand(i + 1))
-            for i in range(dataset.RasterCount)
-        )
+        if dataset.RasterCount:
+            numbers = range(1, dataset.RasterCount + 1)
+            return all(same_band(dataset.GetRasterBand(i), source.GetRasterBand(i)) for i in numbers)
+        layers, theirs = layers_of(dataset), layers_of(source)
+        return 0 < len(layers) == len(theirs) <= MAX_LAYERS and all(map(same_layer, layers, theirs))
+
+
+def same_raster(dataset, facts, found):
+    """Whether the pixels are worth comparing, and few enough."""
+    bands = [[[band[key] for key in BAND_KEYS] for band in one.get("bands", ())] for one in (facts, found)]
+    alike = bands[0] == bands[1] and all(facts.get(key) == found.get(key) for key in RASTER_KEYS)
+    return alike and dataset.RasterXSize * dataset.RasterYSize * dataset.RasterCount <= SAME_PIXELS
+
+
+def same_layer(one, other):
+    def about(layer):
+        columns = [(field.GetName(), field.GetType()) for field in fields(layer.GetLayerDefn())]
+        crs = layer.GetSpatialRef()
+        texts = layer.GetName(), crs and crs.ExportToWkt(), layer.GetMetadata()
+        return *texts, columns, layer.GetGeomType(), layer.GetFeatureCount()
+
+    def content(feature):
+        geometry = feature.GetGeometryRef()
+        values = [feature.GetField(i) for i in range(feature.GetFieldCount())]
+        return geometry if geometry is None else bytes(geometry.ExportToIsoWkb()), values
+
+    if one.GetFeatureCount() > MAX_FEATURES or about(one) != about(other):
+        return False
+    one.ResetReading()
+    other.ResetReading()
+    return all(content(a) == content(b) for a, b in zip(one, other, strict=False))
 
 
 def same_band(one, other):

@@ -316,10 +316,16 @@ def lost(counting):
         if counting.all_of(first) and found and all(one == [0, 0] for one in found):
             yield {"code": "nothing_joined"}
         return
-    there, of = counting.times(first, filtered=False), counting.all_of(first)
-    if there is None or not of:
+    found, of = counting.times(first, filtered=False), counting.all_of(first)
+    if found is None or not of:
         return
-    if not there[0]:
+    there, several = found
+    if not there:
         yield {"code": "nothing_joined"}
-    elif all(one.keys for one in others) and there[0] < of:
-        yield {"code": "rows_lost", "count": of - there[0], "of": of}
+        return
+    if there == of and several and len(others) == 1 and others[0] in counting.tables:
+        # of one row with many: the many are what must all be there
+        there, several = counting.times(others[0], filtered=False) or (0, 1)
+        of = 0 if several else counting.all_of(others[0])
+    if all(one.keys for one in others) and there < of:
+        yield {"code": "rows_lost", "count": of - there, "of": of}

@@ -87,10 +87,7 @@ class Host:
     def __init__(self, ask, budget):
         self._ask, self._budget = ask, budget
         self._lock = threading.Lock()
-        self._looking, self._known = (
-            threading.Lock(),
-            {},
-        )  # (what was asked, name) -> the answer, None for none
+        self._looking, self._known = {}, {}  # (what was asked, name) -> its lock; the answer, None for none
         self._spans = OrderedDict()  # the least used first
         self._blocks = {}  # (file, number) -> Span
         self._held = 0  # bytes
@@ -123,7 +120,7 @@ class Host:
         return self._once(LIST, name, lambda: bytes(answered(self._ask(LIST, name))).splitlines())
 
     def _once(self, what, name, work):
-        with self._looking:
+        with self._looking.setdefault((what, name), threading.Lock()):  # nobody waits for another name
             if (what, name) not in self._known:
                 try:
                     self._known[what, name] = work()

@@ -31,7 +31,12 @@ def tell_names(job, errors):
     def likeness(other):
         return difflib.SequenceMatcher(None, name, other.lower()).ratio()
 
-    ranked = sorted(tables, key=lambda one: max(map(likeness, [one, *tables[one]])), reverse=True)
+    statement = " ".join([str(job.get("sql", "")), *map(str, job.get("options", ()))]).lower()
+
+    def merit(table):
+        return table.lower() in statement, max(map(likeness, [table, *tables[table]]))
+
+    ranked = sorted(tables, key=merit, reverse=True)
     for table in ranked[:MOST_TABLES]:
         columns = sorted(tables[table], key=likeness, reverse=True)
         lengths = itertools.accumulate(map(len, columns))
