@@ -4,7 +4,6 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from importlib.resources import files
 from typing import Any, Final, TypeVar
 
@@ -13,7 +12,6 @@ from gdal_mcp.augment.transforms import TRANSFORMS
 Value = TypeVar("Value")
 Phrase = tuple[str, ...]
 LONGEST_WORD: Final = 24  # nothing longer is in the lexicon: it is not compared with what is
-ALIKE: Final = 0.8  # of the letters of a word that was mistyped
 HIGHEST: Final = 1e9  # a number beyond is read as this, which no argument takes
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _TOKEN: Final = re.compile(
@@ -72,6 +70,15 @@ def tokens(text: str, spelling: Mapping[str, str]) -> Iterator[Token]:
             if word:
                 yield Token(spelling.get(word, _MARKS.get(word, word)), start, start + len(part))
             start += len(part)
+
+
+def _one_edit(one: str, other: str) -> bool:
+    """Whether a letter was left out, added or mistaken, or two changed places."""
+    for _ in range(2):  # without what both begin with, then without what both end with
+        differ = (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+        same = next(differ, min(len(one), len(other)))
+        one, other = one[same:][::-1], other[same:][::-1]
+    return max(len(one), len(other)) < 2 or (len(one) == 2 and one == other[::-1])
 
 
 def _concepts(entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Concept, str]]:
@@ -148,10 +155,10 @@ class Lexicon:
         return next(found, word if word in self.words else None)
 
     def near(self, word: str) -> str | None:
-        """The word of the lexicon with the same first letter that is spelled most like this one."""
+        """A word of the lexicon that one edit makes of this one, with the same first letter."""
         if not 4 <= len(word) <= LONGEST_WORD:
             return None
-        return next(iter(get_close_matches(word, self.spelt.get(word[0], ()), 1, ALIKE)), None)
+        return next((one for one in self.spelt.get(word[0], ()) if _one_edit(one, word)), None)
 
     def match(self, given: Sequence[Token], place: int) -> tuple[Meaning, int] | None:
         """The longest phrase that begins at this place, and how many tokens it has."""

@@ -142,6 +142,8 @@ def test_a_typo_is_taken_with_less_confidence():
     assert [step.parameters for step in typo.steps] == [step.parameters for step in plain.steps]
     assert typo.steps[0].confidence < plain.steps[0].confidence
     assert typo.suggestions
+    near = [LEXICON.near(word) for word in ("crpo", "flop", "rotat", "rotte", "farm", "notice")]
+    assert near == ["crop", "flip", "rotate", "rotate", None, None]  # one edit, not two
     assert not plain.suggestions
 
 
