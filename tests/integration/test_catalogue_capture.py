@@ -5,7 +5,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import docker
 import pytest
 
 from gdal_mcp import cli
