@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from gdal_mcp.access.policy import Policy
 from gdal_mcp.app import running
 from gdal_mcp.gdal.catalogue import store
 from gdal_mcp.gdal.catalogue.load import catalogue_of
@@ -17,6 +18,7 @@ from gdal_mcp.host.hosting import Host, Hosting
 from gdal_mcp.host.nested import is_lasting, program
 from gdal_mcp.ledger.audit import verify
 from gdal_mcp.operations.cluster import findings
+from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
 from sandbox.engines.oci.runtime import ADVISED, numbers
@@ -72,7 +74,7 @@ def examine(settings: Settings) -> Report:
                 *(missing or _workspaces(app.workspaces, app.hosting, complete)),
                 *(_storage(area) for area in app.areas.values()),
                 *_records(settings),
-                _policy(settings),
+                *_policy(settings, app.reaches.policy),
             ]
     except Exception as error:  # noqa: BLE001 - shows whatever is wrong
         fix = "Correct what it names, then run doctor again."
@@ -264,7 +266,17 @@ def _records(settings: Settings) -> Iterator[Row]:
         yield Row("records", "audit", "failed", found.reason, fix)
 
 
-def _policy(settings: Settings) -> Row:
+def _policy(settings: Settings, policy: Policy) -> Iterator[Row]:
+    """Whoever may write or call without having been asked who they are."""
     never = settings.approval == "never"
     value = "never: calls write without asking anybody" if never else str(settings.approval)
-    return _warning_if(never, "policy", "approval", value, "Leave --approval out to ask before writes.")
+    yield _warning_if(never, "policy", "approval", value, "Leave --approval out to ask before writes.")
+    freed = [rule for rule in policy.rules if rule.decision == "allow" and rule.effects - {Effect.READ}]
+    if freed:
+        value = f"{policy.source}: {len(freed)} rules let calls write without asking anybody"
+        fix = "Leave out the rules that allow create, replace or destroy, to ask before those."
+        yield Row("policy", "writes", "warning", value, fix)
+    if settings.no_auth:
+        fix = "Make a token with `gdal-mcp token new`, and leave --no-auth out."
+        found = "none: whoever reaches the port is the user who runs the server"
+        yield Row("policy", "authentication", "warning", found, fix)

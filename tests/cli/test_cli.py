@@ -168,6 +168,15 @@ def test_doctor_on_a_host_that_is_not_ready_ends_with_3_and_says_what_to_do(desk
     assert desk.run("doctor", *DEAD).code == 3
 
 
+def test_doctor_warns_of_whoever_may_write_or_call_unasked(desk, new):
+    policy = new().with_suffix(".toml")
+    policy.write_text('[[rule]]\ndecision = "allow"\neffects = ["create"]')
+    words = ("--policy", str(policy), "--approval", "never")
+    told = desk.run("doctor", "--json", *words, variables={"GDAL_MCP_NO_AUTH": "true"}).json
+    named = {row["name"] for row in rows(told, "warning") if row["group"] == "policy"}
+    assert named == {"approval", "writes", "authentication"}
+
+
 @pytest.fixture
 def log_copy(desk: Desk, described: Ended, new: Callable[[], Path]) -> Path:
     """A state folder with the audit log as it is now, to do harm to."""

@@ -5,7 +5,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import docker
 import pytest
 
 from gdal_mcp import cli
@@ -56,12 +55,6 @@ def test_a_build_is_what_the_image_says_and_can_be_served(fresh: str, image: Ima
     assert catalogue_of(fresh).algorithms.keys() == packaged().algorithms.keys()
 
 
-def containers(client: docker.DockerClient) -> list[str]:
-    return [
-        one.id for one in client.containers.list(all=True, filters={"label": f"{labels.OWNER}=catalogue"})
-    ]
-
-
 @pytest.mark.parametrize(
     "program",
     ["raise SystemExit(3)", "print('{')", "print('[]')", "print('{}')", "print('x' * (40 << 20))", ""],
@@ -74,12 +67,13 @@ def test_an_image_that_says_nothing_useful_is_a_failure_and_leaves_nothing(
     program,
 ):
     ask_it = capture.output_of
+    monkeypatch.setattr(capture, "_OWNER", "catalogue-of-this-test")
     monkeypatch.setattr(
         capture, "output_of", lambda engine, image, _program, given: ask_it(engine, image, program, given)
     )
     with pytest.raises(CaptureFailed):
         captured(engine, image.id)
-    assert containers(client) == []
+    assert client.containers.list(all=True, filters={"label": f"{labels.OWNER}=catalogue-of-this-test"}) == []
 
 
 ITSELF = (

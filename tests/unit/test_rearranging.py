@@ -337,17 +337,3 @@ def test_a_journal_that_renames_what_it_must_not_is_damaged(workspace, changed):
             load(folder, CALL)
     finally:
         os.close(folder)
-
-
-def test_a_journal_from_before_there_were_renames_can_be_undone(workspace):
-    write(workspace, {"a.tif": b"old"})
-    area = area_at(workspace)
-    publish(area, {"a.tif": b"new"})
-    path = workspace / RESERVED / "undo" / CALL / "manifest.json"
-    journal = json.loads(path.read_text())
-    journal["format"] = 1
-    for step in journal["steps"]:
-        del step["origin"], step["drain"]
-    path.write_text(json.dumps(journal))
-    area.undo(CALL)
-    assert tree(workspace) == {"a.tif": b"old"}
