@@ -15,7 +15,7 @@ from tests.escape.conftest import SECRET
 
 pytestmark = pytest.mark.engine
 
-MARK = "gdal-mcp-mark"
+MARK = f"mark-{os.getpid()}"  # of this run: others may be under way on this machine
 
 
 def marked() -> list[str]:
