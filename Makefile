@@ -12,7 +12,7 @@ pytest_options ?=
 # Tests wait for containers for more than half of their time, so one worker more than two cores. The groups and their order are
 # those of tests/conftest.py: sorted by the number of tests, the slowest would begin last
 workers ?= 3
-spread := -n $(workers) --dist loadgroup --no-loadscope-reorder
+spread := -n $(workers) --dist loadscope --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help setup venv engine engines image browser lock lint format types unit test python-image test-all oci kubernetes fuzz conformance demo bench faults soak docs pictures site bundle snapshots clean

@@ -4,11 +4,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import docker
 import hypothesis
 import pytest
 import structlog
+from xdist.scheduler import LoadScopeScheduling
 
 from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.host.image import Image, resolve
@@ -57,20 +59,26 @@ structlog.configure(
 TOGETHER = {"attacks", "cli", "console", "escape", "scope", "traps", "vsihost", "web"}
 
 
-@pytest.hookimpl(tryfirst=True)
+class Scheduling(LoadScopeScheduling):
+    """A worker is given a folder of those, or else a file."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        folder = Path(file).parent.name
+        return folder if folder in TOGETHER else file
+
+
+@pytest.hookimpl(optionalhook=True)  # without xdist there is none
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
+    return Scheduling(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What waits for containers begins first: the short files at the end then keep every worker busy to the last. A worker is
-    given groups: a folder, or else a file.
-    """
+    """What waits for containers begins first: the short files at the end then keep every worker busy to the last."""
     items.sort(key=lambda item: "unit" in item.path.parts)
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):  # `make test` needs no Chromium
             item.add_marker(pytest.mark.nightly)
-        if item.get_closest_marker("xdist_group") is None:
-            folder = item.path.parent.name
-            item.add_marker(
-                pytest.mark.xdist_group(folder if folder in TOGETHER else f"{folder}/{item.path.stem}")
-            )
 
 
 MIB = 1 << 20

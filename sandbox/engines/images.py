@@ -133,10 +133,16 @@ def follow(
             raise PullFailed(f"it is not here after {PULL_SECONDS / 3600:.0f} hours")
         if layers and now - reported >= REPORT_SECONDS:
             reported = now
-            here, known = (sum(amounts) / 1e6 for amounts in zip(*layers.values(), strict=True))
-            report(f"{here:.0f} of {known:.0f} MB of {len(layers)} layers")
+            report(_arrived(layers))
     if problem:
         raise PullFailed(problem)
+    if layers:
+        report(_arrived(layers))
+
+
+def _arrived(layers: Mapping[str, tuple[int, int]]) -> str:
+    here, known = (sum(amounts) / 1e6 for amounts in zip(*layers.values(), strict=True))
+    return f"{here:.0f} of {known:.0f} MB of {len(layers)} layers"
 
 
 def split(reference: str) -> tuple[str, str]:

@@ -21,7 +21,6 @@ pytestmark = [
     pytest.mark.nightly,
     pytest.mark.engine,
     pytest.mark.claim("faults.engine-fails-typed"),
-    pytest.mark.xdist_group("private engine"),  # which takes long to fill
 ]
 
 

@@ -200,7 +200,10 @@ def test_a_pull_tells_now_and_then_how_much_is_here_and_what_the_engine_says_end
         lines: list[str] = []
         times = itertools.count(0.0, step)  # of one look at the clock after another
         follow(events, lines.append, lambda times=times: next(times))
-        assert [line.partition(" of 1 ")[0].partition(" of 2 ")[0] for line in lines] == expected
+        assert [line.partition(" of 1 ")[0].partition(" of 2 ")[0] for line in lines] == [
+            *expected,
+            "120 of 200 MB",
+        ]  # what came in the end
     with pytest.raises(PullFailed):
         follow([loading("a", 5), {"error": "no space"}, arrived], lines.append)
 

@@ -97,7 +97,6 @@ def test_a_server_that_is_killed_in_mid_read_leaves_nothing(place, origin, share
 
 
 @pytest.mark.claim("faults.engine-fails-typed")
-@pytest.mark.xdist_group("private engine")
 def test_an_engine_that_is_killed_in_mid_read_ends_the_call_and_serves_again(
     place, origin, shared_server, client, image
 ):
