@@ -35,7 +35,7 @@ def other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Owner]:
 def test_a_server_that_stands_still_keeps_its_call_and_one_that_died_keeps_nothing(
     ground: Ground, place: Place, engine: KubernetesEngine, other: Owner
 ) -> None:
-    with busy(ground, place, 30_000) as call:
+    with busy(ground, place, 90_000, GDAL_MCP_TIMEOUT_SECONDS="600") as call:
         call.pipes.process.send_signal(signal.SIGSTOP)
         stopped = time.monotonic()
         until(lambda: reap(engine, other) == () and time.monotonic() > stopped + 4 * LEASE)
