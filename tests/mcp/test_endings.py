@@ -155,12 +155,7 @@ BACKGROUND = ("sh", "-c", 'trap "" INT; exec "$@"', "sh")  # as a shell starts `
 
 @pytest.mark.parametrize("start", [(), BACKGROUND], ids=["foreground", "background"])
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT"])
-def test_a_call_from_the_command_line_that_is_interrupted_leaves_nothing(
-    make_place,
-    containers,
-    how,
-    start,
-):
+def test_a_call_from_the_command_line_that_is_interrupted_leaves_nothing(make_place, containers, how, start):
     place = make_place("rgb.tif")
     serve = place.command("--yes")
     command = [*start, *serve[:3], "call", "reproject", json.dumps(LONG), *serve[4:]]

@@ -23,10 +23,7 @@ pytestmark = pytest.mark.engine
 AT_NIGHT = pytest.mark.nightly
 
 DECLARED = {
-    "io.modelcontextprotocol/clientCapabilities": {
-        "elicitation": {"form": {}},
-        "extensions": {EXTENSION: {}},
-    }
+    "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}, "extensions": {EXTENSION: {}}}
 }
 ENDED = ("completed", "failed", "cancelled")
 SMALL = {"input": "rgb.tif", "dst_crs": "EPSG:3857", "size": [64, 64]}

@@ -142,11 +142,7 @@ def test_gdalbuildvrt_is_usable_where_it_is_published(modern: Talk, place: Place
         done(modern, "gdalbuildvrt", src_datasets=["west.tif", "east.tif"], resolution="highest")["vrt_uri"]
     )
     stack = done(
-        modern,
-        "gdalbuildvrt",
-        src_datasets=["west.tif", "east.tif"],
-        dst_vrt="stack.vrt",
-        separate=True,
+        modern, "gdalbuildvrt", src_datasets=["west.tif", "east.tif"], dst_vrt="stack.vrt", separate=True
     )
     assert mosaic.parent == place.path("outputs")
     assert oracle.raster(mosaic)["size"] == [20, 10]
