@@ -33,7 +33,13 @@ def over_stdio(settings: Settings) -> Exit:
             say(NOT_LASTING.format(settings.state_dir))
         if sys.stdin.isatty():
             say("serving MCP on stdin and stdout, as a client starts it; Ctrl-D ends it.")
-        anyio.run(serve, app, console.attend)
+        unread = False
+        try:
+            anyio.run(serve, app, console.attend)
+        except* BrokenPipeError:
+            unread = True
+        if unread:
+            raise BrokenPipeError("the client reads no more")
     return Exit.DONE
 
 

@@ -22,7 +22,7 @@ from tests.oracle.fixtures import grounds
 
 __all__ = ["grounds"]
 
-SECONDS = 120  # a bound on waiting, far above what anything takes
+SECONDS = 600  # a bound on waiting, far above what anything takes
 DEAD = ("--engine", "unix:///nonexistent.sock")
 _NUMBERS = itertools.count(1)
 

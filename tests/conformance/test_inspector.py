@@ -23,7 +23,7 @@ ALL = os.environ.get("CONFORMANCE") == "all"
 CALLED = [
     (era, tool) for number, tool in enumerate(CALLS) for era in (ERAS if ALL else (ERAS[number % len(ERAS)],))
 ]
-SECONDS = 120
+SECONDS = 300  # a bound on waiting, far above what anything takes
 
 
 def inspect(
@@ -31,7 +31,17 @@ def inspect(
 ) -> "subprocess.CompletedProcess[str]":
     server = place.command("--approval", "never")
     return pinned.inspector(
-        *("--protocol-era", era, "--format", "json", *given, "--", *server),
+        *(
+            "--protocol-era",
+            era,
+            "--format",
+            "json",
+            "--connect-timeout",
+            str(SECONDS * 1000),
+            *given,
+            "--",
+            *server,
+        ),
         cwd=home,
         env={**environment(), "HOME": str(home)},
         seconds=SECONDS,

@@ -1,16 +1,18 @@
 """However a call or a server ends, the container is gone, nothing half-written stays, and the records say so."""
 
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from gdal_mcp.commands.exits import Exit
 from gdal_mcp.ledger.audit import verify
 from tests.mcp.conftest import Containers
 from tests.mcp.pipes import Pipes, piped
-from tests.mcp.talk import EITHER_ERA, ERAS, Place, environment, inside, talking
+from tests.mcp.talk import EITHER_ERA, ERAS, HELLO, Place, environment, inside, talking
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine
@@ -48,6 +50,26 @@ def test_an_idle_server_ends_at_once_and_leaves_nothing(containers: Containers, 
     assert containers.of_owners(owners) == []
     assert place.staged == []
     assert place.owners == set()
+
+
+def test_a_client_that_reads_no_more_ends_its_server_quietly(containers: Containers, grounds: Path):
+    place = Place.made(grounds / "unread")
+    read, write = os.pipe()
+    os.close(read)
+    hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}) + "\n"
+    done = subprocess.run(
+        place.command(),
+        input=hello.encode(),
+        stdout=write,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        check=False,
+    )
+    os.close(write)
+    assert done.returncode == Exit.UNREAD
+    assert b"Traceback" not in done.stderr
+    assert containers.none_of(place.owners)
+    assert place.staged == []
 
 
 @pytest.mark.claim("faults.client-gone")
