@@ -195,15 +195,11 @@ def test_a_grant_is_for_a_host_and_the_beginning_of_a_path(approvals):
     given = Grant("alice", "convert", "/ws", "bob", "console", remote=("https://data.test/cog/",))
     made = approvals.grant(given, 60.0)
     for folders, covered in (
-        ([], True),
-        (["https://data.test/cog/"], True),
-        (["https://data.test/cog/2024/"], True),
-        (["https://data.test/"], False),
-        (["https://data.test/other/"], False),
-        (["https://data.test.evil/cog/"], False),
-        (["http://data.test/cog/"], False),
+        ([], True), (["https://data.test/cog/"], True), (["https://data.test/cog/2024/"], True),
+        (["https://data.test/"], False), (["https://data.test/other/"], False),
+        (["https://data.test.evil/cog/"], False), (["http://data.test/cog/"], False),
         (["https://data.test/cog/", "https://other.test/"], False),
-    ):
+    ):  # fmt: skip
         assert approvals.granted("alice", "convert", "/ws", folders) == (made if covered else None)
 
 

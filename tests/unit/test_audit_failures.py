@@ -13,11 +13,7 @@ from gdal_mcp.ledger import audit
 from gdal_mcp.ledger.audit import RECOVERED, AuditLog, AuditUnavailable, tail, verify
 from gdal_mcp.ledger.audit_record import write_line
 from tests.faults import disks
-from tests.unit.audit_kit import COUNT, head_of, lines_of, log
-
-__all__ = ["log"]
-
-# Crashes
+from tests.unit.audit_kit import COUNT, head_of, lines_of
 
 
 @pytest.mark.claim("audit.survives")
@@ -132,9 +128,6 @@ def test_killed_writers_leave_a_log_that_goes_on(tmp_path: Path) -> None:
     found = verify(path)
     assert found.ok
     assert found.records >= acknowledged
-
-
-# No space
 
 
 @pytest.mark.parametrize("step", ["write", "fdatasync", "pwrite"])

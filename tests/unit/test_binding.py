@@ -42,17 +42,13 @@ def words(algorithm: Algorithm, *switches: str, context: Context = CONTEXT) -> t
 def test_switches_become_single_words_with_canonical_names() -> None:
     for switches, rendered in [
         (["--resampling=bilinear"], ["--resampling=bilinear"]),
-        (["--resampling", "Bilinear"], ["--resampling=bilinear"]),
-        (["-r", "near"], ["--resampling=near"]),
-        (["--add-alpha"], ["--add-alpha"]),
-        (["--tap=true"], ["--target-aligned-pixels"]),
+        (["--resampling", "Bilinear"], ["--resampling=bilinear"]), (["-r", "near"], ["--resampling=near"]),
+        (["--add-alpha"], ["--add-alpha"]), (["--tap=true"], ["--target-aligned-pixels"]),
         (["--add-alpha=false"], ["--add-alpha=false"]),
         (["--t_srs", "epsg:4326"], ["--output-crs=EPSG:4326"]),
         (["--dst-crs=EPSG:4326", "-s", "EPSG:32611"], ["--output-crs=EPSG:4326", "--input-crs=EPSG:32611"]),
-        (["--bbox=1,2,3.5,4e2"], ["--bbox=1,2,3.5,4e2"]),
-        (["--bbox", "-1,-2,3,4"], ["--bbox=-1,-2,3,4"]),
-        (["--size=100,0"], ["--size=100,0"]),
-        (["--input-nodata", "-9999"], ["--input-nodata=-9999"]),
+        (["--bbox=1,2,3.5,4e2"], ["--bbox=1,2,3.5,4e2"]), (["--bbox", "-1,-2,3,4"], ["--bbox=-1,-2,3,4"]),
+        (["--size=100,0"], ["--size=100,0"]), (["--input-nodata", "-9999"], ["--input-nodata=-9999"]),
         (["--src-nodata=0,None"], ["--input-nodata=0,None"]),
         (
             ["--co", "COMPRESS=lzw", "--co=TILED=YES"],
@@ -65,13 +61,10 @@ def test_switches_become_single_words_with_canonical_names() -> None:
             ["--wo", "INIT_DEST=NO_DATA", "--to=METHOD=RPC"],
             ["--warp-option=INIT_DEST=NO_DATA", "--transform-option=METHOD=RPC"],
         ),
-        (["--et", "0.25"], ["--error-threshold=0.25"]),
-        (["-j", "ALL_CPUS"], ["--num-threads=4"]),
-        (["-j", "2"], ["--num-threads=2"]),
-        (["-j", "64"], ["--num-threads=4"]),
-        (["--like=a.tif"], ["--like=/ws/a.tif"]),
-        (["--like", "a,b.tif"], ["--like=/ws/a,b.tif"]),
-    ]:
+        (["--et", "0.25"], ["--error-threshold=0.25"]), (["-j", "ALL_CPUS"], ["--num-threads=4"]),
+        (["-j", "2"], ["--num-threads=2"]), (["-j", "64"], ["--num-threads=4"]),
+        (["--like=a.tif"], ["--like=/ws/a.tif"]), (["--like", "a,b.tif"], ["--like=/ws/a,b.tif"]),
+    ]:  # fmt: skip
         assert list(words(REPROJECT, *switches)) == rendered
 
 
@@ -94,6 +87,7 @@ def test_anything_unknown_malformed_or_dangerous_is_refused() -> None:
         ["--co", "COMPRESS"], ["--co", "JAVASCRIPT_FILE=/etc/passwd"],
         # what cannot stand twice or together
         ["--resampling=near", "-r", "near"], ["--size=1,2", "--size=3,4"], ["--resolution=1,1", "--size=2,2"],
+        ["--add-alpha", "--add-alpha=true"],
         ["--of=PDF", "--co=JAVASCRIPT_FILE=/etc/passwd"], ["--of=PNG", "--of=JPEG"], ["--like=a.tif", "--like=b.tif"],
         ["--input-nodata=1", "--input-nodata=2"], ["--co=TILED=YES"] * 2000,
         # words by themselves
@@ -186,12 +180,9 @@ def test_convert_takes_what_either_kind_knows_and_says_which() -> None:
 
 def test_convert_refuses_what_neither_kind_takes_as_a_whole() -> None:
     for switches in [
-        ["--lco=FID=id", "--co=COMPRESS=LZW"],
-        ["--input-layer=x", "--of=PNG"],
-        ["--add-alpha"],
-        ["--config=X=Y"],
-        ["--append"],
-    ]:
+        ["--lco=FID=id", "--co=COMPRESS=LZW"], ["--input-layer=x", "--of=PNG"], ["--add-alpha"],
+        ["--config=X=Y"], ["--append"],
+    ]:  # fmt: skip
         with pytest.raises(ArgumentRefused):
             bind_either(CONVERT, {}, switches, GPKG)
 
@@ -206,12 +197,17 @@ def test_words_bind_input_and_output_too_and_add_to_lists_of_json() -> None:
     given_words = ["a,b.tif", "o.tif", "--co", "TILED=YES", "--overwrite"]
     bound = bind(RASTER, {"co": {"COMPRESS": "LZW"}}, Context(packaged()), given_words)
     assert bound.get("overwrite") == ("true",)  # which the server decides on, and GDAL is not told
+    several = bind(
+        packaged().algorithms["raster mosaic"], {}, Context(packaged()), ["a.tif", "b.tif", "o.tif"]
+    )
+    assert (several.get("input"), several.get("output")) == (("a.tif", "b.tif"), ("o.tif",))
     options = ("--creation-option=COMPRESS=LZW", "--creation-option=TILED=YES")
     assert placed(bound) == ("--input=/ws/a,b.tif", "--output=/ws/o.tif", *options)
     for given_json, wrong in (
         ({}, ["a.tif"]),
         ({}, ["a.tif", "b.tif", "c.tif"]),
         ({}, ["a.tif", "b.tif", "--config=X=Y"]),
+        ({}, ["--input=a.tif", "b.tif", "--output=c.tif"]),
         ({"output": "c.tif"}, ["a.tif", "--output=b.tif"]),
     ):
         with pytest.raises(ArgumentRefused):

@@ -61,15 +61,10 @@ def test_a_link_is_told_with_where_it_leads_and_never_entered(root, tmp_path):
     write(root, {"real/inner/x.tif": b"1"})
     write(tmp_path, {"outside/secret.tif": b"2"})
     for name, target in {
-        "in": "real",
-        "out": "../outside",
-        "out-file": str(tmp_path / "outside/secret.tif"),
-        "gone": "nothing",
-        "gone-out": "../nothing",
-        "self": "self",
-        "chain": "out/../workspace/real",
+        "in": "real", "out": "../outside", "out-file": str(tmp_path / "outside/secret.tif"),
+        "gone": "nothing", "gone-out": "../nothing", "self": "self", "chain": "out/../workspace/real",
         "ours": RESERVED,
-    }.items():
+    }.items():  # fmt: skip
         (root / name).symlink_to(target)
     write(root, {f"{RESERVED}/undo/x": b""})
     links = {found.name: found.leads for found in all_found(root) if found.kind is Kind.LINK}

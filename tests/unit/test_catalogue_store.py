@@ -36,9 +36,7 @@ def stored(state: Path) -> Path:
     return store.save(state, IMAGE, DIGEST, NEWER)
 
 
-def test_what_was_stored_for_an_image_is_used_for_that_image_only_whatever_its_release(
-    tmp_path: Path,
-) -> None:
+def test_what_was_stored_for_an_image_is_used_for_that_image_only_whatever_its_release(tmp_path):
     for image, state in ((IMAGE, tmp_path / "named"), (None, tmp_path / "found")):
         for text in (NEWER, release("3.13.9")):
             store.save(state, image, DIGEST, text)
@@ -63,9 +61,7 @@ def test_nobody_else_can_read_or_write_it(state: Path, stored: Path) -> None:
     assert stat.S_IMODE(stored.parent.stat().st_mode) == 0o700
 
 
-def test_what_cannot_be_read_is_refused_and_not_replaced_by_the_packaged_one(
-    state: Path, stored: Path
-) -> None:
+def test_what_cannot_be_read_is_refused_and_not_replaced_by_the_packaged_one(state, stored):
     stored.write_bytes(b"\xff")
     with pytest.raises(CatalogueBroken):
         store.select(state, IMAGE)

@@ -16,24 +16,16 @@ from gdal_mcp.gdal.answers.words import drivers
 from gdal_mcp.toolbox import Answer, Described
 
 RASTER = {
-    "driver": "GTiff",
-    "bytes": 1100,
-    "size": [20, 10],
-    "band_count": 2,
+    "driver": "GTiff", "bytes": 1100, "size": [20, 10], "band_count": 2,
     "bands": [
         {"type": "Byte", "nodata": None, "color": "Gray", "min": 74, "max": 255, "exact": True},
         {"type": "Float32", "nodata": "nan", "color": "Undefined"},
     ],
-    "block_size": [20, 20],
-    "overviews": 0,
-    "compression": "DEFLATE",
+    "block_size": [20, 20], "overviews": 0, "compression": "DEFLATE",
     "crs": {"code": "EPSG:26711", "kind": "projected", "degrees": False, "metres": True},
-    "extent": [440720.0, 3750120.0, 441920.0, 3751320.0],
-    "wgs84": [-117.6, 33.8, -117.6, 33.9],
-    "pixel_size": [60.0, 60.0],
-    "rotated": False,
-    "gcps": 0,
-}
+    "extent": [440720.0, 3750120.0, 441920.0, 3751320.0], "wgs84": [-117.6, 33.8, -117.6, 33.9],
+    "pixel_size": [60.0, 60.0], "rotated": False, "gcps": 0,
+}  # fmt: skip
 LAYERS = {
     "driver": "GPKG",
     "layer_count": 1,
@@ -91,58 +83,55 @@ def with_lies(value: Any) -> Iterator[Any]:
 
 
 REPORT = {
-    "description": LIE,
-    "driverShortName": "GTiff",
-    "driverLongName": LIE,
-    "files": [LIE],
-    "size": [20, 20],
+    "description": LIE, "driverShortName": "GTiff", "driverLongName": LIE, "files": [LIE], "size": [20, 20],
     "coordinateSystem": {
         "wkt": f'PROJCRS["{LIE}",BASEGEOGCRS["{LIE}",ID["EPSG",4267]],ID["EPSG",26711]]',
         "dataAxisToSRSAxisMapping": [1, 2],
     },
-    "geoTransform": [440720.0, 60.0, 0.0, 3751320.0, 0.0, -60.0],
-    "metadata": {LIE: {LIE: LIE}},
+    "geoTransform": [440720.0, 60.0, 0.0, 3751320.0, 0.0, -60.0], "metadata": {LIE: {LIE: LIE}},
     "cornerCoordinates": {"upperLeft": [440720.0, 3751320.0], LIE: [1, 2]},
     "wgs84Extent": {"type": "Polygon", "coordinates": [[[-117.6, 33.9], [-117.5, 33.9]]]},
     "bands": [
         {
-            "band": 1,
-            "block": [20, 20],
-            "type": "Byte",
-            "colorInterpretation": "Gray",
-            "description": LIE,
-            "unit": LIE,
-            "minimum": 74.0,
-            "noDataValue": "NaN",
-            "categories": [LIE],
+            "band": 1, "block": [20, 20], "type": "Byte", "colorInterpretation": "Gray", "description": LIE,
+            "unit": LIE, "minimum": 74.0, "noDataValue": "NaN", "categories": [LIE],
             "histogram": {"count": 2, "min": -0.5, "max": 1.5, "buckets": [3, 4]},
-            "overviews": [{"size": [10, 10]}],
-            "mask": {"flags": ["PER_DATASET", "ALPHA"], "overviews": []},
+            "overviews": [{"size": [10, 10]}], "mask": {"flags": ["PER_DATASET", "ALPHA"], "overviews": []},
             "colorTable": {"palette": "RGB", "count": 1, "entries": [[1, 2, 3, 255]]},
             "metadata": {"": {LIE: LIE}},
-        }
+        },
     ],
     "stac": {"proj:wkt2": LIE, "eo:bands": [{"name": LIE}]},
     "layers": [
         {
-            "name": LIE,
-            "featureCount": 10,
-            "fidColumnName": LIE,
+            "name": LIE, "featureCount": 10, "fidColumnName": LIE,
             "geometryFields": [
-                {"name": LIE, "type": "MultiPolygon Z", "nullable": True, "extent": [1.0, 2.0, 3.0, 4.0], "coordinateSystem": {"wkt": LIE}}
+                {
+                    "name": LIE, "type": "MultiPolygon Z", "nullable": True, "extent": [1.0, 2.0, 3.0, 4.0],
+                    "coordinateSystem": {"wkt": LIE},
+                },
             ],
-            "fields": [{"name": LIE, "type": "String", "width": 16, "nullable": True, "alias": LIE, "defaultValue": LIE}],
+            "fields": [
+                {
+                    "name": LIE, "type": "String", "width": 16, "nullable": True, "alias": LIE,
+                    "defaultValue": LIE,
+                },
+            ],
             "features": [{"properties": {LIE: LIE}}],
-        }
+        },
     ],
 }  # fmt: skip
 GROUP = {
-    "type": "group",
-    "driver": "netCDF",
-    "name": LIE,
-    "attributes": {LIE: LIE},
-    "dimensions": [{"name": LIE, "full_name": LIE, "size": 20, "type": "HORIZONTAL_X", "direction": "EAST"}],
-    "arrays": {LIE: {"full_name": LIE, "datatype": "Byte", "dimension_size": [20, 20], "unit": LIE, "srs": {"wkt": 'X[ID["EPSG",4326]]'}}},
+    "type": "group", "driver": "netCDF", "name": LIE, "attributes": {LIE: LIE},
+    "dimensions": [
+        {"name": LIE, "full_name": LIE, "size": 20, "type": "HORIZONTAL_X", "direction": "EAST"},
+    ],
+    "arrays": {
+        LIE: {
+            "full_name": LIE, "datatype": "Byte", "dimension_size": [20, 20], "unit": LIE,
+            "srs": {"wkt": 'X[ID["EPSG",4326]]'},
+        },
+    },
     "groups": {LIE: {"name": LIE, "arrays": {LIE: {"datatype": "Float32", "dimension_size": [4]}}}},
     "structural_info": {LIE: LIE},
 }  # fmt: skip

@@ -103,14 +103,11 @@ def test_text_of_a_page_holds_no_markup() -> None:
 
 def test_wkt_passes() -> None:
     for text in (
-        "POINT (1 2)",
-        "point z (1 2 3)",
-        "POLYGON((0 0,1 0,1 1,0 0))",
+        "POINT (1 2)", "point z (1 2 3)", "POLYGON((0 0,1 0,1 1,0 0))",
         "MULTIPOLYGON (((0 0,1 0,1 1,0 0)),((5 5,6 5,6 6,5 5)))",
-        "GEOMETRYCOLLECTION (POINT (1 2),LINESTRING EMPTY)",
-        "POLYGON EMPTY",
+        "GEOMETRYCOLLECTION (POINT (1 2),LINESTRING EMPTY)", "POLYGON EMPTY",
         "CURVEPOLYGON (CIRCULARSTRING (0 0,1 1,2 0,1 -1,0 0))",
-    ):
+    ):  # fmt: skip
         assert check_geometry(text, "geometry") == text
 
 
@@ -166,11 +163,9 @@ def test_a_document_is_one_bounded_object() -> None:
 @pytest.mark.claim("args.no-text-hangs-the-server")
 def test_a_list_that_fails_at_its_end_is_refused_at_once() -> None:
     for name, text in (
-        ("kernel", f"[[{'11111,' * 60}x]]"),
-        ("gcp", f"{','.join(['1' * 20] * 5)}x"),
-        ("mapping", "1=2;" * 10_000 + "x"),
-        ("mapping", " " * 40_000 + "x"),
+        ("kernel", f"[[{'11111,' * 60}x]]"), ("gcp", f"{','.join(['1' * 20] * 5)}x"),
+        ("mapping", "1=2;" * 10_000 + "x"), ("mapping", " " * 40_000 + "x"),
         ("calc", f"mul(a={('y' * 20 + '=') * 150}!;)"),
-    ):
+    ):  # fmt: skip
         with quick(), pytest.raises(ArgumentRefused):
             PLAIN[name].check(text, "value")

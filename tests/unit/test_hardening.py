@@ -28,11 +28,8 @@ def test_what_no_container_can_show_of_the_host_is_asked_for():
     """Name servers in resolv.conf, and what an engine adds only where it is configured to, or the host has it."""
     nothing = ("Devices", "DeviceRequests", "DeviceCgroupRules", "Binds", "VolumesFrom")
     asked = {
-        "Dns": ["127.0.0.1"],
-        "AutoRemove": False,
-        "OomKillDisable": False,
-        **{one: [] for one in nothing},
-    }
+        "Dns": ["127.0.0.1"], "AutoRemove": False, "OomKillDisable": False, **{one: [] for one in nothing},
+    }  # fmt: skip
     assert asked.items() <= host().items()
 
 

@@ -90,9 +90,6 @@ def step(name: str, branches: Any = None, **arguments: Any) -> dict[str, Any]:
     return {"step": name, "arguments": arguments, **({"branches": branches} if branches else {})}
 
 
-# --- folders
-
-
 def test_a_call_with_many_inputs_lists_their_folder_once(root, counted):
     names = tiles(root)
     counted.clear()
@@ -156,9 +153,6 @@ def test_a_folder_that_is_gone_leaves_room_for_the_others(root):
     assert desk.paths.listings.companions(desk.paths.input("y.tif")) == ()
 
 
-# --- alike names
-
-
 def cases(ending: str, count: int = 1 << 8) -> set[str]:
     """An ending in the different cases of its letters."""
     letters = ((one.lower(), one.upper()) for one in ending)
@@ -210,9 +204,6 @@ def test_no_output_takes_the_place_of_what_belongs_to_an_input(tmp_path_factory,
         assert all(other.startswith(name.partition(".")[0]) for other in taken)
 
 
-# --- pages
-
-
 def test_a_page_looks_at_the_files_of_its_rows_alone(root, counted):
     for limit in [1, 20]:
         names = tiles(root, 200)
@@ -245,9 +236,6 @@ def test_a_page_enters_no_folder_behind_its_last_row(root, counted):
     assert counted["scandir"] <= 101
 
 
-# --- paths
-
-
 def test_a_deep_path_costs_one_step_for_each_folder(root, counted):
     deep = "/".join("d" * 100)
     (root / deep).mkdir(parents=True)
@@ -267,9 +255,6 @@ def test_a_path_of_very_many_steps_is_refused(root):
         assert workspaces.input(way * 10 + "a.tif").name == "a.tif"
         with pytest.raises(PathRefused):
             workspaces.input(way * MAX_STEPS + "a.tif")
-
-
-# --- arguments
 
 
 def nested(depth: int) -> list[dict[str, Any]]:

@@ -129,10 +129,9 @@ def test_what_gdal_says_of_a_file_is_told_with_it_and_of_nothing_else(root):
     report = [
         {"name": str(root / "a.tif"), "driver": "GTiff"},
         {"name": str(root / "b/readme.txt"), "driver": None},
-        {"name": str(root / "b"), "driver": "ESRI Shapefile"},
-        {"name": "/etc/passwd", "driver": "CSV"},
+        {"name": str(root / "b"), "driver": "ESRI Shapefile"}, {"name": "/etc/passwd", "driver": "CSV"},
         "nonsense",
-    ]
+    ]  # fmt: skip
     entries = {entry["path"]: entry.get("driver") for entry in as_json(shown, report)["entries"]}
     assert entries[str(root / "a.tif")] == "GTiff"
     assert entries[str(root / "b/readme.txt")] is None

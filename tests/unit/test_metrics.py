@@ -62,9 +62,6 @@ def ran(pool: str = "warm", cpu: Any = 0.5, memory: Any = 64 * MIB) -> dict[str,
     return {"pool": pool, "cpu_seconds": cpu, "peak_memory_bytes": memory}
 
 
-# What is counted
-
-
 def test_a_call_that_was_refused_before_it_ran_is_counted_too(book: Book):
     book.registry.add_refused(Call("r1", "ann", "info", {}, outcome=str(Code.BUSY)))
     assert book.all()["by_tool_and_outcome"] == [{"tool": "info", "outcome": "BUSY", "count": 1}]
@@ -105,9 +102,6 @@ def test_seconds_are_of_each_phase_and_of_the_whole(book: Book):
     assert book.all()["seconds"]["total"]["p50"] == 0
 
 
-# What is not believed
-
-
 def test_a_container_is_believed_up_to_its_limits_and_never_without(book: Book):
     for said in (1e300, 1 << 80, 601 * MIB):
         book.run(receipt=ran(cpu=said, memory=said))
@@ -134,9 +128,6 @@ def test_a_quantile_is_an_amount_that_its_part_is_not_above(amounts: list[float]
         assert told[name] == sorted(amounts)[math.ceil(part * len(amounts)) - 1]
     assert told["count"] == len(amounts)
     assert told["max"] == pytest.approx(max(amounts), abs=1e-6)
-
-
-# As Prometheus reads it
 
 
 def shown(*calls: tuple[str, str, dict[str, Any]], slots: dict[str, int] | None = None) -> str:
