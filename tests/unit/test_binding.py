@@ -12,6 +12,7 @@ from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, UnknownArgument
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
+from tests.unit.fitting import placed
 
 RASTER, VECTOR, REPROJECT = (
     packaged().algorithms[path] for path in ("raster convert", "vector convert", "raster reproject")
@@ -23,11 +24,6 @@ RESERVED = """
     --config --optfile --debug --mempreload --pause --formats --format --version --build --license --help --help-general
     --help-doc --json-usage --locale
 """.split()
-
-
-def placed(bound: Bound) -> tuple[str, ...]:
-    """The rendered words, with every path put into one folder."""
-    return render(bound.resolve(lambda _argument, text: f"/ws/{text}"))
 
 
 def extra(algorithm: Algorithm, switches: Sequence[str], context: Context) -> Bound:
@@ -197,10 +193,6 @@ def test_words_bind_input_and_output_too_and_add_to_lists_of_json() -> None:
     given_words = ["a,b.tif", "o.tif", "--co", "TILED=YES", "--overwrite"]
     bound = bind(RASTER, {"co": {"COMPRESS": "LZW"}}, Context(packaged()), given_words)
     assert bound.get("overwrite") == ("true",)  # which the server decides on, and GDAL is not told
-    several = bind(
-        packaged().algorithms["raster mosaic"], {}, Context(packaged()), ["a.tif", "b.tif", "o.tif"]
-    )
-    assert (several.get("input"), several.get("output")) == (("a.tif", "b.tif"), ("o.tif",))
     options = ("--creation-option=COMPRESS=LZW", "--creation-option=TILED=YES")
     assert placed(bound) == ("--input=/ws/a,b.tif", "--output=/ws/o.tif", *options)
     for given_json, wrong in (
@@ -212,6 +204,16 @@ def test_words_bind_input_and_output_too_and_add_to_lists_of_json() -> None:
     ):
         with pytest.raises(ArgumentRefused):
             bind(RASTER, given_json, Context(packaged()), wrong)
+
+
+def test_words_without_a_switch_fill_the_arguments_that_are_not_named() -> None:
+    mosaic = packaged().algorithms["raster mosaic"]
+    for algorithm, words, inputs, output in (
+        (mosaic, ["a.tif", "b.tif", "o.tif"], ("a.tif", "b.tif"), ("o.tif",)),
+        (RASTER, ["--input=a.tif", "o.tif"], ("a.tif",), ("o.tif",)),
+    ):
+        bound = bind(algorithm, {}, Context(packaged()), words)
+        assert (bound.get("input"), bound.get("output")) == (inputs, output)
 
 
 NAMES = st.sampled_from(

@@ -19,7 +19,7 @@ def found(root: Path, name: str) -> set[str]:
 def test_what_is_appended_to_the_whole_name_belongs_to_a_dataset(tmp_path, ending):
     write(
         tmp_path,
-        dict.fromkeys(["x.tif", f"x.tif{ending}", f"y.tif{ending}", f"x{ending}", f"xx.tif{ending}"], b""),
+        dict.fromkeys(["x.tif", *(f"{name}{ending}" for name in ("x.tif", "y.tif", "x", "xx.tif"))], b""),
     )
     assert found(tmp_path, "x.tif") == {f"x.tif{ending}"}
 

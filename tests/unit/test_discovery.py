@@ -176,6 +176,13 @@ def test_a_socket_that_may_not_be_used_is_told_from_one_that_is_absent(home, mon
         connect()
 
 
+def test_the_client_keeps_the_timeout_that_was_asked_for(home: Path) -> None:
+    with socket_engine(home / "docker.sock"):
+        client = connect(timeout=123)
+        assert client.api.timeout == 123
+        client.close()
+
+
 def run_module(home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DOCKER_")}
     command = [sys.executable, "-m", "sandbox.engines.opening", "--daemon"]

@@ -138,23 +138,17 @@ def test_a_shapefile_gets_another_name_with_all_its_files(root):
 
 def test_what_follows_the_whole_name_follows_the_new_whole_name(root):
     after = done(root, "dataset rename", source="dem.tif", destination="a.b.TIF")
-    assert after == {
-        **without("dem.tif", "dem.tfw"),
-        "a.b.TIF": b"tif",
-        "a.b.TIF.aux.xml": b"aux",
-        "a.b.tfw": b"tfw",
-    }
+    renamed = {"a.b.TIF": b"tif", "a.b.TIF.aux.xml": b"aux", "a.b.tfw": b"tfw"}
+    assert after == {**without("dem.tif", "dem.tfw"), **renamed}
 
 
 def test_a_folder_gets_another_name_or_goes_into_a_folder(root):
     cube = {"zarr.json": b"{}", "c/0": b"0"}
     after = done(root, "dataset rename", source="cube.zarr", destination="c2.zarr")
-    assert after == {**without("cube.zarr"), **{f"c2.zarr/{name}": data for name, data in cube.items()}}
+    left = without("cube.zarr")
+    assert after == {**left, **{f"c2.zarr/{name}": data for name, data in cube.items()}}
     after = done(root, "dataset rename", source="cube.zarr", destination="maps")
-    assert after == {
-        **without("cube.zarr"),
-        **{f"maps/cube.zarr/{name}": data for name, data in cube.items()},
-    }
+    assert after == {**left, **{f"maps/cube.zarr/{name}": data for name, data in cube.items()}}
 
 
 def test_a_folder_is_renamed_or_copied_over_another_on_demand(root):
@@ -231,10 +225,8 @@ def test_a_file_is_deleted_alone_and_a_folder_when_it_is_empty_or_on_demand(root
 
 
 def test_a_file_or_folder_is_moved(root):
-    assert done(root, "vsi move", source="dem.txt", destination="notes.md") == {
-        **without("dem.txt"),
-        "notes.md": DATA["dem.txt"],
-    }
+    after = done(root, "vsi move", source="dem.txt", destination="notes.md")
+    assert after == {**without("dem.txt"), "notes.md": DATA["dem.txt"]}
     assert done(root, "vsi move", source="maps", destination="cube.zarr")["cube.zarr/maps/old.tif"] == b"old"
 
 
@@ -320,10 +312,7 @@ REFUSED: list[tuple[str, tuple[str, ...], list[dict[str, Any]]]] = [
 
 
 def test_what_would_part_or_lose_something_is_refused(root, subtests):
-    write(
-        root,
-        {"er.ers": b"", "er": b"", "i.img": b"", "i.ige": b"", "full/dem.txt": b"", "a.tif,roads.shp": b""},
-    )
+    write(root, dict.fromkeys(("er.ers", "er", "i.img", "i.ige", "full/dem.txt", "a.tif,roads.shp"), b""))
     for name, operations, calls in REFUSED:
         with subtests.test(name):
             for operation in operations:
@@ -403,13 +392,8 @@ def test_an_approval_holds_for_what_is_deep_in_a_folder(root):
         def digest(operation: str = operation) -> str:
             given = {"filename": "maps", "source": "maps", "destination": "new"}
             work = planned(root, operation, recursive=True, **given)
-            draft = Draft(
-                Command("gdal", work.argv),
-                work.inputs,
-                transfers=work.transfers,
-                removes=work.removes,
-                listings=work.listings,
-            )
+            losses = {"transfers": work.transfers, "removes": work.removes, "listings": work.listings}
+            draft = Draft(Command("gdal", work.argv), work.inputs, **losses)
             plan = Plan(CALL, "t", "p", draft, Limits(), "sha256:0", "", (), {})
             assert plan.effect is Effect.DESTROY
             return plan.digest

@@ -39,10 +39,8 @@ def test_a_dataset_is_one_row_with_all_its_files(root):
     rows = {str(row.found.relative): row for row in one_page(root).rows}
     assert list(rows) == ["a.tif", "b", "b/readme.txt", "b/roads.shp", "c.zarr", "d.gdb", "marked"]
     assert (rows["a.tif"].companions, rows["a.tif"].bytes) == (("a.tfw", "a.tif.aux.xml"), 9)
-    assert (rows["b/roads.shp"].companions, rows["b/roads.shp"].bytes) == (
-        ("roads.dbf", "roads.prj", "roads.shx"),
-        4,
-    )
+    roads = rows["b/roads.shp"]
+    assert (roads.companions, roads.bytes) == (("roads.dbf", "roads.prj", "roads.shx"), 4)
 
 
 def test_the_inside_of_a_dataset_is_listed_when_it_is_asked_for(root):
