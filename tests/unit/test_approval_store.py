@@ -90,12 +90,12 @@ def test_a_grant_is_for_one_principal_tool_and_workspace(approvals: Approvals) -
     made = granted(approvals)
     assert approvals.granted("alice", "convert", "/data/ws") == made
     assert approvals.granted("alice", "convert", "/data/ws", ["https://data.test/cog/"]) is None
-    for other in (
+    for who, tool, where in (
         ("bob", "convert", "/data/ws"),
         ("alice", "info", "/data/ws"),
         ("alice", "convert", "/data"),
     ):
-        assert approvals.granted(*other) is None
+        assert approvals.granted(who, tool, where) is None
 
 
 @pytest.mark.claim("approval.grants-narrow")
@@ -114,9 +114,8 @@ def test_of_many_who_decide_at_once_the_first_alone_counts(approvals, path, cloc
 
         def decide(number: int) -> str:
             store = (approvals, other)[number % 2]
-            after = store.decide(
-                rows[number // 4].id, Decision(True, f"person {number}", "console", "console")
-            )
+            made = Decision(True, f"person {number}", "console", "console")
+            after = store.decide(rows[number // 4].id, made)
             assert after
             return after.decided_by
 

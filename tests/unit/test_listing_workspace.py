@@ -120,10 +120,8 @@ def test_a_folder_with_too_many_names_is_listed_as_far_as_it_goes_and_says_so(ro
 def test_what_gdal_says_of_a_file_is_told_with_it_and_of_nothing_else(root):
     write(root, DATA)
     shown = one_page(root)
-    asked = {str(one) for one in shown.to_identify}
-    assert asked == {
-        str(root / name) for name in ("a.tif", "b/readme.txt", "b/roads.shp", "c.zarr", "d.gdb", "marked")
-    }
+    known = ("a.tif", "b/readme.txt", "b/roads.shp", "c.zarr", "d.gdb", "marked")
+    assert set(map(str, shown.to_identify)) == {str(root / name) for name in known}
     report = [
         {"name": str(root / "a.tif"), "driver": "GTiff"},
         {"name": str(root / "b/readme.txt"), "driver": None},
@@ -168,10 +166,8 @@ def test_companions_of_many_files_are_those_of_each_one(tmp_path_factory, some):
     root = tmp_path_factory.mktemp("family")
     write(root, dict.fromkeys(some, b""))
     workspaces = Workspaces((Workspace.at(root, writable=True),))
-    each = {
-        name: {one.name for one in Listings().companions(workspaces.input(str(root / name)))} for name in some
-    }
-    claimed = set[str]().union(*each.values()) if each else set()
+    each = [Listings().companions(workspaces.input(str(root / name))) for name in some]
+    claimed = {one.name for companions in each for one in companions}
     owners = Names(sorted(some)).owners
     assert set(owners) == claimed
     assert not set(owners.values()) & claimed

@@ -36,8 +36,9 @@ def _logging_as_before() -> Iterator[None]:
 def log_as(module: str, method: str, *arguments: Any, **values: Any) -> None:
     """Log as a module of that name does: `_log = structlog.get_logger()`."""
     namespace = {"__name__": module}
-    exec("import structlog\n_log = structlog.get_logger()", namespace)
-    getattr(namespace["_log"], method)(*arguments, **values)
+    code = "import structlog\n_log = structlog.get_logger()\ndef log(m, *a, **v): getattr(_log, m)(*a, **v)"
+    exec(code, namespace)
+    namespace["log"](method, *arguments, **values)  # type: ignore[operator]
 
 
 def lines_of(captured: pytest.CaptureFixture[str]) -> list[str]:

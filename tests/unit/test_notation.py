@@ -20,9 +20,8 @@ def test_quotes_hold_blanks_and_signs_together() -> None:
 
 
 def test_branches_are_steps_of_their_own() -> None:
-    tee = parse_notation(
-        "read a.tif ! tee [ resize --size=10,10 ! write b.tif ] [ write c.tif ] ! write d.tif"
-    )[1]
+    text = "read a.tif ! tee [ resize --size=10,10 ! write b.tif ] [ write c.tif ] ! write d.tif"
+    tee = parse_notation(text)[1]
     assert [[step.name for step in branch] for branch in tee.branches] == [["resize", "write"], ["write"]]
     assert tee.words == ()
 
