@@ -276,6 +276,6 @@ def test_a_package_does_nothing_when_it_is_imported():
 
 
 def test_the_program_starts_without_loading_what_help_does_not_need():
-    code = "import sys, gdal_mcp.cli; gdal_mcp.cli.build_parser(); print(sorted({'mcp', 'docker', 'structlog', 'anyio'} & set(sys.modules)))"
+    code = "import sys, gdal_mcp.cli; gdal_mcp.cli.build_parser(); print(sorted({'mcp', 'docker', 'structlog', 'anyio', 'gdal_mcp.app', 'gdal_mcp.tools'} & set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert ran.stdout == "[]\n"
