@@ -38,11 +38,7 @@ def like_run_python(template: SandboxTemplate, limits: Limits = ROOMY) -> Sandbo
     """The same container as one of `run_python`, in the image of the template."""
     sent = delivered(python_command())
     return replace(
-        template,
-        command=sent.command,
-        program=sent.program,
-        limits=limits,
-        environment=environment(limits),
+        template, command=sent.command, program=sent.program, limits=limits, environment=environment(limits)
     )
 
 

@@ -131,10 +131,7 @@ WIRE = "max(one for one in range(3, 20) if 'pipe' in os.path.realpath(f'/proc/se
 
 @pytest.mark.claim("escape.forged-frames")
 def test_what_speaks_before_it_was_given_a_job_gets_none(runner, make_template, ground, cancel):
-    source = handler(
-        "open('/staging/ran', 'w').close()",
-        f"os.write({WIRE}, b'F\\0\\0\\0\\x02' + b'{{}}')",
-    )
+    source = handler("open('/staging/ran', 'w').close()", f"os.write({WIRE}, b'F\\0\\0\\0\\x02' + b'{{}}')")
     with ground.area.open("staging-0001", USER) as staging:
         template = make_template(source, staging=staging.path)
         with pytest.raises(AttestationFailed):

@@ -17,11 +17,7 @@ from tests.faults.scenes import outcome_of, seen
 from tests.mcp.talk import Place
 from tests.private_engine import PrivateEngine, private_engine
 
-pytestmark = [
-    pytest.mark.nightly,
-    pytest.mark.engine,
-    pytest.mark.claim("faults.engine-fails-typed"),
-]
+pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("faults.engine-fails-typed")]
 
 
 @pytest.fixture(scope="module")

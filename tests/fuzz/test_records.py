@@ -117,9 +117,7 @@ CHANGES = st.lists(
 @given(CHANGES)
 @example([([3], 1e308)])  # how much is kept: infinite, as it is written
 @pytest.mark.claim("outputs.journals-not-trusted")
-def test_whatever_a_journal_says_nothing_is_lost_and_nothing_outside_is_touched(
-    changes,
-):
+def test_whatever_a_journal_says_nothing_is_lost_and_nothing_outside_is_touched(changes):
     with tempfile.TemporaryDirectory() as folder:
         root, outside = Path(folder, "workspace"), Path(folder, "outside.tif")
         outside.write_bytes(b"precious")

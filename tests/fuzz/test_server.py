@@ -167,13 +167,7 @@ def server(base: Path) -> Iterator[tuple[Hosted, dict[str, str]]]:
     st.sampled_from(("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "X")), PATHS, QUERIES, HEADERS, BODIES, st.sampled_from(("all", "reader", None, "forged"))
 )  # fmt: skip
 def test_any_request_is_answered_or_refused_and_never_a_fault_of_the_servers(
-    server,
-    method,
-    path,
-    query,
-    headers,
-    body,
-    who,
+    server, method, path, query, headers, body, who
 ):
     hosted, tokens = server
     if path == "/console/api/live" and method == "GET":

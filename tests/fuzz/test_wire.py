@@ -9,16 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sandbox.engine import STDERR, STDOUT
-from sandbox.protocol import (
-    HEADER,
-    LONGEST,
-    MAX_MESSAGE,
-    QUESTION,
-    RANGE,
-    Final,
-    FrameReader,
-    ProtocolBreach,
-)
+from sandbox.protocol import HEADER, LONGEST, MAX_MESSAGE, QUESTION, RANGE, Final, FrameReader, ProtocolBreach
 from sandbox.questions import MAX_RANGES, MAX_READ_BYTES, Op, Question
 from sandbox.session import Session
 from sandbox.template import Limits
