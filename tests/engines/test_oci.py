@@ -149,9 +149,7 @@ WEAKER: dict[str, Callable[[dict[str, Any]], None]] = {
 
 
 @pytest.mark.claim("engine.oci-is-read-back", "sandbox.read-back", "engine.silence-is-noticed")
-def test_what_a_runtime_leaves_out_is_noticed_before_the_first_instruction(
-    bench: Bench, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_runtime_leaves_out_is_noticed_before_the_first_instruction(bench, subtests, monkeypatch):
     real, rootless = engine_module.config, bench.engine.info().rootless
     # without that one crun loads the filter first, which then refuses it the rest; a user namespace gives no other user and no
     # /proc of another's processes
@@ -175,9 +173,7 @@ def test_what_a_runtime_leaves_out_is_noticed_before_the_first_instruction(
             assert bench.ours() == {}
 
 
-def test_a_filter_that_is_left_out_is_noticed_by_the_time_of_the_first_job(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_filter_that_is_left_out_is_noticed_by_the_time_of_the_first_job(bench, monkeypatch):
     from sandbox.attestation import looking
     from sandbox.slot import launch
 
@@ -220,9 +216,7 @@ def test_a_container_leaves_no_mount_on_the_host_and_no_point_in_the_image(bench
 
 
 @pytest.mark.claim("engine.oci-leaves-nothing", "sandbox.removed")
-def test_a_runtime_that_is_killed_at_any_moment_leaves_nothing(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_runtime_that_is_killed_at_any_moment_leaves_nothing(bench, monkeypatch):
     """Killed a little later each time, over as long as making one takes on this machine."""
     began = time.monotonic()
     with bench.created(bench.template(WAIT_FOR_THE_END)):
@@ -284,9 +278,7 @@ for number in range(1000):
 
 
 @pytest.mark.claim("engine.oci-leaves-nothing", "sandbox.removed")
-def test_a_server_that_is_killed_leaves_what_the_next_one_finds_and_removes(
-    bench: Bench, tmp_path: Path
-) -> None:
+def test_a_server_that_is_killed_leaves_what_the_next_one_finds_and_removes(bench, tmp_path):
     tmp_path.chmod(0o755)
     for number in range(SERVERS):
         folder = tmp_path / str(number)

@@ -49,23 +49,13 @@ def containers(engine: PrivateEngine) -> list[str]:
         return [row["Id"] for row in client.api.containers(all=True, filters={"label": OWNER})]
 
 
-def stop(engine: PrivateEngine) -> None:
-    engine.stop()
-
-
-def kill(engine: PrivateEngine) -> None:
-    engine.kill()
-
-
 def restart(engine: PrivateEngine) -> None:
     engine.stop()
     engine.start()
 
 
 TURNS = {"at-start": START, "during-run": SEND, "at-removal": REMOVE}
-
-
-HOW = {"stopped": stop, "killed": kill, "restarted": restart}
+HOW = {"stopped": PrivateEngine.stop, "killed": PrivateEngine.kill, "restarted": restart}
 
 
 @pytest.mark.parametrize("how", HOW)
