@@ -50,6 +50,16 @@ for number in range(1, 65):
     try: signal.signal(number, signal.SIG_IGN)
     except (OSError, ValueError): pass
 """
+SCATTER = """
+for _ in range(8):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.closerange(0, 64)
+            while True: signal.pause()
+        os._exit(0)
+return {"code": 0, "seen": len([name for name in os.listdir("/proc") if name.isdigit()])}
+"""
 TO_ITSELF = """
 for number in (signal.SIGSTOP, signal.SIGKILL, signal.SIGTERM):
     for target in (1, 0, -1, os.getpid()):
@@ -67,20 +77,7 @@ def test_what_stops_itself_ignores_every_signal_and_spins_is_gone_at_its_deadlin
 
 @pytest.mark.claim("escape.always-ends")
 def test_processes_that_left_their_session_and_closed_everything_end_with_the_container(way, attack):
-    body = (
-        DEAF
-        + """
-for _ in range(8):
-    if os.fork() == 0:
-        os.setsid()
-        if os.fork() == 0:
-            os.closerange(0, 64)
-            while True: signal.pause()
-        os._exit(0)
-return {"code": 0, "seen": len([name for name in os.listdir("/proc") if name.isdigit()])}
-"""
-    )
-    assert way.said(attack(body))["seen"] > 8
+    assert way.said(attack(DEAF + SCATTER))["seen"] > 8
 
 
 @pytest.mark.claim("escape.always-ends")

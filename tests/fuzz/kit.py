@@ -22,15 +22,9 @@ SEED: Final = os.environ.get("FUZZ_SEED") or (os.urandom(4).hex() if TIMES > 1 e
 def tries(examples: int, **more: Any) -> settings:
     """So many examples, the same each time in CI; with FUZZ a multiple of them, and others each time."""
     slow = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
-    given: dict[str, Any] = {
-        "max_examples": examples * TIMES,
-        "deadline": None,
-        "suppress_health_check": slow,
-        **more,
-    }
     if TIMES > 1:
-        given |= {"derandomize": False, "print_blob": True}
-    return settings(**given)
+        more |= {"derandomize": False, "print_blob": True}
+    return settings(max_examples=examples * TIMES, deadline=None, suppress_health_check=slow, **more)
 
 
 def outcome(
