@@ -44,14 +44,8 @@ def like_run_python(template: SandboxTemplate, limits: Limits = ROOMY) -> Sandbo
 
 def request(code: str, seconds: float = 50.0, **more: Any) -> dict[str, Any]:
     """What such a container is asked."""
-    asked = {"code": code, "arguments": {}, "named": {}, "written": {}, "seconds": seconds}
-    bounds = {
-        "inputs": [],
-        "outputs": [],
-        "preview_pixels": 512,
-        "printed_bytes": 1 << 20,
-        "result_bytes": 1 << 20,
-    }
+    asked = {"code": code, "arguments": {}, "named": {}, "written": {}, "inputs": [], "outputs": []}
+    bounds = {"seconds": seconds, "preview_pixels": 512, "printed_bytes": 1 << 20, "result_bytes": 1 << 20}
     return {**asked, **bounds, **more}
 
 

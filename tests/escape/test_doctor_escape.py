@@ -19,9 +19,6 @@ GROUPS = {"escape", "sight", "container", "limits", BENCHMARK}
 NUMBERS = [f"5.{number}" for number in range(1, 33)]
 
 
-# --- the benchmark's checks ---
-
-
 RULES = (*ATTEMPTS.values(), CALLS, *SIGHT, *FACTS, *LIMITS_IN_FORCE)
 BY_HAND = {"5.1", "5.23", "5.24", "5.27", "5.28"}  # they do not apply
 
@@ -56,9 +53,6 @@ def test_a_security_module_counts_where_the_engine_has_it(make_template):
         assert [row.verdict for row in rows if row.cis == number] == [verdict], (option, label)
 
 
-# --- answers that cannot be believed ---
-
-
 def test_an_answer_without_its_findings_fails_every_row_that_rests_on_them(make_template):
     for look in ({}, {"attempts": {}, "calls": {}, "sight": {}}, {"attempts": 3, "sight": []}):
         found = escape_rows(Evidence(make_template("pass"), {}, look))
@@ -76,9 +70,6 @@ def test_what_was_not_tried_did_not_hold(make_template):
         found = judged((*ATTEMPTS.values(), CALLS), Evidence(make_template("pass"), look=look))
         rule = CALLS if emptied == "calls" else ATTEMPTS[emptied]
         assert [row.name for row in found if not row.ok] == [rule.name]
-
-
-# --- the command ---
 
 
 @pytest.fixture

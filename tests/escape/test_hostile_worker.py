@@ -112,9 +112,6 @@ def test_what_crashes_leaves_no_core_anywhere(way, attack, ground):
         assert os.listdir(staging.path) == []
 
 
-# --- on the wire ---
-
-
 @pytest.mark.claim("escape.forged-frames")
 def test_an_answer_that_is_cut_off_is_none(run):
     """Other forged frames are in tests/integration/test_outcomes.py."""
@@ -146,8 +143,6 @@ def test_names_of_attachments_lead_nowhere(run, ground):
     assert all(len(name) <= 64 for name in result.attachments)
     assert (ground.workspace / "input.txt").read_text() == SECRET
 
-
-# --- two at once ---
 
 MEET = """
 found = {"namespaces": {name: os.readlink("/proc/self/ns/" + name) for name in ("ipc", "mnt", "net", "pid", "uts")}}

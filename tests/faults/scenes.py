@@ -14,17 +14,8 @@ from tests.mcp.talk import Place
 
 WIDTH, HEIGHT = 40, 30
 # what each tag of its one directory says
-_ENTRIES = {
-    256: WIDTH,
-    257: HEIGHT,
-    258: 8,
-    259: 1,
-    262: 1,
-    273: 122,
-    277: 1,
-    278: HEIGHT,
-    279: WIDTH * HEIGHT,
-}
+_ENTRIES = {256: WIDTH, 257: HEIGHT, 258: 8, 259: 1, 262: 1, 273: 122, 277: 1, 278: HEIGHT}
+_ENTRIES |= {279: WIDTH * HEIGHT}
 
 
 def tiff(seed: int) -> bytes:
@@ -90,7 +81,7 @@ class Scene:
         pipes.write(json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": accepted}) + "\n")
 
 
-def _write(name: str, algorithm: str, before: Mapping[str, bytes], **arguments: Any) -> Scene:
+def write(name: str, algorithm: str, before: Mapping[str, bytes], **arguments: Any) -> Scene:
     return Scene(name, "gdal_write", {"algorithm": algorithm, "arguments": arguments}, before=before)
 
 
@@ -98,9 +89,9 @@ WORLD = {"in.tfw": b"1\n0\n0\n-1\n0\n0\n"}
 SCENES = (
     Scene("replaces", "convert", {"input": "in.tif", "output": "out.tif"}, before={"out.tif": OLD}),
     Scene("asks", "convert", {"input": "in.tif", "output": "asked.tif"}, "writes", {"asked.tif": OLD}),
-    _write("changes", "raster overview add", {"seen.tif": OLD}, input="seen.tif", levels=[2]),
-    _write("deletes", "dataset delete", {"gone.tif": OLD}, filename=["gone.tif"]),
-    _write("copies", "dataset copy", WORLD, source="in.tif", destination="copied.tif"),
+    write("changes", "raster overview add", {"seen.tif": OLD}, input="seen.tif", levels=[2]),
+    write("deletes", "dataset delete", {"gone.tif": OLD}, filename=["gone.tif"]),
+    write("copies", "dataset copy", WORLD, source="in.tif", destination="copied.tif"),
     Scene("names its output itself", "gdal_translate", {"src_dataset": "in.tif"}),
     Scene("fails", "convert", {"input": "broken.tif", "output": "never.tif"}, outcome="GDAL_ERROR"),
     Scene("reads", "info", {"path": "in.tif"}),

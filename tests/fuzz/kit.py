@@ -49,14 +49,9 @@ def grown(draw: st.DrawFn, seeds: st.SearchStrategy[str], length: int) -> str:
     return (seed[:first] + part * draw(st.sampled_from((1, 4, 40, times))) + end)[:length]
 
 
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.sampled_from((10**18, -(10**18), 10**400, 1e308, -0.0, 2**31, 2**63, 2**64))
-    | st.text(max_size=20)
-)
+numbers = st.integers() | st.floats()
+numbers |= st.sampled_from((10**18, -(10**18), 10**400, 1e308, -0.0, 2**31, 2**63, 2**64))
+scalars = st.none() | st.booleans() | numbers | st.text(max_size=20)
 anything = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
