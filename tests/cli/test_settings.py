@@ -1,8 +1,6 @@
 """What the program makes of options, variables and the settings file, and what it says without any."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,46 +8,7 @@ import pytest
 
 from gdal_mcp import __version__
 from gdal_mcp.ledger.audit import AuditLog
-from tests.cli.conftest import SECONDS, gdal_mcp, launched
-from tests.mcp.talk import environment
-
-COMMANDS = [
-    (), ("serve",), ("call",), ("tools",), ("doctor",), ("setup",), ("audit", "verify"), ("audit", "tail"),
-    ("undo",),
-]  # fmt: skip
-HEAVY = {"mcp", "mcp_types", "docker", "gdal_mcp.tools", "gdal_mcp.app"}
-
-
-HELPING = """
-import contextlib, io, json, sys
-from gdal_mcp.cli import main
-found = []
-for command in json.loads(sys.argv[1]):
-    text, code = io.StringIO(), None
-    with contextlib.redirect_stdout(text):
-        try:
-            main([*command, "--help"])
-        except SystemExit as end:
-            code = end.code
-    found.append([code, bool(text.getvalue()), list(sys.modules)])
-print(json.dumps(found))
-"""
-
-
-def test_help_of_each_command_loads_nothing_heavy():
-    """One after another in one interpreter, so that what any of them loads is still there at the end."""
-    done = subprocess.run(
-        [sys.executable, "-c", HELPING, json.dumps(COMMANDS)],
-        capture_output=True,
-        text=True,
-        env=environment(),
-        timeout=SECONDS,
-        check=True,
-    )
-    for command, (code, helped, modules) in zip(COMMANDS, json.loads(done.stdout), strict=True):
-        assert (code, helped) == (0, True), command
-        assert "gdal_mcp.cli" in modules
-        assert HEAVY.isdisjoint(modules), command
+from tests.cli.conftest import gdal_mcp, launched
 
 
 def test_version_is_the_packages():

@@ -228,11 +228,7 @@ def changes(publish: Callable[[ServerEvent], None], event: ServerEvent) -> Tool:
 
 def tools(publish: Callable[[ServerEvent], None]) -> dict[str, Tool]:
     """Every tool but those of the tasks extension."""
-    both = {
-        **NAME,
-        "greeting": sampled("Generate a greeting", 50),
-        **ROOTS,
-    }
+    both = {**NAME, "greeting": sampled("Generate a greeting", 50), **ROOTS}
     return {
         **{name: same(content) for name, content in CONTENT.items()},
         "test_error_handling": error_handling,
@@ -260,11 +256,7 @@ def tools(publish: Callable[[ServerEvent], None]) -> dict[str, Tool]:
     }
 
 
-ADDRESS = {
-    "$anchor": "addressDef",
-    "type": "object",
-    "properties": {"street": TEXT, "city": TEXT},
-}
+ADDRESS = {"$anchor": "addressDef", "type": "object", "properties": {"street": TEXT, "city": TEXT}}
 SCHEMAS: dict[str, dict[str, Any]] = {
     "json_schema_2020_12_tool": {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -213,10 +213,7 @@ ASKED = {
     "pending": [serializers.question(one, ANN) for one in QUESTIONS],
     "decided": [serializers.decision(DECIDED)],
 }
-EVENTS = [
-    ("questions", {"now": NOW, **ASKED}),
-    ("running", {"now": NOW, "running": RUNNING}),
-]
+EVENTS = [("questions", {"now": NOW, **ASKED}), ("running", {"now": NOW, "running": RUNNING})]
 
 
 def event(name: str, told: dict[str, Any]) -> str:

@@ -202,20 +202,6 @@ def test_an_output_is_sent_as_it_is_and_never_shown(stage: Stage, person: Person
     assert plain("GET", person.base + href).status_code == 404  # once
 
 
-@pytest.mark.parametrize("inside", [False, True])
-def test_a_link_that_took_an_output_s_place_is_not_followed(stage, person, grounds, inside):
-    secret = stage.place.path("secret.txt") if inside else grounds / "secret.txt"
-    secret.write_text("not yours")
-    path = stage.place.path(f"swapped-{inside}.tif")
-    path.write_text("an output")
-    _, made = published(stage.place, local_user().id, path)
-    path.unlink()
-    path.symlink_to(secret)
-    reply = plain("GET", person.base + person.post(f"api/link/{made.id}").json()["href"])
-    assert reply.status_code in (404, 409)
-    assert b"not yours" not in reply.content
-
-
 @pytest.mark.parametrize("number", ["0", str(10**12), str(10**30), "-1", "1.5", "x", "1%2F..%2F2"])
 def test_an_output_that_is_none_is_not_found(person: Person, number: str):
     assert person.post(f"api/link/{number}").status_code in (404, 405)

@@ -9,9 +9,15 @@ import pytest
 from testcontainers.core.config import testcontainers_config
 
 from tests.deploy.proxy_kit import Proxy, proxying
+from tests.deploy.server_image import server_image
 
 # testcontainers would otherwise pull a container of its own that removes ours; their `with` blocks do that
 testcontainers_config.ryuk_disabled = True
+
+
+@pytest.fixture(scope="module")
+def built(client: docker.DockerClient, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return server_image(client, tmp_path_factory.mktemp("context"))
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import pytest
 from gdal_mcp.host.image import Image
 from gdal_mcp.testing.samples import write_samples
 from tests.deploy.proxy_kit import engine_socket
-from tests.deploy.server_image import TAG, server_image
+from tests.deploy.server_image import TAG
 from tests.engines.kit import not_tried
 from tests.mcp.pipes import Pipes, piped
 from tests.mcp.talk import ERAS
@@ -33,11 +33,6 @@ CONFINED = ["--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges"]
 def _root() -> None:
     if os.geteuid() != 0:
         not_tried("the image over stdio", "folders of other users are made by root")
-
-
-@pytest.fixture(scope="module")
-def built(client, tmp_path_factory) -> str:
-    return server_image(client, tmp_path_factory.mktemp("context"))
 
 
 @pytest.fixture

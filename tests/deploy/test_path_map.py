@@ -1,17 +1,13 @@
 """A server whose engine knows its folders by other names: a right map works, a wrong one lets nothing run."""
 
-import json
-import os
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from gdal_mcp.app import running
-from gdal_mcp.cli import main
 from gdal_mcp.host.hosting import Views
 from gdal_mcp.settings import load_settings
-from gdal_mcp.testing.samples import write_samples
 from sandbox.errors import AttestationFailed
 from sandbox.labels import OWNER
 
@@ -132,16 +128,3 @@ def test_without_a_writable_workspace_the_state_folder_needs_no_pair(ground, ima
     pairs = (f"{ground}/read:{ground}/host/read",)
     with running(load_settings(**places, image=image.reference, path_map=pairs)) as app:
         app.hosting.ready()
-
-
-def test_a_call_reads_and_writes_through_the_map(tmp_path, image, capsys, monkeypatch):
-    inside = folder(tmp_path / "data")
-    write_samples(inside)
-    (tmp_path / "host").symlink_to(inside)
-    monkeypatch.setenv("GDAL_MCP_PATH_MAP", f"{inside}:{tmp_path}/host,{tmp_path}/state:{tmp_path}/state")
-    options = ["--workspace", str(inside), "--state-dir", str(tmp_path / "state"), "--image", image.reference]
-    arguments = json.dumps({"input": "dem.tif", "output": "copy.tif"})
-    code = main(["call", "convert", arguments, "--yes", *options])
-    answer = json.loads(capsys.readouterr().out)
-    assert code == 0, answer
-    assert os.path.getsize(inside / "copy.tif") > 0

@@ -7,18 +7,12 @@ from pathlib import Path
 import docker
 import pytest
 
-from gdal_mcp.testing.client import CallFailed, connected, over_http
 from gdal_mcp.testing.container import GdalMcpContainer
 from gdal_mcp.testing.samples import write_samples
-from tests.deploy.server_image import TAG, server_image
+from tests.deploy.server_image import TAG
 from tests.waiting import until
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
-
-
-@pytest.fixture(scope="module")
-def built(client, tmp_path_factory) -> str:
-    return server_image(client, tmp_path_factory.mktemp("context"))
 
 
 @pytest.fixture(scope="module")
@@ -75,47 +69,11 @@ def test_a_call_runs_in_a_container_of_the_hosts_engine(server, client, workspac
         assert places[str(workspace)] == "/data"
 
 
-def test_without_its_token_nothing_is_answered(server):
-    with pytest.raises(BaseException) as caught, connected(over_http(server.url, "gdalmcp_wrong")):
-        pass
-    assert not isinstance(caught.value, CallFailed | KeyboardInterrupt)
-
-
 def test_the_health_check_sees_whether_the_server_answers(server, client, built):
     check = ["/opt/gdal-mcp/bin/python", "-I", "/opt/gdal-mcp/healthcheck.py"]
     assert server.get_wrapped_container().exec_run(check).exit_code == 0
     with pytest.raises(docker.errors.ContainerError):
         client.containers.run(built, check[1:], entrypoint=check[:1], network_mode="none", remove=True)
-
-
-def test_a_wrong_map_is_told_with_the_setting_to_correct(built, client, workspace, deployed, proxy):
-    other = deployed / "other"
-    other.mkdir(exist_ok=True)
-    status = workspace.stat()
-    made = client.containers.create(
-        built,
-        ["doctor", "--json"],
-        environment={
-            "GDAL_MCP_WORKSPACES": "/data",
-            "GDAL_MCP_ENGINE": "unix:///run/engine/docker.sock",
-            "GDAL_MCP_STATE_DIR": "/tmp/state",
-            "GDAL_MCP_PATH_MAP": f"/data:{other}",
-        },
-        volumes={
-            str(workspace): {"bind": "/data", "mode": "rw"},
-            str(proxy.socket): {"bind": "/run/engine/docker.sock", "mode": "rw"},
-        },
-        user=f"{status.st_uid}:{status.st_gid}",
-        network_mode="none",
-    )
-    try:
-        made.start()
-        assert made.wait()["StatusCode"] != 0
-        report = json.loads(made.logs(stderr=False))
-    finally:
-        made.remove(force=True)
-    failed = [row for row in report["rows"] if row["state"] == "failed"]
-    assert any("AttestationFailed" in row["found"] and "path_map" in row["found"] for row in failed)
 
 
 def test_a_server_that_cannot_start_leaves_nothing(built, client, workspace, proxy):

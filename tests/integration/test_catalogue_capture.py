@@ -60,11 +60,7 @@ def test_a_build_is_what_the_image_says_and_can_be_served(fresh: str, image: Ima
     ["raise SystemExit(3)", "print('{')", "print('[]')", "print('{}')", "print('x' * (40 << 20))", ""],
 )
 def test_an_image_that_says_nothing_useful_is_a_failure_and_leaves_nothing(
-    client,
-    engine,
-    image,
-    monkeypatch,
-    program,
+    client, engine, image, monkeypatch, program
 ):
     ask_it = capture.output_of
     monkeypatch.setattr(capture, "_OWNER", "catalogue-of-this-test")

@@ -88,17 +88,6 @@ def test_an_engine_that_goes_away_and_comes_back_gives_a_new_pool(app, proxy, cl
         client.api.remove_container(row["Id"])
 
 
-def test_a_pool_that_is_given_up_for_another_takes_all_of_its_own_along(app, client):
-    app.hosting.keep_warm()
-    first = app.hosting.ready().pool
-    until(lambda: first.figures().waiting == 2)
-    old = {row["Id"] for row in of(client, app)}
-    app.hosting.lost()
-    assert call(app).outcome == Exited(0)
-    until(lambda: old.isdisjoint(row["Id"] for row in of(client, app)))
-    until(lambda: app.hosting.ready().pool.figures().waiting == 2)
-
-
 def test_nothing_is_started_for_a_server_that_has_ended(app: App, client: docker.DockerClient):
     """The thread that gets it ready may be late."""
     app.hosting.ready()

@@ -3,7 +3,6 @@
 import itertools
 import os
 import signal
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -17,7 +16,6 @@ from sandbox.labels import OWNER
 from sandbox.outcome import Exited, SandboxResult
 from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
-from sandbox.pool.inventory import REFILLS
 from sandbox.pool.lease import SlotKey
 from sandbox.pool.pool import WarmPool
 from sandbox.pool.sizing import Sizes
@@ -222,22 +220,3 @@ def test_an_unclaimed_slot_ends_by_itself_when_its_host_has_stopped(runner, make
     until(lambda: not runner.engine.state(idle.container).running)
     assert not idle.is_idle
     idle.remove()
-
-
-def test_calls_of_all_kinds_at_once_each_have_a_container_of_their_own(make, kinds):
-    pool = make(*kinds)
-    filled(pool, *kinds)
-    answers: list[tuple[str, SandboxResult]] = []
-    calls = [
-        threading.Thread(target=lambda n=n: answers.append(call(pool, kinds[n % 2], f"found['n'] = {n}")))
-        for n in range(8)
-    ]
-    for thread in calls:
-        thread.start()
-    for thread in calls:
-        thread.join()
-    assert len({container for container, _ in answers}) == len(answers) == 8
-    assert sorted(result.final["n"] for _, result in answers) == list(range(8))
-    figures = pool.figures()
-    assert (figures.hits + figures.misses, figures.lost) == (8, 0)
-    assert figures.starting <= REFILLS

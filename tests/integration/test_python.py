@@ -178,15 +178,6 @@ def test_it_is_asked_whatever_the_settings_say_and_shows_all_of_the_code(tmp_pat
         assert row.details["code"]["changes"][1:3] == ["-x = 1", "+x = 2"]
 
 
-def test_the_policy_has_a_class_for_code(tmp_path: Path):
-    policy = tmp_path / "policy.toml"
-    policy.write_text('[[rule]]\ndecision = "deny"\neffects = ["code"]\nreason = "no code here"\n')
-    policy.chmod(0o600)
-    with serving(tmp_path, policy=str(policy)) as app:
-        denied = called(app, "1")
-        assert "no code here" in str(denied.error)
-
-
 @pytest.mark.claim("python.recorded")
 def test_the_record_has_code_digest_and_packages_and_the_call_can_be_made_again(app: App, capsys):
     code = "from gdal_mcp_job import outputs\nopen(outputs['made.json'], 'w').write('[1]')"

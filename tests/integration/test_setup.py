@@ -7,10 +7,9 @@ from pathlib import Path
 import docker
 import pytest
 
-from gdal_mcp.gdal.image import GDAL_IMAGE, main
-from gdal_mcp.host.image import Image, ImageUnsuitable, ensure, resolve
+from gdal_mcp.gdal.image import main
+from gdal_mcp.host.image import Image, ImageUnsuitable, resolve
 from gdal_mcp.wheels import WheelImage
-from sandbox.engines.images import DockerImages
 from sandbox.engines.opening import open_engine
 
 pytestmark = pytest.mark.engine
@@ -27,17 +26,6 @@ def test_the_image_holds_the_version_its_labels_say_and_its_python_bindings(clie
         remove=True,
     )
     assert said.decode().startswith(image.version)
-
-
-def test_ensure_with_the_image_here_changes_nothing(client: docker.DockerClient, image: Image) -> None:
-    before = {one.id for one in client.images.list()}
-    images = DockerImages(client.api)
-    assert (
-        ensure(images, GDAL_IMAGE, image.reference, pytest.fail)
-        == resolve(images, GDAL_IMAGE, image.reference)
-        == image
-    )
-    assert {one.id for one in client.images.list()} == before
 
 
 def test_the_set_up_command_names_the_image(image: Image, capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,11 +23,6 @@ REACHED = {"tuned": (60, 60), "seen": (25, 28), "fresh": (26, 28)}
 FEW = 5  # of the tuned, every so many
 
 
-@pytest.fixture(scope="session")
-def box(oracle: Oracle) -> Box:
-    return Box(oracle)
-
-
 def ask(box: Box, *asked: dict[str, Any]) -> list[dict[str, Any]]:
     jobs = ({"program": "find_crs", "query": "", "bbox": None, "limit": 5, **one} for one in asked)
     return [done.parsed for done in box.run(*jobs)]

@@ -24,11 +24,11 @@ handler.part("reporting").ProgressReporter.QUICK = 0.0
 
 class Report:
     def __init__(self):
-        self.attached, self.told, self.said = {}, [], None
+        self.attached, self.told = {}, []
     def progress(self, fraction, message="", at_once=False):
         self.told.append([fraction, message])
     def interim(self, value):
-        self.said = value
+        pass
     def attach(self, name, data):
         self.attached[name] = base64.b64encode(data).decode()
 
@@ -41,7 +41,7 @@ for job in jobs:
     shown = terminal.read().decode()
     terminal.seek(0)
     terminal.truncate()
-    print(json.dumps({"final": final, "printed": printed.getvalue(), "attached": report.attached, "told": report.told, "said": report.said, "shown": shown}, allow_nan=False), file=answers)
+    print(json.dumps({"final": final, "printed": printed.getvalue(), "attached": report.attached, "told": report.told, "shown": shown}, allow_nan=False), file=answers)
 """
 EMPTY = {
     "program": "version", "argv": [], "options": [], "inputs": [], "output": None, "as_array": None,
@@ -111,7 +111,6 @@ class Done:
     picture: bytes | None
     told: list[tuple[float, str]]  # of its progress
     shown: str  # by the library itself, on the terminal
-    said: dict[str, Any] | None  # of the inputs, before the work
 
     @property
     def parsed(self) -> Any:
@@ -165,17 +164,9 @@ class Box:
                 decoded(row["attached"].get("preview.png")),
                 list(map(tuple, row["told"])),
                 row["shown"],
-                row["said"],
             )
             for row in rows
         ]
-
-    def describe(self, path: Path | str, *sources: Path | str, kind: str = "dataset") -> Done:
-        """What is said of a file as if a command had just written it from these sources."""
-        (done,) = self.run(
-            {"outputs": [{"path": str(path), "kind": kind}], "sources": list(map(str, sources))}
-        )
-        return done
 
     def gdal(self, *options: Path | str, **job: Any) -> Done:
         (done,) = self.run({"program": "gdal", "options": list(map(str, options)), **job})

@@ -11,6 +11,7 @@ import pytest
 from sandbox.engines.k8s import engine as engine_module
 from sandbox.engines.k8s import pod as pod_module
 from sandbox.engines.k8s.engine import KubernetesEngine
+from sandbox.errors import EngineUnavailable
 from sandbox.labels import UPTIME_DEADLINE, labels
 from sandbox.owner import Owner
 from sandbox.reaper import reap
@@ -86,3 +87,19 @@ def test_what_changed_since_it_was_looked_at_is_not_deleted_by_force(
     assert not ground.admin.delete(container, 0, "1")
     assert container in ground.pods()
     engine.remove(container)
+
+
+def test_an_entry_that_somebody_else_deletes_is_taken_for_an_end_only_with_its_nodes_word(
+    bench: Bench, ground: Ground, engine: KubernetesEngine
+) -> None:
+    for grace in (1, 0):
+        container = engine.create(
+            bench.template("import time; time.sleep(1000)"), labels("0" * 16, "call", 600.0)
+        )
+        engine.start(container)
+        engine.wait(container, 1.0)
+        ground.admin.delete(container, grace)
+        until(lambda name=container: name not in ground.pods())
+        with contextlib.nullcontext() if grace else pytest.raises(EngineUnavailable):
+            engine.remove(container)
+        engine.remove(container)

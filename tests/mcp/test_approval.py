@@ -3,7 +3,7 @@
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from tests.mcp.pipes import Pipes, piped
 from tests.mcp.talk import EITHER_ERA, ERAS, Place, Talk, talking
 
 pytestmark = pytest.mark.engine
+
+TRANSLATE = {"src_dataset": "rgb.tif"}
 
 
 def write(talk: Talk, name: str) -> t.CallToolResult:
@@ -45,9 +47,8 @@ def test_a_client_that_cannot_ask_is_told_how_to_allow_it(place: Place, grounds:
     told = error["requiresConfirmation"]
     # as it stands, without the server's environment, it finds the question
     words = shlex.split(told["command"])
-    decided = subprocess.run(
-        [sys.executable, "-m", "gdal_mcp", *words[1:], "--no"], check=True, capture_output=True
-    )
+    command = [sys.executable, "-m", "gdal_mcp", *words[1:], "--no"]
+    decided = subprocess.run(command, check=True, capture_output=True)
     assert told["approval"] in decided.stdout.decode()
     assert str(place.path("mute.tif")) in told["summary"]
     assert len(told["digest"]) == 64
@@ -57,10 +58,8 @@ def test_a_client_that_cannot_ask_is_told_how_to_allow_it(place: Place, grounds:
 def test_a_question_that_nobody_answers_expires(place: Place, grounds: Path):
     with piped(place.command("--approval-seconds", "0.5"), grounds / "expires.log") as pipes:
         pipes.hello({"elicitation": {}})
-        error = pipes.call("gdal_translate", {"src_dataset": "rgb.tif", "dst_dataset": "expires.tif"})[
-            "structuredContent"
-        ]["error"]
-        assert error["code"] == "APPROVAL_EXPIRED"
+        told = pipes.call("gdal_translate", {**TRANSLATE, "dst_dataset": "expires.tif"})
+        assert told["structuredContent"]["error"]["code"] == "APPROVAL_EXPIRED"
 
 
 def _append(path: Path) -> None:
@@ -101,9 +100,6 @@ def pipes(place: Place, grounds: Path) -> Iterator[Pipes]:
         yield made
 
 
-TRANSLATE = {"src_dataset": "rgb.tif"}
-
-
 def question(pipes: Pipes, arguments: dict[str, Any]) -> str:
     """Calls, is asked, and returns the state that must come back with the answer."""
     asked = pipes.call("gdal_translate", arguments)
@@ -134,29 +130,23 @@ def test_a_used_answer_does_not_let_a_second_call_through(pipes: Pipes, place: P
 
 
 @pytest.mark.claim("approval.bound-to-plan")
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [
+def test_an_answer_for_one_call_is_worth_nothing_for_another(pipes: Pipes, place: Place):
+    before = outputs(place)
+    for tool, arguments in (
         ("gdal_translate", {"src_dataset": "dem.tif"}),
         ("gdal_translate", {**TRANSLATE, "bands": ["1"]}),
         ("gdal2xyz", {"dataset": "rgb.tif"}),
-    ],
-)
-def test_an_answer_for_one_call_is_worth_nothing_for_another(pipes, place, tool, arguments):
-    state = question(pipes, TRANSLATE)
-    before = outputs(place)
-    assert "protocol_error" in yes(pipes, tool, arguments, state)
+    ):
+        assert "protocol_error" in yes(pipes, tool, arguments, question(pipes, TRANSLATE)), tool
     assert outputs(place) == before
 
 
 @pytest.mark.claim("approval.asked")
-@pytest.mark.parametrize(
-    "forge", [lambda state: state[:-4] + "AAAA", lambda _state: '{"approval": "x"}', lambda _state: ""]
-)
-def test_a_forged_state_runs_nothing(pipes: Pipes, place: Place, forge: Callable[[str], str]):
-    before = outputs(place)
-    answered = yes(pipes, "gdal_translate", TRANSLATE, forge(question(pipes, TRANSLATE)))
-    assert "protocol_error" in answered or answered["resultType"] == "input_required"
+def test_a_forged_state_runs_nothing(pipes: Pipes, place: Place):
+    before, state = outputs(place), question(pipes, TRANSLATE)
+    for forged in (state[:-4] + "AAAA", '{"approval": "x"}', ""):
+        answered = yes(pipes, "gdal_translate", TRANSLATE, forged)
+        assert "protocol_error" in answered or answered["resultType"] == "input_required"
     assert outputs(place) == before
 
 

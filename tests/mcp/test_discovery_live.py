@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.mcp.talk import Place, Talk
+from tests.mcp.talk import Talk
 from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
@@ -56,15 +56,3 @@ def test_a_question_for_a_crs_is_refused_when_it_asks_nothing(modern: Talk, subt
     ):
         with subtests.test(arguments=arguments):
             assert modern.call("find_crs", **arguments).is_error
-
-
-def test_what_is_found_can_be_described_and_run(modern: Talk, place: Place):
-    hits = modern.done("gdal_search", query="shade the mountains")["hits"]
-    [path] = [hit for hit in hits[:3] if "hillshade" in str(hit)][:1]
-    described = modern.done("gdal_describe", algorithm="raster hillshade")
-    assert "zfactor" in str(described)
-    assert path
-    for number, example in enumerate(described["examples"]):
-        arguments = {**example["arguments"], "input": "dem.tif", "output": f"example-{number}.tif"}
-        again = {"algorithm": "raster hillshade", "arguments": arguments}
-        assert modern.done("validate_call", tool="gdal_write", arguments=again)["valid"]

@@ -9,7 +9,7 @@ from tests.mcp.talk import Person, Place, Talk, inside
 
 pytestmark = pytest.mark.engine
 
-TIGHT = ["--approval", "never", "--no-preview", "--timeout-seconds", "3", "--memory", "192MiB", "--file-size", "4MiB",
+TIGHT = ["--approval", "never", "--no-preview", "--timeout-seconds", "10", "--memory", "192MiB", "--file-size", "4MiB",
          "--staging-size", "6MiB", "--stdout-size", "64KiB", "--cpus", "1"]  # fmt: skip
 
 

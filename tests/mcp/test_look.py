@@ -11,46 +11,13 @@ import pytest
 
 from tests.mcp.hostile_files import HIDDEN
 from tests.mcp.talk import Person, Place, Talk, inside
-from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
 
-PROGRAM = r"""
-import sys
-import numpy as np
-from osgeo import gdal
-gdal.UseExceptions()
-out = sys.argv[1] + "/"
-def made(name, array, nodata=None, colors=None):
-    rows, columns = array.shape
-    kinds = {"uint8": gdal.GDT_Byte, "float32": gdal.GDT_Float32}
-    one = gdal.GetDriverByName("GTiff").Create(out + name, columns, rows, 1, kinds[str(array.dtype)])
-    band = one.GetRasterBand(1)
-    if colors:
-        table = gdal.ColorTable()
-        for value, color in colors.items():
-            table.SetColorEntry(value, color)
-        band.SetRasterColorTable(table)
-    if nodata is not None:
-        band.SetNoDataValue(nodata)
-    band.WriteArray(array)
-made("palette.tif", np.tile(np.array([[1, 2]], "uint8"), (20, 10)), colors={1: (255, 0, 0), 2: (0, 0, 255)})
-made("one.tif", np.array([[7]], "uint8"))
-made("nothing.tif", np.full((10, 10), -9, "float32"), nodata=-9)
-made("nan.tif", np.full((10, 10), np.nan, "float32"))
-made("wide.tif", np.arange(2000, dtype="float32").reshape(1, 2000))
-"""
-
 
 @pytest.fixture(scope="module")
-def own(grounds: Path, place: Place, oracle: Oracle) -> Place:
-    made = Place.made(grounds / "look")
-    folder = oracle.folder("look")
-    oracle.python(PROGRAM, str(folder))
-    for path in (*folder.iterdir(), *place.workspace.iterdir()):
-        if path.is_file() and path.stem in ("palette", "one", "nothing", "nan", "wide", "dem", "rgb", "zones", "places", "float"):  # fmt: skip
-            made.path(path.name).write_bytes(path.read_bytes())
-    return made
+def own(grounds: Path, place: Place) -> Place:
+    return place.copy(grounds / "look", "dem.tif", "zones.gpkg", "places.geojson")
 
 
 @pytest.fixture(scope="module")
@@ -71,20 +38,12 @@ def picture(result: t.CallToolResult) -> tuple[int, int, bytes]:
 
 SHOWN: dict[str, dict[str, Any]] = {
     "raster": {"path": "dem.tif"},
-    "photograph": {"path": "rgb.tif", "color": "rgb", "bands": [1, 2, 3]},
-    "one band": {"path": "rgb.tif", "bands": [2], "color": "gray"},
-    "palette": {"path": "palette.tif"},
+    "hillshade": {"path": "dem.tif", "color": "hillshade"},
     "vector": {"path": "zones.gpkg"},
     "points": {"path": "places.geojson", "max_size": 64},
-    "hillshade": {"path": "dem.tif", "color": "hillshade"},
-    "one pixel": {"path": "one.tif"},
-    "all nodata": {"path": "nothing.tif"},
-    "all nan": {"path": "nan.tif"},
-    "very wide": {"path": "wide.tif", "max_size": 100},
 }
 
 
-@pytest.mark.claim("content.pictures-bounded")
 def test_a_preview_is_a_picture_of_bounded_size(talker: Talk):
     under_way = {key: talker.start("preview", **arguments) for key, arguments in SHOWN.items()}
     pictures = {}
@@ -142,7 +101,7 @@ def test_next_steps_are_calls_that_would_be_taken(talker: Talk):
 
 @pytest.mark.claim("content.names-shown")
 def test_a_name_that_hides_something_is_shown_for_what_it_is(talker: Talk, own: Place):
-    own.path(f"hid{HIDDEN}den.tif").write_bytes(own.path("one.tif").read_bytes())
+    own.path(f"hid{HIDDEN}den.tif").write_bytes(own.path("dem.tif").read_bytes())
     [row] = talker.done("list_workspace", pattern="*den.tif")["entries"]
     assert row["path"].isascii()
     assert "\\u202e" in row["path"]

@@ -86,12 +86,6 @@ def test_a_prompt_that_writes_validates_first_and_mentions_approval(subtests: py
 
 
 @pytest.mark.claim("args.prompts-are-data")
-def test_values_are_put_in_as_quoted_data():
-    text = filled("inspect_dataset", path='a "quoted" name.tif')
-    assert json.dumps('a "quoted" name.tif') in text
-
-
-@pytest.mark.claim("args.prompts-are-data")
 def test_a_placeholder_in_a_value_stays_as_it_is():
     text = filled("make_cog", input="{output}.tif", output="SECOND.tif")
     assert '"{output}.tif"' in text

@@ -6,8 +6,12 @@ from tests.mcp.talk import Talk
 
 pytestmark = pytest.mark.engine
 
+MADE = {"input": "dem.tif", "output": "x.tif"}
+
 
 def test_a_refused_call_is_a_tool_error_that_says_where_and_what_to_do(talk: Talk, subtests: pytest.Subtests):
+    twice = {"size": [5, 5], "resolution": 2.0}
+    smuggled = {"extra_args": ["--config=GDAL_SKIP="]}
     for tool, arguments, code, stage in (
         ("info", {"path": "absent.tif"}, "NOT_FOUND", "resolve"),
         ("info", {"path": "/etc/passwd"}, "PATH_NOT_ALLOWED", "resolve"),
@@ -22,24 +26,8 @@ def test_a_refused_call_is_a_tool_error_that_says_where_and_what_to_do(talk: Tal
             "INVALID_ARGUMENT",
             "validate",
         ),
-        (
-            "reproject",
-            {
-                "input": "dem.tif",
-                "output": "x.tif",
-                "dst_crs": "EPSG:3857",
-                "size": [5, 5],
-                "resolution": 2.0,
-            },
-            "INVALID_ARGUMENT",
-            "validate",
-        ),
-        (
-            "convert",
-            {"input": "dem.tif", "output": "x.tif", "extra_args": ["--config=GDAL_SKIP="]},
-            "INVALID_ARGUMENT",
-            "validate",
-        ),
+        ("reproject", {**MADE, "dst_crs": "EPSG:3857", **twice}, "INVALID_ARGUMENT", "validate"),
+        ("convert", {**MADE, **smuggled}, "INVALID_ARGUMENT", "validate"),
     ):
         with subtests.test(tool=tool, arguments=arguments, code=code, stage=stage):
             error = talk.failed(tool, **arguments)
@@ -59,14 +47,8 @@ def test_a_failure_of_gdal_keeps_its_own_words_apart_as_untrusted(talk: Talk, pl
 
 def test_progress_of_a_long_computation_only_grows_and_reaches_the_end(talk: Talk):
     name = f"progress-{talk.modern}.tif"
-    talk.done(
-        "reproject",
-        input="rgb.tif",
-        output=name,
-        dst_crs="EPSG:3857",
-        size=[1500, 1500],
-        resampling="lanczos",
-    )
+    given = {"dst_crs": "EPSG:3857", "size": [1500, 1500], "resampling": "lanczos"}
+    talk.done("reproject", input="rgb.tif", output=name, **given)
     told = [fraction for fraction, _ in talk.progress]
     assert len(told) > 2
     assert told == sorted(told)  # a call that is sent again with its answer begins anew

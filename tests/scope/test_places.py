@@ -17,7 +17,7 @@ from gdal_mcp.plan import Command, Draft
 from sandbox.errors import IsolationRefused, PathRefused, PathReplaced
 from sandbox.mounted import refuse_closed, refuse_gone, refuse_replaced
 from sandbox.template import Limits, Mount, SandboxTemplate, host_source
-from sandbox.workspace import Identity, Workspace, Workspaces
+from sandbox.workspace import Workspace, Workspaces
 
 
 @pytest.fixture
@@ -213,12 +213,3 @@ def test_an_engine_is_to_blame_unless_something_that_was_looked_up_is_gone(root:
     (root / "x.tif").symlink_to(root / "y.tif")
     with pytest.raises(PathReplaced):
         refuse_gone(made)
-
-
-@pytest.mark.claim("sandbox.scope-inputs-mounts")
-def test_mounts_of_other_files_make_another_container(root: Path):
-    lay(root, ["x.tif"])
-    first = template(root)
-    other = replace(first.mounts[0], identity=(0, 0))
-    assert replace(first, mounts=(other, first.mounts[1])) != first
-    assert Identity.of((root / "x.tif").stat()).inode == first.mounts[0].identity[1]  # type: ignore[index]

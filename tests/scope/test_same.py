@@ -45,7 +45,7 @@ def said(value: Any, name: str) -> Any:
 _OWN: Final = frozenset(
     {"receipt", "mounts", "argv", "estimate", "modified", "call_id", "undo_id", "undo"}
 ) | {
-    *("before", "after"),  # what is replaced is not seen by a container that sees the inputs alone
+    *("before", "after")  # what is replaced is not seen by a container that sees the inputs alone
 }
 
 

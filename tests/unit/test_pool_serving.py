@@ -56,15 +56,15 @@ def play(engine: MemoryEngine, cancel: Cancellation, exited: list[Slot]):
     return one
 
 
-@pytest.mark.parametrize("what", ["answer", "answer and stay", "answer and close"])
-def test_the_answer_of_a_job_that_only_reads_is_enough(play, exited, what: str):
-    """Its container is removed whether or not it goes on; nobody waits for that."""
-    assert play(what, answers=True).outcome == Exited(0)
-    assert len(exited) == 1
-
-
-def test_a_job_that_writes_is_done_when_its_container_has_ended(play, exited):
-    assert play("answer", answers=False).outcome == Exited(0)
+@pytest.mark.parametrize(
+    ("what", "answers"),
+    [("answer", True), ("answer and stay", True), ("answer and close", True), ("answer", False)],
+)
+def test_the_answer_of_a_job_that_only_reads_is_enough_and_of_one_that_writes_with_its_end(
+    play, exited, what, answers
+):
+    """A reader's container is removed whether or not it goes on; nobody waits for that."""
+    assert play(what, answers=answers).outcome == Exited(0)
     assert len(exited) == 1
 
 

@@ -65,58 +65,46 @@ def test_what_is_more_than_may_be_digested_says_so_and_what_fits_is_digested(roo
     assert all(one.identity.mtime_ns for one in found.values())
 
 
-def test_a_file_that_is_written_over_during_the_run_is_said_to_be_changed(root: Path, spaces: Workspaces):
-    (root / "a").write_bytes(b"before")
-    watched = Materials([spaces.input("a")], GIB)
-    (root / "a").write_bytes(b"afterwards")
-    (one,) = watched.result()
-    assert one.changed
-    assert one.sha256 in (None, sha256(b"before"))
+def test_a_file_that_is_not_the_planned_one_any_more_is_said_to_be_changed_unless_by_the_call(root, spaces):
+    path = root / "a"
+    before, after = sha256(b"before"), sha256(b"something else")
+
+    def overwritten() -> None:
+        path.write_bytes(b"something else")
+
+    def another() -> None:
+        (root / "b").write_bytes(b"after!")
+        (root / "b").replace(path)
+
+    for early, late, touched, changed, digests in (
+        (overwritten, None, (), True, {after}),
+        (None, overwritten, (), True, {None, before}),
+        (None, another, (), True, {before}),
+        (None, another, (path,), False, {before}),
+    ):
+        path.write_bytes(b"before")
+        planned = spaces.input("a")
+        if early:
+            early()
+        watched = Materials([planned], GIB)
+        if late:
+            late()
+        (one,) = watched.result(touched=frozenset(touched))
+        assert one.changed is changed
+        assert one.sha256 in digests
 
 
-def test_a_file_that_another_took_the_place_of_is_said_to_be_changed_with_the_digest_of_the_first(
-    root, spaces
-):
-    (root / "a").write_bytes(b"before")
-    watched = Materials([spaces.input("a")], GIB)
-    (root / "b").write_bytes(b"after!")
-    (root / "b").replace(root / "a")
-    (one,) = watched.result()
-    assert (one.changed, one.sha256) == (True, sha256(b"before"))
-
-
-def test_what_the_call_itself_puts_there_is_no_change(root: Path, spaces: Workspaces):
-    (root / "a").write_bytes(b"before")
-    watched = Materials([spaces.input("a")], GIB)
-    (root / "b").write_bytes(b"after!")
-    (root / "b").replace(root / "a")
-    (one,) = watched.result(touched=frozenset([root / "a"]))
-    assert (one.changed, one.sha256) == (False, sha256(b"before"))
-
-
-def test_a_file_that_is_not_the_planned_one_any_more_is_said_to_be_changed(root: Path, spaces: Workspaces):
-    (root / "a").write_bytes(b"planned")
-    planned = spaces.input("a")
-    (root / "a").write_bytes(b"something else")
-    (one,) = Materials([planned], GIB).result()
-    assert (one.changed, one.sha256) == (True, sha256(b"something else"))
-
-
-@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_what_took_the_place_of_a_file_is_neither_followed_nor_waited_for(root, spaces, tmp_path, kind):
-    (root / "a").write_bytes(b"x")
-    located = spaces.input("a")
-    (root / "a").unlink()
+def test_what_took_the_place_of_a_file_is_neither_followed_nor_waited_for(root, spaces, tmp_path):
     secret = tmp_path / "secret"
     secret.write_bytes(b"outside")
-    if kind == "link":
-        (root / "a").symlink_to(secret)
-    elif kind == "pipe":
-        os.mkfifo(root / "a")
-    else:
-        (root / "a").mkdir()
-    (one,) = Materials([located], GIB).result()
-    assert one.sha256 is None
+    for number, take in enumerate((lambda path: path.symlink_to(secret), os.mkfifo, Path.mkdir)):
+        path = root / str(number)
+        path.write_bytes(b"x")
+        located = spaces.input(path.name)
+        path.unlink()
+        take(path)
+        (one,) = Materials([located], GIB).result()
+        assert one.sha256 is None
 
 
 def test_a_companion_that_is_a_link_is_not_followed(root: Path, spaces: Workspaces, tmp_path: Path):
@@ -157,25 +145,18 @@ def test_a_folder_that_cannot_be_digested_whole_has_no_digest(root, spaces, monk
         limit = 99
     one = made_of(spaces, "d", limit=limit)["d"]
     assert (one.sha256, bool(one.reason)) == (None, True)
+    assert made_of(spaces, ".")[root.name].sha256 is None  # the whole workspace never has one
 
 
-def test_the_whole_workspace_is_not_digested(root: Path, spaces: Workspaces):
-    (root / "a").write_bytes(b"x")
-    assert made_of(spaces, ".")[root.name].sha256 is None
-
-
-def test_more_files_than_are_held_open_are_digested_all_the_same(root, spaces, monkeypatch):
+def test_more_files_than_are_held_open_are_digested_all_the_same_and_more_than_are_recorded_left_out(
+    root, spaces, monkeypatch
+):
     monkeypatch.setattr(provenance, "_MAX_OPEN", 2)
     for number in range(5):
         (root / str(number)).write_bytes(b"%d" % number)
     found = made_of(spaces, *map(str, range(5)))
     assert [one.sha256 for one in found.values()] == [sha256(b"%d" % number) for number in range(5)]
-
-
-def test_more_inputs_than_are_recorded_are_left_out(root, spaces, monkeypatch):
     monkeypatch.setattr(provenance, "MAX_FILES", 3)
-    for number in range(5):
-        (root / str(number)).touch()
     assert len(made_of(spaces, *map(str, range(5)))) == 3
 
 

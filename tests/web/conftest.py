@@ -8,6 +8,7 @@ import pytest
 from tests.mcp.conftest import Containers, containers, make_place, place
 from tests.mcp.talk import Place
 from tests.oracle.fixtures import grounds
+from tests.web.files_kit import Sender
 from tests.web.hosted import Hosted, hosting
 
 __all__ = ["containers", "grounds", "make_place", "place"]
@@ -28,6 +29,13 @@ def http_server(place: Place, grounds: Path, containers: Containers) -> Iterator
 def ann(http_server: Hosted) -> str:
     """A token to read and write."""
     return http_server.token("ann")
+
+
+@pytest.fixture(scope="module")
+def sender(http_server: Hosted, ann: str) -> Iterator[Sender]:
+    """The one who may read and write, and the file transfers of that one."""
+    with Sender(http_server, ann) as made:
+        yield made
 
 
 @pytest.fixture(scope="session")

@@ -17,12 +17,6 @@ pytestmark = pytest.mark.engine
 
 
 @pytest.fixture(scope="module")
-def sender(http_server: Hosted, ann: str) -> Iterator[Sender]:
-    with Sender(http_server, ann) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def stranger(http_server: Hosted, bob: str) -> Iterator[Sender]:
     with Sender(http_server, bob) as made:
         yield made

@@ -87,12 +87,6 @@ def gdal(image: Image) -> Iterator[DockerContainer]:
 
 
 @pytest.fixture(scope="module")
-def sender(http_server: Hosted, ann: str) -> Iterator[Sender]:
-    with Sender(http_server, ann) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def cog(sender: Sender) -> str:
     """Where a large COG is served."""
     arguments = {"input": "dem.tif", "output": "remote.tif", "size": [SIDE, SIDE], "output-format": "COG"}

@@ -13,9 +13,7 @@ pytestmark = pytest.mark.engine
 
 
 @pytest.mark.claim("http.no-open-door")
-def test_a_server_that_strangers_could_listen_to_ends_with_a_word_and_listens_nowhere(
-    make_place,
-):
+def test_a_server_that_strangers_could_listen_to_ends_with_a_word_and_listens_nowhere(make_place):
     place = make_place()
     made_token(place, "ann")
     ended = gdal_mcp(*place.command(*PORT, *DEAD, "--host", "0.0.0.0")[3:])

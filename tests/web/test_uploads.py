@@ -11,15 +11,8 @@ import pytest
 from gdal_mcp.access.identity import READ, WRITE
 from tests.waiting import until
 from tests.web.files_kit import SECRET, Sender, arriving, csv, digest_field, outside, tree, undo
-from tests.web.hosted import Hosted
 
 pytestmark = pytest.mark.engine
-
-
-@pytest.fixture(scope="module")
-def sender(http_server: Hosted, ann: str) -> Iterator[Sender]:
-    with Sender(http_server, ann) as made:
-        yield made
 
 
 @pytest.fixture

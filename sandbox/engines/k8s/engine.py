@@ -283,23 +283,29 @@ class KubernetesEngine:
             wire.close()
         # most programs end with their stdin, and are told as ended sooner than one that its node has to end
         self._watch.until(container, has_ended, _OWN_END_SECONDS)
-        end, asked = time.monotonic() + _REMOVAL_SECONDS, False
+        end, asked, seen = time.monotonic() + _REMOVAL_SECONDS, False, wire is not None
         while (found := self._told(container)) is not None:
-            if has_ended(found):
-                # one that never had a container may get its node just now, which makes it another version
-                seen = "" if is_terminated(found) else found["metadata"]["resourceVersion"]
-                if self._api.delete(container, 0, seen):
-                    return
-            elif not asked:
-                self._api.delete(container, GRACE_SECONDS)
-                asked = True
-            elif time.monotonic() > end:
+            if time.monotonic() > end:
                 raise EngineUnavailable(
                     f"{container} was deleted, but its node does not tell that it has ended. The node may be lost; its Pod's own "
                     "deadline ends it."
                 )
+            seen = True
+            if has_ended(found):
+                # one that never had a container may get its node just now, which makes it another version
+                version = "" if is_terminated(found) else found["metadata"]["resourceVersion"]
+                if self._api.delete(container, 0, version):
+                    return
+            elif not asked:
+                self._api.delete(container, GRACE_SECONDS)
+                asked = True
             self._watch.until(container, has_ended, _LOOK)
             time.sleep(_PAUSE)
+        if seen and ((last := self._watch.gone(container, _LOOK)) is None or not has_ended(last)):
+            raise EngineUnavailable(
+                f"{container} was deleted by somebody else before its node told that it has ended, so it may run until its Pod's "
+                "own deadline."
+            )
 
     def _told(self, container: str) -> Object | None:
         """As the watch told it, if that is its end, which stays true; else as the API tells it now."""

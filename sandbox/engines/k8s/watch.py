@@ -3,6 +3,7 @@
 import contextlib
 import json
 import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from sandbox.errors import SandboxError
 from sandbox.waiting import Cancellation, readable
 
 _PAUSE: Final = 0.5  # seconds after a failure
+_GONE: Final = 100  # entries; it is asked for right after
 
 _log = structlog.get_logger()
 
@@ -21,7 +23,8 @@ _log = structlog.get_logger()
 class PodWatch:
     """The Pods with some labels as the API last told them, in a thread that begins when somebody asks and ends when nobody does.
 
-    What is known here may be late, and is never taken for how a container ended: who must know asks the API itself.
+    What is known here may be late, and is never taken for how a container ended: who must know asks the API itself. Only the last
+    state of an entry that is gone is known to nobody else.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class PodWatch:
         self._api, self._selector, self._on_change, self._needed = api, selector, on_change, needed
         self._changed = threading.Condition()
         self._pods: dict[str, Object] = {}
+        self._gone: deque[tuple[str, Object]] = deque(maxlen=_GONE)
         self._thread: threading.Thread | None = None
         self._asked = False  # since the API was last asked for all of them
         self._response: urllib3.BaseHTTPResponse | None = None  # the last one
@@ -48,6 +52,12 @@ class PodWatch:
     def known(self, name: str) -> Object | None:
         with self._changed:
             return self._pods.get(name)
+
+    def gone(self, name: str, seconds: float) -> Object | None:
+        """The last state of one that the API does not know any more; None if that was not told within `seconds`."""
+        self.until(name, lambda known: known is None, seconds)
+        with self._changed:
+            return dict(self._gone).get(name)
 
     def close(self) -> None:
         self._stop.set()
@@ -101,6 +111,7 @@ class PodWatch:
         with self._changed:
             if kind == "DELETED":
                 self._pods.pop(pod["metadata"]["name"], None)
+                self._gone.append((pod["metadata"]["name"], pod))
             else:
                 self._pods[pod["metadata"]["name"]] = pod
             self._changed.notify_all()
