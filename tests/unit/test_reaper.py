@@ -98,10 +98,10 @@ def test_a_jump_of_the_wall_clock_makes_no_leftover_and_saves_none(owner, living
     for jump in (-1e9, 1e9):
         assert not is_leftover(marked, owner, at(NOW + jump, 1000.0 + GRACE_SECONDS - 1))
         assert is_leftover(marked, owner, at(NOW + jump, 1000.0 + GRACE_SECONDS + 1))
-
-
-def test_a_container_of_another_boot_is_judged_by_the_wall_clock(owner):
-    marked = {**marks("unknown", NOW), UPTIME_DEADLINE: "another 5.000"}
+    marked = {
+        **marks("unknown", NOW),
+        UPTIME_DEADLINE: "another 5.000",
+    }  # of another boot: the wall clock judges
     assert not is_leftover(marked, owner, at(NOW, 1e9))
     assert is_leftover(marked, owner, at(NOW + GRACE_SECONDS + 1, 0.0))
 

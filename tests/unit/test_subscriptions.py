@@ -228,7 +228,15 @@ async def test_the_streams_of_a_principal_are_bounded_and_an_ended_one_makes_roo
             assert server.subscriptions.watching == 2
 
 
-@pytest.mark.parametrize("uris", [[f"test://{n}" for n in range(subscriptions.MOST_URIS + 1)], ["x" * (subscriptions.MAX_URI + 1)], ["test://\U0001f600"], [f"test://{n}/" + "x" * 1000 for n in range(300)]])  # fmt: skip
+@pytest.mark.parametrize(
+    "uris",
+    [
+        [f"test://{n}" for n in range(subscriptions.MOST_URIS + 1)],
+        ["x" * (subscriptions.MAX_URI + 1)],
+        ["test://\U0001f600"],
+        [f"test://{n}/" + "x" * 1000 for n in range(300)],
+    ],
+)
 async def test_what_one_client_can_ask_for_is_bounded_in_both_eras(server, uris: list[str]):
     async with client(server) as made:
         with pytest.raises(MCPError) as caught:

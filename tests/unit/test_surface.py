@@ -33,20 +33,14 @@ def test_the_default_list_is_under_twenty_kilobytes() -> None:
     assert len(json.dumps({"tools": listed}, ensure_ascii=False, separators=(",", ":")).encode()) < 20_000
 
 
-def test_a_toolset_holds_the_algorithms_of_its_group_alone() -> None:
+def test_a_toolset_holds_the_algorithms_of_its_group_alone_and_all_everything() -> None:
     for group in ["raster", "vector", "mdim", "dataset", "driver", "vsi"]:
         found = names(toolsets=(group,))
         assert found
         assert all(name.startswith(f"{group}_") for name in found)
         assert set(made(toolsets=(group,)).callable) == found
-
-
-def test_all_is_everything() -> None:
     assert names(toolsets=("all",)) == set(known_tools())
     assert len(known_tools()) > 118
-
-
-def test_a_single_tool_can_be_added() -> None:
     assert names(tools=("raster_hillshade",)) == names() | {"raster_hillshade"}
 
 

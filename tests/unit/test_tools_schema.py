@@ -53,7 +53,7 @@ RESULTS = {
     "gdal2xyz": "xyz_uri", "gdal_merge": "merged_uri", "gdal_polygonize": "vector_uri",
 }  # fmt: skip
 ALL = tuple(known_tools().values())
-SHOWN = ("info", "convert", "reproject", *(name for name in SPECIFIED if name.startswith("gdal")))
+SHOWN = tuple(SPECIFIED)
 META = ("pipeline", "find_crs", "gdal_search", "gdal_describe", "gdal_read", "gdal_write")
 REFUSALS = (ValidationError, ArgumentRefused, ToolError)
 

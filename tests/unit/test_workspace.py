@@ -89,10 +89,18 @@ def test_a_uri_is_decoded_once_and_a_path_never_and_that_of_a_location_is_taken_
 
 
 @pytest.mark.claim("paths.inside")
-def test_nothing_is_expanded(allowed, root):
-    for name in ("~", "$HOME", "*", "{a,b}"):
+def test_nothing_is_expanded_and_a_name_may_have_255_bytes(allowed, root):
+    longest = "ä" * 127 + "x"
+    for name in ("~", "$HOME", "*", "{a,b}", longest):
         (root / name).write_bytes(b"")
         assert allowed.input(name).path == root / name
+    for name in (longest + "x", "x" * 256):
+        refusal(allowed, name)
+
+
+def test_a_folder_is_located_and_the_workspace_itself_too(allowed, root):
+    assert allowed.input("sub/").is_folder
+    assert allowed.input(".").path == allowed.input(str(root)).path == root
 
 
 def test_an_output_need_not_exist_but_its_folder_must(allowed):
@@ -102,19 +110,6 @@ def test_an_output_need_not_exist_but_its_folder_must(allowed):
     for wrong in ("a.tif/new.tif", "a.tif/", "a.tif/."):
         with pytest.raises(PathRefused):
             allowed.output(wrong)
-
-
-def test_a_folder_is_located_and_the_workspace_itself_too(allowed, root):
-    assert allowed.input("sub/").is_folder
-    assert allowed.input(".").path == allowed.input(str(root)).path == root
-
-
-def test_a_name_of_255_bytes_is_let_in_and_one_of_256_is_refused(allowed, root):
-    longest = "ä" * 127 + "x"
-    (root / longest).write_bytes(b"")
-    assert allowed.input(longest).name == longest
-    refusal(allowed, longest + "x")
-    refusal(allowed, "x" * 256)
 
 
 # what is refused
@@ -244,13 +239,13 @@ def test_a_symlink_that_leads_elsewhere_is_refused(allowed, root, outside, targe
 
 
 @pytest.mark.claim("paths.links-stay-inside")
-@pytest.mark.parametrize("target", ["{outside}", "..", "/", "/proc/self/cwd", ".gdal-mcp", "sub/../.."])
-def test_a_symlink_to_a_folder_elsewhere_is_refused_with_all_that_is_in_it(allowed, root, outside, target):
-    (root / "jump").symlink_to(target.format(outside=outside))
-    for tail in ("", "/secret.tif", "/undo.tif", "/etc/passwd", "/.."):
-        refusal(allowed, f"jump{tail}")
-    with pytest.raises(PathRefused):
-        allowed.output("jump/new.tif")
+def test_a_symlink_to_a_folder_elsewhere_is_refused_with_all_that_is_in_it(allowed, root, outside):
+    for number, target in enumerate((outside, "..", "/", "/proc/self/cwd", ".gdal-mcp", "sub/../..")):
+        (root / f"jump{number}").symlink_to(target)
+        for tail in ("", "/secret.tif", "/undo.tif", "/etc/passwd", "/.."):
+            refusal(allowed, f"jump{number}{tail}")
+        with pytest.raises(PathRefused):
+            allowed.output(f"jump{number}/new.tif")
 
 
 def test_a_chain_of_forty_symlinks_is_followed_and_a_loop_is_not(allowed, root):
