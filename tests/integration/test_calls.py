@@ -1,29 +1,24 @@
 """Calls through the whole pipeline, in this process, to a real container: what is told, and what is recorded."""
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import anyio
 import pytest
 
-from gdal_mcp.access.identity import local
 from gdal_mcp.app import App, running
-from gdal_mcp.approval.model import Nobody
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.ledger.audit import tail
 from gdal_mcp.ledger.provenance import Materials
-from gdal_mcp.pipeline import Pipeline, Reply, Request
 from gdal_mcp.settings import load_settings
 from sandbox.errors import StagingFailed
 from sandbox.pool.lease import Lease
+from tests.calling import called
 
 pytestmark = pytest.mark.engine
-ANN = local("ann")
 _FLOATS = {256: 2, 257: 2, 258: 32, 259: 1, 262: 1, 273: 134, 277: 1, 278: 2, 279: 16, 339: 3}
 
 
@@ -65,11 +60,6 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
         yield made
 
 
-def called(pipeline: Pipeline, tool: str, arguments: Mapping[str, Any]) -> Reply:
-    reply: Reply = anyio.run(partial(pipeline.call, Request(tool, arguments, ANN, "test", Nobody())))
-    return reply
-
-
 def workspace(app: App) -> Path:
     return app.workspaces.items[0].root
 
@@ -91,13 +81,13 @@ def info(path: str, kind: str, **more: object) -> dict[str, Any]:
     ids=["geotransform", "statistics", "extent"],
 )
 def test_numbers_that_json_does_not_have_are_told_as_texts(app, arguments, found):
-    reply = called(app.pipeline, "gdal_read", arguments)
+    reply = called(app, "gdal_read", arguments)
     assert reply.error is None
     assert found <= set(_texts(reply.result["untrusted"]["report"]))
 
 
 def test_a_raster_that_lies_nowhere_is_described(app: App):
-    reply = called(app.pipeline, "info", {"path": "nowhere.vrt"})
+    reply = called(app, "info", {"path": "nowhere.vrt"})
     assert reply.error is None
     assert reply.result["size"] == [2, 2]
 
