@@ -15,13 +15,9 @@ from tests.mcp.talk import Person, Place, Talk, inside
 
 pytestmark = pytest.mark.engine
 
+DATA = ("rgb.tif", "float.tif")
 CHUNK = 4096
 SECRET = b"canary of a file that no call published"
-
-
-@pytest.fixture(scope="module")
-def own(grounds: Path, place: Place) -> Place:
-    return place.copy(grounds / "resources", "rgb.tif", "float.tif")
 
 
 @pytest.fixture(scope="module")

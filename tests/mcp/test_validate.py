@@ -1,7 +1,6 @@
 """`validate_call`: what it says is what the call then does, and nothing runs for it but a look at the inputs."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +11,7 @@ from tests.mcp.talk import Person, Place, Talk, inside
 pytestmark = pytest.mark.engine
 
 
-@pytest.fixture(scope="module")
-def own(grounds: Path, place: Place) -> Place:
-    zones = ("zones.shp", "zones.dbf", "zones.shx", "zones.prj")
-    return place.copy(grounds / "validate", "dem.tif", "rgb.tif", *zones)
+DATA = ("dem.tif", "rgb.tif", "zones.shp", "zones.dbf", "zones.shx", "zones.prj")
 
 
 @pytest.fixture(scope="module")

@@ -24,11 +24,6 @@ DATA = ("dem.tif", "rgb.tif", "west.tif", "east.tif", "classes.tif", *ZONES)
 
 
 @pytest.fixture(scope="module")
-def own(grounds: Path, place: Place) -> Place:
-    return place.copy(grounds / "writing", *DATA)
-
-
-@pytest.fixture(scope="module")
 def writer(own: Place, grounds: Path) -> Iterator[Talk]:
     with talking(
         own.command("--approval", "never", "--no-preview"), grounds / "writing.log", person=Person()
