@@ -32,9 +32,8 @@ def marks(owner):
 @pytest.fixture
 def ours(client, owner):
     """`ours()`: the containers of this test run that the engine knows, started or not."""
-    return lambda: [
-        row["Id"] for row in client.api.containers(all=True, filters={"label": f"{OWNER}={owner.id}"})
-    ]
+    of_ours = {"label": f"{OWNER}={owner.id}"}
+    return lambda: [row["Id"] for row in client.api.containers(all=True, filters=of_ours)]
 
 
 @pytest.fixture(autouse=True)
@@ -56,9 +55,8 @@ def quiet(make_template):
 @pytest.fixture
 def waiting(make_template):
     """A container that waits for its stdin to end."""
-    return replace(
-        make_template(handler("pass")), command=("python3", "-I", "-c", "import os; os.read(0, 1)")
-    )
+    command = ("python3", "-I", "-c", "import os; os.read(0, 1)")
+    return replace(make_template(handler("pass")), command=command)
 
 
 @pytest.mark.claim("sandbox.read-back")
