@@ -13,7 +13,6 @@ import pytest
 from gdal_mcp.app import running
 from gdal_mcp.commands.calls import undo_call
 from gdal_mcp.ledger.audit import verify
-from tests.mcp.attack_files import everything
 from tests.mcp.talk import ERAS, Person, Place, Talk, inside, settings_for, talking
 from tests.oracle.container import Oracle
 
@@ -43,6 +42,10 @@ def copy(place: Place, source: str, target: str) -> bytes:
     data = place.path(source).read_bytes()
     place.path(target).write_bytes(data)
     return data
+
+
+def files(place: Place) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in place.workspace.iterdir() if path.is_file()}
 
 
 @pytest.mark.claim("outputs.undo")
@@ -83,7 +86,7 @@ def test_overwrite_false_leaves_what_is_there(writer: Talk, own: Place):
 
 @pytest.mark.claim("outputs.inputs-kept")
 def test_no_input_is_written_over(writer: Talk, own: Place):
-    before = everything(own.workspace)
+    before = files(own)
     for tool, arguments in (
         ("convert", {"input": "dem.tif", "output": "./dem.tif"}),
         ("convert", {"input": "zones.shp", "output": "zones.dbf"}),
@@ -96,7 +99,7 @@ def test_no_input_is_written_over(writer: Talk, own: Place):
         ("gdalbuildvrt", {"src_datasets": ["west.tif"], "dst_vrt": "west.tif"}),
     ):
         assert writer.failed(tool, **arguments)["code"] == "INVALID_ARGUMENT", (tool, arguments)
-    assert everything(own.workspace) == before
+    assert files(own) == before
 
 
 def test_gdalwarp_warps_into_what_is_there_unless_told_to_overwrite(writer: Talk, own: Place, oracle: Oracle):
