@@ -40,14 +40,11 @@ def test_what_it_renders_fits_the_schemas_of_every_version_that_it_names(subtest
         assert helm("lint", given, "--strict").returncode == 0
         for version in ("1.25", "1.30", "1.37"):
             new = version != "1.25"
-            found = rendered(
-                given, "--kube-version", version, "--set", f"admission={'on' if new else 'auto'}"
-            )
+            admission = f"admission={'on' if new else 'auto'}"
+            found = rendered(given, "--kube-version", version, "--set", admission)
             assert any(one["kind"] == "ValidatingAdmissionPolicy" for one in found) == new
             for one in found:
-                if (
-                    one["kind"] == "ServiceMonitor"
-                ):  # of another project, whose schema is in no version of Kubernetes
+                if one["kind"] == "ServiceMonitor":  # of another project, in no version of Kubernetes
                     continue
                 with subtests.test(version=version, kind=one["kind"]):
                     kubernetes_validate.validate(one, version, strict=True)
