@@ -58,21 +58,6 @@ def test_a_registry_that_another_process_holds(place: Place, pipes: Pipes):
     assert ROWS["registry-locked"].seconds >= 3 * registry_schema._BUSY_SECONDS
 
 
-@pytest.mark.nightly
-@pytest.mark.claim("approval.unkept-answer-counts-for-nothing")
-def test_an_answer_that_cannot_be_kept_lets_nothing_run(place: Place, servers: Nursery):
-    with servers.serving(place, "--approval", "writes", patience=PATIENCE) as pipes:
-        identifier = _ASKED.begin(pipes)
-        question = pipes.until(lambda message: message.get("method") == "elicitation/create")
-        with locked(place):
-            _ASKED.accept(pipes, question)
-            error = tells("registry-locked", lambda: _ASKED.finish(pipes, identifier))["error"]
-        assert error["stage"] == "approval"
-        assert "unrecorded.tif" not in seen(place)
-    serves_again(servers, place, _ASKED)
-    place.path("unrecorded.tif").unlink()
-
-
 def truncated(log: bytes) -> bytes:
     return log[: log.rstrip(b"\n").rindex(b"\n") + 1]
 
@@ -103,33 +88,42 @@ def test_an_audit_log_that_is_not_to_be_trusted(place: Place, pipes: Pipes, spoi
     log.write_bytes(sound)
 
 
-@pytest.mark.claim("approval.unkept-answer-counts-for-nothing")
-def test_an_answer_that_cannot_be_recorded_lets_nothing_run(place: Place, servers: Nursery):
+@contextlib.contextmanager
+def cut_short(place: Place) -> Iterator[None]:
     log = place.state / "audit.jsonl"
+    sound = log.read_bytes()
+    log.write_bytes(truncated(sound))
+    yield
+    log.write_bytes(sound)
+
+
+@pytest.mark.claim("approval.unkept-answer-counts-for-nothing")
+@pytest.mark.parametrize(
+    ("row", "spoilt"),
+    [("audit-truncated", cut_short), pytest.param("registry-locked", locked, marks=pytest.mark.nightly)],
+)
+def test_an_answer_that_cannot_be_kept_or_recorded_lets_nothing_run(place, servers, row, spoilt):
     with servers.serving(place, "--approval", "writes", patience=PATIENCE) as pipes:
         identifier = _ASKED.begin(pipes)
         question = pipes.until(lambda message: message.get("method") == "elicitation/create")
-        sound = log.read_bytes()
-        log.write_bytes(truncated(sound))
-        _ASKED.accept(pipes, question)
-        error = tells("audit-truncated", lambda: _ASKED.finish(pipes, identifier))["error"]
+        with spoilt(place):
+            _ASKED.accept(pipes, question)
+            error = tells(row, lambda: _ASKED.finish(pipes, identifier))["error"]
+            assert "unrecorded.tif" not in seen(place)
         assert error["stage"] == "approval"
-        assert "unrecorded.tif" not in seen(place)
-        log.write_bytes(sound)
     serves_again(servers, place, _ASKED)
     place.path("unrecorded.tif").unlink()
 
 
 def test_a_registry_that_is_damaged_and_moved_aside(place: Place, servers: Nursery):
-    files = ("registry.sqlite", "registry.sqlite-wal", "registry.sqlite-shm")
     with servers.serving(place, "--approval", "never") as pipes:
         assert outcome_of(Scene("", "gdal_search", {"query": "slope"}).call(pipes)) == "OK"
         for path in place.state.glob("registry.sqlite*"):
             path.write_bytes(b"\xff" * 8192)
         tells("registry-damaged", lambda: _SCENE.call(pipes))
         assert "unrecorded.tif" not in seen(place)
-    for name in files:
-        (place.state / name).unlink(missing_ok=True)
+    for path in place.state.glob("registry.sqlite*"):
+        path.unlink()
     serves_again(servers, place, _SCENE)
     place.path("unrecorded.tif").unlink()
 

@@ -43,9 +43,8 @@ def test_other_rasters_need_none():
 
 def test_where_nothing_passed_the_input_is_looked_at():
     assert proposed("vector filter", EMPTY, "zero_features") == {"vector info": {"input": "in.tif"}}
-    assert proposed("raster clip", {}, "all_nodata", inputs=("dem.tif",)) == {
-        "raster info": {"input": "dem.tif"}
-    }
+    dem = {"input": "dem.tif"}
+    assert proposed("raster clip", {}, "all_nodata", inputs=("dem.tif",)) == {"raster info": dem}
 
 
 def test_what_is_not_certain_is_not_said():

@@ -2,19 +2,15 @@
 
 import pytest
 
-from tests.mcp.talk import Place
 from tests.remote.catalogue import serve as serve_catalogue
 from tests.remote.origin import Origin
-from tests.vsihost.test_calls import Serve, command, origin, place, serve
+from tests.vsihost.conftest import Serve
 
 pytestmark = [pytest.mark.engine]
-__all__ = ["command", "origin", "place", "serve"]
 
 
 @pytest.mark.claim("remote.fetched-is-checked")
-def test_a_file_is_brought_in_byte_for_byte_once_gdal_could_read_it(
-    serve: Serve, origin: Origin, place: Place
-):
+def test_a_file_is_brought_in_byte_for_byte_once_gdal_could_read_it(serve, origin, place):
     talk = serve("--approval", "never")
     told = talk.done("fetch", url=origin.url("/ok/a.tif"), output="in.tif")
     assert (place.workspace / "in.tif").read_bytes() == origin.files["a.tif"]
