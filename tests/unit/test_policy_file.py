@@ -73,24 +73,17 @@ def test_rules_and_entries_are_read(folders: tuple[Path, Path]):
 
 
 @pytest.mark.claim("approval.policy-whole")
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[[rule]]", '[[rule]]\ndecision = "maybe"', '[[rule]]\ndecision = "deny"\ntool = ["info"]',
-        '[[rules]]\ndecision = "deny"', '[[rule]]\ndecision = "deny"\ntools = ["inof"]',
-        '[[rule]]\ndecision = "deny"\ntools = []', '[[rule]]\ndecision = "deny"\neffects = []',
-        '[[rule]]\ndecision = "deny"\neffects = ["write"]',
-        '[[rule]]\ndecision = "require"\nways = ["email"]', '[[rule]]\ndecision = "require"\nways = []',
-        '[[rule]]\ndecision = "deny"\nworkspaces = ["/nowhere"]', "[[principal]]",
-        '[[principal]]\nprincipals = ["token:ann"]\nmemory = "1MiB"',
-        f'[[principal]]\nprincipals = ["token:ann"]\nmemory = {LEAST_MEMORY - 1}',
-        '[[principal]]\nprincipals = ["token:ann"]\ncalls_per_minute = 0',
-        '[[principal]]\nprincipals = ["token:ann"]\ncalls_a_minute = 5', "not toml",
-    ],
-)  # fmt: skip
-def test_a_slip_is_an_error(folders: tuple[Path, Path], text: str):
-    with pytest.raises(SettingsError):
-        loaded(folders, text)
+def test_a_slip_is_an_error(folders: tuple[Path, Path], subtests: pytest.Subtests):
+    deny, require = ('[[rule]]\ndecision = "deny"\n', '[[rule]]\ndecision = "require"\n')
+    ann = '[[principal]]\nprincipals = ["token:ann"]\n'
+    for text in (
+        "[[rule]]", '[[rule]]\ndecision = "maybe"', '[[rules]]\ndecision = "deny"', "[[principal]]", "not toml",
+        f'{deny}tool = ["info"]', f'{deny}tools = ["inof"]', f"{deny}tools = []", f"{deny}effects = []",
+        f'{deny}effects = ["write"]', f'{deny}workspaces = ["/nowhere"]', f'{require}ways = ["email"]', f"{require}ways = []",
+        f'{ann}memory = "1MiB"', f"{ann}memory = {LEAST_MEMORY - 1}", f"{ann}calls_per_minute = 0", f"{ann}calls_a_minute = 5",
+    ):  # fmt: skip
+        with subtests.test(text=text), pytest.raises(SettingsError):
+            loaded(folders, text)
 
 
 @pytest.mark.claim("approval.policy-whole")

@@ -123,15 +123,10 @@ def steps(workflow: Path):
 
 @pytest.mark.claim("supply.actions-pinned")
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
-def test_an_action_is_pinned_to_a_commit(workflow):
+def test_an_action_is_pinned_to_a_commit_and_a_workflow_writes_nothing_unless_a_job_says_so(workflow):
     used = [step["uses"] for step in steps(workflow) if "uses" in step]
     assert used
     assert not [one for one in used if not re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40}", one)]
-
-
-@pytest.mark.claim("supply.actions-pinned")
-@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
-def test_a_workflow_may_write_nothing_unless_a_job_says_so(workflow):
     assert yaml.safe_load(workflow.read_text())["permissions"] == {"contents": "read"}
     out = [step for step in steps(workflow) if step.get("uses", "").startswith("actions/checkout@")]
     assert {step["with"].get("persist-credentials") for step in out} == {False}

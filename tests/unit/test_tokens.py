@@ -138,18 +138,13 @@ def test_what_new_prints_is_the_token_alone_and_it_reads_only(capsys, state):
     assert text not in (state / "audit.jsonl").read_text()
 
 
-def test_the_list_shows_no_secret(capsys: pytest.CaptureFixture[str]):
+def test_a_token_is_listed_without_its_secret_and_gone_and_recorded_when_it_is_revoked(capsys, state: Path):
     assert main(["token", "new", "ann", "--scope", READ, "--scope", WRITE, "--days", "7"]) == 0
     text = capsys.readouterr().out.strip()
     assert main(["token", "list"]) == 0
     listed = capsys.readouterr().out
     assert WRITE in listed
     assert not any(part in listed for part in text.split("_", 2)[1:])
-
-
-def test_a_token_that_is_revoked_is_gone_and_recorded(capsys: pytest.CaptureFixture[str], state: Path):
-    main(["token", "new", "ann"])
-    text = capsys.readouterr().out.strip()
     assert main(["token", "revoke", "ann"]) == 0
     assert TokenStore(state / "tokens.sqlite").find(text) is None
     assert events(state)[-1] == ("token.revoked", "token:ann")

@@ -213,28 +213,6 @@ def test_new_files_cost_nothing_and_the_newest_call_is_kept_at_any_price(workspa
     assert (workspace / "z.zarr/0").stat().st_size == 5_000_000
 
 
-def test_what_is_in_conflict_is_never_pruned(workspace):
-    write(workspace, {"b.gpkg": b"old", "b.gpkg-wal": b"log"})
-    theirs = iter([b"their first", b"their second"])
-
-    def replace_again(point: str) -> None:
-        if point == "swap.remove.before" and (contents := next(theirs, None)):
-            (workspace / "b.gpkg-wal").unlink()
-            (workspace / "b.gpkg-wal").write_bytes(contents)
-
-    with pytest.raises(StagingFailed):
-        publish(area_at(workspace, DirOps(replace_again)), {"b.gpkg": b"new"})
-    assert json.loads((entry(workspace) / "manifest.json").read_text())["state"] == "conflict"
-    area = area_at(workspace, keep=Retention(calls=1, bytes=0))
-    publish(area, {"a.tif": b"1"}, "call-0002")
-    publish(area, {"a.tif": b"2"}, "call-0003")
-    area.recover()
-    assert b"their first" in kept(workspace)
-    assert leftovers(workspace, "undo") == [CALL, "call-0003"]
-    with pytest.raises(StagingFailed):
-        area.undo(CALL)
-
-
 # --- journals that nobody of us wrote
 
 

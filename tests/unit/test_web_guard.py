@@ -1,5 +1,6 @@
 """The door: who is let in, how much they may have open, and what is read of them."""
 
+import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -305,16 +306,17 @@ class Prompt(Endless):
 
 @pytest.mark.claim("identity.answers-as-calls")
 @pytest.mark.parametrize(
-    ("session", "called", "answer", "status"),
+    ("session", "tool", "answer", "status"),
     [
-        ("mine", b'{"method": "tools/call", "params": {"name": "w"}}', b'{"id": 1, "result": {}}', 403),
-        ("mine", b'{"method": "tools/call", "params": {"name": "w"}}', b'[{"id": 1, "result": {}}]', 403),
-        ("mine", b'{"method": "tools/call", "params": {"name": "w"}}', b'{"id": 2, "method": "ping"}', 200),
-        ("mine", b'{"method": "tools/call", "params": {"name": "r"}}', b'{"id": 1, "result": {}}', 200),
-        ("none", b'{"method": "tools/call", "params": {"name": "w"}}', b'{"id": 1, "result": {}}', 200),
+        ("mine", "w", b'{"id": 1, "result": {}}', 403),
+        ("mine", "w", b'[{"id": 1, "result": {}}]', 403),
+        ("mine", "w", b'{"id": 2, "method": "ping"}', 200),
+        ("mine", "r", b'{"id": 1, "result": {}}', 200),
+        ("none", "w", b'{"id": 1, "result": {}}', 200),
     ],
 )
-def test_where_somebody_writes_answers_need_the_scope_to_write(session, called, answer, status):
+def test_where_somebody_writes_answers_need_the_scope_to_write(session, tool, answer, status):
+    called = json.dumps({"method": "tools/call", "params": {"name": tool}}).encode()
     tokens = Tokens(good=ANN, whole=Principal(ANN.id, frozenset({READ, WRITE})))
     counter: Any = ProtocolEndpoint(Prompt(), door(tokens), frozenset({"w"}), 1000)  # type: ignore[arg-type]
 
