@@ -31,24 +31,14 @@ def like_run_python(template: SandboxTemplate, limits: Limits = ROOMY) -> Sandbo
     """The same container as one of `run_python`, in the image of the template."""
     sent = delivered(python_command())
     return replace(
-        template,
-        command=sent.command,
-        program=sent.program,
-        limits=limits,
-        environment=environment(limits),
+        template, command=sent.command, program=sent.program, limits=limits, environment=environment(limits)
     )
 
 
 def request(code: str, seconds: float = 50.0, **more: Any) -> dict[str, Any]:
     """What such a container is asked."""
-    asked = {"code": code, "arguments": {}, "named": {}, "written": {}, "seconds": seconds}
-    bounds = {
-        "inputs": [],
-        "outputs": [],
-        "preview_pixels": 512,
-        "printed_bytes": 1 << 20,
-        "result_bytes": 1 << 20,
-    }
+    asked = {"code": code, "arguments": {}, "named": {}, "written": {}, "inputs": [], "outputs": []}
+    bounds = {"seconds": seconds, "preview_pixels": 512, "printed_bytes": 1 << 20, "result_bytes": 1 << 20}
     return {**asked, **bounds, **more}
 
 
