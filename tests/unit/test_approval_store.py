@@ -90,12 +90,9 @@ def test_a_grant_is_for_one_principal_tool_and_workspace(approvals: Approvals) -
     made = granted(approvals)
     assert approvals.granted("alice", "convert", "/data/ws") == made
     assert approvals.granted("alice", "convert", "/data/ws", ["https://data.test/cog/"]) is None
-    for who, tool, where in (
-        ("bob", "convert", "/data/ws"),
-        ("alice", "info", "/data/ws"),
-        ("alice", "convert", "/data"),
-    ):
-        assert approvals.granted(who, tool, where) is None
+    assert approvals.granted("bob", "convert", "/data/ws") is None
+    assert approvals.granted("alice", "info", "/data/ws") is None
+    assert approvals.granted("alice", "convert", "/data") is None
 
 
 @pytest.mark.claim("approval.grants-narrow")

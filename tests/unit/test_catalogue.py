@@ -129,12 +129,8 @@ def test_alternatives_are_needed_together_and_none_by_itself() -> None:
 
 
 def test_what_an_algorithm_makes_may_differ_from_what_it_reads() -> None:
-    makes = {
-        "raster contour": "vector",
-        "vector rasterize": "raster",
-        "mdim convert": "multidim",
-        "raster info": None,
-    }
+    makes = {"raster contour": "vector", "vector rasterize": "raster", "mdim convert": "multidim"}
+    makes |= {"raster info": None}
     assert {path: packaged().algorithms[path].makes for path in makes} == makes
 
 

@@ -280,10 +280,8 @@ def test_what_is_not_there_is_neither_renamed_nor_deleted(root):
 
 
 TOUCHING: Mapping[str, str] = {
-    "dataset delete": "filename",
-    "vsi delete": "filename",
-    "dataset rename": "source",
-    "vsi move": "source",
+    **dict.fromkeys(("dataset delete", "vsi delete"), "filename"),
+    **dict.fromkeys(("dataset rename", "vsi move"), "source"),
 }
 
 

@@ -75,9 +75,8 @@ def ask(runner: Runner, template: SandboxTemplate, folder: Folder, cancel: Cance
 @pytest.fixture
 def origin(server: Origin, data: Path, resolver: Any) -> Origin:
     """Serves the data from a host of a name that only this process knows."""
-    server.files = {
-        str(path.relative_to(data)): path.read_bytes() for path in data.rglob("*") if path.is_file()
-    }
+    files = [path for path in data.rglob("*") if path.is_file()]
+    server.files = {str(path.relative_to(data)): path.read_bytes() for path in files}
     return server
 
 

@@ -132,10 +132,8 @@ def test_a_redirect_leads_only_to_what_was_approved(serve: Serve, origin: Origin
     assert hosts() == {"data.test"}
     asks.done("info", path=beside)  # of the host that was shown
     told = serve("--approval", "never", remote=listed).done("info", path=moved)["receipt"]["remote"]
-    assert [(row["host"], row["requests"]) for row in told] == [
-        (origin.url("", "data.test"), 1),
-        (origin.url("", "other.test"), 1),
-    ]
+    both = [origin.url("", host) for host in ("data.test", "other.test")]
+    assert [(row["host"], row["requests"]) for row in told] == [(one, 1) for one in both]
     assert hosts() == {"data.test", "other.test"}
 
     def grant(*reads: str) -> None:
