@@ -133,10 +133,7 @@ def serve(prepare: Callable[[Mapping[str, Any]], object] = lambda _order: None) 
 
 
 def _load() -> None:
-    from gdal_mcp import (
-        app,  # noqa: F401
-        cli,  # noqa: F401
-    )
+    from gdal_mcp import app, cli  # noqa: F401
     from gdal_mcp.commands import calls, doctor, replay  # noqa: F401
     from gdal_mcp.gdal.catalogue.load import packaged
     from gdal_mcp.mcp import stdio  # noqa: F401

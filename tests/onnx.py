@@ -28,10 +28,7 @@ def _value(name: str, *sizes: int) -> bytes:
 
 def classifier() -> bytes:
     axis = _field(1, "axis") + _field(3, 1) + _field(20, 2)
-    nodes = (
-        _node("GlobalAveragePool", "x", "a")
-        + _node("Flatten", "a", "b", axis)
-        + _node("Softmax", "b", "y", axis)
-    )
+    nodes = _node("GlobalAveragePool", "x", "a") + _node("Flatten", "a", "b", axis)
+    nodes += _node("Softmax", "b", "y", axis)
     graph = nodes + _field(2, "g") + _field(11, _value("x", 1, 3, 224, 224)) + _field(12, _value("y", 1, 3))
     return _field(1, 8) + _field(7, graph) + _field(8, _field(1, "") + _field(2, 13))

@@ -115,25 +115,13 @@ class PrivateEngine:
         """As the kernel would: its containers go on."""
         self._end(signal.SIGKILL)
 
-    def freeze(self) -> None:
-        """It takes connections and answers nothing, until `thaw`."""
-        self._signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self._signal(signal.SIGCONT)
-
     def _end(self, number: int) -> None:
         process, self._process = self._process, None
         if process is None:
             return
-        self._signal(number, process)
-        process.wait(_START_SECONDS)
-
-    def _signal(self, number: int, process: subprocess.Popen[bytes] | None = None) -> None:
-        target = process or self._process
-        assert target is not None
-        pid = (self.folder / "docker.pid").read_text().strip() if _as_root() else str(target.pid)
+        pid = (self.folder / "docker.pid").read_text().strip() if _as_root() else str(process.pid)
         subprocess.run([*_as_root(), "kill", f"-{number}", pid], check=False)
+        process.wait(_START_SECONDS)
 
     def _end_helper(self) -> None:
         """The containerd of a dockerd that was killed: it dies with it, but until it is reaped its number looks alive."""

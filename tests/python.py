@@ -7,17 +7,12 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
-
-from gdal_mcp.access.identity import local
 from gdal_mcp.app import App, running
-from gdal_mcp.approval.model import Terminal
 from gdal_mcp.gdal.image import GDAL_IMAGE
-from gdal_mcp.pipeline import Reply, Request
+from gdal_mcp.pipeline import Reply
 from gdal_mcp.python.toolbox import environment, python, python_command
 from gdal_mcp.settings import load_settings
 from gdal_mcp.surface import Toolboxes
@@ -26,10 +21,8 @@ from sandbox.engines.discovery import connect
 from sandbox.labels import OWNER
 from sandbox.program import delivered
 from sandbox.template import Limits, SandboxTemplate
+from tests import calling
 from tests.boxes import GDAL
-
-ANN = local("ann")
-
 
 ROOMY = Limits(memory_bytes=1 << 30, scratch_bytes=32 << 20, wall_seconds=60.0)
 
@@ -38,24 +31,14 @@ def like_run_python(template: SandboxTemplate, limits: Limits = ROOMY) -> Sandbo
     """The same container as one of `run_python`, in the image of the template."""
     sent = delivered(python_command())
     return replace(
-        template,
-        command=sent.command,
-        program=sent.program,
-        limits=limits,
-        environment=environment(limits),
+        template, command=sent.command, program=sent.program, limits=limits, environment=environment(limits)
     )
 
 
 def request(code: str, seconds: float = 50.0, **more: Any) -> dict[str, Any]:
     """What such a container is asked."""
-    asked = {"code": code, "arguments": {}, "named": {}, "written": {}, "seconds": seconds}
-    bounds = {
-        "inputs": [],
-        "outputs": [],
-        "preview_pixels": 512,
-        "printed_bytes": 1 << 20,
-        "result_bytes": 1 << 20,
-    }
+    asked = {"code": code, "arguments": {}, "named": {}, "written": {}, "inputs": [], "outputs": []}
+    bounds = {"seconds": seconds, "preview_pixels": 512, "printed_bytes": 1 << 20, "result_bytes": 1 << 20}
     return {**asked, **bounds, **more}
 
 
@@ -81,10 +64,7 @@ def serving(folder: Path, spec: ImageSpec = GDAL_IMAGE, **settings: Any) -> Iter
 
 
 def called(app: App, code: str, *, approve: bool = True, **arguments: Any) -> Reply:
-    approver = Terminal("ann", assume_yes=approve, how="a test")
-    request = Request("run_python", {"code": code, **arguments}, ANN, "test", approver)
-    reply: Reply = anyio.run(partial(app.pipeline.call, request))
-    return reply
+    return calling.called(app, "run_python", {"code": code, **arguments}, calling.person(yes=approve))
 
 
 def said(app: App, code: str, **arguments: Any) -> Mapping[str, Any]:

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-CPU_SECONDS: Final = (
-    4.0  # what takes milliseconds here; what takes this long takes minutes with a little more text
-)
+# of what takes milliseconds here; what takes this long takes minutes with a little more text
+CPU_SECONDS: Final = 4.0
 
 
 class TooLong(AssertionError):

@@ -52,25 +52,12 @@ def results(
     out.chmod(0o777)
     init.write_text(_START.format(tools=tools, out=OUT, there=out, modules=" ".join(modules)) + script + _END)
     init.chmod(0o755)
-    command = [
-        f"{tools}/usr/bin/linux.uml",
-        f"mem={memory}",
-        "rootfstype=hostfs",
-        "rootflags=/",
-        "root=/dev/root",
-    ]
-    command += ["ro", f"init={init}", "con=null", "con0=null,fd:1", "quiet"]
+    command = [f"{tools}/usr/bin/linux.uml", f"mem={memory}", f"init={init}"]
+    command += "rootfstype=hostfs rootflags=/ root=/dev/root ro con=null con0=null,fd:1 quiet".split()
     with (folder / "console").open("w") as console:
         environment = {**os.environ, "TMPDIR": str(folder)}  # where it keeps its memory
-        subprocess.run(
-            command,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            stdout=console,
-            stderr=console,
-            timeout=1800,
-            env=environment,
-        )
+        streams = {"stdin": subprocess.DEVNULL, "stdout": console, "stderr": console}
+        subprocess.run(command, check=False, timeout=1800, env=environment, **streams)
     found = [out / name for name in files]
     assert all(one.exists() for one in found), (folder / "console").read_text(errors="replace")[-4000:]
     return {

@@ -84,7 +84,7 @@ class Attacked:
         under_way = {text: (talk or self.talk).start(tool, **given) for text, (tool, given) in once.items()}
         return {key: under_way[json.dumps(call)].result(timeout=500) for key, call in calls.items()}
 
-    def refuses(self, calls: Mapping[Key, Call], talk: Talk | None = None) -> None:
+    def refuses(self, calls: Mapping[Key, Call], talk: Talk | None = None) -> dict[Key, t.CallToolResult]:
         """All of them, with a typed error that tells nothing, before a container is started."""
         ends = self.together(calls, talk)
         errors = {key: (end.structured_content or {}).get("error", {}) for key, end in ends.items()}
@@ -93,6 +93,7 @@ class Attacked:
         assert not {error["call_id"] for error in errors.values()} & started_calls(self.place)
         assert [key for key, end in ends.items() if not discreet(end)] == []
         assert [key for key, end in ends.items() if UNSAFE.search(str(end.structured_content))] == []
+        return ends
 
     def whole(self, log: Path) -> None:
         """The server answers; nothing of its calls is left; nothing outside has changed, no input has, no bait came in."""

@@ -1,6 +1,7 @@
 """The world that an attack meets: a workspace full of traps, and a folder outside of it that holds the bait."""
 
 import gzip
+import json
 import os
 import zipfile
 from collections.abc import Mapping
@@ -16,6 +17,9 @@ from tests.mcp.hostile_files import CANARY, OGR_VRT
 from tests.mcp.talk import Place
 from tests.oracle.container import Oracle
 
+OVERVIEW = (
+    "<PAMDataset><Metadata domain='OVERVIEWS'><MDI key='OVERVIEW_FILE'>{}</MDI></Metadata></PAMDataset>"
+)
 BAIT = (CANARY * 20)[:400]  # as many bytes as the pixels of the small rasters
 
 
@@ -28,15 +32,9 @@ class Ground:
 
     def text(self, template: str, url: str = "", host: str = "", port: int = 0) -> str:
         """A trap's text with the names of this world in it."""
-        marks = {
-            "@OUT@": self.outside,
-            "@WS@": self.place.workspace,
-            "@URL@": url,
-            "@HOST@": host,
-            "@PORT@": port,
-        }
+        marks = {"OUT": self.outside, "WS": self.place.workspace, "URL": url, "HOST": host, "PORT": port}
         for mark, value in marks.items():
-            template = template.replace(mark, str(value))
+            template = template.replace(f"@{mark}@", str(value))
         return template
 
 
@@ -51,7 +49,7 @@ def lay_ground(place: Place, oracle: Oracle, data: Path) -> Ground:
     _made_by_gdal(ground, oracle)
     databases(place.workspace, ground.outside, data / "zones.gpkg")
     tiffs(place.workspace)
-    _libraries(place)
+    _libraries(ground)
     _folders(ground)
     return ground
 
@@ -102,33 +100,25 @@ def _made_by_gdal(ground: Ground, oracle: Oracle) -> None:
     for path in made.iterdir():
         folder = ground.outside if path.name.startswith("secret") else ground.place.workspace
         (folder / path.name).write_bytes(path.read_bytes())
-    overview = (
-        "<PAMDataset><Metadata domain='OVERVIEWS'><MDI key='OVERVIEW_FILE'>{}</MDI></Metadata></PAMDataset>"
-    )
     honest = ground.place.path("ok.tif").read_bytes()
-    for name, target in {
-        "aux-abs.tif": f"{ground.outside}/secret-small.tif",
-        "aux-up.tif": ":::BASE:::/../outside/secret-small.tif",
+    for name, text in {
+        "aux-abs.tif.aux.xml": OVERVIEW.format("@OUT@/secret-small.tif"),
+        "aux-up.tif.aux.xml": OVERVIEW.format(":::BASE:::/../outside/secret-small.tif"),
+        "beside-ovr.tif.ovr": traps_raster.FILES["as-tif.tif"],
+        "beside-msk.tif.msk": traps_raster.FILES["as-tif.tif"],
     }.items():
-        ground.place.path(name).write_bytes(honest)
-        ground.place.path(f"{name}.aux.xml").write_text(overview.format(target))
-    for suffix in ("ovr", "msk"):
-        ground.place.path(f"beside-{suffix}.tif").write_bytes(honest)
-        ground.place.path(f"beside-{suffix}.tif.{suffix}").write_text(
-            ground.text(traps_raster.FILES["as-tif.tif"])
-        )
+        ground.place.path(name).write_text(ground.text(text))
+        ground.place.path(name.partition(".tif")[0] + ".tif").write_bytes(honest)
 
 
-def _libraries(place: Place) -> None:
-    place.path("canary.so").write_bytes(library())
-    place.path("canary.so").chmod(0o755)
-    for name, source in LIBRARIES.items():
-        place.path(name).write_text(
-            OGR_VRT.format(layer="x", name=source.replace("@WS@", str(place.workspace)))
-        )
+def _libraries(ground: Ground) -> None:
+    ground.place.path("canary.so").write_bytes(library())
+    ground.place.path("canary.so").chmod(0o755)
+    texts = {name: OGR_VRT.format(layer="x", name=source) for name, source in LIBRARIES.items()}
     more = "<OpenOptions><OOI key='ADBC_DRIVER'>@WS@/canary.so</OOI></OpenOptions><SrcDataSource>"
-    text = OGR_VRT.format(layer="x", name="ADBC:x").replace("<SrcDataSource>", more)
-    place.path("so-adbc.vrt").write_text(text.replace("@WS@", str(place.workspace)))
+    texts["so-adbc.vrt"] = OGR_VRT.format(layer="x", name="ADBC:x").replace("<SrcDataSource>", more)
+    for name, text in texts.items():
+        ground.place.path(name).write_text(ground.text(text))
 
 
 LIBRARIES = {
@@ -142,14 +132,15 @@ LIBRARIES = {
 }
 
 
+ARRAY = {"dtype": "|u1", "compressor": None, "fill_value": 0, "order": "C", "filters": None, "zarr_format": 2}
+
+
 def _folders(ground: Ground) -> None:
     """Datasets that are folders, with links in them; each folder itself is honest."""
     zarr = ground.place.path("linked.zarr")
     (zarr / "a").mkdir(parents=True)
     (zarr / ".zgroup").write_text('{"zarr_format":2}')
-    (zarr / "a" / ".zarray").write_text(
-        '{"shape":[20,20],"chunks":[20,20],"dtype":"|u1","compressor":null,"fill_value":0,"order":"C","filters":null,"zarr_format":2}'
-    )
+    (zarr / "a" / ".zarray").write_text(json.dumps({**ARRAY, "shape": [20, 20], "chunks": [20, 20]}))
     (zarr / "a" / "0.0").symlink_to(ground.outside / "secret.bin")
     table = ground.place.path("linked-table")
     table.mkdir()

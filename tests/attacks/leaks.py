@@ -9,27 +9,22 @@ from typing import Any
 
 import mcp_types as t
 
+from tests.mcp.attack_files import HOST
 from tests.mcp.hostile_files import CANARY
 
-HOST = b"root:x:0:0"  # the first line of a /etc/passwd, of the host or of the image
 _PIECE = 12  # letters of the bait that no accident repeats
 
 
 @lru_cache(maxsize=1)
 def _forms() -> tuple[bytes, ...]:
-    found = [
-        CANARY,
-        CANARY.lower(),
-        CANARY.hex().encode(),
-        CANARY.hex().upper().encode(),
-        CANARY.decode().encode("utf-16-le"),
-    ]
+    found = [CANARY, CANARY.lower(), CANARY.decode().encode("utf-16-le")]
+    found += [CANARY.hex().encode(), CANARY.hex().upper().encode()]
     # base64 of what stands anywhere in a longer text
     found += [base64.b64encode(b"\0" * shift + CANARY)[4:-4] for shift in range(3)]
     found += [CANARY[-_PIECE:], HOST]
     numbers = [str(letter) for letter in CANARY[-_PIECE:]]
     found += [separator.join(numbers).encode() for separator in (",", ", ", " ", "\n", ".0, ", ".0,")]
-    return tuple(found)  # fmt: skip
+    return tuple(found)
 
 
 def leaked(data: bytes) -> bool:

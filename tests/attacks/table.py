@@ -38,8 +38,30 @@ def sql(statement: str, dialect: str, output: str = "sql.gpkg") -> Call:
     return write("vector sql", input="zones.gpkg", output=output, sql=[statement], dialect=dialect)
 
 
-def crs(text: str) -> Call:
-    return write("raster reproject", **OUT, output_crs=text)
+def crs(text: str, **more: Any) -> Call:
+    return write("raster reproject", **OUT, output_crs=text, **more)
+
+
+def converted(
+    source: str, output: str, *, kind: str = "raster", to: str = "", **options: str
+) -> tuple[Call, Call]:
+    """The same by the algorithm and by the tool for it, with creation options."""
+    given = {"input": source, "output": output, **({"output_format": to} if to else {})}
+    named = {"creation_option": [f"{name}={value}" for name, value in options.items()]} if options else {}
+    tabled = {"creation_options": options} if options else {}
+    return write(f"{kind} convert", **given, **named), tool("convert", **given, **tabled)
+
+
+def calculated(formula: str, *, of: str = "A=ok.tif", output: str = "out.tif", **more: Any) -> Call:
+    return write("raster calc", input=[of], calc=[formula], output=output, **more)
+
+
+def filtered(where: str) -> Call:
+    return write("vector filter", input="zones.gpkg", output="x.gpkg", where=where)
+
+
+def deleted(*names: str) -> list[Call]:
+    return [write("vsi delete", filename=name, recursive=True) for name in names]
 
 
 @dataclass(frozen=True)
@@ -83,8 +105,7 @@ TABLE: dict[str, Attack] = {
     "P09": V("a link to the root of the file system", info("ln_root/etc/passwd")),
     "P10": V("a link to itself", info("ln_loop.tif")),
     "P11": A("a link that stays inside", TOGETHER),
-    "P12": V("an output through a link whose target does not exist",
-        write("raster convert", input="ok.tif", output="ln_dangling.tif"), tool("convert", input="ok.tif", output="ln_dangling.tif")),
+    "P12": V("an output through a link whose target does not exist", *converted("ok.tif", "ln_dangling.tif")),
     "P13": V("an output through a link to a file elsewhere",
         write("raster convert", input="ok.tif", output="ln_rel.tif", overwrite=True), tool("convert", input="ok.tif", output="ln_rel.tif")),
     "P14": V("an output through a link that stays inside",
@@ -262,25 +283,15 @@ TABLE: dict[str, Attack] = {
         steps("read ok.tif ! --config=CPL_LOG=/tmp/PWNED ! info"),
         tool("pipeline", steps=[{"step": "read", "arguments": {"input": "ok.tif", "config": ["CPL_LOG=/tmp/PWNED"]}}, {"step": "info"}]),
         tool("reproject", **OUT, dst_crs="EPSG:3857", extra_args=["--config=CPL_LOG=ok.csv"])),
-    "A07": V("a vector dataset drawn into a PDF",
-        write("raster convert", input="ok.tif", output="o.pdf", output_format="PDF", creation_option=["OGR_DATASOURCE=CSV:/etc/passwd"]),
-        tool("convert", input="ok.tif", output="o.pdf", output_format="PDF", creation_options={"OGR_DATASOURCE": "CSV:/etc/passwd"})),
-    "A08": V("a composition for a PDF",
-        write("raster convert", input="ok.tif", output="o.pdf", output_format="PDF", creation_option=["COMPOSITION_FILE=comp.xml"]),
-        tool("convert", input="ok.tif", output="o.pdf", output_format="PDF", creation_options={"COMPOSITION_FILE": "comp.xml"})),
-    "A09": V("a file embedded in a PDF",
-        write("raster convert", input="ok.tif", output="o.pdf", output_format="PDF", creation_option=["JAVASCRIPT_FILE=/etc/passwd"]),
-        tool("convert", input="ok.tif", output="o.pdf", output_format="PDF", creation_options={"JAVASCRIPT_FILE": "/etc/passwd"})),
-    "A12": V("a second output by an option",
-        write("raster convert", input="ok.tif", output="o.xml", output_format="PDS4", creation_option=["IMAGE_FILENAME=/tmp/evil.img"]),
-        tool("convert", input="ok.tif", output="o.xml", output_format="PDS4", creation_options={"IMAGE_FILENAME": "/tmp/evil.img"})),
+    "A07": V("a vector dataset drawn into a PDF", *converted("ok.tif", "o.pdf", to="PDF", OGR_DATASOURCE="CSV:/etc/passwd")),
+    "A08": V("a composition for a PDF", *converted("ok.tif", "o.pdf", to="PDF", COMPOSITION_FILE="comp.xml")),
+    "A09": V("a file embedded in a PDF", *converted("ok.tif", "o.pdf", to="PDF", JAVASCRIPT_FILE="/etc/passwd")),
+    "A12": V("a second output by an option", *converted("ok.tif", "o.xml", to="PDS4", IMAGE_FILENAME="/tmp/evil.img")),
     "A14": V("a temporary file that is deleted, by an option",
         write("vector convert", input="zones.gpkg", output="o.mvt", output_format="MVT", creation_option=["TEMPORARY_DB=victim.csv"]),
         tool("convert", input="zones.gpkg", output="o.mvt", output_format="MVT", creation_options={"TEMPORARY_DB": "ok.tif"})),
     "A15": V("a second output by an option of another format", tool("convert", input="ok.tif", output="o.mrf", output_format="MRF", creation_options={"DATANAME": "ok.tif"})),
-    "A17": V("a file copied into a document by an option",
-        write("vector convert", input="zones.gpkg", output="o.mapml", output_format="MapML", creation_option=["HEAD=/etc/passwd"]),
-        tool("convert", input="zones.gpkg", output="o.mapml", output_format="MapML", creation_options={"HEAD": "/etc/passwd"})),
+    "A17": V("a file copied into a document by an option", *converted("zones.gpkg", "o.mapml", kind="vector", to="MapML", HEAD="/etc/passwd")),
     "A18": V("another folder for the sources of a virtual raster",
         read("raster info", input="ok.vrt", open_option=["ROOT_PATH=/outside"]), tool("convert", **OUT, extra_args=["--open-option=ROOT_PATH=/outside"])),
     "A19": V("SQL ahead of the reading that attaches a file",
@@ -295,25 +306,19 @@ TABLE: dict[str, Attack] = {
     "A23": A("a reader that writes a template beside its input", features("template-new.gml")),
     "A24": A("statistics that would be written beside the input", read("raster info", input="ok.tif", stats=True)),
     "A25": V("a condition from a file",
-        read("vector info", input="zones.gpkg", where="@/etc/passwd"), write("vector filter", input="zones.gpkg", output="x.gpkg", where="@inputs.txt"),
-        write("vector filter", input="zones.gpkg", output="x.gpkg", where=" @../outside/secret.txt"),
-        write("raster clip", **OUT, like="zones.gpkg", like_where="@/etc/passwd"),
-        write("vector filter", input="zones.gpkg", output="x.gpkg", where="fid IN (SELECT fid FROM '/etc/passwd')"),
-        write("vector filter", input="zones.gpkg", output="x.gpkg", where="load_extension('evil.so')")),
+        read("vector info", input="zones.gpkg", where="@/etc/passwd"), write("raster clip", **OUT, like="zones.gpkg", like_where="@/etc/passwd"),
+        filtered("@inputs.txt"), filtered(" @../outside/secret.txt"), filtered("fid IN (SELECT fid FROM '/etc/passwd')"), filtered("load_extension('evil.so')")),
     "A26": V("a statement from a file", write("vector sql", input="zones.gpkg", output="x.gpkg", sql=["@/etc/passwd"])),
     "A27": V("a mapping from a file",
         write("raster reclassify", **OUT, mapping="@/etc/passwd"), write("raster reclassify", **OUT, mapping="@inputs.txt")),
     "A28": V("control points from a file", write("raster edit", dataset="dem.tif", gcp=["@/etc/passwd"])),
     "A29": V("a schema from a file", write("vector create", output="x.gpkg", schema="@/etc/passwd"), write("vector create", output="x.gpkg", schema="@inputs.txt")),
     "A30": V("an input with a name before a path elsewhere",
-        write("raster calc", input=["A=/etc/passwd"], calc=["A"], output="out.tif"), write("raster calc", input=["A=../outside/secret.tif"], calc=["A"], output="out.tif"),
-        write("raster calc", input=["A=[ read /etc/passwd ]"], calc=["A"], output="out.tif"),
-        write("raster calc", input=["[ read ok.tif ! external --command x ]"], calc=["X"], output="out.tif"),
-        write("raster calc", input=["--config=x"], calc=["A"], output="out.tif")),
+        calculated("A", of="A=/etc/passwd"), calculated("A", of="A=../outside/secret.tif"), calculated("A", of="A=[ read /etc/passwd ]"),
+        calculated("X", of="[ read ok.tif ! external --command x ]"), calculated("A", of="--config=x")),
     "A31": V("a formula that calls what it should not",
-        write("raster calc", input=["A=ok.tif"], calc=["A + gdal_get_pixel_value('/etc/passwd')"], output="out.tif"),
-        write("raster calc", input=["A=ok.tif"], calc=["var x := 1; while (true) { x += 1 }"], dialect="muparser", output="out.tif"),
-        write("raster calc", input=["A=ok.tif"], calc=["@/etc/passwd"], output="out.tif")),
+        calculated("A + gdal_get_pixel_value('/etc/passwd')"), calculated("@/etc/passwd"),
+        calculated("var x := 1; while (true) { x += 1 }", dialect="muparser")),
     "A32": V("a CRS from a file",
         crs("/etc/passwd"), crs("+init=/etc/passwd:root"),
         crs("inputs.txt"), crs("file:///etc/passwd"), crs("@/etc/passwd"), crs("ESRI::/etc/passwd"),
@@ -330,9 +335,8 @@ TABLE: dict[str, Attack] = {
     "A37": V("a CRS with a remote geoid",
         crs("+proj=longlat +ellps=WGS84 +geoidgrids=/vsicurl/x"), tool("gdalwarp", src_datasets=["ok.tif"], t_srs="+proj=longlat +ellps=WGS84 +geoidgrids=/vsicurl/x")),
     "A38": V("an operation with a grid elsewhere",
-        write("raster reproject", **OUT, output_crs="EPSG:4326", transform_option=["COORDINATE_OPERATION=+proj=hgridshift +grids=/etc/passwd"]),
-        write("raster reproject", **OUT, output_crs="EPSG:4326", transform_option=["RPC_DEM=/etc/passwd"]),
-        write("raster reproject", **OUT, output_crs="EPSG:4326", warp_option=["CUTLINE=POLYGON((0 0,1 0,1 1,0 0))", "SRC_ALPHA_MAX=/etc/passwd"]),
+        crs("EPSG:4326", transform_option=["COORDINATE_OPERATION=+proj=hgridshift +grids=/etc/passwd"]), crs("EPSG:4326", transform_option=["RPC_DEM=/etc/passwd"]),
+        crs("EPSG:4326", warp_option=["CUTLINE=POLYGON((0 0,1 0,1 1,0 0))", "SRC_ALPHA_MAX=/etc/passwd"]),
         tool("reproject", **OUT, dst_crs="EPSG:4326", transform_options={"COORDINATE_OPERATION": "+proj=hgridshift +grids=/etc/passwd"})),
     "A39": V("the CRS of an extent from a file", tool("reproject", **OUT, dst_crs="EPSG:4326", bbox=[0, 0, 1, 1], bbox_crs="/etc/passwd")),
     "A40": V("colours elsewhere", write("raster color-map", **DEM, color_map="/etc/passwd")),
@@ -357,15 +361,11 @@ TABLE: dict[str, Attack] = {
     "A57": V("a statement that deletes", write("vector sql", input="zones.gpkg", sql=["DELETE FROM zones"], update=True), sql("DELETE FROM zones", "SQLITE")),
     "A58": K("a statement without an end", sql("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c", "SQLITE")),
     "A59": K("a statement that takes all memory", sql("SELECT zeroblob(900000000)", "SQLITE", "a59.gpkg")),
-    "A60": V("standard output as an output", write("raster convert", input="ok.tif", output="/vsistdout/"), tool("convert", input="ok.tif", output="/vsistdout/")),
+    "A60": V("standard output as an output", *converted("ok.tif", "/vsistdout/")),
     "A61": V("standard output by another name", write("raster convert", input="ok.tif", output="/vsistdout_redirect/x")),
-    "A62": V("the device of standard output",
-        write("raster convert", input="ok.tif", output="/dev/stdout", output_format="GTiff"), tool("convert", input="ok.tif", output="/dev/stdout", output_format="GTiff")),
-    "A63": V("the descriptor of standard output",
-        write("raster convert", input="ok.tif", output="/proc/self/fd/1", output_format="GTiff"), tool("convert", input="ok.tif", output="/proc/self/fd/1", output_format="GTiff")),
-    "A64": V("a raster database as an output",
-        write("raster convert", input="ok.tif", output="PG:host=127.0.0.1 dbname=x", output_format="PostGISRaster"),
-        tool("convert", input="ok.tif", output="PG:host=127.0.0.1 dbname=x", output_format="PostGISRaster")),
+    "A62": V("the device of standard output", *converted("ok.tif", "/dev/stdout", to="GTiff")),
+    "A63": V("the descriptor of standard output", *converted("ok.tif", "/proc/self/fd/1", to="GTiff")),
+    "A64": V("a raster database as an output", *converted("ok.tif", "PG:host=127.0.0.1 dbname=x", to="PostGISRaster")),
     "A65": V("a vector database as an output", write("vector convert", input="zones.gpkg", output="PG:host=127.0.0.1", output_format="PostgreSQL")),
     "A66": V("another vector database as an output", write("vector convert", input="zones.gpkg", output="x", output_format="MySQL")),
     "A67": V("a program as an output", write("vector convert", input="zones.gpkg", output="x", output_format="GPSBabel")),
@@ -376,7 +376,7 @@ TABLE: dict[str, Attack] = {
     "A73": V("memory as the output of a vector",
         write("vector convert", input="zones.gpkg", output="x", output_format="MEM"), tool("convert", input="ok.tif", output="x", output_format="MEM")),
     "A74": A("an output named like an option", write("raster convert", input="ok.tif", output="-rf.tif")),
-    "A75": V("an output in a folder that does not exist", write("raster convert", input="ok.tif", output="a/b/c/x.tif"), tool("convert", input="ok.tif", output="a/b/c/x.tif")),
+    "A75": V("an output in a folder that does not exist", *converted("ok.tif", "a/b/c/x.tif")),
     "A76": V("a list of the root folder", read("vsi list", filename="/"), tool("convert", input="ok.tif", output=".gdal-mcp/x.tif")),
     "A77": V("a list of all processes, and through links",
         read("vsi list", filename="/proc", recursive=True), read("vsi list", filename="symdir", recursive=True), read("vsi list", filename="circle", recursive=True)),
@@ -387,13 +387,11 @@ TABLE: dict[str, Attack] = {
     "A82": V("a synchronisation from elsewhere", write("vsi sync", source="/etc", destination="x")),
     "A83": V("a move to elsewhere", write("vsi move", source="ok.tif", destination="../outside/PWNED.tif")),
     "A84": V("a deletion elsewhere, of all, of the server's own",
-        write("vsi delete", filename="../outside/victim", recursive=True), write("vsi delete", filename=".", recursive=True),
-        write("vsi delete", filename=".gdal-mcp", recursive=True), write("vsi delete", filename="ln_dir/secret.txt")),
+        *deleted("../outside/victim", ".", ".gdal-mcp"), write("vsi delete", filename="ln_dir/secret.txt")),
     "A85": V("an archive of what is elsewhere", write("vsi sozip create", input=["/etc"], output="e.zip"), write("vsi sozip create", input=["symdir"], output="e.zip", recursive=True)),
     "A88": V("a pipeline from a file that runs a program", write("pipeline", pipeline="external.gdalg.json"), steps("external.gdalg.json")),
     "A90": V("an extent like that of a file elsewhere",
-        write("raster clip", **OUT, like="/outside/secret.tif"),
-        tool("convert", **OUT, extra_args=["--like=/outside/secret.tif"])),
+        write("raster clip", **OUT, like="/outside/secret.tif"), tool("convert", **OUT, extra_args=["--like=/outside/secret.tif"])),
     "A91": V("a geometry from a file",
         write("raster clip", **OUT, geometry="@/etc/passwd"), write("raster clip", **OUT, geometry="/etc/passwd"),
         write("vector clip", input="zones.gpkg", output="x.gpkg", geometry="<gml:Point xlink:href='file:///etc/passwd'/>"),
@@ -448,12 +446,11 @@ TABLE: dict[str, Attack] = {
         write("mdim convert", input="kerchunk-secret.json", array=["/a"], output="x08-secret.nc")),
     "X10": S("pictures of a web map service that are files, converted",
         write("raster convert", input="wms-picture.xml", output="x10.tif"), write("raster convert", input="wms_file.xml", output="x10b.tif")),
-    "X12": V("a deletion through a link", write("vsi delete", filename="ln_dir", recursive=True), write("vsi delete", filename="ln_root/etc", recursive=True)),
+    "X12": V("a deletion through a link", *deleted("ln_dir", "ln_root/etc")),
     "X13": V("a copy of a folder with a link in it",
         write("vsi copy", source="symdir", destination="copied", recursive=True), write("vsi sync", source="symdir/", destination="copied", recursive=True)),
     "X15": V("a general option that switches drivers on again",
-        read("raster info", input="ok.tif", config={"GDAL_SKIP": ""}),
-        tool("reproject", **OUT, dst_crs="EPSG:4326", extra_args=["--config", "GDAL_SKIP="])),
+        read("raster info", input="ok.tif", config={"GDAL_SKIP": ""}), tool("reproject", **OUT, dst_crs="EPSG:4326", extra_args=["--config", "GDAL_SKIP="])),
     "X16": A("a deletion of a description of other files", write("dataset delete", filename=["x16.vrt"])),
     "X20": A("a copy or another name of a description of other files", write("dataset copy", source="ok.vrt", destination="x20.vrt"), write("dataset rename", source="x20n.vrt", destination="x20r.vrt")),
     "X22": A("an output over a description of other files", write("raster convert", input="dem.tif", output="x22.vrt", overwrite=True)),
@@ -478,8 +475,8 @@ TABLE: dict[str, Attack] = {
     "R18": V("a scratch folder filled", write("raster convert", input="ok.tif", output="/tmp/x.tif")),
     "R19": A("a view from a point", write("raster viewshed", input="dem.tif", output="r19.tif", position=[441_000, 3_749_500])),
     "R20": V("a very large kernel", write("raster neighbors", **OUT, kernel=["[" + ",".join(["[" + ",".join(["1"] * 101) + "]"] * 101) + "]"])),
-    "R21": S("five hundred brackets", write("raster calc", input=["A=ok.tif"], calc=["(" * 500 + "A" + ")" * 500], output="r21.tif")),
-    "R23": V("an argument of 130 kB", write("raster calc", input=["A=ok.tif"], calc=["1+" * 65_000 + "1"], output="out.tif")),
+    "R21": S("five hundred brackets", calculated("(" * 500 + "A" + ")" * 500, output="r21.tif")),
+    "R23": V("an argument of 130 kB", calculated("1+" * 65_000 + "1")),
     "R24": S("forty steps", steps("read ok.tif ! " + "scale ! " * 40 + "write r24.tif")),
     "R25": V("a mosaic of a made-up extent", tool("gdal_merge", src_datasets=["ok.tif"], ul_lr=[0, 9e9, 9e9, 0], dst_dataset="r25.tif")),
     "R27": A("fifty overview levels", write("raster overview add", input="r27.tif", levels=[2] * 50)),

@@ -13,7 +13,7 @@ from tests.attacks.ground import LIBRARIES, Ground, trap
 from tests.attacks.leaks import code, discreet, leaked
 from tests.attacks.listener import addresses
 from tests.attacks.native import LOADED
-from tests.attacks.table import Call, read, tool, write
+from tests.attacks.table import Call, features, read, tool, write
 from tests.mcp.talk import Talk
 from tests.waiting import until
 
@@ -33,24 +33,18 @@ UNREAD = "net-wms.xml net-wms.tif net-wmts.xml net-mrf.mrf net-crs.vrt".split()
 
 def conversions() -> dict[str, Call]:
     """Each trap into the plainest format of its kind."""
-    pictures = {
-        name: ("convert", {"input": name, "output": f"taken-{trap(name)}.bil"})
-        for name in [*PICTURES, *DOUBTFUL[:7]]
-    }
-    arrays = {
-        name: write("mdim convert", input=name, array=["/a"], output=f"taken-{trap(name)}.nc")
-        for name in ARRAYS
-    }
-    tables = {
-        name: tool("vector_convert", input=name, output=f"taken-{trap(name)}.geojsonl", **layer)
-        for name in [*TABLES, *DOUBTFUL[7:]]
-        for layer in [{"input_layer": ["secret"]} if "virtual" in name else {}]
-    }
-    smaller = {  # made from an overview where there is one
-        f"smaller {name}": write("raster resize", input=name, output=f"taken-{name}-5.bil", size=["10", "10"])
-        for name in ("aux-abs.tif", "aux-up.tif")
-    }
-    return {**pictures, **arrays, **tables, **smaller}
+    calls: dict[str, Call] = {}
+    for name in (*PICTURES, *DOUBTFUL[:7]):
+        calls[name] = tool("convert", input=name, output=f"taken-{trap(name)}.bil")
+    for name in ARRAYS:
+        calls[name] = write("mdim convert", input=name, array=["/a"], output=f"taken-{trap(name)}.nc")
+    for name in (*TABLES, *DOUBTFUL[7:]):
+        layer = {"input_layer": ["secret"]} if "virtual" in name else {}
+        calls[name] = tool("vector_convert", input=name, output=f"taken-{trap(name)}.geojsonl", **layer)
+    for name in ("aux-abs.tif", "aux-up.tif"):  # made from an overview where there is one
+        smaller = {"input": name, "output": f"taken-{name}-5.bil", "size": ["10", "10"]}
+        calls[f"smaller {name}"] = write("raster resize", **smaller)
+    return calls
 
 
 def opened(talk: Talk, names: Iterable[str]) -> t.CallToolResult:
@@ -80,11 +74,8 @@ def test_the_same_files_harm_whoever_just_opens_them(careless: Careless, ground:
 @pytest.mark.claim("content.reads-nothing-outside")
 def test_whatever_else_names_another_file_is_opened_without_effect(attacked: Attacked):
     known = {*traps_raster.FILES, *traps_vector.FILES, *traps_vector.WORKBOOKS}
-    known |= {
-        path.name
-        for path in attacked.place.workspace.iterdir()
-        if path.name.startswith(("view-", "virtual-", "trigger"))
-    }
+    for kind in ("view-*", "virtual-*", "trigger*"):
+        known |= {path.name for path in attacked.place.workspace.glob(kind)}
     end = opened(attacked.talk, known - {*PICTURES, *ARRAYS, *TABLES})
     assert code(end) == "OK"
     assert discreet(end)
@@ -93,10 +84,8 @@ def test_whatever_else_names_another_file_is_opened_without_effect(attacked: Att
 
 @pytest.mark.claim("content.pictures-show-nothing-outside")
 def test_a_picture_of_a_trap_shows_nothing_of_what_it_names(attacked: Attacked):
-    calls = {
-        name: ("preview", {"path": name})
-        for name in ("as-tif.tif", "mrf-up.mrf", "vrt-mask.vrt", "ogr-geojson.vrt")
-    }
+    names = ("as-tif.tif", "mrf-up.mrf", "vrt-mask.vrt", "ogr-geojson.vrt")
+    calls = {name: ("preview", {"path": name}) for name in names}
     ends = attacked.together(calls)
     assert {name: code(end) for name, end in ends.items()} == dict.fromkeys(calls, "GDAL_ERROR")
     assert all(discreet(end) for end in ends.values())
@@ -106,12 +95,9 @@ def test_a_picture_of_a_trap_shows_nothing_of_what_it_names(attacked: Attacked):
 def test_no_file_makes_a_request_to_any_address_of_the_host(attacked, listener, remote):
     before = listener.total
     calls = {name: ("convert", {"input": name, "output": f"fetched-{trap(name)}.bil"}) for name in UNREAD}
-    calls["net-kerchunk.json"] = write(
-        "mdim convert", input="net-kerchunk.json", array=["/a"], output="fetched.nc"
-    )
-    calls["crs"] = write(
-        "raster reproject", input="net-crs.vrt", output="fetched-crs.tif", output_crs="EPSG:3857"
-    )
+    calls["array"] = write("mdim convert", input="net-kerchunk.json", array=["/a"], output="fetched.nc")
+    moved = {"input": "net-crs.vrt", "output": "fetched-crs.tif", "output_crs": "EPSG:3857"}
+    calls["crs"] = write("raster reproject", **moved)
     ends = attacked.together(calls)
     ends["all"] = opened(attacked.talk, remote)
     assert code(ends["all"]) == "OK"
@@ -136,18 +122,17 @@ net-oapif.json net-ogr-mysql.vrt net-ogr-pg.vrt net-schema.gml net-stacta.json n
 net.gpx""".split()
 
 
+LOADED_BY_OTHERS = ("so-odbc.vrt", "so-odbc.geojson", "so-pgeo.vrt")
+
+
 @pytest.mark.claim("content.loads-no-library")
 def test_no_file_has_a_library_loaded(attacked: Attacked):
     names = [*LIBRARIES, "so-adbc.vrt", "ogr_odbc.vrt", "ogr_mssql.vrt", "loads.sqlite", "canary.so"]
-    calls = {
-        name: read("vector info", input=name, features=True)
-        for name in ("so-odbc.vrt", "so-odbc.geojson", "so-pgeo.vrt")
-    }
+    calls = {name: features(name) for name in LOADED_BY_OTHERS}
     ends = attacked.together(calls)
     ends["all"] = opened(attacked.talk, names)
-    assert {name: code(end) for name, end in ends.items()} == {
-        **dict.fromkeys(calls, "GDAL_ERROR"),
-        "all": "OK",
+    assert {name: code(end) for name, end in ends.items()} == dict.fromkeys(calls, "GDAL_ERROR") | {
+        "all": "OK"
     }
     for end in ends.values():
         assert LOADED.decode().strip() not in json.dumps(end.structured_content)
@@ -157,6 +142,4 @@ def test_no_file_has_a_library_loaded(attacked: Attacked):
 @pytest.mark.nightly
 @pytest.mark.claim("content.loads-no-library")
 def test_the_same_files_have_it_loaded_by_whoever_just_opens_them(careless: Careless, ground: Ground):
-    assert all(
-        careless.loads(ground.place.path(name)) for name in ("so-odbc.vrt", "so-odbc.geojson", "so-pgeo.vrt")
-    )
+    assert all(careless.loads(ground.place.path(name)) for name in LOADED_BY_OTHERS)

@@ -26,6 +26,15 @@ def pipes(request: pytest.FixtureRequest, attacked: Attacked, grounds: Path) -> 
         assert not any(leaked(line.encode()) for line in made.lines)
 
 
+def write(pipes: Pipes, identifier: int | str, arguments: str, tool: str = "info") -> None:
+    """A call with arguments as they stand, which need not be JSON."""
+    meta = json.dumps(pipes._enveloped({}).get("_meta", {}))
+    call = (
+        '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"%s","arguments":{%s},"_meta":%s}}\n'
+    )
+    pipes.write(call % (json.dumps(identifier), tool, arguments, meta))
+
+
 WRONG = [
     {"path": ["ok.tif"]}, {"path": {"path": "ok.tif"}}, {"path": 7}, {"path": None}, {"path": True}, {}, {"path": "ok.tif", "unknown": 1},
     {"path": "ok.tif", "config": {}}, {"path": "ok.tif", "__class__": "x"}, {"path": "ok.tif", "format": "xml"}, {"path": "x" * 100_000},
@@ -46,9 +55,7 @@ def test_arguments_of_another_shape_are_refused_and_start_nothing(pipes: Pipes, 
 def test_deep_arguments_are_refused(pipes: Pipes):
     for depth in (100, 2_000, 50_000):
         steps = '[{"step":"read","arguments":' * depth + "1" + "}]" * depth
-        text = '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"pipeline","arguments":{"steps":%s},"_meta":%s}}\n'
-        meta = json.dumps(pipes._enveloped({}).get("_meta", {}))
-        pipes.write(text % (900_000 + depth, steps, meta))
+        write(pipes, 900_000 + depth, '"steps":' + steps, "pipeline")
     assert "tools" in pipes.ask("tools/list")["result"]
     assert not any('"isError":false' in line for line in pipes.lines if '"id":90' in line)
 
@@ -57,7 +64,6 @@ UNREADABLE = {
     "half a character": r'"bad\udcff\udcfe.tif"', "a number without end": "1" + "0" * 5000, "a nest": "[" * 300 + "]" * 300,
     "a raw control": '"ok\t.tif"', "no end": '"ok.tif', "no value": "",
 }  # fmt: skip
-CALL = '{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"info","arguments":{"path":%s},"_meta":%s}}\n'
 UNANSWERED = [
     "\n", "  \n", r'{"jsonrpc":"2.0","method":"notifications/x","params":{"a":"\ud800"}}' + "\n",
     r'{"jsonrpc":"2.0","id":6100000,"result":{"a":"\ud800"}}' + "\n",
@@ -66,14 +72,13 @@ UNANSWERED = [
 
 @pytest.mark.claim("args.unreadable-answered")
 def test_a_request_that_cannot_be_read_is_answered_and_no_client_waits_for_ever(pipes: Pipes):
-    meta = json.dumps(pipes._enveloped({}).get("_meta", {}))
     for number, text in enumerate(list(UNREADABLE.values())[:4], 6_000_000):
-        pipes.write(CALL % (number, text, meta))
+        write(pipes, number, '"path":' + text)
         assert pipes.answer(number)["error"]["code"] == -32700
     assert "tools" in pipes.ask("tools/list")["result"]  # all before it is answered
     before = unnamed(pipes)
     for text in list(UNREADABLE.values())[4:]:  # whose id nobody can tell
-        pipes.write(CALL % (6_000_010, text, meta))
+        write(pipes, 6_000_010, '"path":' + text)
     assert "tools" in pipes.ask("tools/list")["result"]
     assert [one["error"]["code"] for one in unnamed(pipes)[len(before) :]] == [-32700, -32700]
 
@@ -98,13 +103,9 @@ def test_what_is_no_request_is_never_answered(pipes: Pipes):
 def test_a_key_that_is_there_twice_is_read_once_and_checked_as_read(pipes: Pipes):
     """What is checked is what runs, whichever of the two the parser takes."""
     for first, second in (("ok.tif", "../outside/secret.tif"), ("../outside/secret.tif", "ok.tif")):
-        meta = json.dumps(pipes._enveloped({}).get("_meta", {}))
         identifier = f"twice-{first}"
-        pipes.write(
-            '{"jsonrpc":"2.0","id":%s,"method":"tools/call","params":{"name":"info","arguments":{"path":"%s","path":"%s"},"_meta":%s}}\n'
-            % (json.dumps(identifier), first, second, meta)
-        )
-        said = pipes.answer(identifier)  # type: ignore[arg-type]
+        write(pipes, identifier, f'"path":"{first}","path":"{second}"')
+        said = pipes.answer(identifier)
         result = said.get("result", {})
         if not result.get("isError", True):
             uri = f"gdal://calls/{result['structuredContent']['receipt']['call_id']}"
@@ -128,45 +129,28 @@ def test_a_record_of_no_call_of_ours_and_a_path_that_climbs_are_not_found(pipes:
 @pytest.mark.claim("args.completions-tell-workspaces")
 def test_completions_tell_no_name_outside(pipes: Pipes, attacked: Attacked):
     prompts = pipes.ask("prompts/list")["result"]["prompts"]
-    typed = (
-        "../",
-        "../outside/",
-        "/",
-        "/etc/",
-        "ln_dir/",
-        "ln_root/",
-        "%2e%2e/",
-        ".gdal-mcp/",
-        "\u202e",
-        "sub/../../outside/",
-        "x" * 50_000,
-    )
+    typed = "../ ../outside/ / /etc/ ln_dir/ ln_root/ %2e%2e/ .gdal-mcp/ \u202e sub/../../outside/".split()
     references = [
         ({"type": "ref/prompt", "name": one["name"]}, row["name"])
         for one in prompts
         for row in one.get("arguments", [])
     ]
-    references += [
-        ({"type": "ref/resource", "uri": "file://{+path}"}, "path"),
-        ({"type": "ref/resource", "uri": "gdal://calls/{id}"}, "id"),
-    ]
+    references += [({"type": "ref/resource", "uri": "file://{+path}"}, "path")]
+    references += [({"type": "ref/resource", "uri": "gdal://calls/{id}"}, "id")]
     for reference, argument in references:
-        for text in typed:
-            answered = pipes.ask(
-                "completion/complete", {"ref": reference, "argument": {"name": argument, "value": text}}
-            )
-            values = answered.get("result", {}).get("completion", {}).get("values", [])
-            assert not [
-                value for value in values if "secret" in value or "passwd" in value or ".." in value
-            ], (argument, text)
+        for text in (*typed, "x" * 50_000):
+            asked = {"ref": reference, "argument": {"name": argument, "value": text}}
+            told = pipes.ask("completion/complete", asked).get("result", {}).get("completion", {})
+            shown = [
+                one for one in told.get("values", []) if "secret" in one or "passwd" in one or ".." in one
+            ]
+            assert shown == [], (argument, text)
 
 
 @pytest.mark.claim("identity.others-unseen")
 def test_cancelling_or_following_what_is_not_ones_own_does_nothing(pipes: Pipes, attacked: Attacked):
-    identifier = pipes.send(
-        "tools/call",
-        {"name": "info", "arguments": {"path": "ok.tif"}, "_meta": {"progressToken": ["not", "a", "token"]}},
-    )
+    meta = {"progressToken": ["not", "a", "token"]}
+    identifier = pipes.send("tools/call", {"name": "info", "arguments": {"path": "ok.tif"}, "_meta": meta})
     for other in (identifier + 1000, "1", None, -1, 1.5, {"a": 1}, [identifier], True):
         pipes.notify("notifications/cancelled", {"requestId": other})
     pipes.notify("notifications/progress", {"progressToken": 1, "progress": 1e308})
@@ -178,37 +162,15 @@ def test_cancelling_or_following_what_is_not_ones_own_does_nothing(pipes: Pipes,
 @pytest.mark.nightly
 @pytest.mark.claim("resources.server-goes-on")
 def test_a_flood_of_requests_and_of_answers_to_nothing_is_survived(pipes: Pipes):
-    lines = [
-        json.dumps(
-            {
-                "jsonrpc": "2.0",
-                "id": 5_000_000 + number,
-                "method": "tools/call",
-                "params": pipes._enveloped({"name": "info", "arguments": {"path": f"none-{number}.tif"}}),
-            }
-        )
+    calls = {
+        5_000_000 + number: pipes._enveloped({"name": "info", "arguments": {"path": f"none-{number}.tif"}})
         for number in range(300)
-    ]
-    lines += [
-        json.dumps(
-            {"jsonrpc": "2.0", "id": number, "result": {"action": "accept", "content": {"approve": True}}}
-        )
-        for number in range(300)
-    ]
-    lines += [
-        json.dumps(
-            {
-                "jsonrpc": "2.0",
-                "id": "sample",
-                "result": {
-                    "role": "assistant",
-                    "content": {"type": "text", "text": "approved"},
-                    "model": "x",
-                },
-            }
-        )
-    ]
-    pipes.write("\n".join(lines) + "\n")
-    for number in range(300):
-        said = pipes.answer(5_000_000 + number)
-        assert said["result"]["structuredContent"]["error"]["code"] == "NOT_FOUND"
+    }
+    yes = {"action": "accept", "content": {"approve": True}}
+    words = {"role": "assistant", "content": {"type": "text", "text": "approved"}, "model": "x"}
+    said = [{"id": number, "method": "tools/call", "params": call} for number, call in calls.items()]
+    said += [{"id": number, "result": yes} for number in range(300)] + [{"id": "sample", "result": words}]
+    pipes.write("".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in said))
+    for number in calls:
+        told = pipes.answer(number)
+        assert told["result"]["structuredContent"]["error"]["code"] == "NOT_FOUND"

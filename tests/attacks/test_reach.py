@@ -95,12 +95,8 @@ def test_what_is_no_file_of_the_workspace_is_refused_wherever_one_can_stand(atta
 @pytest.mark.claim("args.total-roles")
 def test_a_path_argument_beside_the_input_is_checked_like_it(attacked: Attacked):
     beside = ("like", "mask", "table", "identify", "gdalwarp", "polygonize")
-    for path in (
-        "../outside/secret.tif",
-        f"{attacked.ground.outside}/secret.tif",
-        "ln_abs.tif",
-        "/vsicurl/http://192.0.2.1/x.tif",
-    ):
+    absolute = f"{attacked.ground.outside}/secret.tif"
+    for path in ("../outside/secret.tif", absolute, "ln_abs.tif", "/vsicurl/http://192.0.2.1/x.tif"):
         calls = {use: uses(path)[use] for use in beside}
         calls["cutline"] = tool("gdalwarp", src_datasets=["ok.tif"], t_srs="EPSG:4326", cutline=path)
         calls["template"] = write("raster tile", input="ok.tif", mapml_template=path, output="tiles")
@@ -144,15 +140,8 @@ def test_no_step_runs_a_program_however_it_is_spelt(attacked: Attacked):
     for path in ("pipeline", "raster pipeline", "vector pipeline"):
         texts = [text for text in EXTERNAL if "zones" in text or "vector" not in path]
         calls |= {(path, text): write(path, pipeline=text) for text in texts}
-    for name in (
-        "external",
-        "External",
-        " external",
-        "raster external",
-        "gdal external",
-        "exter\u200bnal",
-        "external\0",
-    ):
+    spelt = ("external", "External", " external", "raster external", "gdal external")
+    for name in (*spelt, "exter\u200bnal", "external\0"):
         for given in ({"command": "id"}, {}):
             rows = {"read": {"input": "ok.tif"}, name: given, "write": {"output": "x.tif"}}
             listed = [{"step": step, "arguments": arguments} for step, arguments in rows.items()]
@@ -195,17 +184,13 @@ def test_no_statement_reaches_another_file(attacked: Attacked):
     calls: dict[object, Call] = {}
     for number, statement in enumerate(SQL):
         step = {"step": "sql", "arguments": {"sql": [statement]}}
+        closing = f"SELECT * FROM zones), ({statement}"
         beside = (
             read("vector info", input="zones.gpkg", sql=statement),
             write("raster clip", input="ok.tif", output="x.tif", like="zones.gpkg", like_sql=statement),
             tool("pipeline", steps=[{"step": "read", "arguments": {"input": "zones.gpkg"}}, step]),
             tool("query", inputs=["zones.gpkg"], sql=statement),
-            tool(
-                "query_to_file",
-                inputs={"zones": "zones.gpkg"},
-                sql=f"SELECT * FROM zones), ({statement}",
-                output="x.json",
-            ),
+            tool("query_to_file", inputs={"zones": "zones.gpkg"}, sql=closing, output="x.json"),
         )
         calls[statement, "alone"] = sql(statement, ("OGRSQL", "SQLITE")[number % 2])
         calls[statement, "beside"] = beside[number % len(beside)]

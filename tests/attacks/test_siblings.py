@@ -13,9 +13,10 @@ import pytest
 
 from tests.attacks.bombs import lay_bombs
 from tests.attacks.conftest import Attacked
+from tests.attacks.ground import ARRAY
 from tests.attacks.leaks import code, discreet
 from tests.attacks.table import Call, read
-from tests.mcp.attack_files import EARLY, TYPED, UNSAFE, started_calls
+from tests.mcp.attack_files import UNSAFE
 from tests.mcp.hostile_files import SOURCE
 from tests.mcp.talk import Talk
 
@@ -67,11 +68,10 @@ def odd_names(attacked: Attacked) -> Iterator[dict[str, str]]:
 
 @pytest.mark.claim("paths.no-hidden-letters")
 def test_a_name_that_shows_as_another_is_refused_to_read_and_to_write(attacked, odd_names):
-    calls: dict[str, Call] = {f"read {key}": ("info", {"path": name}) for key, name in odd_names.items()}
-    calls |= {
-        f"write {key}": ("convert", {"input": "ok.tif", "output": f"new-{name}"})
-        for key, name in odd_names.items()
-    }
+    calls: dict[str, Call] = {}
+    for key, name in odd_names.items():
+        calls[f"read {key}"] = ("info", {"path": name})
+        calls[f"write {key}"] = ("convert", {"input": "ok.tif", "output": f"new-{name}"})
     ends = attacked.together(calls)
     assert {code(end) for end in ends.values()} == {"PATH_NOT_ALLOWED"}
     assert [key for key, end in ends.items() if UNSAFE.search(str(end.structured_content))] == []
@@ -93,7 +93,6 @@ RASTER = (
     f'<GDALRasterAttributeTable><FieldDefn index="0"><Name>{SAID}</Name><Type>2</Type><Usage>0</Usage></FieldDefn><Row index="0"><F>{SAID}</F></Row>'
     f"</GDALRasterAttributeTable>{SOURCE.format(relative=1, name='ok.tif')}</VRTRasterBand></VRTDataset>"
 )  # fmt: skip
-ARRAY = {"shape": [2, 2], "chunks": [2, 2], "dtype": "|u1", "compressor": None, "fill_value": 0, "order": "C", "filters": None, "zarr_format": 2}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +108,7 @@ def speaking(attacked: Attacked) -> None:
     store = folder / "speak.zarr" / "a"
     store.mkdir(parents=True)
     (store.parent / ".zgroup").write_text('{"zarr_format":2}')
-    (store / ".zarray").write_text(json.dumps(ARRAY))
+    (store / ".zarray").write_text(json.dumps({**ARRAY, "shape": [2, 2], "chunks": [2, 2]}))
     (store / ".zattrs").write_text(json.dumps({"_ARRAY_DIMENSIONS": [SAID, "x"], "units": SAID, SAID: SAID}))
     _table(folder / "speak.gpkg", folder / "zones.gpkg")
 
@@ -192,14 +191,7 @@ def test_each_argument_of_each_tool_refuses_each_wrong_shape_before_anything_sta
         for argument in tool.input_schema["properties"]
         for shape, value in SHAPES.items()
     }
-    ends = attacked.together(calls)
-    errors = {key: (end.structured_content or {}).get("error", {}) for key, end in ends.items()}
-    amiss = {
-        key: error
-        for key, error in errors.items()
-        if error.get("code") not in TYPED or error["stage"] not in {*EARLY} or not error["suggestion"]
-    }
-    assert amiss == {}
-    assert not {error["call_id"] for error in errors.values()} & started_calls(attacked.place)
+    ends = attacked.refuses(calls)
+    assert all(end.structured_content["error"]["suggestion"] for end in ends.values())
     assert max(len(end.model_dump_json()) for end in ends.values()) < 20_000
     assert not [name for name in os.listdir(attacked.place.workspace) if name.startswith("never")]

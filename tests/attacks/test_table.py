@@ -36,12 +36,8 @@ def kept_promise(letter: str, result: t.CallToolResult, started: set[str]) -> bo
 
 def check(attacked: Attacked, letters: str, talk: Talk | None = None) -> dict[str, t.CallToolResult]:
     """How the calls of these letters ended, which is as they say."""
-    calls = {
-        f"{key} {number}": call
-        for key, one in TABLE.items()
-        if one.letter in letters
-        for number, call in enumerate(one.calls)
-    }
+    asked = {key: one.calls for key, one in TABLE.items() if one.letter in letters}
+    calls = {f"{key} {number}": call for key, some in asked.items() for number, call in enumerate(some)}
     ended = attacked.together(calls, talk)
     started = started_calls(attacked.place)
     broken = {

@@ -31,15 +31,8 @@ def tree(attacked: Attacked) -> Path:
     (made / "dangling").symlink_to("nowhere")
     os.mkfifo(made / "pipe.tif")
     (made / os.fsdecode(b"\xff\xfe\x80.tif")).write_bytes(b"x")
-    for name in (
-        "\u202egnp.tif",
-        "a\nb.tif",
-        "\x1b[2J.tif",
-        "\u200b.tif",
-        "tag\U000e0041.tif",
-        "ok.tif\u2028forged",
-        '{"rows":[]}',
-    ):
+    hidden = ("\u202egnp.tif", "\u200b.tif", "tag\U000e0041.tif", "ok.tif\u2028forged")
+    for name in (*hidden, "a\nb.tif", "\x1b[2J.tif", '{"rows":[]}'):
         (made / name).write_bytes(b"x")
     folder = made / "deep"
     for _ in range(60):
@@ -88,12 +81,10 @@ def test_a_folder_of_very_many_names_is_listed_in_pages_and_said_to_be_more(atta
 
 @pytest.mark.claim("paths.plain-files-only")
 def test_a_pipe_or_a_socket_is_refused_wherever_it_stands(attacked: Attacked, tree: Path):
+    names = ("tree/pipe.tif", "tree/socket.tif")
     calls = [
-        *(read("raster info", input=f"tree/{name}.tif") for name in ("pipe", "socket")),
-        *(
-            write("raster convert", input="ok.tif", output=f"tree/{name}.tif", overwrite=True)
-            for name in ("pipe", "socket")
-        ),
+        *(read("raster info", input=name) for name in names),
+        *(write("raster convert", input="ok.tif", output=name, overwrite=True) for name in names),
         write("vsi copy", source="tree/pipe.tif", destination="x.tif"),
         write("raster index", input=["tree"], recursive=True, output="x.gpkg"),
         write("vsi sozip create", input=["tree"], recursive=True, output="x.zip"),
@@ -164,10 +155,8 @@ def test_a_name_that_turns_into_a_link_leads_nowhere_to_read_or_to_write(attacke
         swapping(place.path("swap-in.tif"), honest, outside / "secret.tif"),
         swapping(place.path("swap-out.tif"), honest, outside / "target.tif"),
     ):
-        calls = [
-            write("raster convert", input="swap-in.tif", output=f"swapped-{number}.bil")
-            for number in range(4)
-        ]
+        outputs = [f"swapped-{number}.bil" for number in range(4)]
+        calls = [write("raster convert", input="swap-in.tif", output=output) for output in outputs]
         calls += [write("raster convert", input="ok.tif", output="swap-out.tif", overwrite=True)] * 4
         under_way = [attacked.talk.start(tool, **arguments) for tool, arguments in calls]
         ends = [call.result(timeout=300) for call in under_way]

@@ -80,12 +80,12 @@ def launched(launch: tuple[str, ...], *words: str) -> Ended:
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
-def at_terminal(typed: str, *words: str) -> Ended:
+def at_terminal(typed: str, *words: str, variables: dict[str, str] | None = None) -> Ended:
     """Runs the program at a terminal whose person has typed this; the terminal keeps it until it is read."""
     master, slave = pty.openpty()
     try:
         os.write(master, typed.encode())
-        return gdal_mcp(*words, stdin=slave)
+        return gdal_mcp(*words, stdin=slave, variables=variables)
     finally:
         os.close(slave)
         os.close(master)
@@ -107,19 +107,18 @@ class Desk(Place):
 
     def translate(self, target: str, *options: str) -> dict[str, Any]:
         """The result of a call that writes rgb.tif's pixels there."""
-        ended = self.call(
-            "gdal_translate", {"src_dataset": "rgb.tif", "dst_dataset": target}, "--yes", *options
-        )
+        given = {"src_dataset": "rgb.tif", "dst_dataset": target}
+        ended = self.call("gdal_translate", given, "--yes", *options)
         assert ended.code == 0, ended
         return ended.json
 
     def files(self) -> dict[str, bytes]:
         """Everything in the workspace but what is the program's own."""
-        found = (path for path in self.workspace.rglob("*") if path.is_file())
-        relative = {path.relative_to(self.workspace): path for path in found}
-        return {
-            str(name): path.read_bytes() for name, path in relative.items() if name.parts[0] != ".gdal-mcp"
+        found = {
+            path.relative_to(self.workspace): path for path in self.workspace.rglob("*") if path.is_file()
         }
+        theirs = (name for name in found if name.parts[0] != ".gdal-mcp")
+        return {str(name): found[name].read_bytes() for name in theirs}
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,6 @@
 """Entries for clients: what they start is this server, and no file of a client loses a word to them."""
 
 import json
-import os
-import pty
 import stat
 import subprocess
 import sys
@@ -13,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from gdal_mcp.commands.clients import CLIENTS
-from tests.cli.conftest import Ended, gdal_mcp
+from tests.cli.conftest import Ended, at_terminal, gdal_mcp
 
 # what people have in such files; numbers and unknown keys must come out as they went in
 JSON = """{
@@ -111,17 +109,11 @@ def test_a_file_of_which_it_is_not_certain_is_left_alone_and_the_entry_is_shown(
 def test_nothing_is_written_without_a_yes(home: Path):
     path = file_of(home, "cursor")
     assert run(home, "install", "cursor").code == 2  # nobody to ask
+    words = ("clients", "install", "cursor", "--workspace", str(home / "my maps"))
     for answer, code in (("\n", 1), ("n\n", 1), ("y\n", 0)):
         assert not path.exists()
-        ours, theirs = pty.openpty()
-        os.write(ours, answer.encode())
-        command = [sys.executable, "-m", "gdal_mcp", "clients", "install", "cursor", "--workspace", "my maps"]
-        environment = {**os.environ, "HOME": str(home)}
-        ran = subprocess.run(
-            command, cwd=home, env=environment, stdin=theirs, capture_output=True, text=True, check=False
-        )
-        os.close(ours), os.close(theirs)
-        assert ran.returncode == code
+        ran = at_terminal(answer, *words, variables={"HOME": str(home)})
+        assert ran.code == code
         assert str(path) in ran.stderr
     assert path.exists()
 

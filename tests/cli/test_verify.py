@@ -27,23 +27,13 @@ PIP = (sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check")
 def commands() -> list[str]:
     """The indented lines of the section, without remarks."""
     section = (ROOT / "docs/reviewer.md").read_text().partition("\n## Verify\n")[2].partition("\n## ")[0]
-    return [
-        line.strip()
-        for line in re.findall(r"^    (.*)$", section, re.MULTILINE)
-        if not line.strip().startswith("#")
-    ]
+    lines = [line.strip() for line in re.findall(r"^    (.*)$", section, re.MULTILINE)]
+    return [line for line in lines if not line.startswith("#")]
 
 
 def run(words: list[str], folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        words,
-        cwd=folder,
-        env=environment() | variables,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
+    given = {"cwd": folder, "env": environment() | variables, "timeout": SECONDS}
+    return subprocess.run(words, capture_output=True, text=True, check=False, **given)
 
 
 def as_here(command: str, workspace: Path, checkpoint: str = "") -> list[str]:
@@ -98,13 +88,12 @@ def wheel(folder: Path, text: str) -> Path:
     made = folder / "sample-1.0-py3-none-any.whl"
     with zipfile.ZipFile(made, "w") as archive:
         archive.writestr("sample.py", text)
-        archive.writestr(
-            "sample-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: sample\nVersion: 1.0\n"
-        )
-        archive.writestr(
-            "sample-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        archive.writestr("sample-1.0.dist-info/RECORD", "")
+        for name, said in {
+            "METADATA": "Metadata-Version: 2.1\nName: sample\nVersion: 1.0\n",
+            "WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+            "RECORD": "",
+        }.items():
+            archive.writestr(f"sample-1.0.dist-info/{name}", said)
     return made
 
 

@@ -98,10 +98,8 @@ def sampled(question: str, tokens: int = 100) -> t.CreateMessageRequest:
 
 
 async def sampling(ctx: Context, params: Params, _tell: Tell) -> jobs.Answer:
-    question = sampled(str((params.arguments or {}).get("prompt")))
-    answer = await ctx.session.create_message(
-        question.params.messages, max_tokens=100, related_request_id=ctx.request_id
-    )
+    asked = sampled(str((params.arguments or {}).get("prompt"))).params.messages
+    answer = await ctx.session.create_message(asked, max_tokens=100, related_request_id=ctx.request_id)
     return text(f"LLM response: {answer.content.model_dump(mode='json')}")
 
 
@@ -113,9 +111,8 @@ def elicits(asking: Callable[[Mapping[str, Any]], t.ElicitRequest]) -> Tool:
             raise MCPError(t.INVALID_PARAMS, "not in this era")
         wanted = asking(params.arguments or {}).params
         assert isinstance(wanted, t.ElicitRequestFormParams)
-        answer = await ctx.session.elicit_form(
-            wanted.message, wanted.requested_schema, related_request_id=ctx.request_id
-        )
+        asked = wanted.message, wanted.requested_schema
+        answer = await ctx.session.elicit_form(*asked, related_request_id=ctx.request_id)
         return text(f"action={answer.action}, content={json.dumps(answer.content)}")
 
     return one
@@ -310,9 +307,8 @@ def prompt(params: t.GetPromptRequestParams) -> t.GetPromptResult | t.InputRequi
     }
     if params.name not in content:
         raise MCPError(t.INVALID_PARAMS, "There is no such prompt.")
-    return t.GetPromptResult(
-        messages=[t.PromptMessage(role="user", content=one) for one in content[params.name]]
-    )
+    messages = [t.PromptMessage(role="user", content=one) for one in content[params.name]]
+    return t.GetPromptResult(messages=messages)
 
 
 RESOURCES = {"test://static-text": "text/plain", "test://static-binary": "image/png", "test://watched-resource": "text/plain"}  # fmt: skip

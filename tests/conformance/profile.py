@@ -123,10 +123,8 @@ class Handlers:
         self.subscriptions = Subscriptions(
             self.who, self._readable, t.SubscriptionFilter(**dict.fromkeys(LISTS, True))
         )
-        self._tools = {
-            **everything.tools(self._publish),
-            **{name: alone(tool) for name, tool in TASK_TOOLS.items()},
-        }
+        own = {name: alone(tool) for name, tool in TASK_TOOLS.items()}
+        self._tools = {**everything.tools(self._publish), **own}
 
     def who(self, _ctx: Context) -> Principal:
         return EVERYBODY
@@ -142,9 +140,8 @@ class Handlers:
 
     async def list_tools(self, _ctx: Context, params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
         whole(params)
-        tools = [
-            t.Tool(name=name, description=name, input_schema=self.input_schema(name)) for name in self._tools
-        ]
+        named = ((name, self.input_schema(name)) for name in self._tools)
+        tools = [t.Tool(name=name, description=name, input_schema=schema) for name, schema in named]
         return t.ListToolsResult(tools=tools)
 
     async def call_tool(self, ctx: Context, params: t.CallToolRequestParams) -> Any:
@@ -183,9 +180,8 @@ class Handlers:
     ) -> t.ListResourcesResult:
         whole(params)
         found = everything.RESOURCES.items()
-        return t.ListResourcesResult(
-            resources=[t.Resource(uri=uri, name=uri, mime_type=kind) for uri, kind in found]
-        )
+        rows = [t.Resource(uri=uri, name=uri, mime_type=kind) for uri, kind in found]
+        return t.ListResourcesResult(resources=rows)
 
     async def list_templates(
         self, _ctx: Context, params: t.PaginatedRequestParams | None

@@ -46,12 +46,8 @@ def shipped(place: Place, grounds: Path, pinned: Programs, home: Path) -> Iterat
     """The address of `gdal-mcp serve --transport http`, which has published something."""
     options = ("--no-auth", "--approval", "never")
     with hosting(place, grounds / "conformance.log", *options) as hosted:
-        given = (
-            "--tool-name",
-            "convert",
-            "--tool-args-json",
-            '{"input": "rgb.tif", "output": "shipped.png"}',
-        )
+        arguments = '{"input": "rgb.tif", "output": "shipped.png"}'
+        given = ("--tool-name", "convert", "--tool-args-json", arguments)
         called = pinned.inspector(
             *("--server-url", hosted.url, "--method", "tools/call", *given),
             cwd=home,

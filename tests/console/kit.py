@@ -168,18 +168,10 @@ def window(browser: Browser, link: str, **options: Any) -> Iterator[Window]:
 def asked(place: Place, principal: str, *, ttl: float = 600.0, **more: object) -> Approval:
     """An open question of this principal."""
     details = {"sentence": f"{principal} wants convert to write a.tif.", "command": ["gdal", "convert"]}
-    given = {
-        "plan_digest": secrets.token_hex(32),
-        "principal": principal,
-        "tool": "convert",
-        "summary": "?",
-        "effect": "create",
-        "workspaces": (str(place.workspace),),
-        "details": details,
-        **more,
-    }
+    given = {"tool": "convert", "summary": "?", "effect": "create", "details": details, **more}
+    where = {"workspaces": (str(place.workspace),), "plan_digest": secrets.token_hex(32)}
     with approvals(place) as store:
-        return store.request(Approval(**given), ttl)
+        return store.request(Approval(principal=principal, **where, **given), ttl)
 
 
 @contextmanager
@@ -190,9 +182,8 @@ def approvals(place: Place) -> Iterator[Approvals]:
 
 def published(place: Place, principal: str, path: Path) -> tuple[Call, Artifact]:
     """A call of this principal that is over, and the output it made at `path`."""
-    call = Call(
-        secrets.token_hex(8), principal, "convert", {"output": path.name}, argv=("gdal", "convert", path.name)
-    )
+    argv = ("gdal", "convert", path.name)
+    call = Call(secrets.token_hex(8), principal, "convert", {"output": path.name}, argv=argv)
     made = Artifact(path.as_uri(), str(path), path.name, 1, "image/tiff", secrets.token_hex(32))
     with closing(Registry(place.state / "registry.sqlite")) as registry:
         registry.begin_call(call)

@@ -57,9 +57,8 @@ def slope(width: int, height: int) -> bytes:
 
 
 def file(name: str, size: int) -> Located:
-    return Located(
-        Workspace(Path("/srv/maps"), writable=True), PurePosixPath(name), Identity(1, 1, size, 10**18)
-    )
+    maps = Workspace(Path("/srv/maps"), writable=True)
+    return Located(maps, PurePosixPath(name), Identity(1, 1, size, 10**18))
 
 
 WHERE = {"image": "gdal:3.11", "digest": "sha256:00", "tier": "runc", "stand_in": False}
@@ -88,11 +87,8 @@ CHECK = {
     "message": "Nearest neighbour on heights makes steps.",
     "suggestion": "Use `resampling: bilinear`.",
 }
-DEM, OLD, ROADS = (
-    file("dem.tif", 5 << 20),
-    file("slope.tif", 3 << 20),
-    [file(f"{WIDE}.{end}", 80_000) for end in ("shp", "dbf")],
-)
+DEM, OLD = file("dem.tif", 5 << 20), file("slope.tif", 3 << 20)
+ROADS = [file(f"{WIDE}.{end}", 80_000) for end in ("shp", "dbf")]
 SLOPE = Output(replace(OLD, identity=None), replaces=(OLD,), shared=(file("slope.tif.aux.xml", 900),))
 COMMAND = Command("gdal", ("raster", "reproject", "--dst-crs=EPSG:3857"), (str(DEM),))
 QUESTIONS = [
@@ -107,11 +103,9 @@ DECIDED = replace(
 
 def running(name: str, question_id: str | None = None, **more: Any) -> dict[str, Any]:
     outputs: Any = more.pop("outputs", ("/srv/maps/out/warped.tif",))
+    whose = {"principal": WRITER, "client": "claude-desktop 1.2", "begun": NOW - 40, "outputs": outputs}
     fields = {"tool": "reproject", "stage": "running", "fraction": 0.2, "scope": None, **more}
-    one = Running(
-        name, principal=WRITER, client="claude-desktop 1.2", begun=NOW - 40, outputs=outputs, **fields
-    )
-    return serializers.running(one, ANN, question_id)
+    return serializers.running(Running(name, **whose, **fields), ANN, question_id)
 
 
 RUNNING = [
@@ -129,21 +123,15 @@ def call(name: str, outcome: str, message: str = "", **more: Any) -> Call:
         "tier": "runc",
         "plan_digest": "ef" * 32,
     }
-    return replace(
-        Call(name, WRITER, "convert", {}, argv=argv, outcome=outcome, message=message, **times, **image),
-        **more,
-    )
+    ended = {"argv": argv, "outcome": outcome, "message": message}
+    return replace(Call(name, WRITER, "convert", {}, **ended, **times, **image), **more)
 
 
-WORDS = ["ERROR 4: `dem.tif' not recognized as being in a supported file format."] * 2
+ERROR = "ERROR 4: `dem.tif' not recognized as being in a supported file format."
+WORDS = {"gdal": [ERROR, ERROR], "stderr": "raw"}
 CALLS = [
     call("waiting", "WAITING", "the call needs a person's approval.", receipt={"question": "q1"}),
-    call(
-        "failed",
-        "GDAL_ERROR",
-        "GDAL could not do it.",
-        receipt={"untrusted": {"gdal": WORDS, "stderr": "raw"}},
-    ),
+    call("failed", "GDAL_ERROR", "GDAL could not do it.", receipt={"untrusted": WORDS}),
     call("undone", "OK", undone="local:ann", tool="raster_pipeline"),
     call("done", "OK", tool="delete", argv=("delete", *map(str, ROADS)), removed=tuple(map(str, ROADS))),
     call("denied", "DENIED", f"local:ann denied it. {WIDE}", argv=("gdal", WIDE)),
@@ -181,19 +169,12 @@ def shown_call(one: Call) -> dict[str, Any]:
 
 COUNTED = Summary()
 for seconds in (0.5, 1.2, 4.0):
-    COUNTED.add(
-        EndedCall("convert", "OK", NOW, {"run": seconds, "total": seconds}, "warm", 6e7, seconds, 1, 1 << 20)
-    )
+    spent = {"run": seconds, "total": seconds}
+    COUNTED.add(EndedCall("convert", "OK", NOW, spent, "warm", 6e7, seconds, 1, 1 << 20))
 FIGURES = COUNTED.as_dict()
 GRANT = Grant(WRITER, "convert", "/srv/maps", "local:ann", "console", "g", NOW, NOW + 900)
-ME = {
-    "principal": "local:ann",
-    "decides": True,
-    "admin": True,
-    "version": "1.0",
-    "minutes": [15],
-    "workspaces": ["/srv/maps"],
-}
+RIGHTS = {"decides": True, "admin": True, "minutes": [15]}
+ME = {"principal": "local:ann", "version": "1.0", "workspaces": ["/srv/maps"], **RIGHTS}
 ANSWERS: dict[str, Any] = {
     "me": ME,
     "calls": {"calls": list(map(serializers.listed, CALLS)), "next": None},

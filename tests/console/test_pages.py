@@ -15,13 +15,7 @@ from tests.waiting import until
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
 MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'><b>bold</b>"
-LONG = {
-    "input": "dem.tif",
-    "dst_crs": "EPSG:3857",
-    "output": "long.tif",
-    "size": [20_000, 20_000],
-    "resampling": "lanczos",
-}
+SLOW = {"dst_crs": "EPSG:3857", "size": [20_000, 20_000], "resampling": "lanczos"}
 
 
 def card(shown: Window, approval_id: str) -> Locator:
@@ -96,9 +90,8 @@ def test_a_no_runs_nothing_and_what_would_be_replaced_stands_out(stage: Stage, o
     target = stage.place.path("kept.tif")
     target.write_bytes(stage.place.path("dem.tif").read_bytes())
     before = target.read_bytes()
-    call = stage.talk.start(
-        "convert", input="dem.tif", output="kept.tif", overwrite=True, output_format="COG"
-    )
+    replacing = {"output": "kept.tif", "overwrite": True, "output_format": "COG"}
+    call = stage.talk.start("convert", input="dem.tif", **replacing)
     (row,) = stage.pending()
     expect(card(opened, row.id).locator(".danger")).to_contain_text(str(target))
     opened.shot("replaces")
@@ -151,7 +144,7 @@ def test_a_yes_for_some_time_lets_the_next_call_through_until_it_is_revoked(stag
 
 
 def test_a_running_call_that_is_cancelled_leaves_no_container(stage, opened, containers):
-    call = stage.talk.start("reproject", **LONG)
+    call = stage.talk.start("reproject", input="dem.tif", output="long.tif", **SLOW)
     (row,) = stage.pending()
     act(opened, row.id, "approve")
     until(lambda: containers.of_owners(stage.place.owners) == [row.call_id])
@@ -167,28 +160,27 @@ def test_a_running_call_that_is_cancelled_leaves_no_container(stage, opened, con
     assert stage.place.staged == []
 
 
+def listed(**row: object) -> dict[str, object]:
+    """A list of one row, as a question has it."""
+    return {"shown": [row], "more": 0}
+
+
 @pytest.mark.claim("console.text-is-text")
 def test_whatever_a_call_or_a_file_says_is_shown_as_text(stage: Stage, opened: Window):
     path = stage.place.path(MARKUP.replace("/", "\u2215"))
     path.write_bytes(b"x")
     user = local_user().id
     call, _ = published(stage.place, user, path)
-    parts = {"shown": [{"path": MARKUP, "bytes": 1, "modified": 0, "kind": MARKUP}], "more": 0}
-    writes = {
-        "shown": [{"path": MARKUP, "changes": False, "replaces": parts, "may_replace": parts}],
-        "more": 0,
-    }
+    parts = listed(path=MARKUP, bytes=1, modified=0, kind=MARKUP)
     details = {
         "sentence": MARKUP,
         "reason": MARKUP,
         "tool": MARKUP,
         "command": ["gdal", MARKUP],
-        "writes": writes,
+        "reads": listed(path=MARKUP, bytes=1),
+        "writes": listed(path=MARKUP, changes=False, replaces=parts, may_replace=parts),
         "removes": parts,
-    }
-    details |= {
-        "reads": {"shown": [{"path": MARKUP, "bytes": 1}], "more": 0},
-        "moves": {"shown": [{"from": MARKUP, "to": MARKUP}], "more": 0},
+        "moves": listed(**{"from": MARKUP, "to": MARKUP}),
     }
     row = asked(stage.place, user, details=details, tool=MARKUP)
     expect(card(opened, row.id).locator("h2")).to_have_text(MARKUP)
@@ -197,12 +189,13 @@ def test_whatever_a_call_or_a_file_says_is_shown_as_text(stage: Stage, opened: W
     opened.shot("hostile")
     refused = stage.talk.call("convert", input=MARKUP, output=MARKUP)
     assert refused.is_error
-    for view, text in (
-        ("history", "<img src=x"),
-        ("outputs", "<script>"),
-        (f"call/{call.id}", "<script>"),
-        ("server", "Figures"),
-    ):
+    views = {
+        "history": "<img src=x",
+        "outputs": "<script>",
+        f"call/{call.id}": "<script>",
+        "server": "Figures",
+    }
+    for view, text in views.items():
         opened.go(f"#/{view}")
         expect(opened.page.locator("main")).to_contain_text(text)
         nothing_injected(opened)
@@ -280,10 +273,8 @@ def test_light_and_dark_follow_the_system_and_the_switch(browser: Browser, stage
             switch.click()
             light = shown.page.evaluate(ground)
             switch.click()
-            assert (light, shown.page.evaluate(ground)) == (
-                seen["light"],
-                seen.get("dark", shown.page.evaluate(ground)),
-            )
+            assert light == seen["light"]
+            assert shown.page.evaluate(ground) == seen.get("dark", shown.page.evaluate(ground))
             shown.page.reload()
             assert shown.page.evaluate("document.documentElement.dataset.theme") == "dark"
     assert seen["light"] != seen["dark"]

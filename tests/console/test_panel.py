@@ -22,9 +22,8 @@ from tests.mcp.talk import ERAS, Person, Talk, settings_for
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
-SCHEMAS = json.loads((Path(__file__).parents[1] / "distribution/schemas/ext-apps-2.0.4.json").read_text())[
-    "$defs"
-]
+PUBLISHED = Path(__file__).parents[1] / "distribution/schemas/ext-apps-2.0.4.json"
+SCHEMAS = json.loads(PUBLISHED.read_text())["$defs"]
 SENT = {
     "ui/initialize": "McpUiInitializeRequest",
     "ui/notifications/initialized": "McpUiInitializedNotification",
@@ -44,6 +43,9 @@ addEventListener("message", ({ source, data }) => {
 });
 </script>"""
 MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'><b>bold</b>"
+
+
+CHECK = {"code": MARKUP, "message": MARKUP, "suggestion": MARKUP}
 
 
 class Panel:
@@ -137,9 +139,7 @@ def test_only_a_client_that_shows_panels_is_told_of_one_and_any_other_gets_the_p
                 made = talk.call("preview", path="dem.tif")
                 assert [one.mime_type for one in made.content if one.type == "image"] == ["image/png"]
         assert set(listed[False].values()) == {None}
-        assert {"preview", "convert", "pipeline", "gdal_write"} <= {
-            name for name, ui in listed[True].items() if ui
-        }
+        assert all(listed[True][name] for name in ("preview", "convert", "pipeline", "gdal_write"))
         assert not listed[True]["gdal_search"]
         for ui in filter(None, listed[True].values()):
             jsonschema.validate(ui, SCHEMAS["McpUiToolMeta"])
@@ -155,12 +155,8 @@ def test_what_a_call_made_is_shown_on_a_map_with_its_extent_checks_and_approval(
     browser: Browser, app: Any, html: str
 ):
     with client_of(app, ERAS[1], shows=True) as talk, hosted(browser, html) as shown:
-        arguments = {
-            "input": "dem.tif",
-            "output": "panel.tif",
-            "dst_crs": "EPSG:3857",
-            "resampling": "nearest",
-        }
+        arguments = {"input": "dem.tif", "output": "panel.tif", "dst_crs": "EPSG:3857"}
+        arguments |= {"resampling": "nearest"}  # for which there is a check
         made = result_of(talk.call("reproject", **arguments))
         told = made["structuredContent"]
         shown.tell("tool-input", arguments=arguments)
@@ -170,22 +166,15 @@ def test_what_a_call_made_is_shown_on_a_map_with_its_extent_checks_and_approval(
         picture = shown.frame.locator(".picture img")
         assert picture.evaluate("async (image) => { await image.decode(); return image.naturalWidth; }") > 0
         [box] = [one["description"]["wgs84"] for one in told["outputs"]]
-        text = shown.text()
-        for said in (
-            "panel.tif",
-            "EPSG:3857",
-            ", ".join(f"{one:.4f}" for one in box),
-            told["receipt"]["approval"],
-        ):
+        text, place = shown.text(), ", ".join(f"{one:.4f}" for one in box)
+        for said in ("panel.tif", "EPSG:3857", place, told["receipt"]["approval"]):
             assert said in text, said
         codes = {one["code"] for one in (*told.get("checks", ()), *told["outputs"][0]["checks"])}
         assert codes
         assert {one.get_attribute("data-code") for one in shown.frame.locator(".check").all()} == codes
         assert shown.frame.evaluate("document.documentElement.dataset.theme") == "dark"
-        heights = [
-            one["params"]["height"] for one in shown.heard if one.get("method", "").endswith("size-changed")
-        ]
-        assert heights[-1] > 500
+        sizes = [one for one in shown.heard if one.get("method", "").endswith("size-changed")]
+        assert sizes[-1]["params"]["height"] > 500
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
         shown.page.screenshot(path=ARTEFACTS / "panel.png", full_page=True)
 
@@ -203,13 +192,12 @@ def test_what_a_call_made_is_shown_on_a_map_with_its_extent_checks_and_approval(
 
 
 def hostile() -> dict[str, Any]:
-    check = {"code": MARKUP, "message": MARKUP, "suggestion": MARKUP}
     crs = {"code": MARKUP, "kind": MARKUP}
     facts = {"driver": MARKUP, "size": [MARKUP, 2], "crs": crs, "wgs84": [15, 42, 16, 43], "layers": [None, MARKUP, {"features": MARKUP}]}  # fmt: skip
-    row = {"path": f"/maps/{MARKUP}", "description": facts, "checks": [check, None, MARKUP]}
+    row = {"path": f"/maps/{MARKUP}", "description": facts, "checks": [CHECK, None, MARKUP]}
     told = {
         "outputs": [row, None, 7],
-        "checks": [check],
+        "checks": [CHECK],
         "receipt": {"approval": MARKUP, "call_id": MARKUP, "tier": MARKUP, "seconds": MARKUP},
         "untrusted": {"names": "SECRET-NAME"},
         "__proto__": {"polluted": True},
@@ -229,12 +217,7 @@ def test_texts_of_a_result_never_become_markup_and_those_of_files_are_not_shown(
         assert shown.text().count("<b>bold</b>") > 5
         assert shown.frame.locator("main b, main script, .picture img").count() == 0
         assert "SECRET-NAME" not in shown.text()
-        error = {
-            "code": MARKUP,
-            "message": MARKUP,
-            "suggestion": MARKUP,
-            "requiresConfirmation": {"x": MARKUP},
-        }
+        error = {**CHECK, "requiresConfirmation": {"x": MARKUP}}
         for odd in ({"error": error}, {"outputs": MARKUP}, {"outputs": [{"description": {"wgs84": [1, 2, 3, "4"]}}]}, {"shown": MARKUP}, {"receipt": 3}, {}):  # fmt: skip
             shown.tell("tool-result", content=[], structuredContent=odd)
         shown.tell("tool-result", content=[])
@@ -264,9 +247,7 @@ def test_the_pages_own_policy_stops_what_its_host_would_let_through(browser: Bro
     assert injected != html
     markup = "(() => { try { document.body.innerHTML = '<b>x</b>'; return 'done'; } catch { return 'refused'; } })()"
     found = []
-    with (
-        pytest.raises(AssertionError, match="script-src"),
-        hosted(browser, injected) as shown,
-    ):  # it was stopped, and seen
+    stopped = pytest.raises(AssertionError, match="script-src")  # and seen
+    with stopped, hosted(browser, injected) as shown:
         found += [shown.frame.evaluate("window.broken"), shown.frame.evaluate(markup)]
     assert found == [None, "refused"]

@@ -100,19 +100,12 @@ def test_the_registry_is_asked_once_however_many_look(server: Any, monkeypatch: 
 
 
 def test_each_is_sent_what_that_one_may_see(server: Any):
-    row = server.approvals.approvals.request(
-        Approval(plan_digest="d", principal="token:bob", tool="t", summary="?"), 60
-    )
+    asked = Approval(plan_digest="d", principal="token:bob", tool="t", summary="?")
+    row = server.approvals.approvals.request(asked, 60)
     snapshot = anyio.run(Live(server).now)
-    told = {
-        name: [one["id"] for one in snapshot.questions(Viewer(who, "x"))["pending"]]
-        for name, who in {
-            "ann": ANN,
-            "bob": Principal("token:bob", frozenset()),
-            "carol": Principal("token:carol", frozenset({APPROVE})),
-        }.items()
-    }
-    assert told == {"ann": [], "bob": [row.id], "carol": [row.id]}
+    bob, carol = Principal("token:bob", frozenset()), Principal("token:carol", frozenset({APPROVE}))
+    for who, seen in ((ANN, []), (bob, [row.id]), (carol, [row.id])):
+        assert [one["id"] for one in snapshot.questions(Viewer(who, "x"))["pending"]] == seen
 
 
 @pytest.mark.claim("console.strangers-bounded")

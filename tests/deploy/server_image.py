@@ -18,14 +18,7 @@ import docker.errors
 ROOT = Path(__file__).parents[2]
 TAG = "gdal-mcp-test:server"
 _PARTS = (
-    "Dockerfile",
-    ".dockerignore",
-    "pyproject.toml",
-    "README.md",
-    "LICENSE",
-    "sandbox",
-    "gdal_mcp",
-    "deploy",
+    "Dockerfile .dockerignore pyproject.toml README.md LICENSE sandbox gdal_mcp deploy requirements".split()
 )
 _LOCKS = ("server.txt", "package.txt")
 _BELOW = "import sys, platform; print('%d.%d' % sys.version_info[:2], platform.machine())"
@@ -34,14 +27,9 @@ _BELOW = "import sys, platform; print('%d.%d' % sys.version_info[:2], platform.m
 def server_image(client: docker.DockerClient, folder: Path) -> str:
     """Builds it in `folder`, with what the engine still has of an earlier build."""
     base = base_image(client)
-    version, machine = (
-        client.containers.run(
-            base, ["python3", "-c", _BELOW], entrypoint=[], remove=True, network_mode="none"
-        )
-        .decode()
-        .split()
-    )
-    for part in (*_PARTS, "requirements"):
+    asked = {"entrypoint": [], "remove": True, "network_mode": "none"}
+    version, machine = client.containers.run(base, ["python3", "-c", _BELOW], **asked).decode().split()
+    for part in _PARTS:
         source = ROOT / part
         (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / part)
     shutil.copytree(_wheels(version, machine), folder / "wheels")
@@ -80,13 +68,7 @@ def _fetch(lock: Path, folder: Path, version: str, machine: str) -> None:
     chosen = [word for one in platforms for word in ("--platform", one)]
     command = [
         sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "--quiet",
-        "--no-deps",
-        "--require-hashes",
-        "--only-binary=:all:",
+        *"-m pip download --quiet --no-deps --require-hashes --only-binary=:all:".split(),
     ]
     command += ["--dest", str(folder), "--python-version", version, *chosen, "--requirement", str(lock)]
     subprocess.run(command, check=True, capture_output=True, text=True)

@@ -73,9 +73,8 @@ class Server:
             yield pipes
 
     def runs(self, *options: str, words: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.command(*options, words=words), capture_output=True, text=True, check=False
-        )
+        command = self.command(*options, words=words)
+        return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture
@@ -83,18 +82,19 @@ def server(client: docker.DockerClient, built: str, image: Image, maps: Path) ->
     return Server(built, image, maps, engine_socket(client))
 
 
+def converted(pipes: Pipes, name: str) -> str:
+    """Where a call that must succeed wrote."""
+    told = pipes.call("convert", {"input": "dem.tif", "output": name})["structuredContent"]
+    return str(told["output"])
+
+
 @pytest.mark.claim("engine.root-given-up")
 def test_it_needs_no_other_option(server: Server, maps: Path, tmp_path: Path, client: docker.DockerClient):
     with server.talk(tmp_path / "log", "--env=GDAL_MCP_APPROVAL=never") as pipes:
-        assert pipes.call("convert", {"input": "dem.tif", "output": "copy.tif"})["structuredContent"][
-            "output"
-        ]
+        converted(pipes, "copy.tif")
         made = client.containers.get(server.name)
-        status = dict(
-            line.split(":\t", 1)
-            for line in made.exec_run(["cat", "/proc/1/status"]).output.decode().splitlines()
-            if ":\t" in line
-        )
+        lines = made.exec_run(["cat", "/proc/1/status"]).output.decode().splitlines()
+        status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
         assert json.loads(made.exec_run(["gdal-mcp", "approve", "--json"]).output) == []
     assert status["Uid"].split() == [str(OWNER[0])] * 4
     assert (status["CapEff"].strip("0"), status["CapPrm"].strip("0"), status["NoNewPrivs"]) == ("", "", "1")
@@ -111,10 +111,7 @@ def test_confined_it_takes_the_options_that_it_names(server: Server, maps: Path,
     named = [word.replace("gdal-mcp:", f"{volume}:") for word in named]
     try:
         with server.talk(tmp_path / "log", *CONFINED, *named, "--env=GDAL_MCP_APPROVAL=never") as pipes:
-            assert (
-                "output"
-                in pipes.call("convert", {"input": "dem.tif", "output": "b.tif"})["structuredContent"]
-            )
+            converted(pipes, "b.tif")
         assert (maps / "b.tif").stat().st_uid == OWNER[0]
         # what was recorded is there for the next one, which starts as root
         told = server.runs(f"--volume={volume}:/var/lib/gdal-mcp", words=("audit", "tail"))
@@ -130,7 +127,7 @@ def test_a_workspace_of_root_is_served(
     own = filled(tmp_path / "roots", (0, 0), mode)
     serving = Server(built, image, own, engine_socket(client))
     with serving.talk(tmp_path / "log", "--env=GDAL_MCP_APPROVAL=never") as pipes:
-        assert "output" in pipes.call("convert", {"input": "dem.tif", "output": "c.tif"})["structuredContent"]
+        converted(pipes, "c.tif")
     assert (own / "c.tif").stat().st_uid == (0 if mode == 0o755 else 10001)
 
 
@@ -143,19 +140,17 @@ def test_without_the_socket_it_answers_and_says_what_is_missing(server: Server, 
     assert "/var/run/docker.sock" in error["message"]
 
 
-def test_the_console_is_offered_where_its_port_leads(
-    server: Server, tmp_path: Path, client: docker.DockerClient
-):
-    network = client.networks.create(server.name)  # of its own, as an engine need not have the usual one
-    try:
-        _offered(server, tmp_path, client)
-    finally:
-        network.remove()
+@pytest.fixture
+def network(server: Server, client: docker.DockerClient) -> Iterator[str]:
+    """One of its own, as an engine need not have the usual one."""
+    made = client.networks.create(server.name)
+    yield server.name
+    made.remove()
 
 
-def _offered(server: Server, tmp_path: Path, client: docker.DockerClient) -> None:
+def test_the_console_is_offered_where_its_port_leads(server: Server, network: str, tmp_path: Path, client):
     for port, offered in (("127.0.0.1::8000", True), ("0.0.0.0::8000", False)):
-        options = (f"--publish={port}", f"--network={server.name}", "--env=GDAL_MCP_CONSOLE=on")
+        options = (f"--publish={port}", f"--network={network}", "--env=GDAL_MCP_CONSOLE=on")
         with server.talk(tmp_path / "log", *options) as pipes:
             pipes.call("info", {"path": "dem.tif"})
             made = client.containers.get(server.name)
@@ -189,8 +184,7 @@ def test_folders_of_another_machine_are_found(desktop, built, image, tmp_path, e
     server = Server(built, image, SHARE / "c" / "maps", engine.socket)
     with server.talk(tmp_path / "log", "--env=GDAL_MCP_APPROVAL=never", era=era, inside=inside) as pipes:
         name = f"{uuid.uuid4().hex}.tif"
-        found = pipes.call("convert", {"input": "dem.tif", "output": name})
-        assert found["structuredContent"]["output"] == f"{inside}/{name}"
+        assert converted(pipes, name) == f"{inside}/{name}"
     assert (maps / name).stat().st_uid == OWNER[0]
 
 

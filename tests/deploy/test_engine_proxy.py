@@ -39,14 +39,6 @@ def options(place: Path, proxy, image) -> list[str]:
     return [*places, "--engine", proxy.address, "--image", image.reference]
 
 
-def test_a_call_works_through_the_proxy(proxy, place, image, capsys):
-    """With it: create, read back, attach with its upgraded connection, start, inspect, wait, remove, list."""
-    arguments = json.dumps({"input": "dem.tif", "output": "copy.tif"})
-    assert main(["call", "convert", arguments, "--yes", *options(place, proxy, image)]) == 0
-    assert (place / "workspace" / "copy.tif").stat().st_size > 0
-    assert json.loads(capsys.readouterr().out)
-
-
 def test_doctor_finds_nothing_wrong_through_the_proxy(proxy, place, image, capsys):
     assert main(["doctor", "--json", *options(place, proxy, image)]) == 0
     report = json.loads(capsys.readouterr().out)

@@ -30,9 +30,8 @@ def test_a_service_may_do_as_little_as_it_can(service):
 @pytest.mark.claim("engine.proxy")
 def test_only_the_proxy_has_the_engines_socket_and_it_has_no_network():
     assert ENGINE_SOCKET in sources(PROXY)
-    assert not [
-        one for one in sources(SERVER) if "docker.sock" in one or one in ("/", "/var", "/run", "/var/run")
-    ]
+    above = ("/", "/var", "/run", "/var/run")
+    assert not [one for one in sources(SERVER) if "docker.sock" in one or one in above]
     assert PROXY["network_mode"] == "none"
     assert "group_add" not in SERVER
 
@@ -44,11 +43,8 @@ def test_the_server_is_published_on_loopback_alone():
 def test_the_workspace_has_one_path_on_both_sides():
     binds = [one for one in SERVER["volumes"] if isinstance(one, dict)]
     assert [one["target"] for one in binds if one["source"] == "${WORKSPACE:?}"] == ["${WORKSPACE:?}"]
-    assert (
-        SERVER["environment"]["GDAL_MCP_WORKSPACES"]
-        == PROXY["environment"]["MOUNT_SOURCES"]
-        == "${WORKSPACE:?}"
-    )
+    named = SERVER["environment"]["GDAL_MCP_WORKSPACES"], PROXY["environment"]["MOUNT_SOURCES"]
+    assert named == ("${WORKSPACE:?}",) * 2
 
 
 def test_the_proxy_is_given_what_its_configuration_asks_for():

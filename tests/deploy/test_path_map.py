@@ -37,16 +37,10 @@ def serving(ground, client, image):
     """`serving(*pairs)`: a server's hosting with that path map; none of its containers outlives it."""
 
     @contextmanager
-    def one(*pairs: str, **more: object):
-        settings = load_settings(
-            workspaces=(ground / "one", ground / "two"),
-            workspaces_ro=(ground / "read",),
-            state_dir=ground / "state",
-            image=image.reference,
-            path_map=pairs,
-            **more,
-        )
-        with running(settings) as app:
+    def one(*pairs: str):
+        places = {"workspaces": (ground / "one", ground / "two"), "workspaces_ro": (ground / "read",)}
+        given = {"state_dir": ground / "state", "image": image.reference, "path_map": pairs}
+        with running(load_settings(**places, **given)) as app:
             yield app.hosting
             owner = app.owner.id
         assert client.api.containers(all=True, filters={"label": f"{OWNER}={owner}"}) == []
@@ -87,10 +81,9 @@ def not_mapped(ground: Path, name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("wrong", "name"),
     [
-        *((wrong_workspace, name) for name in ("one", "two", "read")),
-        *((wrong_staging, name) for name in ("one", "two")),
-        *((no_such_folder, name) for name in ("two", "read")),
-        *((not_mapped, name) for name in ("one", "read")),
+        *((wrong_workspace, "one"), (wrong_workspace, "two"), (wrong_workspace, "read")),
+        *((wrong_staging, "one"), (wrong_staging, "two"), (no_such_folder, "two"), (no_such_folder, "read")),
+        *((not_mapped, "one"), (not_mapped, "read")),
     ],
 )
 def test_a_map_that_is_wrong_in_one_pair_lets_nothing_run(serving, ground, wrong, name):

@@ -22,17 +22,13 @@ pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 def registry(tmp_path: Path) -> Iterator[str]:
     """Its address; an engine takes plain HTTP from loopback."""
     program = shutil.which("docker-registry")
-    if (
-        program is None
-    ):  # set-up does not install it, as Debian's package starts a service that nobody asked for
+    # set-up does not install it, as Debian's package starts a service that nobody asked for
+    if program is None:
         not_tried("a pull from a registry", "docker-registry is not installed")
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    settings = {
-        "version": 0.1,
-        "storage": {"filesystem": {"rootdirectory": str(tmp_path)}},
-        "http": {"addr": address},
-    }
+    storage = {"filesystem": {"rootdirectory": str(tmp_path)}}
+    settings = {"version": 0.1, "storage": storage, "http": {"addr": address}}
     (tmp_path / "config.yml").write_text(json.dumps(settings))
     running = subprocess.Popen([program, "serve", str(tmp_path / "config.yml")], stderr=subprocess.DEVNULL)
     try:
@@ -52,13 +48,9 @@ def _answers(address: str) -> bool:
 def test_a_pull_tells_layers_and_bytes(registry: str, client: docker.DockerClient):
     name, lines = f"{registry}/planted", []
     # a layer of its own, as those that the engine has are not fetched
-    made = client.containers.run(
-        base_image(client),
-        ["sh", "-c", "head -c 30000000 /dev/urandom > /srv/new"],
-        entrypoint=[],
-        detach=True,
-        network_mode="none",
-    )
+    command = ["sh", "-c", "head -c 30000000 /dev/urandom > /srv/new"]
+    alone = {"entrypoint": [], "detach": True, "network_mode": "none"}
+    made = client.containers.run(base_image(client), command, **alone)
     try:
         made.wait()
         made.commit(name, "1")

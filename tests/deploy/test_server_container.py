@@ -39,10 +39,8 @@ def mounting(client: docker.DockerClient, folder: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def server(built, client, workspace, proxy):
-    made = GdalMcpContainer(
-        workspace, image=TAG, inside="/data", engine_socket=str(proxy.socket), host_network=True
-    )
-    with made:
+    behind = {"engine_socket": str(proxy.socket), "host_network": True}
+    with GdalMcpContainer(workspace, image=TAG, inside="/data", **behind) as made:
         yield made
     assert mounting(client, workspace) == []  # its waiting containers went with it
 
@@ -106,7 +104,6 @@ def test_nothing_is_in_the_image_that_the_server_does_not_need(built, client):
     )
     command = ["/opt/gdal-mcp/bin/python", "-I", "-c", program]
     # as a user that the server becomes: root, whom the kernel lets write, it does not stay
-    said = client.containers.run(
-        built, command, entrypoint=[], user="10001", network_mode="none", remove=True
-    )
+    alone = {"entrypoint": [], "network_mode": "none", "remove": True}
+    said = client.containers.run(built, command, user="10001", **alone)
     assert json.loads(said) == {"found": [], "setuid": [], "writable": []}

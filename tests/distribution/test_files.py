@@ -46,13 +46,8 @@ def walk(value: object):
 
 
 def test_every_file_is_what_the_project_says_now_and_fits_its_format():
-    done = subprocess.run(
-        [sys.executable, "-m", "docs.distribution", "--check"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "docs.distribution", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert set(distribution.FILES) == set(FORMATS)
     for name in FORMATS:
@@ -80,12 +75,13 @@ def test_one_version_one_description_and_one_name_stand_in_every_file():
     assert PROJECT["version"] == __version__
     for name, text in texts.items():
         assert set(re.findall(r"\b\d+\.\d+\.\d+\b", text)) <= {__version__, "127.0.0", "0.0.0"}, name
-    for name in (
+    described = (
         "server.json",
         "deploy/bundle/manifest.json",
         "deploy/docker-catalog/server.yaml",
         "Dockerfile",
-    ):
+    )
+    for name in described:
         assert PROJECT["description"] in texts[name], name
     registered = distribution.REGISTERED
     assert f"mcp-name: {registered}" in (ROOT / "README.md").read_text()
@@ -95,19 +91,10 @@ def test_one_version_one_description_and_one_name_stand_in_every_file():
 
 def test_every_address_of_the_project_is_that_of_pyproject():
     owned, home = f"{distribution.OWNER}/{distribution.NAME}", distribution.HOME
-    named = (
-        "README.md",
-        "llms-install.md",
-        "mkdocs.yml",
-        "Dockerfile",
-        "docs/platforms.md",
-        "gdal_mcp/__main__.py",
-    )
-    for name in named:
-        found = re.findall(
-            r"(?:ghcr\.io|github\.com|githubusercontent\.com|add)[/ ]([\w.-]+/gdal-mcp)",
-            (ROOT / name).read_text(),
-        )
+    address = r"(?:ghcr\.io|github\.com|githubusercontent\.com|add)[/ ]([\w.-]+/gdal-mcp)"
+    pages = ("README.md", "llms-install.md", "mkdocs.yml", "docs/platforms.md")
+    for name in (*pages, "Dockerfile", "gdal_mcp/__main__.py"):
+        found = re.findall(address, (ROOT / name).read_text())
         assert found, name
         assert {*found} == {owned}, name
     # the package's page shows the README, where a relative link leads nowhere
@@ -192,14 +179,9 @@ def test_a_bundle_is_the_same_each_time_and_holds_what_its_manifest_starts(unpac
     words = command["args"][command["args"].index("python") + 1 :]
     assert words[-1] == "${user_config.workspaces}"
     code = "import gdal_mcp, sys; sys.argv[1:] = ['--version']; print(gdal_mcp.__file__)"
-    ran = subprocess.run(
-        [sys.executable, "-c", code], cwd=unpacked, capture_output=True, text=True, check=True
-    )
-    assert Path(ran.stdout.strip()).is_relative_to(unpacked)
-    ran = subprocess.run(
-        [sys.executable, *words[:-1], "--help"], cwd=unpacked, capture_output=True, check=False
-    )
-    assert ran.returncode == 0
+    printed = subprocess.check_output([sys.executable, "-c", code], cwd=unpacked, text=True)
+    assert Path(printed.strip()).is_relative_to(unpacked)
+    subprocess.run([sys.executable, *words[:-1], "--help"], cwd=unpacked, capture_output=True, check=True)
 
 
 def test_folders_that_a_client_hands_over_are_workspaces_like_the_named_ones(tmp_path: Path):

@@ -306,11 +306,8 @@ class Bench:
 
     def ours(self) -> dict[str, dict[str, str]]:
         """The labels of the containers of this bench that the engine knows."""
-        return {
-            one.container: dict(one.labels)
-            for one in self.engine.leftovers()
-            if one.labels.get(OWNER) == self.owner
-        }
+        found = {one.container: dict(one.labels) for one in self.engine.leftovers()}
+        return {container: labels for container, labels in found.items() if labels.get(OWNER) == self.owner}
 
 
 def hear(wire: Wire, *, until: bytes = b"") -> dict[int, bytearray]:

@@ -37,16 +37,8 @@ SCRATCH_SLACK = MIB  # what a file system counts besides the bytes of files
 Check = Callable[[Bench], None]
 CHECKS: dict[str, Check] = {}
 # how a check fails: what it asserts, what an engine raises, and an answer of another shape
-FAILURES = (
-    AssertionError,
-    pytest.fail.Exception,
-    SandboxError,
-    OSError,
-    LookupError,
-    ValueError,
-    TypeError,
-    AttributeError,
-)
+FAILURES = (AssertionError, pytest.fail.Exception, SandboxError, OSError, LookupError, ValueError)
+FAILURES += (TypeError, AttributeError)
 
 
 def conforms(bench: Bench, subtests: pytest.Subtests, exemptions: tuple[Exemption, ...]) -> None:
@@ -64,11 +56,7 @@ def conforms(bench: Bench, subtests: pytest.Subtests, exemptions: tuple[Exemptio
 
 
 def check(name: str) -> Callable[[Check], Check]:
-    def kept(function: Check) -> Check:
-        CHECKS[name] = function
-        return function
-
-    return kept
+    return lambda function: CHECKS.setdefault(name, function)
 
 
 def _held(name: str, sentence: str, *rows: str) -> None:
@@ -76,7 +64,7 @@ def _held(name: str, sentence: str, *rows: str) -> None:
         bench.holds(*rows)
 
     function.__doc__ = sentence
-    CHECKS[name] = function
+    check(name)(function)
 
 
 # --- from its creation to its removal ---
@@ -147,10 +135,8 @@ def _(bench: Bench) -> None:
     """A mount without a source is refused, and its source not made"""
     absent = bench.folder / "absent"
     mounts = (Mount(bench.source(absent), PurePosixPath("/data")),)
-    with (
-        pytest.raises(SandboxError),
-        bench.created(bench.template(programs.SPEAK, "0", mounts=mounts, masks=())) as container,
-    ):
+    template = bench.template(programs.SPEAK, "0", mounts=mounts, masks=())
+    with pytest.raises(SandboxError), bench.created(template) as container:
         bench.engine.start(container)
     assert not absent.exists(), "the missing folder was made"
     assert not bench.ours(), "a container is left"
@@ -219,11 +205,8 @@ def _(bench: Bench) -> None:
 @check("streams.apart")
 def _(bench: Bench) -> None:
     """Two containers hear and say nothing of each other"""
-    with (
-        bench.waiting() as (_, one),
-        bench.created(bench.template(programs.SPEAK, "0")) as second,
-        bench.started(second) as two,
-    ):
+    speaking = bench.template(programs.SPEAK, "0")
+    with bench.waiting() as (_, one), bench.created(speaking) as second, bench.started(second) as two:
         assert hear(two) == {STDOUT: b"out", STDERR: b"err"}
         assert not readable([one], 0), "the other one's end or words were heard"
 

@@ -77,11 +77,7 @@ class PodmanService:
         ids.write_text(f"{pwd.getpwuid(self._user).pw_name}:300000:65536\n")
         script = 'mount --bind $0 /etc/subuid && mount --bind $0 /etc/subgid && exec "$@"'
         become = ["setpriv", f"--reuid={self._user}", f"--regid={self._user}", "--clear-groups"]
-        own = [
-            f"HOME={self.folder / 'home'}",
-            f"XDG_RUNTIME_DIR={self.folder / 'run'}",
-            f"PATH={os.environ['PATH']}",
-        ]
+        own = [f"HOME={self.folder}/home", f"XDG_RUNTIME_DIR={self.folder}/run", f"PATH={os.environ['PATH']}"]
         return ["unshare", "--mount", "sh", "-c", script, str(ids), *become, "env", "-i", *own]
 
     def load(self, source: docker.DockerClient, reference: str) -> None:
@@ -129,7 +125,6 @@ def podman_service(user: int = 0) -> Iterator[PodmanService]:
         process.wait(_ANSWER_SECONDS)
         until(lambda: not service.answers())
         subprocess.run([*service.command, "rm", "--all", "--force"], check=False, capture_output=True)
-        subprocess.run(
-            ["umount", "--lazy", str(service.folder / "root/overlay")], check=False, capture_output=True
-        )
+        mounted = str(service.folder / "root/overlay")
+        subprocess.run(["umount", "--lazy", mounted], check=False, capture_output=True)
         shutil.rmtree(service.folder, ignore_errors=True)

@@ -42,9 +42,7 @@ PODMAN: Final = Known(
     ),
 )
 OCI: Final = Known(
-    "oci: crun or runc, no daemon",
-    "crun 1.8 and runc 1.1, control groups of version 1",
-    "calls run",
+    "oci: crun or runc, no daemon", "crun 1.8 and runc 1.1, control groups of version 1", "calls run"
 )
 OCI_ROOTLESS: Final = Known(
     "oci without root: crun",

@@ -72,9 +72,8 @@ def gone() -> MemoryEngine:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    made = Bench(
-        MemoryEngine(program, frozenset({IMAGE})), IMAGE, tmp_path_factory.mktemp("bench"), gone=gone
-    )
+    folder = tmp_path_factory.mktemp("bench")
+    made = Bench(MemoryEngine(program, frozenset({IMAGE})), IMAGE, folder, gone=gone)
     yield made
     assert made.ours() == {}
 

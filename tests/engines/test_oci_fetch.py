@@ -43,13 +43,10 @@ class Registry:
     def __init__(self) -> None:
         layers = [layer(kept="one", gone="two"), layer(wh_gone="", more="three")]
         packed = [gzip.compress(one) for one in layers]
+        told = {"Labels": {"version": "3.13.3"}, "Env": ["SECRET=1"]}
+        rootfs = {"type": "layers", "diff_ids": [digest_of(one) for one in layers]}
         config = json.dumps(
-            {
-                "architecture": "amd64",
-                "os": "linux",
-                "config": {"Labels": {"version": "3.13.3"}, "Env": ["SECRET=1"]},
-                "rootfs": {"type": "layers", "diff_ids": [digest_of(one) for one in layers]},
-            }
+            {"architecture": "amd64", "os": "linux", "config": told, "rootfs": rootfs}
         ).encode()
 
         def described(kind: str, data: bytes) -> dict[str, object]:
@@ -128,10 +125,8 @@ def test_an_image_is_fetched_by_digest_and_unpacked_layer_over_layer(registry, s
     assert (found.id, found.digest) == (digest_of(held.config), digest_of(held.manifest))
     assert found.labels == {"version": "3.13.3"}
     root = store.rootfs(found.id)
-    assert {one.name: one.read_text() for one in root.iterdir() if one.is_file()} == {
-        "kept": "one",
-        "more": "three",
-    }
+    files = {one.name: one.read_text() for one in root.iterdir() if one.is_file()}
+    assert files == {"kept": "one", "more": "three"}
     status = (root / "kept").stat()
     assert (status.st_uid, status.st_mode & 0o7777) == (7, 0o755)
 

@@ -103,37 +103,21 @@ def store(client: docker.DockerClient, image: Image) -> Path:
 
 def opened(*places: Path) -> str:
     """Commands after which a user who is not root reaches places that lie in closed folders, such as an interpreter in root's home."""
-    above = {
-        place: [one for one in reversed(place.parents) if not one.stat().st_mode & 0o1] for place in places
-    }
-    first = {closed[0] for closed in above.values() if closed}
-    return "\n".join(
-        [
-            *(f"mount -t tmpfs -o mode=755 tmpfs {one}" for one in first),
-            *(
-                f"mkdir -p {one}; mount -t hostfs -o {one} none {one}"
-                for one, closed in above.items()
-                if closed
-            ),
-        ]
-    )
+    above = {one: [up for up in reversed(one.parents) if not up.stat().st_mode & 0o1] for one in places}
+    closed = {one: found for one, found in above.items() if found}
+    opening = [f"mount -t tmpfs -o mode=755 tmpfs {one}" for one in {found[0] for found in closed.values()}]
+    opening += [f"mkdir -p {one}; mount -t hostfs -o {one} none {one}" for one in closed]
+    return "\n".join(opening)
 
 
 @pytest.mark.timeout(2000)
 @pytest.mark.claim("engine.oci-rootless", "engine.oci-bounded-or-refused", "engine.oci-is-read-back")
 def test_without_root_it_does_all_or_refuses(store: Path, tmp_path: Path, subtests: pytest.Subtests) -> None:
-    told = {
-        "opened": opened(Path(sys.base_prefix), ROOT),
-        "store": store,
-        "user": USER,
-        "root": ROOT,
-        "python": sys.executable,
-        "out": uml.OUT,
-    }
+    told = {"store": store, "user": USER, "root": ROOT, "python": sys.executable, "out": uml.OUT}
     for part in ("gdal_mcp", "sandbox", "tests"):  # which takes an emulated processor minutes
         compileall.compile_dir(ROOT / part, quiet=1)
     tools = uml.tools("uml-1", ())
-    script = SCRIPT.format(**told)
+    script = SCRIPT.format(**told, opened=opened(Path(sys.base_prefix), ROOT))
     found = uml.results(tmp_path, tools, ["fs/overlayfs/overlay"], script, ["all.xml"], memory="1500M")
     assert len(found) >= 8
     for name, wrong in found.items():

@@ -55,6 +55,7 @@ def writable_mounts(body: Body) -> None:
         one["ReadOnly"] = False
 
 
+DEVICE = {"PathOnHost": "/dev/null", "PathInContainer": "/dev/x", "CgroupPermissions": "rwm"}
 KINDS = {
     "memory": without("Memory", "MemorySwap"),
     "swap": without("MemorySwap"),
@@ -84,9 +85,7 @@ KINDS = {
     "the host's network": network_of_the_host,
     "the host's processes": given(PidMode="host"),
     "a folder": given(Binds=["/etc:/host:ro"]),
-    "a device": given(
-        Devices=[{"PathOnHost": "/dev/null", "PathInContainer": "/dev/x", "CgroupPermissions": "rwm"}]
-    ),
+    "a device": given(Devices=[DEVICE]),
     "a group": given(GroupAdd=["0"]),
     "a log": given(LogConfig={"Type": "json-file", "Config": {}}),
     "another start": given(RestartPolicy={"Name": "always", "MaximumRetryCount": 0}),

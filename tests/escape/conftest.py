@@ -152,9 +152,8 @@ def doctor(ground, state, capsys) -> Callable[..., tuple[int, str]]:
     """`doctor(*options)`: its exit code and what it prints."""
 
     def one(*options: str) -> tuple[int, str]:
-        code = main(
-            ["doctor", "--escape", *options, "--workspace", str(ground.workspace), "--state-dir", str(state)]
-        )
+        places = ("--workspace", str(ground.workspace), "--state-dir", str(state))
+        code = main(["doctor", "--escape", *options, *places])
         return code, capsys.readouterr().out
 
     return one

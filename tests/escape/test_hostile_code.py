@@ -66,10 +66,7 @@ open("/staging/reached", "w").write(json.dumps(sorted(set(reached))))
 def test_no_descriptor_and_no_memory_of_the_worker_is_reached_and_forged_frames_are_nothing(run):
     result, files = run(FORGE)
     reached = json.loads(files["reached"])
-    assert {one for one in reached if not one.startswith("/proc/1/")} - {"self"} <= {
-        name for name in reached if name.isdigit() and name != "1"
-    }
-    assert [one for one in reached if one.startswith("/proc/1/")] == []
+    assert [one for one in reached if one == "1" or not (one.isdigit() or one == "self")] == []
     assert isinstance(result.outcome, Exited)
     assert result.final["tool_version"] != "forged"
     assert "preview.png" not in result.attachments
@@ -93,18 +90,9 @@ def test_the_code_can_ask_the_host_for_nothing(run):
     assert asked == []
 
 
-SPEAK = """
-import os, struct
-for said in {said}:
-    os.write(4, said)
-"""
 NONSENSE = [
-    b"\0" * 4096,
-    b"F\xff\xff\xff\xff",
-    b'P\0\0\0\x19{"fraction":NaN,"message":1',
-    b"R\0\0\0\x08[1e9999]",
-    b"V\0\0\0\x05[NaN]",
-    b"E\0\0\0\x02[]",
+    *(b"\0" * 4096, b"F\xff\xff\xff\xff", b'P\0\0\0\x19{"fraction":NaN,"message":1'),
+    *(b"R\0\0\0\x08[1e9999]", b"V\0\0\0\x05[NaN]", b"E\0\0\0\x02[]"),
     b"R" + (200_000).to_bytes(4, "big") + b"[" * 200_000,
 ]
 
@@ -112,7 +100,7 @@ NONSENSE = [
 @pytest.mark.claim("python.frames-apart")
 def test_nonsense_about_itself_is_no_answer_of_the_worker(run):
     for said in NONSENSE:
-        result, _ = run(SPEAK.format(said=[said]))
+        result, _ = run(f"import os\nos.write(4, {said!r})")
         assert isinstance(result.outcome, Exited), said
         assert json.loads(result.stdout or b"{}").get("result") is None
 
@@ -141,9 +129,8 @@ def test_the_worker_is_ended_or_held_by_no_signal_and_closing_everything_is_the_
     code = """
 import os, signal
 for number in set(range(1, 65)) - {signal.SIGXFSZ}:
-    for target in (1,):
-        try: os.kill(target, number)
-        except OSError: pass
+    try: os.kill(1, number)
+    except OSError: pass
 """
     assert run(code)[0].outcome == Exited(0)
     result, _ = run("import os\nos.closerange(0, 1024)")
@@ -152,18 +139,17 @@ for number in set(range(1, 65)) - {signal.SIGXFSZ}:
 
 @pytest.mark.claim("python.bounded")
 def test_a_flood_a_fork_bomb_and_a_hog_end_in_their_bounds_with_the_reason(run):
-    flood, _ = run("while True: print('x' * 10_000)", seconds=2)
-    assert (flood.outcome, flood.final["timed_out"]) == (Exited(1), True)
-    assert len(flood.stderr) < 64 << 10
-    bomb, _ = run("import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", seconds=2)
-    assert (bomb.outcome, bomb.final["timed_out"]) == (Exited(1), True)
+    for code in (
+        "while True: print('x' * 10_000)",
+        "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass",
+        "import os\nwhile True: os.write(4, b'x' * 65536)",
+    ):
+        ended, _ = run(code, seconds=2)
+        assert (ended.outcome, ended.final["timed_out"]) == (Exited(1), True), code
+        assert len(ended.stderr) < 64 << 10
     hog, _ = run("x = []\nwhile True: x.append(bytearray(b'1' * (32 << 20)))")
     assert isinstance(hog.outcome, OutOfMemory)
-    many, _ = run(
-        "import os, time\nfor _ in range(8):\n    if os.fork() == 0: break\nx = b'1' * (400 << 20); time.sleep(60)",
-        seconds=5,
-    )
+    together = "import os, time\nfor _ in range(8):\n    if os.fork() == 0: break\n"
+    many, _ = run(together + "x = b'1' * (400 << 20); time.sleep(60)", seconds=5)
     assert isinstance(many.outcome, OutOfMemory | Exited)
     assert many.outcome != Exited(0)
-    spoken, _ = run("import os\nwhile True: os.write(4, b'x' * 65536)", seconds=2)
-    assert (spoken.outcome, spoken.final["timed_out"]) == (Exited(1), True)

@@ -50,6 +50,16 @@ for number in range(1, 65):
     try: signal.signal(number, signal.SIG_IGN)
     except (OSError, ValueError): pass
 """
+SCATTER = """
+for _ in range(8):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.closerange(0, 64)
+            while True: signal.pause()
+        os._exit(0)
+return {"code": 0, "seen": len([name for name in os.listdir("/proc") if name.isdigit()])}
+"""
 TO_ITSELF = """
 for number in (signal.SIGSTOP, signal.SIGKILL, signal.SIGTERM):
     for target in (1, 0, -1, os.getpid()):
@@ -67,20 +77,7 @@ def test_what_stops_itself_ignores_every_signal_and_spins_is_gone_at_its_deadlin
 
 @pytest.mark.claim("escape.always-ends")
 def test_processes_that_left_their_session_and_closed_everything_end_with_the_container(way, attack):
-    body = (
-        DEAF
-        + """
-for _ in range(8):
-    if os.fork() == 0:
-        os.setsid()
-        if os.fork() == 0:
-            os.closerange(0, 64)
-            while True: signal.pause()
-        os._exit(0)
-return {"code": 0, "seen": len([name for name in os.listdir("/proc") if name.isdigit()])}
-"""
-    )
-    assert way.said(attack(body))["seen"] > 8
+    assert way.said(attack(DEAF + SCATTER))["seen"] > 8
 
 
 @pytest.mark.claim("escape.always-ends")
@@ -115,9 +112,6 @@ def test_what_crashes_leaves_no_core_anywhere(way, attack, ground):
         assert os.listdir(staging.path) == []
 
 
-# --- on the wire ---
-
-
 @pytest.mark.claim("escape.forged-frames")
 def test_an_answer_that_is_cut_off_is_none(run):
     """Other forged frames are in tests/integration/test_outcomes.py."""
@@ -131,10 +125,7 @@ WIRE = "max(one for one in range(3, 20) if 'pipe' in os.path.realpath(f'/proc/se
 
 @pytest.mark.claim("escape.forged-frames")
 def test_what_speaks_before_it_was_given_a_job_gets_none(runner, make_template, ground, cancel):
-    source = handler(
-        "open('/staging/ran', 'w').close()",
-        f"os.write({WIRE}, b'F\\0\\0\\0\\x02' + b'{{}}')",
-    )
+    source = handler("open('/staging/ran', 'w').close()", f"os.write({WIRE}, b'F\\0\\0\\0\\x02' + b'{{}}')")
     with ground.area.open("staging-0001", USER) as staging:
         template = make_template(source, staging=staging.path)
         with pytest.raises(AttestationFailed):
@@ -152,8 +143,6 @@ def test_names_of_attachments_lead_nowhere(run, ground):
     assert all(len(name) <= 64 for name in result.attachments)
     assert (ground.workspace / "input.txt").read_text() == SECRET
 
-
-# --- two at once ---
 
 MEET = """
 found = {"namespaces": {name: os.readlink("/proc/self/ns/" + name) for name in ("ipc", "mnt", "net", "pid", "uts")}}

@@ -36,12 +36,8 @@ class Row:
     left: str
 
 
-ROWS = {
-    row["id"]: Row(**row)
-    for row in tomllib.loads(Path(docs.__file__).with_name("faults.toml").read_text(encoding="utf-8"))[
-        "fault"
-    ]
-}
+_TABLE = Path(docs.__file__).with_name("faults.toml").read_text(encoding="utf-8")
+ROWS = {row["id"]: Row(**row) for row in tomllib.loads(_TABLE)["fault"]}
 
 
 def tells(row: str, call: Callable[[], dict[str, Any] | None]) -> dict[str, Any]:

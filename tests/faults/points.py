@@ -1,18 +1,18 @@
-"""The places in a call's life where its server may die, read from the source, and the same source made to stop there.
+"""The places in a call's life where its server may die, read from the source, and a trace that tells when it comes there.
 
 A point lies before each statement of the functions of these modules, so a new step is a new point without anybody's doing.
 """
 
 import ast
-import importlib.abc
-import importlib.machinery
 import importlib.util
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import FrameType
+from typing import Any
 
 MODULES = (
     "gdal_mcp.pipeline",
@@ -23,23 +23,10 @@ MODULES = (
     "sandbox.slot",
 )
 UNDOING = "gdal_mcp.operations.undoing"  # no part of a call's life: tests/faults/test_undoing.py
-_CALLED = "__passing__"
 _BODIES = ("body", "orelse", "finalbody")
 # parts that keep nothing outside the process: to die before one of them is to die before what follows it
-_IN_MEMORY = (
-    "active",
-    "activity",
-    "reaches",
-    "admission",
-    "changes",
-    "running",
-    "request",
-    "watched",
-    "results",
-    "ending",
-    "place",
-    "reservation",
-)
+_IN_MEMORY = """active activity reaches admission changes running request watched results ending place
+reservation""".split()
 _LENT = (("lease",), ("staging",), ("engine",), ("wire",), ("slot",))  # what a call holds of the sandbox
 
 
@@ -51,9 +38,8 @@ class Point:
     function: str
     line: int
     text: str
-    failing: (
-        bool  # only a call that fails comes here: an `except` block, a `raise`, what leads to nothing else
-    )
+    # only a call that fails comes here: an `except` block, a `raise`, what leads to nothing else
+    failing: bool
     step: bool  # another part of the server is called, which changes or asks something outside the process
 
     @property
@@ -174,62 +160,19 @@ def _own(statement: ast.stmt) -> Iterator[ast.AST]:
         ]
 
 
-class _Stopping(ast.NodeTransformer):
-    """Puts a call with the point's name before each statement that is a point."""
-
-    def __init__(self, stem: str, lines: frozenset[int]) -> None:
-        self._stem, self._lines = stem, lines
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        super().generic_visit(node)
-        for field in _BODIES:
-            body = getattr(node, field, None)
-            if isinstance(body, list):
-                setattr(node, field, [one for statement in body for one in self._led(statement)])
-        return node
-
-    def _led(self, statement: ast.stmt) -> list[ast.stmt]:
-        if statement.lineno not in self._lines:
-            return [statement]
-        called = ast.Expr(
-            ast.Call(ast.Name(_CALLED, ast.Load()), [ast.Constant(f"{self._stem}:{statement.lineno}")], [])
-        )
-        return [ast.copy_location(called, statement), statement]
-
-
-class _Loader(importlib.machinery.SourceFileLoader):
-    """Compiles its module with the calls in it, whatever compiled file there is."""
-
-    passing: Callable[[str], None]
-
-    def get_code(self, fullname: str) -> CodeType:
-        path = self.get_filename(fullname)
-        tree = ast.parse(self.get_data(path), path)
-        known = (*points(), *undoing())
-        found = frozenset(point.line for point in known if point.module == Path(path).stem)
-        changed = ast.fix_missing_locations(_Stopping(Path(path).stem, found).visit(tree))
-        return compile(changed, path, "exec", dont_inherit=True)
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__dict__[_CALLED] = self.passing
-        super().exec_module(module)
-
-
-class _Finder(importlib.abc.MetaPathFinder):
-    """Comes before the usual finders, for these modules alone."""
-
-    def __init__(self, passing: Callable[[str], None]) -> None:
-        self._passing = passing
-
-    def find_spec(self, name: str, *_: object) -> importlib.machinery.ModuleSpec | None:
-        if name not in (*MODULES, UNDOING):
-            return None
-        loader = _Loader(name, str(_path(name)))
-        loader.passing = self._passing
-        return importlib.util.spec_from_file_location(name, loader.path, loader=loader)
-
-
 def instrument(passing: Callable[[str], None]) -> None:
-    """From now on these modules, when they are imported, call `passing` with a point's name as they come to it."""
-    assert not {*MODULES, UNDOING} & set(sys.modules)
-    sys.meta_path.insert(0, _Finder(passing))
+    """From now on every thread calls `passing` with a point's name as it comes to it."""
+    known = {point.name for point in (*points(), *undoing())}
+    stems = {str(_path(name)): _path(name).stem for name in (*MODULES, UNDOING)}
+
+    def entered(frame: FrameType, *_: object) -> Any:
+        return coming if frame.f_code.co_filename in stems else None
+
+    def coming(frame: FrameType, event: str, _argument: object) -> Any:
+        name = f"{stems[frame.f_code.co_filename]}:{frame.f_lineno}"
+        if event == "line" and name in known:
+            passing(name)
+        return coming
+
+    threading.settrace(entered)
+    sys.settrace(entered)

@@ -13,17 +13,9 @@ from tests.mcp.pipes import Pipes
 from tests.mcp.talk import Place
 
 WIDTH, HEIGHT = 40, 30
-_ENTRIES = {
-    256: WIDTH,
-    257: HEIGHT,
-    258: 8,
-    259: 1,
-    262: 1,
-    273: 122,
-    277: 1,
-    278: HEIGHT,
-    279: WIDTH * HEIGHT,
-}
+# what each tag of its one directory says
+_ENTRIES = {256: WIDTH, 257: HEIGHT, 258: 8, 259: 1, 262: 1, 273: 122, 277: 1, 278: HEIGHT}
+_ENTRIES |= {279: WIDTH * HEIGHT}
 
 
 def tiff(seed: int) -> bytes:
@@ -47,9 +39,8 @@ class Scene:
     approval: str = "never"
     before: Mapping[str, bytes] = field(default_factory=dict)
     outcome: str = "OK"
-    has_end: bool = (
-        True  # an answer without a container is in the audit log alone, where nobody ends it after a crash
-    )
+    # an answer without a container is in the audit log alone, where nobody ends it after a crash
+    has_end: bool = True
 
     def prepare(self, place: Place) -> None:
         """The workspace as it was before the call, and nothing else but what is kept for undo."""
@@ -90,33 +81,17 @@ class Scene:
         pipes.write(json.dumps({"jsonrpc": "2.0", "id": question["id"], "result": accepted}) + "\n")
 
 
+def write(name: str, algorithm: str, before: Mapping[str, bytes], **arguments: Any) -> Scene:
+    return Scene(name, "gdal_write", {"algorithm": algorithm, "arguments": arguments}, before=before)
+
+
+WORLD = {"in.tfw": b"1\n0\n0\n-1\n0\n0\n"}
 SCENES = (
     Scene("replaces", "convert", {"input": "in.tif", "output": "out.tif"}, before={"out.tif": OLD}),
-    Scene(
-        "asks",
-        "convert",
-        {"input": "in.tif", "output": "asked.tif"},
-        approval="writes",
-        before={"asked.tif": OLD},
-    ),
-    Scene(
-        "changes",
-        "gdal_write",
-        {"algorithm": "raster overview add", "arguments": {"input": "seen.tif", "levels": [2]}},
-        before={"seen.tif": OLD},
-    ),
-    Scene(
-        "deletes",
-        "gdal_write",
-        {"algorithm": "dataset delete", "arguments": {"filename": ["gone.tif"]}},
-        before={"gone.tif": OLD},
-    ),
-    Scene(
-        "copies",
-        "gdal_write",
-        {"algorithm": "dataset copy", "arguments": {"source": "in.tif", "destination": "copied.tif"}},
-        before={"in.tfw": b"1\n0\n0\n-1\n0\n0\n"},
-    ),
+    Scene("asks", "convert", {"input": "in.tif", "output": "asked.tif"}, "writes", {"asked.tif": OLD}),
+    write("changes", "raster overview add", {"seen.tif": OLD}, input="seen.tif", levels=[2]),
+    write("deletes", "dataset delete", {"gone.tif": OLD}, filename=["gone.tif"]),
+    write("copies", "dataset copy", WORLD, source="in.tif", destination="copied.tif"),
     Scene("names its output itself", "gdal_translate", {"src_dataset": "in.tif"}),
     Scene("fails", "convert", {"input": "broken.tif", "output": "never.tif"}, outcome="GDAL_ERROR"),
     Scene("reads", "info", {"path": "in.tif"}),

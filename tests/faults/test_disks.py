@@ -11,20 +11,13 @@ from sandbox.isolation.rows import Row
 from tests.faults.disks import MIB, full, read_only, small_disk
 from tests.faults.kit import FINISHED, LEASE, PUBLISH, STARTED, held, made, serves_again, tells, writes
 from tests.faults.nursery import Nursery
-from tests.faults.scenes import OLD, Scene, outcome_of, seen
+from tests.faults.scenes import OLD, outcome_of, seen, write
 from tests.mcp.talk import Place
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("faults.disk-fails-typed")]
 
 _DISK = 8 * MIB
-LARGE = Scene(
-    "large",
-    "gdal_write",
-    {
-        "algorithm": "raster resize",
-        "arguments": {"input": "in.tif", "output": "large.tif", "size": ["5000", "5000"]},
-    },
-)
+LARGE = write("large", "raster resize", {}, input="in.tif", output="large.tif", size=["5000", "5000"])
 
 
 @pytest.fixture(scope="module")

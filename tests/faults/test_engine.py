@@ -17,11 +17,7 @@ from tests.faults.scenes import outcome_of, seen
 from tests.mcp.talk import Place
 from tests.private_engine import PrivateEngine, private_engine
 
-pytestmark = [
-    pytest.mark.nightly,
-    pytest.mark.engine,
-    pytest.mark.claim("faults.engine-fails-typed"),
-]
+pytestmark = [pytest.mark.nightly, pytest.mark.engine, pytest.mark.claim("faults.engine-fails-typed")]
 
 
 @pytest.fixture(scope="module")
@@ -53,23 +49,13 @@ def containers(engine: PrivateEngine) -> list[str]:
         return [row["Id"] for row in client.api.containers(all=True, filters={"label": OWNER})]
 
 
-def stop(engine: PrivateEngine) -> None:
-    engine.stop()
-
-
-def kill(engine: PrivateEngine) -> None:
-    engine.kill()
-
-
 def restart(engine: PrivateEngine) -> None:
     engine.stop()
     engine.start()
 
 
 TURNS = {"at-start": START, "during-run": SEND, "at-removal": REMOVE}
-
-
-HOW = {"stopped": stop, "killed": kill, "restarted": restart}
+HOW = {"stopped": PrivateEngine.stop, "killed": PrivateEngine.kill, "restarted": restart}
 
 
 @pytest.mark.parametrize("how", HOW)

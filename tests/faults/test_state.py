@@ -3,6 +3,7 @@
 import contextlib
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -58,21 +59,6 @@ def test_a_registry_that_another_process_holds(place: Place, pipes: Pipes):
     assert ROWS["registry-locked"].seconds >= 3 * registry_schema._BUSY_SECONDS
 
 
-@pytest.mark.nightly
-@pytest.mark.claim("approval.unkept-answer-counts-for-nothing")
-def test_an_answer_that_cannot_be_kept_lets_nothing_run(place: Place, servers: Nursery):
-    with servers.serving(place, "--approval", "writes", patience=PATIENCE) as pipes:
-        identifier = _ASKED.begin(pipes)
-        question = pipes.until(lambda message: message.get("method") == "elicitation/create")
-        with locked(place):
-            _ASKED.accept(pipes, question)
-            error = tells("registry-locked", lambda: _ASKED.finish(pipes, identifier))["error"]
-        assert error["stage"] == "approval"
-        assert "unrecorded.tif" not in seen(place)
-    serves_again(servers, place, _ASKED)
-    place.path("unrecorded.tif").unlink()
-
-
 def truncated(log: bytes) -> bytes:
     return log[: log.rstrip(b"\n").rindex(b"\n") + 1]
 
@@ -103,33 +89,49 @@ def test_an_audit_log_that_is_not_to_be_trusted(place: Place, pipes: Pipes, spoi
     log.write_bytes(sound)
 
 
+@contextlib.contextmanager
+def cut_short(place: Place) -> Iterator[None]:
+    log = place.state / "audit.jsonl"
+    sound = log.read_bytes()
+    log.write_bytes(truncated(sound))
+    yield
+    log.write_bytes(sound)
+
+
 @pytest.mark.claim("approval.unkept-answer-counts-for-nothing")
 def test_an_answer_that_cannot_be_recorded_lets_nothing_run(place: Place, servers: Nursery):
-    log = place.state / "audit.jsonl"
+    lets_nothing_run(place, servers, "audit-truncated", cut_short(place))
+
+
+@pytest.mark.nightly
+@pytest.mark.claim("approval.unkept-answer-counts-for-nothing")
+def test_an_answer_that_cannot_be_kept_lets_nothing_run(place: Place, servers: Nursery):
+    lets_nothing_run(place, servers, "registry-locked", locked(place))
+
+
+def lets_nothing_run(place: Place, servers: Nursery, row: str, spoilt: AbstractContextManager[None]) -> None:
+    """What is spoilt when a person says yes."""
     with servers.serving(place, "--approval", "writes", patience=PATIENCE) as pipes:
         identifier = _ASKED.begin(pipes)
         question = pipes.until(lambda message: message.get("method") == "elicitation/create")
-        sound = log.read_bytes()
-        log.write_bytes(truncated(sound))
-        _ASKED.accept(pipes, question)
-        error = tells("audit-truncated", lambda: _ASKED.finish(pipes, identifier))["error"]
+        with spoilt:
+            _ASKED.accept(pipes, question)
+            error = tells(row, lambda: _ASKED.finish(pipes, identifier))["error"]
+            assert "unrecorded.tif" not in seen(place)
         assert error["stage"] == "approval"
-        assert "unrecorded.tif" not in seen(place)
-        log.write_bytes(sound)
     serves_again(servers, place, _ASKED)
     place.path("unrecorded.tif").unlink()
 
 
 def test_a_registry_that_is_damaged_and_moved_aside(place: Place, servers: Nursery):
-    files = ("registry.sqlite", "registry.sqlite-wal", "registry.sqlite-shm")
     with servers.serving(place, "--approval", "never") as pipes:
         assert outcome_of(Scene("", "gdal_search", {"query": "slope"}).call(pipes)) == "OK"
         for path in place.state.glob("registry.sqlite*"):
             path.write_bytes(b"\xff" * 8192)
         tells("registry-damaged", lambda: _SCENE.call(pipes))
         assert "unrecorded.tif" not in seen(place)
-    for name in files:
-        (place.state / name).unlink(missing_ok=True)
+    for path in place.state.glob("registry.sqlite*"):
+        path.unlink()
     serves_again(servers, place, _SCENE)
     place.path("unrecorded.tif").unlink()
 

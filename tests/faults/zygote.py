@@ -57,6 +57,8 @@ def prepare(order: Mapping[str, Any]) -> None:
     STOP.point, STOP.armed, STOP.trail, STOP.dies = (
         order[name] for name in ("point", "armed", "trail", "dies")
     )
+    if STOP.point or STOP.trail:
+        instrument(STOP)
     if order["clock"]:
         _go_by(order["clock"])
     if order["patience"]:
@@ -84,5 +86,4 @@ def _hurry(seconds: float) -> None:
 
 if __name__ == "__main__":
     time.time = CLOCK
-    instrument(STOP)
     serve(prepare)

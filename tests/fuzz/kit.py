@@ -22,15 +22,9 @@ SEED: Final = os.environ.get("FUZZ_SEED") or (os.urandom(4).hex() if TIMES > 1 e
 def tries(examples: int, **more: Any) -> settings:
     """So many examples, the same each time in CI; with FUZZ a multiple of them, and others each time."""
     slow = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
-    given: dict[str, Any] = {
-        "max_examples": examples * TIMES,
-        "deadline": None,
-        "suppress_health_check": slow,
-        **more,
-    }
     if TIMES > 1:
-        given |= {"derandomize": False, "print_blob": True}
-    return settings(**given)
+        more |= {"derandomize": False, "print_blob": True}
+    return settings(max_examples=examples * TIMES, deadline=None, suppress_health_check=slow, **more)
 
 
 def outcome(
@@ -55,14 +49,9 @@ def grown(draw: st.DrawFn, seeds: st.SearchStrategy[str], length: int) -> str:
     return (seed[:first] + part * draw(st.sampled_from((1, 4, 40, times))) + end)[:length]
 
 
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.sampled_from((10**18, -(10**18), 10**400, 1e308, -0.0, 2**31, 2**63, 2**64))
-    | st.text(max_size=20)
-)
+numbers = st.integers() | st.floats()
+numbers |= st.sampled_from((10**18, -(10**18), 10**400, 1e308, -0.0, 2**31, 2**63, 2**64))
+scalars = st.none() | st.booleans() | numbers | st.text(max_size=20)
 anything = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),

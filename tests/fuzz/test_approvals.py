@@ -99,11 +99,8 @@ class Approving(RuleBasedStateMachine):
     def use(self, server: int, digest: str, who: str) -> None:
         found = self.servers[server].consume(digest, who)
         self.settle()
-        good = {
-            name
-            for name, row in self.rows.items()
-            if (row.state, row.digest, row.who) == ("approved", digest, who)
-        }
+        wanted = ("approved", digest, who)
+        good = {name for name, row in self.rows.items() if (row.state, row.digest, row.who) == wanted}
         if not good:
             assert found is None
             return
@@ -165,10 +162,8 @@ class Approving(RuleBasedStateMachine):
     def a_grant_holds_for_its_own_and_its_time(self) -> None:
         for who in ("ann", "bob"):
             for tool in ("convert", "clip"):
-                holds = any(
-                    one.principal == who and one.tool == tool and self.clock.now < ends
-                    for one, ends in self.grants.values()
-                )
+                lasting = [one for one, ends in self.grants.values() if self.clock.now < ends]
+                holds = (who, tool) in {(one.principal, one.tool) for one in lasting}
                 assert (self.servers[0].granted(who, tool, "/w") is not None) == holds
                 assert self.servers[0].granted(who, tool, "/other") is None
 

@@ -59,12 +59,8 @@ class Tree:
 
     @property
     def workspaces(self) -> Workspaces:
-        return Workspaces(
-            (
-                Workspace.at(self.base / "alias", writable=True),
-                Workspace.at(self.base / "other", writable=False),
-            )
-        )
+        other = Workspace.at(self.base / "other", writable=False)
+        return Workspaces((Workspace.at(self.base / "alias", writable=True), other))
 
 
 @contextlib.contextmanager
@@ -127,9 +123,8 @@ def test_what_is_opened_for_reading_lies_in_a_workspace_and_is_what_the_kernel_f
                 status = opened(found)
                 assert (status.st_dev, status.st_ino) in allowed
                 assert stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
-                plain = (
-                    text[len("file:") :].replace("//", "/", 1) if text.lower().startswith("file:") else text
-                )
+                is_uri = text.lower().startswith("file:")
+                plain = text[len("file:") :].replace("//", "/", 1) if is_uri else text
                 if "%" not in plain:
                     kernel = os.stat(made.base / "root" / plain)
                     assert (kernel.st_dev, kernel.st_ino) == (status.st_dev, status.st_ino)
@@ -171,9 +166,8 @@ def test_what_may_be_written_is_a_new_or_plain_name_in_the_writable_workspace(ro
 def test_a_folder_that_gdal_may_walk_leads_nowhere_else(rows: list[tuple[str, str, str]], asked: str):
     with tree(rows) as made:
         allowed = inodes(made.base / "root") | inodes(made.base / "other")
-        found = outcome(
-            Paths(made.workspaces, "outputs", "0123456789abcdef").tree, made.path(asked), refused=ToolError
-        )
+        paths = Paths(made.workspaces, "outputs", "0123456789abcdef")
+        found = outcome(paths.tree, made.path(asked), refused=ToolError)
         if not isinstance(found, Located) or not found.is_folder:
             return
         for folder, names, files in os.walk(found.path, followlinks=True):

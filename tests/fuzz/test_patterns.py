@@ -56,9 +56,7 @@ def patterns() -> dict[str, re.Pattern[str]]:
     named |= {f"plain {name}": re.compile(one.pattern) for name, one in PLAIN.items()}
     for start, grammars in table().grammars.items():
         named |= {f"name {start} {number}": one.pattern for number, one in enumerate(grammars)}
-    shapes = {
-        rule.shape.pattern for rule in packaged().option_rules.values() if rule.shape and rule.shape.pattern
-    }
+    shapes = {rule.shape.pattern for rule in packaged().option_rules.values() if rule.shape} - {None, ""}
     named |= {f"option {text}": re.compile(text, re.IGNORECASE) for text in shapes}
     once = {(one.pattern, one.flags): name for name, one in named.items()}
     return {name: named[name] for name in sorted(once.values())}

@@ -25,6 +25,8 @@ from tests.unit.staging_kit import CALL, area_at, publish, tree, write
 
 # The audit log
 
+HEADS = st.fixed_dictionaries({"seq": anything, "hash": st.just("0" * 64) | anything, "torn": anything})
+
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory: pytest.TempPathFactory) -> AuditLog:
@@ -35,16 +37,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> AuditLog:
 
 
 @tries(50)
-@given(
-    head=st.binary(max_size=600)
-    | anything.map(lambda value: json.dumps(value).encode())
-    | st.builds(
-        lambda seq, digest, torn: json.dumps({"seq": seq, "hash": digest, "torn": torn}).encode(),
-        anything,
-        st.just("0" * 64) | anything,
-        anything,
-    )
-)
+@given(head=st.binary(max_size=600) | (anything | HEADS).map(lambda value: json.dumps(value).encode()))
 @pytest.mark.claim("audit.tamper-evident")
 def test_any_head_beside_a_log_ends_typed(log: AuditLog, head: bytes):
     with tempfile.TemporaryDirectory() as folder:
@@ -90,24 +83,10 @@ def changed_in(value: Any, path: list[int], new: Any) -> Any:
 
 ODD = st.sampled_from(
     (
-        "../outside.tif",
-        "/etc/passwd",
-        f"{RESERVED}/x",
-        "a\0b",
-        "prepared",
-        "undoing",
-        "published",
-        "0",
-        "1",
-        1e308,
-        float("nan"),
-        10**400,
-        -1,
-        [],
-        {},
-        None,
+        "../outside.tif", "/etc/passwd", f"{RESERVED}/x", "a\0b", "prepared", "undoing", "published", "0", "1", 1e308, float("nan"), 10**400, -1,
+        [], {}, None,
     )
-)
+)  # fmt: skip
 CHANGES = st.lists(
     st.tuples(st.lists(st.integers(0, 7), min_size=1, max_size=4), ODD | anything), min_size=1, max_size=3
 )
@@ -117,9 +96,7 @@ CHANGES = st.lists(
 @given(CHANGES)
 @example([([3], 1e308)])  # how much is kept: infinite, as it is written
 @pytest.mark.claim("outputs.journals-not-trusted")
-def test_whatever_a_journal_says_nothing_is_lost_and_nothing_outside_is_touched(
-    changes,
-):
+def test_whatever_a_journal_says_nothing_is_lost_and_nothing_outside_is_touched(changes):
     with tempfile.TemporaryDirectory() as folder:
         root, outside = Path(folder, "workspace"), Path(folder, "outside.tif")
         outside.write_bytes(b"precious")
@@ -183,11 +160,8 @@ VALUES = anything | st.sampled_from(
 @given(st.dictionaries(st.sampled_from(NAMES) | st.text(max_size=8), VALUES, max_size=4))
 def test_any_settings_are_settings_or_a_list_of_problems(given_values: dict[str, Any]):
     with tempfile.TemporaryDirectory() as folder:
-        values = {
-            "state_dir": folder,
-            **{name: value for name, value in given_values.items() if name not in ("config", "self")},
-        }
-        found = outcome(lambda: load_settings(**values), refused=SettingsError)
+        kept = {name: value for name, value in given_values.items() if name not in ("config", "self")}
+        found = outcome(lambda: load_settings(**{"state_dir": folder, **kept}), refused=SettingsError)
         if isinstance(found, Settings):
             found.limits()
             found.sizes()
@@ -243,11 +217,8 @@ def test_every_mount_below_a_folder_is_found_whatever_its_name(mounts: list[list
 def test_what_is_no_table_of_mounts_is_refused_and_never_taken_for_an_empty_one(text: str):
     found = outcome(submounts, "/", text, refused=IsolationRefused)
     if isinstance(found, tuple):
-        assert all(
-            len(line.split(" ")) >= 10 and line.split(" ")[4].startswith("/")
-            for line in text.split("\n")
-            if line
-        )
+        rows = [line.split(" ") for line in text.split("\n") if line]
+        assert all(len(row) >= 10 and row[4].startswith("/") for row in rows)
 
 
 @pytest.fixture(scope="module")

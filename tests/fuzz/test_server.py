@@ -40,17 +40,7 @@ PARAMS = st.fixed_dictionaries(
 IDS = st.sampled_from(("x", "", -1, 10**30, 0.5, None, [], {}, False, "\ud800"))
 MESSAGES = st.fixed_dictionaries({}, optional={"jsonrpc": st.sampled_from(("2.0", "2.0", "2.0", "1.0", 2)), "id": IDS, "method": METHODS | anything, "params": PARAMS | anything,
                                                "result": anything, "error": anything})  # fmt: skip
-REQUESTS = st.builds(
-    lambda identifier, method, params: {
-        "jsonrpc": "2.0",
-        "id": identifier,
-        "method": method,
-        "params": params,
-    },
-    IDS,
-    METHODS,
-    PARAMS,
-)
+REQUESTS = st.fixed_dictionaries({"jsonrpc": st.just("2.0"), "id": IDS, "method": METHODS, "params": PARAMS})
 
 
 def line(value: Any) -> bytes:
@@ -145,13 +135,8 @@ HEADERS = st.dictionaries(
                      "sha-256=:" + "A" * 43 + "=:", "a" * 4000, "\xff\xfe", "100-continue")),
     max_size=4,
 )  # fmt: skip
-BODIES = (
-    REQUESTS.map(line)
-    | MESSAGES.map(line)
-    | anything.map(line)
-    | st.binary(max_size=40)
-    | st.sampled_from((b"", b"[" * 9_000, b'{"ticket":"\\ud800"}'))
-)
+BODIES = (REQUESTS | MESSAGES | anything).map(line) | st.binary(max_size=40)
+BODIES |= st.sampled_from((b"", b"[" * 9_000, b'{"ticket":"\\ud800"}'))
 
 
 @pytest.fixture(scope="module")
@@ -167,21 +152,13 @@ def server(base: Path) -> Iterator[tuple[Hosted, dict[str, str]]]:
     st.sampled_from(("GET", "POST", "PUT", "DELETE", "HEAD", "OPTIONS", "PATCH", "X")), PATHS, QUERIES, HEADERS, BODIES, st.sampled_from(("all", "reader", None, "forged"))
 )  # fmt: skip
 def test_any_request_is_answered_or_refused_and_never_a_fault_of_the_servers(
-    server,
-    method,
-    path,
-    query,
-    headers,
-    body,
-    who,
+    server, method, path, query, headers, body, who
 ):
     hosted, tokens = server
     if path == "/console/api/live" and method == "GET":
         return  # a stream without an end
-    given_headers = {
-        **headers,
-        **(bearer(tokens.get(who, "gdalmcp_" + "0" * 16 + "_" + "A" * 43)) if who else {}),
-    }
+    token = tokens.get(who, "gdalmcp_" + "0" * 16 + "_" + "A" * 43)
+    given_headers = {**headers, **(bearer(token) if who else {})}
     raw = [(name.encode(), value.encode("latin-1")) for name, value in given_headers.items()]
     with httpx2.Client(timeout=60, trust_env=False) as client:
         try:

@@ -37,21 +37,16 @@ def values(**more: Any) -> Values:
         "storage": {"volume": {"nfs": {"server": "10.0.0.5", "path": "/export"}}},
         "publicUrl": "https://gdal.example.org",
     }
-    return {
-        **least,
-        **{
-            name: {**least.get(name, {}), **one} if isinstance(one, dict) else one
-            for name, one in more.items()
-        },
-    }
+    for name, one in more.items():
+        least[name] = {**least.get(name, {}), **one} if isinstance(one, dict) else one
+    return least
 
 
 def helm(command: str, given: Values, *words: str) -> "subprocess.CompletedProcess[str]":
     names = ("gdal-mcp", "--namespace", SERVER_NAMESPACE) if command == "template" else ()
     told = [program(), command, *names[:1], str(CHART), *names[1:], "--values", "-", *words]
-    return subprocess.run(
-        told, input=json.dumps(given), capture_output=True, text=True, check=False, timeout=120
-    )
+    text = json.dumps(given)
+    return subprocess.run(told, input=text, capture_output=True, text=True, check=False, timeout=120)
 
 
 def rendered(given: Values, *words: str) -> list[Any]:
@@ -65,11 +60,8 @@ def program() -> str:
     """The helm of this machine, else the pinned one, fetched once."""
     if found := shutil.which("helm"):
         return found
-    place = (
-        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        / "gdal-mcp-tests"
-        / f"helm-{_SHA256[:16]}"
-    )
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    place = cache / "gdal-mcp-tests" / f"helm-{_SHA256[:16]}"
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
         binary = _fetched()

@@ -28,10 +28,8 @@ EVERYTHING = values(
 )
 
 
-def of_kind(found: list[Any], kind: str, namespace: str | None = None) -> Any:
-    (one,) = [
-        one for one in found if one["kind"] == kind and namespace in (None, one["metadata"].get("namespace"))
-    ]
+def of_kind(found: list[Any], kind: str, **metadata: str) -> Any:
+    (one,) = [one for one in found if one["kind"] == kind and metadata.items() <= one["metadata"].items()]
     return one
 
 
@@ -42,14 +40,11 @@ def test_what_it_renders_fits_the_schemas_of_every_version_that_it_names(subtest
         assert helm("lint", given, "--strict").returncode == 0
         for version in ("1.25", "1.30", "1.37"):
             new = version != "1.25"
-            found = rendered(
-                given, "--kube-version", version, "--set", f"admission={'on' if new else 'auto'}"
-            )
+            admission = f"admission={'on' if new else 'auto'}"
+            found = rendered(given, "--kube-version", version, "--set", admission)
             assert any(one["kind"] == "ValidatingAdmissionPolicy" for one in found) == new
             for one in found:
-                if (
-                    one["kind"] == "ServiceMonitor"
-                ):  # of another project, whose schema is in no version of Kubernetes
+                if one["kind"] == "ServiceMonitor":  # of another project, in no version of Kubernetes
                     continue
                 with subtests.test(version=version, kind=one["kind"]):
                     kubernetes_validate.validate(one, version, strict=True)
@@ -84,10 +79,8 @@ def test_the_settings_it_writes_are_those_of_the_server(tmp_path: Path) -> None:
     settings = load_settings(config=file)
     assert settings.engine == f"k8s:///{CALLS}"
     assert (settings.image, settings.runtime) == (IMAGES[1], "gvisor")
-    assert [*map(str, (*settings.workspaces, *settings.workspaces_ro))] == [
-        "/data/maps",
-        "/data/reference/tiles",
-    ]
+    folders = [*map(str, (*settings.workspaces, *settings.workspaces_ro))]
+    assert folders == ["/data/maps", "/data/reference/tiles"]
     assert (settings.path_map, settings.issuers) == (("/data:gdal-data",), ("https://login.example.org",))
     assert settings.behind_proxy
     assert settings.log_level == "info"
@@ -102,18 +95,14 @@ def test_the_server_may_do_what_a_call_needs_and_nothing_more() -> None:
         ("pods/attach", one) for one in ("get", "create")
     }
     assert (role["metadata"]["namespace"], binding["roleRef"]["name"]) == (CALLS, role["metadata"]["name"])
-    assert binding["subjects"] == [
-        {"kind": "ServiceAccount", "name": "gdal-mcp", "namespace": SERVER_NAMESPACE}
-    ]
-    assert not [
-        one for one in found if one["metadata"].get("namespace") == CALLS and one["kind"] == "ServiceAccount"
-    ]
-    closed = of_kind(found, "NetworkPolicy", CALLS)["spec"]
+    [subject] = binding["subjects"]
+    assert subject == {"kind": "ServiceAccount", "name": "gdal-mcp", "namespace": SERVER_NAMESPACE}
+    accounts = [one for one in found if one["kind"] == "ServiceAccount"]
+    assert CALLS not in {one["metadata"].get("namespace") for one in accounts}
+    closed = of_kind(found, "NetworkPolicy", namespace=CALLS)["spec"]
     assert closed == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
-    assert (
-        of_kind(found, "Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
-        == "restricted"
-    )
+    labelled = of_kind(found, "Namespace")["metadata"]["labels"]
+    assert labelled["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
 def test_the_server_is_one_and_confined() -> None:
@@ -189,11 +178,7 @@ HOSTILE: dict[str, Callable[[Any, Any], object]] = {
 
 def test_admission_lets_calls_in_and_nothing_else(subtests: pytest.Subtests) -> None:
     found = rendered(values(), "--set", "admission=on")
-    (policy,) = [
-        one
-        for one in found
-        if one["metadata"]["name"] == "gdal-mcp-calls" and "validations" in one.get("spec", {})
-    ]
+    policy = of_kind(found, "ValidatingAdmissionPolicy", name="gdal-mcp-calls")
     assert refusals(policy, object=call()) == []
     for name, change in HOSTILE.items():
         with subtests.test(name):
@@ -204,11 +189,7 @@ def test_admission_lets_calls_in_and_nothing_else(subtests: pytest.Subtests) -> 
 
 def test_nobody_but_the_server_attaches_to_a_call() -> None:
     found = rendered(values(), "--set", "admission=on")
-    (policy,) = [
-        one
-        for one in found
-        if one["metadata"]["name"] == "gdal-mcp-streams" and "validations" in one.get("spec", {})
-    ]
+    policy = of_kind(found, "ValidatingAdmissionPolicy", name="gdal-mcp-streams")
     own = f"system:serviceaccount:{SERVER_NAMESPACE}:gdal-mcp"
 
     def refused(what: str, who: str) -> list[str]:

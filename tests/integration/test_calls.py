@@ -1,38 +1,32 @@
 """Calls through the whole pipeline, in this process, to a real container: what is told, and what is recorded."""
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import anyio
 import pytest
 
-from gdal_mcp.access.identity import local
 from gdal_mcp.app import App, running
-from gdal_mcp.approval.model import Nobody
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.ledger.audit import tail
 from gdal_mcp.ledger.provenance import Materials
-from gdal_mcp.pipeline import Pipeline, Reply, Request
 from gdal_mcp.settings import load_settings
 from sandbox.errors import StagingFailed
 from sandbox.pool.lease import Lease
+from tests.calling import called
 
 pytestmark = pytest.mark.engine
-ANN = local("ann")
 _FLOATS = {256: 2, 257: 2, 258: 32, 259: 1, 262: 1, 273: 134, 277: 1, 278: 2, 279: 16, 339: 3}
 
 
 def floats(*pixels: float) -> bytes:
     """A TIFF file of two by two such pixels."""
     rows = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in _FLOATS.items())
-    return (
-        b"II*\0\x08\0\0\0" + struct.pack("<H", len(_FLOATS)) + rows + bytes(4) + struct.pack("<4f", *pixels)
-    )
+    head = b"II*\0\x08\0\0\0" + struct.pack("<H", len(_FLOATS))
+    return head + rows + bytes(4) + struct.pack("<4f", *pixels)
 
 
 INF, NAN = float("inf"), float("nan")
@@ -65,39 +59,25 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
         yield made
 
 
-def called(pipeline: Pipeline, tool: str, arguments: Mapping[str, Any]) -> Reply:
-    reply: Reply = anyio.run(partial(pipeline.call, Request(tool, arguments, ANN, "test", Nobody())))
-    return reply
-
-
 def workspace(app: App) -> Path:
     return app.workspaces.items[0].root
 
 
-def info(path: str, kind: str, **more: object) -> dict[str, Any]:
-    return {"algorithm": f"{kind} info", "arguments": {"input": path, **more}}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "found"),
-    [
-        (info("nowhere.vrt", "raster", **{"output-format": "json"}), {"Infinity", "NaN"}),
-        (
-            info("floats.tif", "raster", **{"stats": True, "min-max": True, "output-format": "json"}),
-            {"Infinity", "-Infinity", "NaN"},
-        ),
-        (info("everywhere.vrt", "vector", **{"output-format": "json"}), {"Infinity", "-Infinity", "NaN"}),
-    ],
-    ids=["geotransform", "statistics", "extent"],
-)
-def test_numbers_that_json_does_not_have_are_told_as_texts(app, arguments, found):
-    reply = called(app.pipeline, "gdal_read", arguments)
-    assert reply.error is None
-    assert found <= set(_texts(reply.result["untrusted"]["report"]))
+def test_numbers_that_json_does_not_have_are_told_as_texts(app: App):
+    endless = {"Infinity", "-Infinity", "NaN"}
+    for path, kind, more, found in (
+        ("nowhere.vrt", "raster", {}, {"Infinity", "NaN"}),  # its geotransform
+        ("floats.tif", "raster", {"stats": True, "min-max": True}, endless),
+        ("everywhere.vrt", "vector", {}, endless),  # its extent
+    ):
+        arguments = {"input": path, "output-format": "json", **more}
+        reply = called(app, "gdal_read", {"algorithm": f"{kind} info", "arguments": arguments})
+        assert reply.error is None
+        assert found <= set(_texts(reply.result["untrusted"]["report"])), path
 
 
 def test_a_raster_that_lies_nowhere_is_described(app: App):
-    reply = called(app.pipeline, "info", {"path": "nowhere.vrt"})
+    reply = called(app, "info", {"path": "nowhere.vrt"})
     assert reply.error is None
     assert reply.result["size"] == [2, 2]
 
@@ -117,10 +97,8 @@ class _Faulty(EntitlementResolver):
     def of(self, principal: str) -> Entitlements:
         reach = super().of(principal)
         tools = reach.surface.callable
-        faulty = replace(tools["convert"], present=_fail)
-        return replace(
-            reach, surface=replace(reach.surface, callable=MappingProxyType({**tools, "convert": faulty}))
-        )
+        faulty = MappingProxyType({**tools, "convert": replace(tools["convert"], present=_fail)})
+        return replace(reach, surface=replace(reach.surface, callable=faulty))
 
 
 def _fail(*_: object, **__: object) -> Any:
@@ -145,11 +123,9 @@ OUTCOMES = {"result": "INTERNAL", "record": "OK", "clean-up": "INTERNAL", "sandb
 @pytest.mark.claim("audit.published-is-recorded")
 @pytest.mark.parametrize("place", OUTCOMES)
 def test_what_was_published_is_recorded_whatever_fails_after_it(app, monkeypatch, place):
-    name, pipeline = f"{place}.tif", app.pipeline
+    name, pipeline, reaches = f"{place}.tif", app.pipeline, app.reaches
     if place == "result":
-        pipeline = replace(
-            pipeline, reaches=_Faulty(app.reaches.whole, app.reaches.policy, app.reaches.toolboxes)
-        )
+        pipeline = replace(pipeline, reaches=_Faulty(reaches.whole, reaches.policy, reaches.toolboxes))
     elif place == "record":
         monkeypatch.setattr(Materials, "result", _fail)
     else:
@@ -158,12 +134,8 @@ def test_what_was_published_is_recorded_whatever_fails_after_it(app, monkeypatch
     target = workspace(app) / name
     assert target.is_file()
     [event] = [one.event for one in tail(app.settings.state_dir / "audit.jsonl", 1)]
-    assert (event["type"], event["call"], event["outcome"]) == (
-        "call.finished",
-        reply.call_id,
-        OUTCOMES[place],
-    )
-    assert [row["path"] for row in event["outputs"]] == [str(target)]
+    assert (event["type"], event["call"]) == ("call.finished", reply.call_id)
+    assert (event["outcome"], [row["path"] for row in event["outputs"]]) == (OUTCOMES[place], [str(target)])
     call = app.registry.call(reply.call_id)
     assert call is not None
     assert (call.outcome, [row["path"] for row in call.files]) == (OUTCOMES[place], [str(target)])

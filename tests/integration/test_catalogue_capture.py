@@ -218,51 +218,48 @@ SAID = {
 }
 
 
+LISTS, SINGLE = (
+    ("bbox", "size", "creation-option", "input-nodata", "input-format"),
+    ("output", "like", "output-crs"),
+)
+
+
+def rendered(path: str, given: Any, *words: str) -> list[str]:
+    """The words for GDAL of a call with these values."""
+    bound = bind(packaged().algorithms[path], given, Context(packaged()), list(words))
+    return render(bound.resolve(lambda _role, text: text))
+
+
 def test_gdal_reads_rendered_words_as_the_values_that_were_bound(ask: Ask) -> None:
-    bound = bind(packaged().algorithms["raster reproject"], SAID, Context(packaged()), ["--add-alpha=false"])
-    read = ask(READ, ["raster reproject", render(bound.resolve(lambda _role, text: text))])
-    assert read["output"] == SAID["output"][0]
-    assert read["like"] == SAID["like"][0]
-    assert read["bbox"] == [1, -2, 3.5, 400]
-    assert read["size"] == [100, 0]
-    assert read["creation-option"] == SAID["creation-option"]
-    assert read["input-nodata"] == SAID["input-nodata"]
-    assert read["input-format"] == SAID["input-format"]
-    assert read["output-crs"] == SAID["output-crs"][0]
+    read = ask(READ, ["raster reproject", rendered("raster reproject", SAID, "--add-alpha=false")])
+    assert {name: read[name] for name in LISTS} == {name: SAID[name] for name in LISTS}
+    assert {name: read[name] for name in SINGLE} == {name: SAID[name][0] for name in SINGLE}
     assert read["add-alpha"] is False
 
 
 def test_gdal_takes_each_value_of_a_packed_list_for_one(ask: Ask) -> None:
     layers = ["plain", "two words", "it's", "back\\slash", "-dash", "--config", "[x]"]
     given = {"input": ["/ws/in.gpkg"], "output": ["/ws/out.gpkg"], "input-layer": layers}
-    bound = bind(packaged().algorithms["vector convert"], given, Context(packaged()))
-    assert (
-        ask(READ, ["vector convert", render(bound.resolve(lambda _role, text: text))])["input-layer"]
-        == layers
-    )
+    assert ask(READ, ["vector convert", rendered("vector convert", given)])["input-layer"] == layers
 
 
 CONVERTED = """
 import json, os, sys
 from osgeo import gdal
 gdal.UseExceptions()
-source, words = json.loads(sys.argv[1])
-gdal.GetDriverByName("GTiff").Create(source, 7, 5).Close()
-command = gdal.GetGlobalAlgorithmRegistry().InstantiateAlg("raster").InstantiateSubAlgorithm("convert")
-done = command.ParseCommandLineArguments(words) and command.Run() and command.Finalize()
+for source, words in json.loads(sys.argv[1]):
+    gdal.GetDriverByName("GTiff").Create(source, 7, 5).Close()
+    command = gdal.GetGlobalAlgorithmRegistry().InstantiateAlg("raster").InstantiateSubAlgorithm("convert")
+    done = command.ParseCommandLineArguments(words) and command.Run() and command.Finalize()
 print(json.dumps(sorted(os.listdir("/tmp"))))
 """
 
 
-@pytest.mark.parametrize(
-    "name", ["plain.tif", "a,b.tif", 'a "b".tif', 'a, "b" \\c.tif', " a .tif", "-oo.tif", "back\\slash.tif"]
-)
-def test_a_list_of_datasets_holds_each_path_whole(ask: Ask, name: str) -> None:
-    given = {"input": [f"/tmp/{name}"], "output": ["/tmp/o,o.png"]}
-    bound = bind(packaged().algorithms["raster convert"], given, Context(packaged()))
-    assert ask(CONVERTED, [given["input"][0], render(bound.resolve(lambda _role, text: text))]) == sorted(
-        [name, "o,o.png"]
-    )
+def test_a_list_of_datasets_holds_each_path_whole(ask: Ask) -> None:
+    names = ["plain.tif", "a,b.tif", 'a "b".tif', 'a, "b" \\c.tif', " a .tif", "-oo.tif", "back\\slash.tif"]
+    given = [{"input": [f"/tmp/{name}"], "output": [f"/tmp/{at},o.png"]} for at, name in enumerate(names)]
+    made = ask(CONVERTED, [[one["input"][0], rendered("raster convert", one)] for one in given])
+    assert made == sorted([*names, *(f"{at},o.png" for at in range(len(names)))])
 
 
 DEFINITIONS = """
@@ -322,7 +319,5 @@ print(json.dumps(taken))
 @pytest.mark.claim("args.no-bare-words")
 def test_the_reserved_tokens_are_those_that_the_program_takes_itself(ask: Ask) -> None:
     tokens = sorted(RESERVED_TOKENS - {"--pause", "--format", "--help", "--help-doc", "--json-usage"})
-    assert ask(PROGRAM_TOKENS, [*tokens, "--no-such-token"]) == {
-        **dict.fromkeys(tokens, True),
-        "--no-such-token": False,
-    }
+    taken = ask(PROGRAM_TOKENS, [*tokens, "--no-such-token"])
+    assert taken == {**dict.fromkeys(tokens, True), "--no-such-token": False}

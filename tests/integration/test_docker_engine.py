@@ -32,9 +32,8 @@ def marks(owner):
 @pytest.fixture
 def ours(client, owner):
     """`ours()`: the containers of this test run that the engine knows, started or not."""
-    return lambda: [
-        row["Id"] for row in client.api.containers(all=True, filters={"label": f"{OWNER}={owner.id}"})
-    ]
+    of_ours = {"label": f"{OWNER}={owner.id}"}
+    return lambda: [row["Id"] for row in client.api.containers(all=True, filters=of_ours)]
 
 
 @pytest.fixture(autouse=True)
@@ -56,9 +55,8 @@ def quiet(make_template):
 @pytest.fixture
 def waiting(make_template):
     """A container that waits for its stdin to end."""
-    return replace(
-        make_template(handler("pass")), command=("python3", "-I", "-c", "import os; os.read(0, 1)")
-    )
+    command = ("python3", "-I", "-c", "import os; os.read(0, 1)")
+    return replace(make_template(handler("pass")), command=command)
 
 
 @pytest.mark.claim("sandbox.read-back")
@@ -227,14 +225,3 @@ def test_an_engine_that_hangs_up_at_any_step_ends_the_call_and_the_next_one_work
     proxy.restore()
     behind._api.request = partial(behind._api.request, timeout=60)  # a busy machine is no silent engine
     assert answers() == Exited(5)
-
-
-@pytest.mark.claim("faults.engine-fails")
-def test_a_stream_that_is_cut_in_the_middle_of_a_job_is_no_success(
-    proxy, behind, owner, make_template, cancel
-):
-    """The engine went away under a running job; its container ends by itself, as its stdin did."""
-    template = make_template(handler("report.progress(0.5)\nimport threading\nthreading.Event().wait()"))
-    job = Job("call-0001", template, {}, on_progress=lambda *_: proxy.cut())
-    outcome = Runner(behind, owner.id).run(job, cancel).outcome
-    assert not isinstance(outcome, Exited)

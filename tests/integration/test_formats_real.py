@@ -1,19 +1,14 @@
 """The formats that people send are written and read; one that the image lacks is named."""
 
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import anyio
 import pytest
 
-from gdal_mcp.access.identity import local
 from gdal_mcp.app import App, running
-from gdal_mcp.approval.model import Nobody
 from gdal_mcp.errors import Code
-from gdal_mcp.pipeline import Reply, Request
 from gdal_mcp.settings import load_settings
+from tests.calling import called
 from tests.data.make import make_data
 from tests.oracle.container import Oracle
 
@@ -39,13 +34,6 @@ def app(grounds: Path, oracle: Oracle) -> Iterator[App]:
     settings = load_settings(workspaces=[str(workspace)], state_dir=str(grounds / "state"), approval="never")
     with running(settings) as made:
         yield made
-
-
-def called(app: App, tool: str, arguments: Mapping[str, Any]) -> Reply:
-    reply: Reply = anyio.run(
-        partial(app.pipeline.call, Request(tool, arguments, local("ann"), "test", Nobody()))
-    )
-    return reply
 
 
 def test_common_formats_are_written_and_read(app: App, subtests: pytest.Subtests):

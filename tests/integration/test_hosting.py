@@ -23,15 +23,10 @@ pytestmark = pytest.mark.engine
 @pytest.fixture
 def silent_image(client: docker.DockerClient, image: Image) -> Iterator[str]:
     """The GDAL image again, under a name and labels that say nothing of its version."""
-    said = (
-        "io.gdal-mcp.gdal-version",
-        "org.opencontainers.image.version",
-        "org.opencontainers.image.revision",
-    )
-    labels = "".join(f'LABEL {name}=""\n' for name in said)
-    made, _ = client.images.build(
-        rm=True, fileobj=io.BytesIO(f"FROM {image.id}\n{labels}".encode()), tag="gdal-mcp-test:silent"
-    )
+    opened = "org.opencontainers.image"
+    said = ("io.gdal-mcp.gdal-version", f"{opened}.version", f"{opened}.revision")
+    recipe = "\n".join([f"FROM {image.id}", *(f'LABEL {name}=""' for name in said)])
+    made, _ = client.images.build(rm=True, fileobj=io.BytesIO(recipe.encode()), tag="gdal-mcp-test:silent")
     yield "gdal-mcp-test:silent"
     client.images.remove(made.id, force=True)
 

@@ -35,10 +35,8 @@ def proxy(tmp_path: Path) -> Iterator[EngineProxy]:
 
 @pytest.fixture
 def app(workspace: Path, tmp_path: Path, proxy: EngineProxy) -> Iterator[App]:
-    settings = load_settings(
-        workspaces=(workspace,), state_dir=tmp_path / "state", engine=proxy.address, pool_max=2
-    )
-    with running(settings) as made:
+    places = {"workspaces": (workspace,), "state_dir": tmp_path / "state"}
+    with running(load_settings(**places, engine=proxy.address, pool_max=2)) as made:
         yield made
 
 

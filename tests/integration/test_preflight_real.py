@@ -26,12 +26,8 @@ FILES = {
     "deep.png": ("dem", "PNG", ()),
     "grey.jpg": ("classes", "JPEG", ("PROGRESSIVE=YES",)),
 }
-CRS = (
-    "EPSG:4326",
-    "EPSG:3857",
-    "EPSG:25832",
-    "OGC:CRS84",
-)  # in which the worker is asked where its inputs lie
+# in which the worker is asked where its inputs lie
+CRS = ("EPSG:4326", "EPSG:3857", "EPSG:25832", "OGC:CRS84")
 
 
 @dataclass(frozen=True)
@@ -115,19 +111,13 @@ def test_the_worker_says_what_gdal_says(place: Place):
         code = info.get("stac", {}).get("proj:epsg")
         assert facts.crs == (f"EPSG:{code}" if code else None), name
         if facts.has_crs:
-            corners = info["cornerCoordinates"]
-            assert facts.extent == pytest.approx(
-                (*corners["lowerLeft"], *corners["upperRight"]), rel=1e-12
-            ), name
+            corners = (*info["cornerCoordinates"]["lowerLeft"], *info["cornerCoordinates"]["upperRight"])
+            assert facts.extent == pytest.approx(corners, rel=1e-12), name
             assert facts.degrees is (facts.crs == "EPSG:4326"), name
     bare, zones = place.facts["bare.tif"], place.facts["zones.shp"]
     assert (bare.has_crs, bare.crs, bare.extent) == (False, None, None)
-    assert (zones.driver, zones.features, zones.geometry, zones.degrees) == (
-        "ESRI Shapefile",
-        2,
-        "Polygon",
-        False,
-    )
+    assert (zones.driver, zones.degrees) == ("ESRI Shapefile", False)
+    assert (zones.features, zones.geometry) == (2, "Polygon")
     assert zones.extent == (440000.0, 3748200.0, 442400.0, 3750900.0)
 
 
@@ -138,9 +128,8 @@ def test_where_the_data_lies_is_what_proj_says(place: Place):
             assert found.degrees is (crs in ("EPSG:4326", "OGC:CRS84"))
             assert found.extent == pytest.approx(box, rel=1e-9), (name, crs)
     assert place.facts["bare.tif"].places["EPSG:3857"].extent is None
-    assert place.facts["zones.shp"].places["EPSG:4326"].extent == pytest.approx(
-        (-117.65, 33.87, -117.62, 33.9), abs=0.01
-    )
+    zones = place.facts["zones.shp"].places["EPSG:4326"].extent
+    assert zones == pytest.approx((-117.65, 33.87, -117.62, 33.9), abs=0.01)
 
 
 # what is written -> GDAL's words; `in:` names a file of the data
@@ -207,9 +196,8 @@ def test_the_output_is_as_estimated(place: Place):
         assert made is not None, words
         assert made.output is not None, words
         assert [made.output.width, made.output.height] == pytest.approx(info["size"], rel=0.03, abs=1), words
-        assert (made.output.bands, made.output.data_type) == (len(info["bands"]), info["bands"][0]["type"]), (
-            words
-        )
+        assert made.output.bands == len(info["bands"]), words
+        assert made.output.data_type == info["bands"][0]["type"], words
         assert made.least.bytes <= info["bytes"], words
         if "--output-format" not in words:
             assert made.output_bytes == pytest.approx(info["bytes"], rel=0.1, abs=4000), words

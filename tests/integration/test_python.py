@@ -14,7 +14,8 @@ from gdal_mcp.errors import Code
 from gdal_mcp.ledger.audit import verify
 from gdal_mcp.mcp import render
 from gdal_mcp.python.tool import PYTHON_IMAGE, SHOWN, run_python_tool
-from tests.python import ANN, called, said, serving
+from tests.calling import ANN
+from tests.python import called, said, serving
 from tests.waiting import until
 
 pytestmark = pytest.mark.engine

@@ -17,14 +17,8 @@ pytestmark = pytest.mark.engine
 
 def test_the_image_holds_the_version_its_labels_say_and_its_python_bindings(client, image):
     program = "from osgeo import gdal; print(gdal.__version__)"
-    said = client.containers.run(
-        image.id,
-        ["python3", "-I", "-c", program],
-        entrypoint="",
-        network_mode="none",
-        user="65534:65534",
-        remove=True,
-    )
+    alone = {"entrypoint": "", "network_mode": "none", "user": "65534:65534", "remove": True}
+    said = client.containers.run(image.id, ["python3", "-I", "-c", program], **alone)
     assert said.decode().startswith(image.version)
 
 

@@ -2,17 +2,13 @@
 
 import io
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
 import docker
 import pytest
 
-from gdal_mcp.access.identity import local
 from gdal_mcp.app import App, running
-from gdal_mcp.approval.model import Terminal
 from gdal_mcp.calls.longresults import store_of
 from gdal_mcp.console.service import ConsoleService
 from gdal_mcp.console.sessions import Viewer
@@ -21,17 +17,17 @@ from gdal_mcp.host.image import Image
 from gdal_mcp.ledger.artifacts import ArtifactStore
 from gdal_mcp.ledger.audit import tail, verify
 from gdal_mcp.mcp.resources import Resources
-from gdal_mcp.pipeline import Reply, Request
+from gdal_mcp.pipeline import Reply
 from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.settings import load_settings
 from gdal_mcp.surface import Toolboxes
 from gdal_mcp.toolbox import Answer, Arguments, DraftScope, ImageSpec, Tool, Toolbox, schema_of, typed
 from sandbox.program import worker_command
 from tests.boxes import GDAL
+from tests.calling import ANN, called, person
 from tests.conftest import ENVIRONMENT, handler
 
 pytestmark = pytest.mark.engine
-ANN = local("ann")
 NAME = "gdal-mcp-words:1.0"
 COUNT = """
 words = len(open(job["inputs"][0]).read().split())
@@ -101,17 +97,13 @@ def app(second: str, tmp_path: Path) -> Iterator[App]:
         yield made
 
 
-def called(app: App, arguments: Mapping[str, Any], *, approve: bool = True) -> Reply:
-    request = Request(
-        "count_words", arguments, ANN, "test", Terminal("ann", assume_yes=approve, how="a test")
-    )
-    reply: Reply = anyio.run(partial(app.pipeline.call, request))
-    return reply
+def counted(app: App, **arguments: str) -> Reply:
+    return called(app, "count_words", arguments, person(yes=True))
 
 
 def test_another_toolbox_reads_writes_is_approved_recorded_and_undone(app: App, second: str):
     root = app.workspaces.items[0].root
-    read = called(app, {"path": "in.txt"})
+    read = counted(app, path="in.txt")
     assert (read.error, read.result["words"]) == (None, 3)
     receipt = read.result["receipt"]
     assert second.startswith(receipt["image_digest"])
@@ -119,7 +111,7 @@ def test_another_toolbox_reads_writes_is_approved_recorded_and_undone(app: App, 
     assert receipt["approval"].startswith("allowed")
     assert app.registry.call(receipt["call_id"]).receipt["toolbox"] == "words"
 
-    written = called(app, {"path": "in.txt", "output": "out.txt"})
+    written = counted(app, path="in.txt", output="out.txt")
     assert written.error is None
     assert (root / "out.txt").read_text() == "3"
     assert written.result["receipt"]["approval"].startswith("approved by ann")
@@ -141,7 +133,7 @@ def test_another_toolbox_reads_writes_is_approved_recorded_and_undone(app: App, 
 
 def test_a_failure_of_another_toolbox_is_told_in_its_name_and_publishes_nothing(app: App):
     root = app.workspaces.items[0].root
-    failed = called(app, {"path": "empty.txt", "output": "out.txt"})
+    failed = counted(app, path="empty.txt", output="out.txt")
     assert failed.error is not None
     assert failed.error.code is Code.TOOL_ERROR
     assert failed.error.untrusted["words"] == ["no words"]

@@ -15,9 +15,8 @@ __all__ = ["grounds"]
 
 pytestmark = pytest.mark.engine
 
-QUESTIONS = tomllib.loads(
-    (Path(__file__).parents[1] / "data" / "crs_questions.toml").read_text(encoding="utf-8")
-)
+DATA = Path(__file__).parents[1] / "data"
+QUESTIONS = tomllib.loads((DATA / "crs_questions.toml").read_text(encoding="utf-8"))
 # of each group how many have the usual answer first, and among the first three
 REACHED = {"tuned": (60, 60), "seen": (25, 28), "fresh": (26, 28)}
 FEW = 5  # of the tuned, every so many
@@ -55,9 +54,8 @@ def answers(box: Box, questions: list[dict[str, Any]]) -> list[tuple[dict[str, A
 
 
 def test_a_code_finds_itself_and_what_replaces_it(box: Box):
-    own, number, old, other = ask(
-        box, *({"query": text} for text in ("EPSG:27700", "4326", "epsg 3785", "ESRI:54030"))
-    )
+    texts = ("EPSG:27700", "4326", "epsg 3785", "ESRI:54030")
+    own, number, old, other = ask(box, *({"query": text} for text in texts))
     west, south, east, north = first(own)["bbox"]
     assert first(own)["code"] == "EPSG:27700"
     assert west < -5 < 1 < east

@@ -98,10 +98,9 @@ def test_a_raster_is_what_an_independent_gdal_says(told: ImmediateResult, oracle
     facts, seen = told["plain.tif",].facts, oracle.raster(data / "plain.tif")
     assert (facts["driver"], facts["size"]) == ("GTiff", seen["size"])
     assert facts["bytes"] == (data / "plain.tif").stat().st_size
-    band = seen["bands"][0]
-    assert facts["bands"] == [
-        {"type": band["type"], "nodata": -999.0, "color": "Gray", "min": 0, "max": 599, "exact": True}
-    ]
+    [band], [there] = facts["bands"], seen["bands"]
+    values = {"nodata": -999.0, "color": "Gray", "min": 0, "max": 599, "exact": True}
+    assert band == {"type": there["type"], **values}
     assert facts["crs"] == {"code": "EPSG:32611", "kind": "projected", "degrees": False, "metres": True}
     corners = seen["cornerCoordinates"]
     assert facts["extent"] == [*corners["lowerLeft"], *corners["upperRight"]]
@@ -116,11 +115,8 @@ def test_layers_are_what_an_independent_gdal_says_and_names_join_them_by_positio
     done = told["half.gpkg",]
     facts, names = done.facts, done.final["outputs"][0]["names"]
     seen = oracle.vector(data / "half.gpkg")["layers"]
-    assert (
-        [layer["features"] for layer in facts["layers"]]
-        == [layer["featureCount"] for layer in seen]
-        == [2, 0]
-    )
+    assert [layer["features"] for layer in facts["layers"]] == [2, 0]
+    assert [layer["featureCount"] for layer in seen] == [2, 0]
     assert [layer["name"] for layer in names["layers"]] == [layer["name"] for layer in seen]
     assert facts["layers"][0]["extent"] == seen[0]["geometryFields"][0]["extent"]
     assert facts["layers"][0]["geometry"] == "Polygon"
@@ -221,7 +217,7 @@ def test_describing_leaves_nothing_behind(box: Box, data: Path):
     for done in box.run(
         *({**described(*(str(data / name) for name in names)), "preview_pixels": 64} for names in jobs)
     ):
-        assert done.picture is not None
+        assert done.final["code"] == 0  # a picture of so much is given up on a busy machine
     assert {path.name: path.stat().st_mtime_ns for path in data.iterdir()} == before
 
 

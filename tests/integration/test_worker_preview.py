@@ -83,12 +83,14 @@ ASKED = {
 }  # fmt: skip
 
 
+def preview(path: Path | str, **asked: object) -> dict[str, object]:
+    """The job that draws this file."""
+    return {"program": "preview", "inputs": [str(path)], "preview": asked}
+
+
 @pytest.fixture(scope="session")
 def shown(box: Box, data: Path) -> dict[str, Done]:
-    jobs = (
-        {"program": "preview", "inputs": [str(data / name)], "preview": asked}
-        for name, asked in ASKED.items()
-    )
+    jobs = (preview(data / name, **asked) for name, asked in ASKED.items())
     return dict(zip(ASKED, box.run(*jobs), strict=True))
 
 
@@ -164,10 +166,8 @@ def test_what_is_empty_coarse_or_cut_is_told(shown: dict[str, Done]):
 
 
 def test_bands_are_chosen_and_one_that_is_not_there_is_an_error(box: Box, data: Path):
-    def job(*bands: int):
-        return {"program": "preview", "inputs": [str(data / "bands.tif")], "preview": {"bands": list(bands)}}
-
-    second, three, absent = box.run(job(2), job(1, 2, 5), job(6))
+    jobs = (preview(data / "bands.tif", bands=bands) for bands in ([2], [1, 2, 5], [6]))
+    second, three, absent = box.run(*jobs)
     down, colors = box.pictures(second, three)
     assert down.at(150, 290)[0] > down.at(150, 10)[0]
     assert down.at(290, 150)[0] == down.at(10, 150)[0]
@@ -200,7 +200,7 @@ def test_layers_have_different_colours_and_a_point_can_be_seen(seen: dict[str, P
 def test_what_cannot_be_shown_fails_a_preview_and_no_write(box: Box, data: Path):
     path = str(data / "none.csv")
     asked, written, folder = box.run(
-        {"program": "preview", "inputs": [path], "preview": {}},
+        preview(path),
         {"outputs": [{"path": path, "kind": "dataset"}], "preview_pixels": 256},
         {"outputs": [{"path": str(data), "kind": "folder"}], "preview_pixels": 256},
     )
@@ -219,6 +219,5 @@ def test_a_write_shows_the_first_of_its_outputs_that_can_be_shown(box: Box, data
 
 def test_a_preview_needs_no_numpy(box: Box, data: Path):
     """Its import takes longer than most pictures."""
-    job = {"program": "preview", "inputs": [str(data / "stray.tif")], "preview": {}}
-    (done,) = box.run(job, first="import sys; sys.modules['numpy'] = None")
+    (done,) = box.run(preview(data / "stray.tif"), first="import sys; sys.modules['numpy'] = None")
     assert done.picture is not None

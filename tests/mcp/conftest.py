@@ -13,7 +13,7 @@ from gdal_mcp.ledger.audit import verify
 from sandbox.engine import Engine, Leftover
 from sandbox.labels import CALL, OWNER
 from tests.data.make import make_data
-from tests.mcp.talk import ERAS, Person, Place, Talk, environment, talking
+from tests.mcp.talk import ERAS, Person, Place, Talk, environment, inside, talking
 from tests.oracle.container import Oracle
 from tests.oracle.fixtures import grounds
 from tests.waiting import until
@@ -112,6 +112,19 @@ def _fresh(talk: Talk) -> Iterator[Talk]:
     talk.person.asked.clear()
     talk.progress.clear()
     yield talk
+
+
+@pytest.fixture(scope="module")
+def own(request: pytest.FixtureRequest, grounds: Path, place: Place) -> Place:
+    """A workspace of the file's own, with copies of what its `DATA` names."""
+    return place.copy(grounds / request.module.__name__.rpartition("test_")[2], *request.module.DATA)
+
+
+@pytest.fixture(scope="module")
+def unasked(own: Place) -> Iterator[Talk]:
+    """A client of a server on that workspace which asks nobody."""
+    with inside(own.command("--approval", "never"), person=Person()) as made:
+        yield made
 
 
 @pytest.fixture

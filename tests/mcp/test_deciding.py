@@ -59,10 +59,8 @@ def test_a_call_whose_client_cannot_ask_waits_for_the_terminal(own, approvals, e
         result = call.result(timeout=60)
     assert result.is_error is (answer == "--no")
     assert own.path("made.tif").exists() is (answer == "--yes")
-    told = [event for event in own.audited if event["type"] == "approval.answered"]
-    assert [(one["approval"], one["approved"], one["way"]) for one in told] == [
-        (row.id, answer == "--yes", "terminal")
-    ]
+    [told] = [event for event in own.audited if event["type"] == "approval.answered"]
+    assert (told["approval"], told["approved"], told["way"]) == (row.id, answer == "--yes", "terminal")
     last = own.audited[-1]
     assert (last["type"], last["outcome"]) == ("call.finished", "OK" if answer == "--yes" else "DENIED")
 
@@ -76,9 +74,7 @@ def test_the_same_call_sent_again_after_a_yes_runs_once(own: Place, approvals: A
         assert (told["approval"], told["digest"]) == (row.id, row.plan_digest)
         assert mute.failed("gdal_translate", **write)["requiresConfirmation"]["approval"] == row.id
         assert program(own, "approve", row.id, "--yes").code == 0
-        assert (
-            mute.failed("gdal_translate", src_dataset="dem.tif", dst_dataset="made.tif")["code"] == "DENIED"
-        )
+        assert mute.failed("gdal_translate", **{**write, "src_dataset": "dem.tif"})["code"] == "DENIED"
         mute.done("gdal_translate", **write)
         made = own.path("made.tif").read_bytes()
         assert mute.failed("gdal_translate", **write)["code"] == "DENIED", "now it would replace"
@@ -89,10 +85,8 @@ def test_the_same_call_sent_again_after_a_yes_runs_once(own: Place, approvals: A
 @pytest.mark.parametrize("era", EITHER_ERA)
 def test_whoever_decides_first_decides(own: Place, approvals: Approvals, era: str):
     """While the client's user reads the question, somebody says no elsewhere; the user's yes comes too late."""
-    person = Person()
-    person.meanwhile = lambda: approvals.decide(
-        waiting(approvals).id, Decision(False, "the other", "a page", "console")
-    )
+    no, person = Decision(False, "the other", "a page", "console"), Person()
+    person.meanwhile = lambda: approvals.decide(waiting(approvals).id, no)
     with inside(own.command(), era=era, person=person) as talk:
         error = talk.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset="made.tif")
     assert error["code"] == "DENIED"
@@ -134,9 +128,8 @@ def test_a_grant_lets_its_tool_write_to_its_workspace_until_it_is_revoked(own: P
         assert grant.id in done["receipt"]["approval"]
         assert mute.failed("convert", input="rgb.tif", output="other.tif")["code"] == "DENIED"
         assert program(own, "grants", "revoke", grant.id).code == 0
-        assert (
-            mute.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset="late.tif")["code"] == "DENIED"
-        )
+        late = mute.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset="late.tif")
+        assert late["code"] == "DENIED"
     assert [kind for kind in kinds(own) if kind.startswith("grant.")] == ["grant.made", "grant.revoked"]
     assert {path.name for path in own.workspace.glob("*.tif")} == {"rgb.tif", "dem.tif", "made.tif"}
 
@@ -164,22 +157,16 @@ def test_where_the_console_is_demanded_no_other_yes_counts(own: Place, approvals
 
 
 def test_a_rule_refuses_whatever_a_person_would_say(own: Place):
-    command = policy(
-        own,
-        '[[rule]]\ndecision = "deny"\ntools = ["raster reproject"]\n[[rule]]\ndecision = "allow"\neffects = ["create"]',
-    )
+    rules = ('decision = "deny"\ntools = ["raster reproject"]', 'decision = "allow"\neffects = ["create"]')
+    command = policy(own, "\n".join(f"[[rule]]\n{one}" for one in rules))
+    denied = {"input": "rgb.tif", "output": "made.tif", "dst_crs": "EPSG:4326"}
     with inside(command, person=Person()) as talk:
-        error = talk.failed("reproject", input="rgb.tif", output="made.tif", dst_crs="EPSG:4326")
+        error = talk.failed("reproject", **denied)
         assert (error["code"], error["stage"]) == ("DENIED", "policy")
         done = talk.done("gdal_translate", src_dataset="rgb.tif", dst_dataset="free.tif")
         assert done["receipt"]["approval"].startswith("allowed")
         assert talk.person.asked == []
-        told = talk.done(
-            "validate_call",
-            tool="reproject",
-            arguments={"input": "rgb.tif", "output": "made.tif", "dst_crs": "EPSG:4326"},
-        )
-        assert told["denied"]
+        assert talk.done("validate_call", tool="reproject", arguments=denied)["denied"]
     assert not own.path("made.tif").exists()
     assert {event["policy"]["mode"] for event in own.audited if "policy" in event} == {"writes"}
 
@@ -226,11 +213,8 @@ def test_a_page_is_offered_to_a_client_that_takes_pages_alone(own: Place, approv
         assert question["mode"] == "url"
         assert question["url"].startswith("http://127.0.0.1:")
         assert "token" not in question["url"]
-        opened = {"approval": {"action": "accept"}}
-        state = asked["requestState"]
-        waited = pipes.call(
-            "gdal_translate", arguments, _meta=meta, requestState=state, inputResponses=opened
-        )
+        opened = {"requestState": asked["requestState"], "inputResponses": {"approval": {"action": "accept"}}}
+        waited = pipes.call("gdal_translate", arguments, _meta=meta, **opened)
         assert waited["structuredContent"]["error"]["code"] == "DENIED"
         yes(approvals, waiting(approvals))
         done = pipes.call("gdal_translate", arguments, _meta=meta)

@@ -2,8 +2,6 @@
 
 import base64
 import struct
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import mcp_types as t
@@ -15,15 +13,7 @@ from tests.mcp.talk import Person, Place, Talk, inside
 pytestmark = pytest.mark.engine
 
 
-@pytest.fixture(scope="module")
-def own(grounds: Path, place: Place) -> Place:
-    return place.copy(grounds / "look", "dem.tif", "zones.gpkg", "places.geojson")
-
-
-@pytest.fixture(scope="module")
-def talker(own: Place) -> Iterator[Talk]:
-    with inside(own.command("--approval", "never"), person=Person()) as made:
-        yield made
+DATA = ("dem.tif", "zones.gpkg", "places.geojson")
 
 
 def picture(result: t.CallToolResult) -> tuple[int, int, bytes]:
@@ -44,8 +34,8 @@ SHOWN: dict[str, dict[str, Any]] = {
 }
 
 
-def test_a_preview_is_a_picture_of_bounded_size(talker: Talk):
-    under_way = {key: talker.start("preview", **arguments) for key, arguments in SHOWN.items()}
+def test_a_preview_is_a_picture_of_bounded_size(unasked: Talk):
+    under_way = {key: unasked.start("preview", **arguments) for key, arguments in SHOWN.items()}
     pictures = {}
     for key, call in under_way.items():
         result = call.result(timeout=120)
@@ -60,8 +50,8 @@ def test_a_preview_is_a_picture_of_bounded_size(talker: Talk):
     assert pictures["raster"] != pictures["hillshade"]
 
 
-def test_a_write_comes_with_its_picture_and_what_was_written(talker: Talk, own: Place):
-    result = talker.call("reproject", input="dem.tif", output="degrees.tif", dst_crs="EPSG:4326")
+def test_a_write_comes_with_its_picture_and_what_was_written(unasked: Talk, own: Place):
+    result = unasked.call("reproject", input="dem.tif", output="degrees.tif", dst_crs="EPSG:4326")
     width, height, _ = picture(result)
     assert max(width, height) <= 512
     [row] = result.structured_content["outputs"]
@@ -71,7 +61,7 @@ def test_a_write_comes_with_its_picture_and_what_was_written(talker: Talk, own: 
     assert described["crs"]["code"] == "EPSG:4326"
     west, south, east, north = described["extent"]  # in degrees already, so that `wgs84` would say it again
     assert -180 < west < east < 0 < south < north < 90  # zone 11 north is in the west
-    vector = talker.call("vector_reproject", input="zones.gpkg", output="zones-degrees.gpkg", **{"output-crs": "EPSG:4326"})  # fmt: skip
+    vector = unasked.call("vector_reproject", input="zones.gpkg", output="zones-degrees.gpkg", **{"output-crs": "EPSG:4326"})  # fmt: skip
     picture(vector)
     [layer] = vector.structured_content["outputs"][0]["description"]["layers"]
     assert (layer["features"], layer["geometry"]) == (2, "Polygon")
@@ -85,23 +75,23 @@ def test_the_picture_is_a_setting(own: Place):
         assert not [one for one in result.content if isinstance(one, t.ImageContent)]
 
 
-def test_next_steps_are_calls_that_would_be_taken(talker: Talk):
+def test_next_steps_are_calls_that_would_be_taken(unasked: Talk):
     """Each is put to validate_call as it stands."""
     made = [
-        talker.done("gdal_write", algorithm="vector filter", arguments={"input": "zones.gpkg", "output": "next.gpkg", "where": "value > 1000"}),
-        talker.done("convert", input="dem.tif", output="next.tif"),
+        unasked.done("gdal_write", algorithm="vector filter", arguments={"input": "zones.gpkg", "output": "next.gpkg", "where": "value > 1000"}),
+        unasked.done("convert", input="dem.tif", output="next.tif"),
     ]  # fmt: skip
     steps = [step for one in made for step in one.get("next", [])]
     assert steps
     assert all(step["reason"] for step in steps)
     for step in steps:
-        planned = talker.done("validate_call", tool=step["tool"], arguments=step["arguments"])
+        planned = unasked.done("validate_call", tool=step["tool"], arguments=step["arguments"])
         assert planned["valid"], (step, planned)
 
 
 @pytest.mark.claim("content.names-shown")
-def test_a_name_that_hides_something_is_shown_for_what_it_is(talker: Talk, own: Place):
+def test_a_name_that_hides_something_is_shown_for_what_it_is(unasked: Talk, own: Place):
     own.path(f"hid{HIDDEN}den.tif").write_bytes(own.path("dem.tif").read_bytes())
-    [row] = talker.done("list_workspace", pattern="*den.tif")["entries"]
+    [row] = unasked.done("list_workspace", pattern="*den.tif")["entries"]
     assert row["path"].isascii()
     assert "\\u202e" in row["path"]

@@ -12,15 +12,12 @@ from tests.oracle.container import Oracle
 pytestmark = pytest.mark.engine
 
 
-@pytest.fixture(scope="module")
-def own(grounds: Path, place: Place) -> Place:
-    made = place.copy(grounds / "pipelines", "dem.tif", "classes.tif", "zones.gpkg")
-    made.path("sub").mkdir()
-    return made
+DATA = ("dem.tif", "zones.gpkg")
 
 
 @pytest.fixture(scope="module")
 def asking(own: Place) -> Iterator[Talk]:
+    own.path("sub").mkdir()
     with inside(own.command(), person=Person()) as made:
         yield made
 

@@ -20,39 +20,23 @@ from sandbox.workspace import Workspace, Workspaces
 from tests.boxes import GDAL
 
 PROMPTS = GDAL.prompts()
-VALUES = {
-    "max_zoom": "12",
-    "statistics": "mean,max",
-    "crs": "EPSG:4326",
-    "format": "GPKG",
-    "resampling": "bilinear",
-}
+VALUES = {"max_zoom": "12", "statistics": "mean,max", "crs": "EPSG:4326", "format": "GPKG"}
 # hand-picked tools; any other name in backquotes is an algorithm, or an argument of one or of these
 TOOLS = frozenset(tool.name for tool in core(packaged()))
 
 
 def filled(name: str, **changed: str) -> str:
-    given = {
-        one.name: "dem.tif" if one.is_path else VALUES.get(one.name, "auto") for one in PROMPTS[name].values
-    } | changed
-    content = get_prompt(PROMPTS, name, given).messages[0].content
+    values = PROMPTS[name].values
+    given = {one.name: "dem.tif" if one.is_path else VALUES.get(one.name, "auto") for one in values}
+    content = get_prompt(PROMPTS, name, given | changed).messages[0].content
     assert isinstance(content, t.TextContent)
     return content.text
 
 
 def test_the_prompts_are_listed_with_their_arguments():
     listed = {one.name: one for one in list_prompts(PROMPTS).prompts}
-    assert set(listed) == {
-        *(
-            "inspect_dataset", "make_cog", "convert_dataset", "prepare_web_map", "compare_rasters",
-            "zonal_statistics",
-        )
-    }  # fmt: skip
-    assert [(one.name, one.required) for one in listed["make_cog"].arguments or []] == [
-        ("input", True),
-        ("output", True),
-        ("compression", False),
-    ]
+    arguments = {one.name: one.required for one in listed["make_cog"].arguments or []}
+    assert arguments == {"input": True, "output": True, "compression": False}
     assert all(one.description and one.title for one in listed.values())
 
 
@@ -67,9 +51,8 @@ def test_every_prompt_uses_every_argument_and_no_other(subtests: pytest.Subtests
 def test_every_tool_and_algorithm_in_a_prompt_exists(subtests: pytest.Subtests):
     for name in PROMPTS:
         with subtests.test(name=name):
-            arguments = {
-                one.name for algorithm in packaged().algorithms.values() for one in algorithm.arguments
-            }
+            found = packaged().algorithms.values()
+            arguments = {one.name for algorithm in found for one in algorithm.arguments}
             ours = {"untrusted", "overwrite", "output_format", "dst_crs"}
             for word in re.findall(r"`([^`]+)`", filled(name)):
                 assert word in TOOLS | set(packaged().algorithms) | arguments | ours, word
@@ -137,6 +120,12 @@ def test_a_value_of_the_wrong_kind_is_refused(subtests: pytest.Subtests):
         ("prepare_web_map", "max_zoom", "٣"),
         ("zonal_statistics", "statistics", "mean; rm"),
         ("zonal_statistics", "statistics", "mean,,max"),
+        ("convert_dataset", "format", "PostgreSQL"),
+        ("convert_dataset", "format", "no such"),
+        ("convert_dataset", "resampling", "best"),
+        ("convert_dataset", "crs", "/etc/passwd"),
+        ("convert_dataset", "crs", "https://example.org/crs"),
+        ("convert_dataset", "crs", "+proj=utm +nadgrids=@x"),
     ):
         with subtests.test(name=name, argument=argument, text=text), pytest.raises(MCPError):
             filled(name, **{argument: text})
@@ -180,10 +169,13 @@ def sources(tmp_path: Path) -> tuple:
     return workspaces, PROMPTS, lambda: ["/w/out1.tif", "/w/out2.tif", "/w/x.tif"]
 
 
-def asked(sources, name: str, argument: str, typed: str) -> list[str]:
-    ref = t.PromptReference(name=name)
+def completion(sources, name: str, argument: str, typed: str) -> t.Completion:
     question = t.CompletionArgument(name=argument, value=typed)
-    return complete(ref, question, *sources).completion.values
+    return complete(t.PromptReference(name=name), question, *sources).completion
+
+
+def asked(sources, name: str, argument: str, typed: str) -> list[str]:
+    return completion(sources, name, argument, typed).values
 
 
 def paths(sources, typed: str) -> list[str]:
@@ -217,21 +209,17 @@ def test_nothing_is_told_of_what_is_not_in_a_workspace(sources, subtests: pytest
 @pytest.mark.claim("args.completions-tell-workspaces")
 def test_links_the_servers_folder_and_names_that_hide_something_are_left_out(sources):
     told = [value for value in paths(sources, "") if not value.startswith("/")]
-    assert not any(
-        word in value for value in told for word in ("way_out", "link", ".gdal-mcp", "evil", "rtl", "secret")
-    )
+    hidden = ("way_out", "link", ".gdal-mcp", "evil", "rtl", "secret")
+    assert not any(word in value for value in told for word in hidden)
 
 
 def test_at_most_a_hundred_are_told_and_that_there_are_more(sources):
     root = sources[0].items[0].root
     for number in range(MOST + 20):
         (root / f"tile{number:03}.tif").write_bytes(b"x")
-    question = t.CompletionArgument(name="path", value="tile")
-    told = complete(t.PromptReference(name="make_cog"), t.CompletionArgument(name="input", value="tile"), *sources)  # fmt: skip
-    assert len(told.completion.values) == MOST
-    assert told.completion.has_more is True
-    few = complete(t.PromptReference(name="inspect_dataset"), question.model_copy(update={"value": "tile00"}), *sources)  # fmt: skip
-    assert (len(few.completion.values), few.completion.has_more, few.completion.total) == (10, False, 10)
+    many, few = (completion(sources, "inspect_dataset", "path", typed) for typed in ("tile", "tile00"))
+    assert (len(many.values), many.has_more) == (MOST, True)
+    assert (len(few.values), few.has_more, few.total) == (10, False, 10)
 
 
 def test_a_folder_of_very_many_names_is_told_in_part(sources, monkeypatch: pytest.MonkeyPatch):
@@ -239,17 +227,32 @@ def test_a_folder_of_very_many_names_is_told_in_part(sources, monkeypatch: pytes
     assert 0 < len(paths(sources, "")) < 6
 
 
-def test_choices_numbers_and_lists_are_completed(sources):
-    assert asked(sources, "make_cog", "compression", "l") == ["LZW", "LERC"]
-    assert asked(sources, "prepare_web_map", "max_zoom", "2") == ["2", "20", "21", "22"]
+def test_choices_numbers_and_lists_are_completed(sources, subtests: pytest.Subtests):
+    for name, argument, typed, expected in (
+        ("make_cog", "compression", "l", ["LZW", "LERC"]),
+        ("prepare_web_map", "max_zoom", "2", ["2", "20", "21", "22"]),
+        ("make_cog", "nonsense", "a", []),
+        ("nonsense", "input", "", []),
+    ):
+        with subtests.test(name=name, argument=argument, typed=typed):
+            assert asked(sources, name, argument, typed) == expected
     told = asked(sources, "zonal_statistics", "statistics", "mean,m")
     assert "mean,max" in told
     assert "mean,mean" not in told
 
 
-def test_an_unknown_argument_and_an_unknown_prompt_have_no_values(sources):
-    assert asked(sources, "make_cog", "nonsense", "a") == []
-    assert asked(sources, "nonsense", "input", "") == []
+def test_codes_formats_and_methods_are_completed(sources, subtests: pytest.Subtests):
+    for argument, typed, expected in (
+        ("crs", "web merc", "EPSG:3857"),
+        ("format", "gp", "GPKG"),
+        ("resampling", "cub", "cubic"),
+        ("resampling", "", "auto"),
+    ):
+        with subtests.test(argument=argument, typed=typed, expected=expected):
+            told = asked(sources, "convert_dataset", argument, typed)
+            assert expected in told
+            assert "MEM" not in told
+            assert filled("convert_dataset", **{argument: expected})
 
 
 def test_resource_templates_are_completed_from_what_is_listed(sources, subtests: pytest.Subtests):
@@ -283,29 +286,3 @@ def test_no_value_fails_on_odd_text():
         for value in prompt.values:
             for typed in ("", " ", "\\", "*", "[", "😀", "x" * 1000):
                 assert isinstance(list(value.propose(typed)), list)
-
-
-def test_codes_formats_and_methods_are_completed(sources, subtests: pytest.Subtests):
-    for argument, typed, expected in (
-        ("crs", "web merc", "EPSG:3857"),
-        ("format", "gp", "GPKG"),
-        ("resampling", "cub", "cubic"),
-        ("resampling", "", "auto"),
-    ):
-        with subtests.test(argument=argument, typed=typed, expected=expected):
-            reference = t.PromptReference(type="ref/prompt", name="convert_dataset")
-            told = complete(reference, t.CompletionArgument(name=argument, value=typed), *sources)
-            assert expected in told.completion.values
-            assert "MEM" not in told.completion.values
-            assert get_prompt(
-                PROMPTS, "convert_dataset", {"input": "a.tif", "output": "b.tif", argument: expected}
-            ).messages
-
-
-def test_a_format_method_or_code_that_does_not_exist_is_refused(subtests: pytest.Subtests):
-    for argument, wrong in (
-        ("format", "PostgreSQL"), ("format", "no such"), ("resampling", "best"), ("crs", "/etc/passwd"),
-        ("crs", "https://example.org/crs"), ("crs", "+proj=utm +nadgrids=@x"),
-    ):  # fmt: skip
-        with subtests.test(argument=argument, wrong=wrong), pytest.raises(MCPError):
-            get_prompt(PROMPTS, "convert_dataset", {"input": "a.tif", "output": "b.tif", argument: wrong})

@@ -1,7 +1,6 @@
 """Clients are told of what calls change, in both eras."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +10,10 @@ from tests.mcp.talk import ERAS, Place
 
 pytestmark = pytest.mark.engine
 
+DATA = ("plain.tif",)
 LISTEN = "subscriptions/listen"
 ACK = "notifications/subscriptions/acknowledged"
 UPDATED, LIST = "notifications/resources/updated", "notifications/resources/list_changed"
-
-
-@pytest.fixture(scope="module")
-def own(grounds: Path, place: Place) -> Place:
-    return place.copy(grounds / "subscriptions", "rgb.tif", "plain.tif")
 
 
 @pytest.fixture(params=ERAS, scope="module")

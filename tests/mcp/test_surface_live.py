@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import mcp_types as t
 import pytest
@@ -12,12 +11,8 @@ from tests.mcp.talk import Person, Place, Talk, inside
 
 pytestmark = pytest.mark.engine
 
+DATA = ("dem.tif", "zones.gpkg")
 Serve = Callable[..., Talk]
-
-
-@pytest.fixture(scope="module")
-def own(grounds: Path, place: Place) -> Place:
-    return place.copy(grounds / "surface", "dem.tif", "zones.gpkg")
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.engine
 DECLARED = {
     "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}, "extensions": {EXTENSION: {}}}
 }
+DATA = ("rgb.tif",)
 ENDED = ("completed", "failed", "cancelled")
 SMALL = {"input": "rgb.tif", "dst_crs": "EPSG:3857", "size": [64, 64]}
 AT_ONCE = {"GDAL_MCP_TASK_AFTER": "0"}  # what needs a container is a task before it can end
@@ -55,11 +56,6 @@ class Client:
     def begun(self, task: str) -> None:
         """Returns once its job in the container has told progress."""
         until(lambda: "%" in self.get(task).get("statusMessage", ""), seconds=60)
-
-
-@pytest.fixture(scope="module")
-def own(grounds: Path, place: Place) -> Place:
-    return place.copy(grounds / "tasks", "rgb.tif")
 
 
 @contextmanager

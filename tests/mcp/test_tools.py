@@ -18,6 +18,7 @@ from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
 
+HALVES = ["west.tif", "east.tif"]
 ZONES_EXTENT = [440000, 3748200, 442400, 3751200]
 
 
@@ -38,6 +39,11 @@ def at(uri: str) -> Path:
     return Path(unquote(urlsplit(uri).path))
 
 
+def made_at(talk: Talk, tool: str, key: str, **arguments: Any) -> Path:
+    """Where the output lies whose address stands under this key."""
+    return at(done(talk, tool, **arguments)[key])
+
+
 def test_info_gives_gdals_own_structure(talk: Talk, place: Place):
     result = done(talk, "info", path="dem.tif", format="json")
     for said in (result, result["untrusted"]["report"], done(talk, "info", path="dem.tif")):
@@ -55,13 +61,11 @@ def test_gdalinfo_reports_as_text_or_json_with_statistics_and_leaves_no_file(mod
     before = sorted(place.workspace.iterdir())
     text = done(modern, "gdalinfo", dataset="dem.tif")["untrusted"]["text"]
     result = done(modern, "gdalinfo", dataset="dem.tif", json=True, stats=True)
-    report = result["untrusted"]["report"]
+    facts, report = result["report"], result["untrusted"]["report"]
     assert "Size is 60, 50" in text
-    assert result["report"]["size"] == report["size"] == [60, 50]
-    assert result["report"]["bands"][0]["maximum"] == report["bands"][0]["maximum"]
-    assert report["bands"][0]["metadata"][""]["STATISTICS_MAXIMUM"] == str(
-        report["bands"][0]["maximum"]
-    ).removesuffix(".0")
+    assert facts["size"] == report["size"] == [60, 50]
+    [fact], [band] = facts["bands"], report["bands"]
+    assert fact["maximum"] == band["maximum"] == float(band["metadata"][""]["STATISTICS_MAXIMUM"])
     assert sorted(place.workspace.iterdir()) == before
 
 
@@ -122,32 +126,26 @@ def test_gdal_translate_picks_bands_and_a_window(modern: Talk, place: Place, ora
 
 
 def test_gdal_translate_without_a_name_writes_to_a_new_file_each_time(modern, place, oracle):
-    made = [
-        at(done(modern, "gdal_translate", src_dataset="rgb.tif", resample_alg="average")["output_uri"])
-        for _ in range(2)
-    ]
+    given = {"src_dataset": "rgb.tif", "resample_alg": "average"}
+    made = [made_at(modern, "gdal_translate", "output_uri", **given) for _ in range(2)]
     assert made[0] != made[1]
     assert {path.parent for path in made} == {place.path("outputs")}
     assert oracle.checksums(made[0]) == oracle.checksums(made[1]) == oracle.checksums(place.path("rgb.tif"))
 
 
 def test_gdalwarp_reprojects_and_mosaics(modern: Talk, oracle: Oracle):
-    result = done(modern, "gdalwarp", src_datasets=["west.tif", "east.tif"], t_srs="EPSG:4326", r="nearest")
-    seen = oracle.raster(at(result["output_uri"]))
-    assert seen["size"] == [20, 10]
+    made = made_at(modern, "gdalwarp", "output_uri", src_datasets=HALVES, t_srs="EPSG:4326", r="nearest")
+    assert oracle.raster(made)["size"] == [20, 10]
 
 
 def test_gdalbuildvrt_is_usable_where_it_is_published(modern: Talk, place: Place, oracle: Oracle):
-    mosaic = at(
-        done(modern, "gdalbuildvrt", src_datasets=["west.tif", "east.tif"], resolution="highest")["vrt_uri"]
-    )
-    stack = done(
-        modern, "gdalbuildvrt", src_datasets=["west.tif", "east.tif"], dst_vrt="stack.vrt", separate=True
-    )
+    mosaic = made_at(modern, "gdalbuildvrt", "vrt_uri", src_datasets=HALVES, resolution="highest")
+    apart = {"dst_vrt": "stack.vrt", "separate": True}
+    stack = made_at(modern, "gdalbuildvrt", "vrt_uri", src_datasets=HALVES, **apart)
     assert mosaic.parent == place.path("outputs")
     assert oracle.raster(mosaic)["size"] == [20, 10]
     assert 0 not in oracle.checksums(mosaic)
-    assert len(oracle.checksums(at(stack["vrt_uri"]))) == 2
+    assert len(oracle.checksums(stack)) == 2
     assert modern.done("info", path=str(mosaic))["size"] == [20, 10]
 
 
@@ -183,26 +181,20 @@ def test_gdal2xyz_writes_rows_or_an_array(modern: Talk, oracle: Oracle):
 
 
 def test_gdal_merge_pastes_side_by_side_or_stacks(modern: Talk, oracle: Oracle):
-    merged = oracle.raster(
-        at(done(modern, "gdal_merge", src_datasets=["west.tif", "east.tif"], n=0)["merged_uri"])
-    )
-    stacked = oracle.raster(
-        at(done(modern, "gdal_merge", src_datasets=["west.tif", "east.tif"], separate=True)["merged_uri"])
-    )
-    assert merged["size"] == stacked["size"] == [20, 10]
-    assert [len(one["bands"]) for one in (merged, stacked)] == [1, 2]
+    for more, bands in (({"n": 0}, 1), ({"separate": True}, 2)):
+        made = oracle.raster(made_at(modern, "gdal_merge", "merged_uri", src_datasets=HALVES, **more))
+        assert (made["size"], len(made["bands"])) == ([20, 10], bands)
 
 
 def test_gdal_polygonize_makes_polygons_of_classes(modern: Talk, oracle: Oracle):
-    result = done(modern, "gdal_polygonize", src_dataset="classes.tif", field_name="class")
-    seen = oracle.vector(at(result["vector_uri"]))
-    values = sorted(feature["properties"]["class"] for feature in seen["layers"][0]["features"])
-    assert values == [0, 1, 1, 2]
-    masked = done(modern, "gdal_polygonize", src_dataset="classes.tif", band=1, mask="mask.tif",
-                  dst_vector="masked.geojson")  # fmt: skip
-    assert sorted(
-        one["properties"]["DN"] for one in oracle.vector(at(masked["vector_uri"]))["layers"][0]["features"]
-    ) == [0, 1, 2]
+    masked = {"band": 1, "mask": "mask.tif", "dst_vector": "masked.geojson"}
+    for more, field, expected in (
+        ({"field_name": "class"}, "class", [0, 1, 1, 2]),
+        (masked, "DN", [0, 1, 2]),
+    ):
+        made = made_at(modern, "gdal_polygonize", "vector_uri", src_dataset="classes.tif", **more)
+        [layer] = oracle.vector(made)["layers"]
+        assert sorted(one["properties"][field] for one in layer["features"]) == expected
 
 
 def test_a_result_links_its_outputs_and_shows_a_picture_of_a_raster(talk: Talk):

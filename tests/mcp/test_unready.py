@@ -12,16 +12,6 @@ from tests.mcp.talk import EITHER_ERA, SERVE, Place
 pytestmark = pytest.mark.engine
 
 
-@pytest.mark.claim("faults.engine-fails")
-def test_without_the_image_each_call_says_how_to_get_it(make_place: Callable[..., Place], grounds: Path):
-    place = make_place("rgb.tif")
-    with piped(place.command("--image", "example.invalid/gdal:9"), grounds / "unready.log") as pipes:
-        pipes.hello()
-        error = pipes.call("info", {"path": "rgb.tif"})["structuredContent"]["error"]
-        assert error["code"] == "ENGINE_UNAVAILABLE"
-        assert "setup" in error["suggestion"]
-
-
 def test_a_workspace_that_vanishes_is_said_so_and_comes_back(make_place: Callable[..., Place], grounds: Path):
     place = make_place("rgb.tif")
     with piped(place.command("--approval", "never"), grounds / "unready.log") as pipes:

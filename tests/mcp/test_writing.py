@@ -18,12 +18,8 @@ from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
 
-DATA = ("dem.tif", "rgb.tif", "west.tif", "east.tif", "classes.tif", "zones.gpkg")
-
-
-@pytest.fixture(scope="module")
-def own(grounds: Path, place: Place) -> Place:
-    return place.copy(grounds / "writing", *DATA)
+ZONES = ("zones.gpkg", "zones.shp", "zones.dbf", "zones.shx", "zones.prj")
+DATA = ("dem.tif", "rgb.tif", "west.tif", "east.tif", "classes.tif", *ZONES)
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +44,10 @@ def copy(place: Place, source: str, target: str) -> bytes:
     return data
 
 
+def files(place: Place) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in place.workspace.iterdir() if path.is_file()}
+
+
 @pytest.mark.claim("outputs.undo")
 def test_what_is_replaced_comes_back_byte_for_byte(writer: Talk, own: Place):
     before = copy(own, "dem.tif", "replaced.tif")
@@ -64,9 +64,8 @@ def test_what_is_replaced_comes_back_byte_for_byte(writer: Talk, own: Place):
 
 
 def test_the_files_a_result_names_are_what_stands_there(writer: Talk, own: Place):
-    result = writer.done(
-        "gdal_translate", src_dataset="rgb.tif", dst_dataset="named.png", output_format="PNG"
-    )
+    given = {"dst_dataset": "named.png", "output_format": "PNG"}
+    result = writer.done("gdal_translate", src_dataset="rgb.tif", **given)
     assert {Path(row["path"]).name for row in result["files"]} == {"named.png", "named.png.aux.xml"}
     digests = {row["path"]: row["sha256"] for row in writer.record(result)["files"]}
     for row in result["files"]:
@@ -86,9 +85,9 @@ def test_overwrite_false_leaves_what_is_there(writer: Talk, own: Place):
 
 
 @pytest.mark.claim("outputs.inputs-kept")
-@pytest.mark.parametrize(
-    ("tool", "arguments"),
-    [
+def test_no_input_is_written_over(writer: Talk, own: Place):
+    before = files(own)
+    for tool, arguments in (
         ("convert", {"input": "dem.tif", "output": "./dem.tif"}),
         ("convert", {"input": "zones.shp", "output": "zones.dbf"}),
         ("gdal_translate", {"src_dataset": "dem.tif", "dst_dataset": "dem.tif"}),
@@ -98,23 +97,17 @@ def test_overwrite_false_leaves_what_is_there(writer: Talk, own: Place):
         ),
         ("gdal_merge", {"src_datasets": ["west.tif", "east.tif"], "dst_dataset": "east.tif"}),
         ("gdalbuildvrt", {"src_datasets": ["west.tif"], "dst_vrt": "west.tif"}),
-    ],
-)
-def test_no_input_is_written_over(writer, own, place, tool, arguments):
-    for name in ("zones.shp", "zones.dbf", "zones.shx", "zones.prj"):
-        own.path(name).write_bytes(place.path(name).read_bytes())
-    before = {path.name: path.read_bytes() for path in own.workspace.iterdir() if path.is_file()}
-    assert writer.failed(tool, **arguments)["code"] == "INVALID_ARGUMENT"
-    assert {path.name: path.read_bytes() for path in own.workspace.iterdir() if path.is_file()} == before
+    ):
+        assert writer.failed(tool, **arguments)["code"] == "INVALID_ARGUMENT", (tool, arguments)
+    assert files(own) == before
 
 
 def test_gdalwarp_warps_into_what_is_there_unless_told_to_overwrite(writer: Talk, own: Place, oracle: Oracle):
-    def warp(source: str, *, overwrite: bool) -> dict[str, Any]:
-        return writer.done(
-            "gdalwarp", src_datasets=[source], t_srs="EPSG:4326", dst_dataset="into.tif", overwrite=overwrite
-        )
+    def warp(*sources: str, overwrite: bool) -> dict[str, Any]:
+        given = {"src_datasets": list(sources), "t_srs": "EPSG:4326", "dst_dataset": "into.tif"}
+        return writer.done("gdalwarp", **given, overwrite=overwrite)
 
-    writer.done("gdalwarp", src_datasets=["west.tif", "east.tif"], t_srs="EPSG:4326", dst_dataset="into.tif")
+    warp("west.tif", "east.tif", overwrite=False)
     mosaic = own.path("into.tif").read_bytes()
     result = warp("east.tif", overwrite=False)
     assert oracle.raster(own.path("into.tif"))["size"] == [20, 10]  # the window of both is still there
@@ -127,17 +120,8 @@ def test_gdalwarp_warps_into_what_is_there_unless_told_to_overwrite(writer: Talk
 
 def test_gdal_merge_pastes_into_what_is_there(writer: Talk, own: Place, oracle: Oracle):
     oracle_made = oracle.folder("merge") / "both.tif"
-    oracle.must(
-        "gdal_translate",
-        "-q",
-        str(own.path("west.tif")),
-        str(oracle_made),
-        "-projwin",
-        "10",
-        "46",
-        "12",
-        "45",
-    )
+    window = ("-projwin", "10", "46", "12", "45")
+    oracle.must("gdal_translate", "-q", str(own.path("west.tif")), str(oracle_made), *window)
     own.path("both.tif").write_bytes(oracle_made.read_bytes())
     result = writer.done("gdal_merge", src_datasets=["east.tif"], dst_dataset="both.tif")
     oracle.must("gdal_merge", "-q", "-o", str(oracle_made), str(own.path("east.tif")))
@@ -180,18 +164,15 @@ def test_writers_of_one_output_never_make_a_torn_file(writer: Talk, own: Place, 
     results = [call.result(timeout=120) for call in calls]
     won = [one for one, result in zip(sources, results, strict=True) if not result.is_error]
     assert won
-    assert {result.structured_content["error"]["code"] for result in results if result.is_error} <= {
-        "OUTPUT_REJECTED",
-        "DISK_LIMIT",
-    }
+    lost = {result.structured_content["error"]["code"] for result in results if result.is_error}
+    assert lost <= {"OUTPUT_REJECTED", "DISK_LIMIT"}
     assert oracle.checksums(own.path("raced.tif")) in [oracle.checksums(own.path(one)) for one in won]
 
 
 @pytest.mark.claim("staging.removed")
 def test_nothing_is_left_in_staging_and_the_audit_holds(writer: Talk, own: Place):
-    writer.failed(
-        "gdal_translate", src_dataset="rgb.tif", dst_dataset="x.png", output_format="PNG", bands=["9"]
-    )
+    given = {"dst_dataset": "x.png", "output_format": "PNG", "bands": ["9"]}
+    writer.failed("gdal_translate", src_dataset="rgb.tif", **given)
     assert own.staged == []
     assert not own.path("x.png").exists()
     assert verify(own.state / "audit.jsonl").ok
@@ -210,13 +191,10 @@ def test_a_read_only_workspace_is_read_and_never_written(make_place: Callable[..
     with inside(command, era=ERAS[0]) as talk:
         source = str(other.path("dem.tif"))
         assert talk.done("gdalinfo", dataset=source, stats=True, json=True)["report"]["size"] == [60, 50]
-        assert talk.done("gdal_translate", src_dataset=source)["output_uri"].startswith(
-            place.workspace.as_uri()
-        )
-        assert (
-            talk.failed("gdal_translate", src_dataset="rgb.tif", dst_dataset=str(other.path("x.tif")))["code"]
-            == "PATH_NOT_ALLOWED"
-        )
+        written = talk.done("gdal_translate", src_dataset=source)
+        assert written["output_uri"].startswith(place.workspace.as_uri())
+        there = {"src_dataset": "rgb.tif", "dst_dataset": str(other.path("x.tif"))}
+        assert talk.failed("gdal_translate", **there)["code"] == "PATH_NOT_ALLOWED"
     assert sorted(path.name for path in other.workspace.iterdir()) == before
 
 
@@ -231,9 +209,6 @@ def test_workspaces_of_strange_names_are_written_to_each_by_its_own_staging(grou
         talk.done("gdal_translate", src_dataset="rgb.tif", dst_dataset=str(target))
         made = talk.done("gdalbuildvrt", src_datasets=[target.as_uri()], dst_vrt="o.vrt")
         assert talk.ask("read_resource", made["vrt_uri"]).contents
-    assert (
-        oracle.checksums(target)
-        == oracle.checksums(first.path("o.vrt"))
-        == oracle.checksums(first.path("rgb.tif"))
-    )
+    written, mosaic, source = map(oracle.checksums, (target, first.path("o.vrt"), first.path("rgb.tif")))
+    assert written == mosaic == source
     assert first.staged == second.staged == []

@@ -16,6 +16,7 @@ from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
 from tests.data.make import make_data
 from tests.mcp.talk import Person, Place, Talk, talking
 from tests.oracle.container import STAGING, Oracle
+from tests.traps.texts import features, point
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 
@@ -28,15 +29,8 @@ RAMP = "0 0 0 0 255\n500 0 255 0 255\n800 255 255 255 255\n"
 
 def points() -> str:
     """A cloud of points with values, no three on a line."""
-    features = [
-        {
-            "type": "Feature",
-            "properties": {"value": number * number % 17},
-            "geometry": {"type": "Point", "coordinates": [number % 5, number // 5 + 0.1 * number]},
-        }
-        for number in range(25)
-    ]
-    return json.dumps({"type": "FeatureCollection", "features": features})
+    rows = (((n % 5, n // 5 + 0.1 * n), {"value": n * n % 17}) for n in range(25))
+    return features((point(*where), values) for where, values in rows)
 
 
 @pytest.fixture(scope="module")
@@ -104,9 +98,8 @@ def test_what_it_prints_is_the_same(replies, oracle, subtests):
             printed = oracle.must("env", "GDAL_PAM_PROXY_DIR=/tmp", *argv)
             printed = re.sub(r"^0\.\.\.[0-9.]*100 - done\.\n", "", printed)
             said = found.get("untrusted", {})
-            if (
-                name == "mdim info"
-            ):  # of arrays and dimensions, what stands in the facts is left out; CRSs are told once
+            if name == "mdim info":
+                # of arrays and dimensions, what stands in the facts is left out; CRSs are told once
                 assert said["report"].pop("crs")
                 assert said["report"]["arrays"]
                 assert within(said["report"], json.loads(printed))

@@ -22,15 +22,8 @@ def serve(server: Origin, size: int = 2) -> None:
         page = {"type": "FeatureCollection", "features": found[start : start + size], "links": []}
         if start + size < len(found):
             body = {"token": str(start + size)}
-            page["links"] = [
-                {
-                    "rel": "next",
-                    "href": server.url("/stac/search"),
-                    "method": "POST",
-                    "body": body,
-                    "merge": True,
-                }
-            ]
+            following = {"rel": "next", "href": server.url("/stac/search"), "method": "POST"}
+            page["links"] = [{**following, "body": body, "merge": True}]
         handler.simple(200, json.dumps(page).encode(), Content_Type="application/geo+json")
 
     server.special["/stac/search"] = search
@@ -45,9 +38,5 @@ def fits(item: dict[str, Any], asked: dict[str, Any]) -> bool:
     in_time = (start == ".." or start <= moment) and (end == ".." or moment <= end)
     rules = asked.get("query") or {}
     cloudless = all(item["properties"].get(key, 0) < rule["lt"] for key, rule in rules.items())
-    return (
-        inside
-        and in_time
-        and cloudless
-        and item["collection"] in asked.get("collections", [item["collection"]])
-    )
+    wanted = item["collection"] in asked.get("collections", [item["collection"]])
+    return inside and in_time and cloudless and wanted

@@ -16,15 +16,7 @@ from typing import Any
 
 from tests.certificates import self_signed
 
-NAMES = (
-    "data.test",
-    "other.test",
-    "xn--exmple-cua.test",
-    "private.test",
-    "a.wild.test",
-    "b.wild.test",
-    "localhost",
-)
+NAMES = "data.test other.test xn--exmple-cua.test private.test a.wild.test b.wild.test localhost".split()
 
 
 @dataclass

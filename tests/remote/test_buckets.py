@@ -31,13 +31,8 @@ class Store:
     secret: str
 
     def source(self, at: str = "s3://maps/", **more: Any) -> dict[str, Any]:
-        return {
-            "at": at,
-            "endpoint": self.endpoint,
-            "access_key": "env:S3_KEY",
-            "secret_key": "env:S3_SECRET",
-            **more,
-        }
+        keys = {"access_key": "env:S3_KEY", "secret_key": "env:S3_SECRET"}
+        return {"at": at, "endpoint": self.endpoint, **keys, **more}
 
 
 @pytest.fixture(scope="module")
@@ -61,25 +56,17 @@ def store() -> Iterator[Store]:
         s3, iam = client("s3"), client("iam")
         for bucket in ("maps", "other"):
             s3.create_bucket(Bucket=bucket)
-            for key in (
-                "cog/x.tif",
-                "cog/a b+ü%41.tif",
-                "cog/deep/y.tif",
-                "tree/a/0",
-                "tree/a/1",
-                "tree/zarr",
-            ):
-                s3.put_object(
-                    Bucket=bucket, Key=key, Body=DATA[:200_000] if key.endswith("tif") else b"chunk"
-                )
+            for key in ("cog/x.tif", "cog/a b+ü%41.tif", "cog/deep/y.tif"):
+                s3.put_object(Bucket=bucket, Key=key, Body=DATA[:200_000])
+            for key in ("tree/a/0", "tree/a/1", "tree/zarr"):
+                s3.put_object(Bucket=bucket, Key=key, Body=b"chunk")
         iam.create_user(UserName="reader")
         iam.put_user_policy(UserName="reader", PolicyName="all", PolicyDocument=json.dumps(POLICY))
         keys = iam.create_access_key(UserName="reader")["AccessKey"]
         requests.post(f"{endpoint}/moto-api/reset-auth", data="0", timeout=10)
         yield Store(endpoint, keys["AccessKeyId"], keys["SecretAccessKey"])
-        requests.post(
-            f"{endpoint}/moto-api/reset-auth", data="inf", timeout=10
-        )  # what it holds is this process's
+        # what it holds is this process's
+        requests.post(f"{endpoint}/moto-api/reset-auth", data="inf", timeout=10)
         requests.post(f"{endpoint}/moto-api/reset", timeout=10)
         server.stop()
 
@@ -90,9 +77,7 @@ def keys(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("S3_SECRET", store.secret)
 
 
-def test_a_key_is_read_with_a_signature_that_the_store_checks(
-    make: Make, opened: Opened, store: Store, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_key_is_read_with_a_signature_that_the_store_checks(make, opened, store, monkeypatch):
     door = make(store.source())
     for key in ("cog/x.tif", "cog/a b+ü%41.tif"):
         call = opened(door, f"s3://maps/{key}")

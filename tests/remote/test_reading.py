@@ -48,9 +48,7 @@ def test_the_record_tells_blocks_digest_requests_and_bytes(server: Origin, make:
     assert row.bytes == server.sent == 3 * BLOCK
 
 
-def test_the_second_look_asks_whether_it_changed_and_reads_nothing_again(
-    server: Origin, make: Make, opened: Opened
-):
+def test_the_second_look_asks_whether_it_changed_and_reads_nothing_again(server, make, opened):
     door = make()
     for _ in range(2):
         call = opened(door, server.url("/ok/x.tif"))
@@ -91,9 +89,7 @@ def test_what_a_hidden_parameter_chooses_is_not_taken_for_another(server: Origin
         assert opened(door, server.url(f"/ok/get?key={name}")).read((0, 1000)).body == body
 
 
-def test_what_has_only_a_weak_validator_is_not_kept_for_the_next_call(
-    server: Origin, make: Make, opened: Opened
-):
+def test_what_has_only_a_weak_validator_is_not_kept_for_the_next_call(server, make, opened):
     door = make()
     server.etags["x.tif"] = 'W/"v1"'
     for _ in range(2):
@@ -120,9 +116,7 @@ def test_copies_stay_within_their_bound(server: Origin, make: Make, opened: Open
 
 
 @pytest.mark.claim("remote.known-names-only")
-def test_sidecars_are_those_of_the_format_and_those_that_are_named(
-    server: Origin, make: Make, opened: Opened
-):
+def test_sidecars_are_those_of_the_format_and_those_that_are_named(server, make, opened):
     server.files |= {"a.shp": b"shp", "a.dbf": b"dbf", "a.shx": b"shx", "x.tif.ovr": b"ovr"}
     call = opened(make(), server.url("/ok/a.shp"), server.url("/ok/x.tif#with=ovr,tfw"))
     assert call.look("1/a.dbf").body[17:] == b"dbf"
@@ -153,12 +147,8 @@ def test_a_missing_file_is_not_found_before_the_call_runs(server: Origin, make: 
 
 @pytest.mark.claim("remote.bounded")
 def test_limits_of_call_and_day_end_a_call(server: Origin, make: Make, opened: Opened):
-    for limits in (
-        {"bytes_a_call": 200_000},
-        {"requests_a_call": 2},
-        {"bytes_a_day": 200_000},
-        {"requests_a_day": 2},
-    ):
+    bounds = {"bytes_a_call": 200_000, "requests_a_call": 2, "bytes_a_day": 200_000, "requests_a_day": 2}
+    for limits in ({name: value} for name, value in bounds.items()):
         door = make(**limits)
         call = opened(door, server.url("/ok/x.tif"), who=f"local:{limits}")
         for start in range(0, 3_000_000, 500_000):

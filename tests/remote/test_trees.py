@@ -45,12 +45,8 @@ VERSION_3 = {
 
 
 def test_what_a_reader_begins_with_is_asked_for_before_it_asks(server: Origin, make: Make, opened: Opened):
-    single = {"shape": [7], "chunks": [7]}
-    put(
-        server,
-        {"metadata": {".zgroup": {}, "x/.zarray": single, "a/.zarray": {"shape": [9], "chunks": [3]}}},
-        "x/0",
-    )
+    arrays = {"x/.zarray": {"shape": [7], "chunks": [7]}, "a/.zarray": {"shape": [9], "chunks": [3]}}
+    put(server, {"metadata": {".zgroup": {}, **arrays}}, "x/0")
     call = opened(make(), server.url("/ok/t.zarr"))
     until(lambda: {"/ok/t.zarr/.zgroup", "/ok/t.zarr/x/0"} <= set(server.paths()))
     assert call.read((0, 10), name=f"{call.name}/x/0").body == CHUNK[:10]
@@ -64,9 +60,7 @@ def put(server: Origin, version: dict[str, Any], *chunks: str) -> None:
 
 
 @pytest.mark.claim("remote.known-names-only")
-def test_chunks_inside_the_grid_are_asked_for_and_no_other_name_leaves(
-    server: Origin, make: Make, opened: Opened
-):
+def test_chunks_inside_the_grid_are_asked_for_and_no_other_name_leaves(server, make, opened):
     for version, there, absent in ((VERSION_2, "a/0.1", "a/2.1"), (VERSION_3, "a/c/0/1", "a/c/2/1")):
         put(server, version, there)
         call = opened(make(), server.url("/ok/t.zarr"))
@@ -115,24 +109,14 @@ def test_a_chunk_that_cannot_be_read_fails_the_call(server: Origin, make: Make, 
         server.special.clear()
 
 
-def test_a_tree_of_a_host_without_consolidated_metadata_is_refused(
-    server: Origin, make: Make, opened: Opened
-):
+def test_a_tree_of_a_host_without_consolidated_metadata_is_refused(server, make, opened):
     with pytest.raises(ToolError) as caught:
         opened(make(), server.url("/ok/t.zarr"))
     assert "consolidated" in caught.value.message
     infinite = b'{"metadata": {"a/.zarray": {"shape": [Infinity], "chunks": [1]}}}'
     unknown = b'{"metadata": {"a/.zarray": {"shape": [1], "chunks": [1], "dimension_separator": ""}}}'
-    for broken in (
-        unknown,
-        unknown.replace(b'""', b"7"),
-        b"[",
-        b"{}",
-        b'{"metadata": 7}',
-        b"[" * 100_000,
-        infinite,
-        infinite.replace(b"[1]", b"[0]"),
-    ):
+    arrays = (unknown, unknown.replace(b'""', b"7"), infinite, infinite.replace(b"[1]", b"[0]"))
+    for broken in (*arrays, b"[", b"{}", b'{"metadata": 7}', b"[" * 100_000):
         server.files["t.zarr/.zmetadata"] = broken
         with pytest.raises(ToolError):
             opened(make(), server.url("/ok/t.zarr"))

@@ -72,10 +72,8 @@ def place(grounds: Path, oracle: Oracle) -> Place:
 
 @pytest.fixture(scope="session")
 def inside(place: Place) -> Iterator[Inside]:
-    settings = load_settings(
-        workspaces=(place.workspace,), state_dir=place.state, mount_scope="inputs", approval="never"
-    )
-    with running(settings) as app:
+    narrow = {"mount_scope": "inputs", "approval": "never"}
+    with running(load_settings(workspaces=(place.workspace,), state_dir=place.state, **narrow)) as app:
         app.hosting.keep_warm()
         yield Inside(app, app.hosting.ready(), place.workspace)
 

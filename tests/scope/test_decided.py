@@ -3,17 +3,16 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 
-import anyio
 import pytest
 
 from gdal_mcp.access.policy import Way
-from gdal_mcp.app import App, local_user, running
+from gdal_mcp.app import App, running
 from gdal_mcp.approval.model import Approver, Decision, Nobody, Question
 from gdal_mcp.commands.replay import replay_call
 from gdal_mcp.errors import Code
-from gdal_mcp.pipeline import Reply, Request
+from gdal_mcp.pipeline import Reply
+from tests.calling import called
 from tests.scope.conftest import Inside
 
 pytestmark = pytest.mark.engine
@@ -39,8 +38,7 @@ class Meanwhile:
 
 
 def convert(app: App, source: str, output: str, approver: Approver) -> Reply:
-    request = Request("convert", {"input": source, "output": output}, local_user(), "test", approver)
-    return anyio.run(partial(app.pipeline.call, request))
+    return called(app, "convert", {"input": source, "output": output}, approver)
 
 
 @pytest.mark.claim("approval.changes-void-it")

@@ -3,21 +3,19 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 
-from gdal_mcp.app import App, local_user, running
-from gdal_mcp.approval.model import Nobody
+from gdal_mcp.app import App, running
 from gdal_mcp.errors import Code
-from gdal_mcp.pipeline import Reply, Request
+from gdal_mcp.pipeline import Reply
 from gdal_mcp.settings import load_settings
 from sandbox.engine import Engine
 from sandbox.labels import CALL
 from sandbox.template import SandboxTemplate
+from tests.calling import called
 from tests.scope.conftest import Inside
 from tests.scope.traps import BAIT
 
@@ -46,10 +44,9 @@ class Meddler:
         return getattr(self.inner, name)
 
 
-def called(app: App, path: str) -> Reply:
-    arguments = {"algorithm": "vector info", "arguments": {"input": path, "features": True}}
-    request = Request("gdal_read", arguments, local_user(), "test", Nobody())
-    return anyio.run(partial(app.pipeline.call, request))
+def read(app: App, path: str) -> Reply:
+    asked = {"algorithm": "vector info", "arguments": {"input": path, "features": True}}
+    return called(app, "gdal_read", asked)
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class Scene:
     outside: Path
 
     def call(self, path: str) -> Reply:
-        return called(self.inside.app, path)
+        return read(self.inside.app, path)
 
     @contextmanager
     def meddling(self, **acts: Callable[[], None]) -> Iterator[None]:
@@ -172,7 +169,7 @@ def test_a_file_of_a_workspace_that_is_closed_to_others_is_read_by_itself_too(tm
     (closed / "rows.csv").chmod(0o600)
     settings = load_settings(workspaces=(closed,), state_dir=tmp_path / "state", mount_scope="inputs")
     with running(settings) as app:
-        reply = called(app, "rows.csv")
+        reply = read(app, "rows.csv")
         receipt = app.registry.call(reply.call_id).receipt
     assert reply.error is None, reply.error
     assert receipt["mounts"] == [f"{closed / 'rows.csv'}:ro"]

@@ -56,10 +56,8 @@ def done(talk: Talk, name: str, calls: Mapping[str, Call]) -> dict[str, Any]:
     for key, call in under_way.items():
         answer = call.result(timeout=300)
         assert not answer.is_error, (key, answer.structured_content)
-        told[key] = {
-            **said(answer.structured_content, name),
-            "published": _digests(answer.structured_content, name),
-        }
+        found = answer.structured_content
+        told[key] = {**said(found, name), "published": _digests(found, name)}
     return told
 
 
@@ -72,12 +70,8 @@ def _named(value: Any, name: str) -> Any:
 
 
 def _digests(told: Mapping[str, Any], name: str) -> dict[str, str]:
-    files = [Path(row["path"]) for row in told.get("outputs", [])]
-    return {
-        one.name.replace(name, "{}"): hashlib.sha256(one.read_bytes()).hexdigest()
-        for one in files
-        if one.is_file()
-    }
+    files = filter(Path.is_file, (Path(row["path"]) for row in told.get("outputs", [])))
+    return {one.name.replace(name, "{}"): hashlib.sha256(one.read_bytes()).hexdigest() for one in files}
 
 
 @pytest.mark.claim("sandbox.scope-inputs-mounts")

@@ -98,17 +98,10 @@ def _vrt(name: str, relative: int = 0) -> str:
 def _texts(ws: Path) -> dict[str, str]:
     array = {"shape": [20, 20], "chunks": [20, 20], "dtype": "|u1", "compressor": None, "fill_value": 0,
              "order": "C", "filters": None, "zarr_format": 2}  # fmt: skip
-    kerchunk = {
-        ".zgroup": '{"zarr_format":2}',
-        "a/.zarray": json.dumps(array),
-        "a/0.0": [str(ws / "bait.raw"), 0, 400],
-    }
-    overviews = (
-        '<PAMDataset><Metadata domain="OVERVIEWS"><MDI key="OVERVIEW_FILE">{}</MDI></Metadata></PAMDataset>'
-    )
-    joined = ("SELECT ids.id, bait.secret FROM ids LEFT JOIN '{}'.bait ON ids.id = bait.id").format(
-        ws / "bait.csv"
-    )
+    chunk = [str(ws / "bait.raw"), 0, 400]
+    kerchunk = {".zgroup": '{"zarr_format":2}', "a/.zarray": json.dumps(array), "a/0.0": chunk}
+    overviews = '<Metadata domain="OVERVIEWS"><MDI key="OVERVIEW_FILE">:::BASE:::bait.tif</MDI></Metadata>'
+    joined = f"SELECT ids.id, bait.secret FROM ids LEFT JOIN '{ws / 'bait.csv'}'.bait ON ids.id = bait.id"
     return {
         "absolute.vrt": _vrt(str(ws / "bait.tif")),
         "relative.vrt": _vrt("bait.tif", 1),
@@ -126,7 +119,7 @@ def _texts(ws: Path) -> dict[str, str]:
         "kerchunk.json": json.dumps(kerchunk),
         "data.mrf": "<MRF_META><Raster><Size x='20' y='20' c='1'/><PageSize x='20' y='20' c='1'/><Compression>NONE</Compression>"
             "<DataType>Byte</DataType><DataFile>bait.raw</DataFile></Raster></MRF_META>",
-        "big.tif.aux.xml": overviews.format(":::BASE:::bait.tif"),
+        "big.tif.aux.xml": f"<PAMDataset>{overviews}</PAMDataset>",
         "big2.tif.ovr": _vrt("bait.tif", 1),
         "label.lbl": 'PDS_VERSION_ID = PDS3\n^IMAGE = "bait.raw"\nOBJECT = IMAGE\nLINES = 20\nLINE_SAMPLES = 20\n'
             "SAMPLE_TYPE = LSB_UNSIGNED_INTEGER\nSAMPLE_BITS = 8\nEND_OBJECT\nEND\n",
@@ -139,17 +132,10 @@ TRAPS: Final = (
     "absolute.vrt", "relative.vrt", "twice.vrt", "raw.vrt", "piped.gdalg.json", "kerchunk.json", "data.mrf", "tiles.gti.gpkg",
     "label.lbl", "header.ers", "external.h5", "big.tif", "big2.tif", "innocent.geojson", "joined.vrt", "rows.gdalg.json",
 )  # fmt: skip
+SMALLER: Final = {"input": "big.tif", "output": "out-big.tif", "size": [20, 20]}
+ARCHIVED: Final = {"input": "/vsizip/{trap.zip}/trap.vrt", "features": True}
 CALLS: Final[dict[str, Call]] = {
     "pixels": ("convert", {"input": "absolute.vrt", "output": "out-pixels.tif"}),
-    "an overview": (
-        "gdal_write",
-        {
-            "algorithm": "raster resize",
-            "arguments": {"input": "big.tif", "output": "out-big.tif", "size": [20, 20]},
-        },
-    ),
-    "an archive": (
-        "gdal_read",
-        {"algorithm": "vector info", "arguments": {"input": "/vsizip/{trap.zip}/trap.vrt", "features": True}},
-    ),
+    "an overview": ("gdal_write", {"algorithm": "raster resize", "arguments": SMALLER}),
+    "an archive": ("gdal_read", {"algorithm": "vector info", "arguments": ARCHIVED}),
 }

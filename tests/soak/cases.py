@@ -98,15 +98,10 @@ BAD = (
     _bad("INVALID_ARGUMENT", "convert", input="dem.tif", output="dem.tif"),
     _bad("INVALID_ARGUMENT", "info"),
 )  # fmt: skip
+DEFLATED = {"input": "huge.vrt", "output": OUTPUT, "creation_options": {"COMPRESS": "DEFLATE"}}
 LONG = (
     Case("endless read", "gdalinfo", {"dataset": "huge.vrt", "stats": True}, cancelled=True),
-    Case(
-        "endless write",
-        "convert",
-        {"input": "huge.vrt", "output": OUTPUT, "creation_options": {"COMPRESS": "DEFLATE"}},
-        suffix=".tif",
-        cancelled=True,
-    ),
+    Case("endless write", "convert", DEFLATED, suffix=".tif", cancelled=True),
 )
 DEADLINE = _bad("TIMEOUT", "gdalinfo", dataset="huge.vrt", stats=True)
 GOOD = (*READS, *WRITES)
@@ -132,10 +127,8 @@ class Answers:
 def lay(oracle: Oracle, workspace: Path) -> None:
     """The data of the cases, some of it broken."""
     make_data(oracle, workspace)
-    for name, kept in (("dem.tif", 200), ("zones.gpkg", 5000)):
-        (workspace / name.replace("dem", "broken").replace("zones", "broken")).write_bytes(
-            (workspace / name).read_bytes()[:kept]
-        )
+    for name, broken, kept in (("dem.tif", "broken.tif", 200), ("zones.gpkg", "broken.gpkg", 5000)):
+        (workspace / broken).write_bytes((workspace / name).read_bytes()[:kept])
     source = '<SourceFilename relativeToVRT="1">rgb.tif</SourceFilename><SourceBand>1</SourceBand>'
     places = f'<SrcRect xOff="0" yOff="0" xSize="40" ySize="30"/><DstRect xOff="0" yOff="0" xSize="{_SIDE}" ySize="{_SIDE}"/>'
     band = f'<VRTRasterBand dataType="Byte" band="1"><SimpleSource>{source}{places}</SimpleSource></VRTRasterBand>'

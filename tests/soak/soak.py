@@ -42,23 +42,15 @@ class Plan:
     """How long, and by how many."""
 
     seconds: float = 600.0
-    warm_up: float = (
-        60.0  # seconds before what is held is read for the first time; 0 is a call or two by each
-    )
+    # seconds before what is held is read for the first time; 0 is a call or two by each
+    warm_up: float = 60.0
     clients: int = 4
     timeout: float = 20.0  # seconds, of a call; only those that would take minutes reach it
 
     def options(self) -> tuple[str, ...]:
         """Of each server. The pool keeps its size, so that what is held at the end can be held to what was at the start."""
-        said = {
-            "--cpus": 1,
-            "--memory": "512MiB",
-            "--timeout-seconds": self.timeout,
-            "--undo-calls": UNDO_CALLS,
-            "--pool-min": 1,
-            "--pool-max": 2,
-        }
-        return tuple(str(word) for pair in said.items() for word in pair)
+        limits = f"--cpus 1 --memory 512MiB --timeout-seconds {self.timeout} --undo-calls {UNDO_CALLS}"
+        return (*limits.split(), *"--pool-min 1 --pool-max 2".split())
 
 
 @dataclass
@@ -125,14 +117,11 @@ def _clients(place: Place, folder: Path, plan: Plan) -> Iterator[list[Talk]]:
     """One server each; the eras take turns."""
     with ExitStack() as stack:
         command = place.command(*plan.options())
-        yield [
-            stack.enter_context(
-                talking(
-                    command, folder / f"server{number}.log", era=ERAS[number % len(ERAS)], person=Person()
-                )
-            )
-            for number in range(plan.clients)
-        ]
+        talks = []
+        for number in range(plan.clients):
+            era, log = ERAS[number % len(ERAS)], folder / f"server{number}.log"
+            talks.append(stack.enter_context(talking(command, log, era=era, person=Person())))
+        yield talks
 
 
 def _dealt(deal: random.Random) -> Sequence[Case]:

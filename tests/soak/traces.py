@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import docker
 import docker.errors
@@ -41,9 +42,7 @@ class Servers:
 
     def processes(self) -> list[Path]:
         """Their folders in /proc."""
-        return [
-            folder for folder in Path("/proc").iterdir() if folder.name.isdigit() and self._is_ours(folder)
-        ]
+        return [folder for folder in Path("/proc").glob("[0-9]*") if self._is_ours(folder)]
 
     def _is_ours(self, folder: Path) -> bool:
         try:
@@ -53,9 +52,7 @@ class Servers:
         return b"serve" in words and str(self.place.state).encode() in words
 
     def containers(self) -> list[str]:
-        owners = self.place.owners
-        found = self.client.api.containers(all=True, filters={"label": OWNER})
-        return [row["Id"] for row in found if row["Labels"].get(OWNER) in owners]
+        return [row["Id"] for row in containers_of(self.client, self.place.owners)]
 
     def held(self) -> Held:
         ours = self.processes()
@@ -108,21 +105,22 @@ def steady_growth(curve: Sequence[float]) -> float:
     width, size = max(1, len(curve) // 10), len(curve)
     if size < 4 * width:
         return 0.0
-    middle, later, end = (
-        statistics.median(curve[at - width : at]) for at in (size // 2, size * 3 // 4, size)
-    )
+    ends = (size // 2, size * 3 // 4, size)
+    middle, later, end = (statistics.median(curve[at - width : at]) for at in ends)
     return 2 * min(later - middle, end - later)
 
 
 COUNTED = ("descriptors", "threads", "containers", "staging")
 
 
+def containers_of(client: docker.DockerClient, owners: set[str]) -> list[dict[str, Any]]:
+    rows = client.api.containers(all=True, filters={"label": OWNER})
+    return [row for row in rows if row["Labels"].get(OWNER) in owners]
+
+
 def left_behind(place: Place, client: docker.DockerClient, owners: set[str]) -> Iterator[str]:
     """What is still there of servers that have ended."""
-    rows = client.api.containers(all=True, filters={"label": OWNER})
-    yield from (
-        f"container {row['Id'][:12]}: {row['Status']}" for row in rows if row["Labels"].get(OWNER) in owners
-    )
+    yield from (f"container {row['Id'][:12]}: {row['Status']}" for row in containers_of(client, owners))
     yield from (f"staging folder {name}" for name in place.staged)
     yield from (f"lock of server {name}" for name in place.owners)
 
@@ -132,11 +130,9 @@ def records(place: Place) -> Iterator[str]:
     found = verify(place.state / "audit.jsonl")
     if not (found.ok and found.head_matches):
         yield f"the hash chain: {found.reason or 'the head is not the end'}"
-    calls = {
-        kind: [one["call"] for one in place.audited if one["type"] == f"call.{kind}"]
-        for kind in ("started", "finished")
-    }
-    if open_calls := set(calls["started"]) - set(calls["finished"]):
-        yield f"calls that began and never ended: {sorted(open_calls)}"
-    if len(calls["finished"]) > len(set(calls["finished"])):
+    begun = {one["call"] for one in place.audited if one["type"] == "call.started"}
+    ended = [one["call"] for one in place.audited if one["type"] == "call.finished"]
+    if begun - set(ended):
+        yield f"calls that began and never ended: {sorted(begun - set(ended))}"
+    if len(ended) > len(set(ended)):
         yield "a call ended twice"

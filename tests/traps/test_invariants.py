@@ -19,17 +19,9 @@ pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 
 # within what all four formats state: names of ten letters, texts of 80, whole numbers of 32 bits, numbers of 15 digits
 TEXTS = st.text(st.characters(codec="latin-1", exclude_categories=["C", "Z"]), min_size=1, max_size=80)
-ROWS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "whole": st.integers(-(2**31), 2**31 - 1),
-            "real": st.integers(-(10**9), 10**9).map(lambda number: number / 1024),
-            "text": TEXTS,
-        }
-    ),
-    min_size=1,
-    max_size=6,
-)
+WHOLE = st.integers(-(2**31), 2**31 - 1)
+REAL = st.integers(-(10**9), 10**9).map(lambda number: number / 1024)
+ROWS = st.lists(st.fixed_dictionaries({"whole": WHOLE, "real": REAL, "text": TEXTS}), min_size=1, max_size=6)
 SLOW = settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 COPIES = iter(range(1_000_000))
 
@@ -63,9 +55,8 @@ def area(path: Path) -> float:
 @given(rows=ROWS)
 def test_a_format_and_back_changes_nothing_that_it_holds(ending, rows, talk, place):
     name = f"back{next(COPIES)}"
-    place.path(f"{name}.geojson").write_text(
-        features([(point(number / 8, -number / 16), row) for number, row in enumerate(rows)])
-    )
+    placed = [(point(number / 8, -number / 16), row) for number, row in enumerate(rows)]
+    place.path(f"{name}.geojson").write_text(features(placed))
     seen, before = [], f"{name}.geojson"
     for turn in (1, 2):
         there, back = f"{name}_{turn}.{ending}", f"{name}_{turn}_back.geojson"
@@ -91,13 +82,11 @@ def run(talk: Talk, place: Place, algorithm: str, output: str, /, **arguments: A
 @pytest.fixture
 def fields(place: Place) -> Path:
     """Nine squares of 100 metres, side by side, and one that lies over their middle."""
-    grid = [
-        (square(4_000_000 + x * 100, 3_000_000 + y * 100, 100), {"id": x}) for x in range(3) for y in range(3)
-    ]
+    corners = [(4_000_000 + x * 100, 3_000_000 + y * 100) for x in range(3) for y in range(3)]
+    grid = [(square(*corner, 100), {"id": number // 3}) for number, corner in enumerate(corners)]
+    over = [(square(4_000_050, 3_000_050, 130), {"b": 1})]
     place.path("fields.geojson").write_text(features(grid, "EPSG:3035"))
-    place.path("over.geojson").write_text(
-        features([(square(4_000_050, 3_000_050, 130), {"b": 1})], "EPSG:3035")
-    )
+    place.path("over.geojson").write_text(features(over, "EPSG:3035"))
     return place.path("fields.geojson")
 
 
@@ -120,24 +109,17 @@ def test_areas_are_kept(talk: Talk, place: Place, fields: Path) -> None:
 
 def test_features_are_kept(talk: Talk, place: Place, fields: Path) -> None:
     count = len(json.loads(fields.read_text())["features"])
-    moved = run(
-        talk, place, "vector reproject", "moved.geojson", input="fields.geojson", output_crs="EPSG:4326"
-    )
-    back = run(
-        talk, place, "vector reproject", "moved_back.geojson", input="moved.geojson", output_crs="EPSG:3035"
-    )
+    there, again = {"input": "fields.geojson", "output_crs": "EPSG:4326"}, {"input": "moved.geojson"}
+    moved = run(talk, place, "vector reproject", "moved.geojson", **there)
+    back = run(talk, place, "vector reproject", "back.geojson", **again, output_crs="EPSG:3035")
     for path in (moved, back):
         assert len(json.loads(path.read_text())["features"]) == count
     assert math.isclose(area(back), area(fields), rel_tol=1e-6)
 
 
 def test_burned_pixels_are_the_area(talk: Talk, place: Place, fields: Path) -> None:
-    grid = {
-        "extent": [4_000_000, 3_000_000, 4_000_300, 3_000_300],
-        "size": [30, 30],
-        "init": [0],
-        "burn": [1],
-    }
-    run(talk, place, "vector rasterize", "burned.tif", input="fields.geojson", **grid)
+    extent = [4_000_000, 3_000_000, 4_000_300, 3_000_300]
+    grid = {"input": "fields.geojson", "extent": extent, "size": [30, 30], "init": [0], "burn": [1]}
+    run(talk, place, "vector rasterize", "burned.tif", **grid)
     run(talk, place, "raster polygonize", "burned.geojson", input="burned.tif")
     assert area(place.path("burned.geojson")) == area(fields)

@@ -10,14 +10,8 @@ def features(rows: Iterable[tuple[Any, Mapping[str, Any]]], crs: str | None = No
     made: dict[str, Any] = {"type": "FeatureCollection"}
     if crs:
         made["crs"] = {"type": "name", "properties": {"name": f"urn:ogc:def:crs:{crs.replace(':', '::')}"}}
-    made["features"] = [
-        {
-            "type": "Feature",
-            "properties": properties,
-            "geometry": geometry and {"type": geometry[0], "coordinates": geometry[1]},
-        }
-        for geometry, properties in rows
-    ]
+    shapes = ((one and {"type": one[0], "coordinates": one[1]}, properties) for one, properties in rows)
+    made["features"] = [{"type": "Feature", "properties": one, "geometry": shape} for shape, one in shapes]
     return json.dumps(made)
 
 

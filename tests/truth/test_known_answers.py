@@ -66,10 +66,7 @@ def test_a_known_answer_is_given(case: str, talk: Talk, place: Place, grounds: P
     folders = {"data": grounds / "truth" / "data", "out": out}
     for command in row.get("setup", ()):
         staged = oracle.folder(case)
-        words = (
-            word.replace("{data}", str(folders["data"])).replace("{out}", str(staged)) for word in command
-        )
-        oracle.must(*words)
+        oracle.must(*_placed(command, {**folders, "out": staged}))
         shutil.copytree(staged, out, dirs_exist_ok=True)
     if case in EXPRESSED:
         tool, arguments = call(EXPRESSED[case])

@@ -1,21 +1,10 @@
-"""What the tests of the audit log share: a log of a few records, and its files."""
+"""The files of the audit log that the tests share (the fixture `log`)."""
 
 from pathlib import Path
-
-import pytest
 
 from gdal_mcp.ledger.audit import AuditLog
 
 COUNT = 7
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> AuditLog:
-    """A log of COUNT records."""
-    log = AuditLog(tmp_path / "state" / "audit.jsonl")
-    for number in range(COUNT):
-        log.append({"type": "call.finished", "outcome": "ok", "object": f"file-{number}.tif"})
-    return log
 
 
 def head_of(log: AuditLog) -> Path:

@@ -81,34 +81,24 @@ ALL_AT_ONCE = Scenario(
     },
     staged={"a.shp": b"new", "b.tif": b"new", "cube.zarr/1": b"new"},
     after={
-        "a.shp": b"new",
-        "b.tif": b"new",
-        "cube.zarr/1": b"new",
-        "keep.tif": b"somebody else's",
-        "n.tif": b"m",
-        "p.tif": b"o",
+        "a.shp": b"new", "b.tif": b"new", "cube.zarr/1": b"new", "keep.tif": b"somebody else's",
+        "n.tif": b"m", "p.tif": b"o",
     },
     moves={"m.tif": "n.tif", "o.tif": "p.tif"},
 )  # fmt: skip
 NOTHING_REPLACED = Scenario(
     before={
-        "gone.gdb/0": b"0",
-        "keep.tif": b"somebody else's",
-        "m.tif": b"m",
-        "old.zarr/0": b"0",
+        "gone.gdb/0": b"0", "keep.tif": b"somebody else's", "m.tif": b"m", "old.zarr/0": b"0",
         "stale.sbn": b"1",
     },
     staged={"b.tif": b"new", "cube.zarr/1": b"new"},
     after={
-        "b.tif": b"new",
-        "cube.zarr/1": b"new",
-        "keep.tif": b"somebody else's",
-        "p.tif": b"m",
+        "b.tif": b"new", "cube.zarr/1": b"new", "keep.tif": b"somebody else's", "p.tif": b"m",
         "q.zarr/0": b"0",
     },
     moves={"m.tif": "p.tif", "old.zarr": "q.zarr"},
     removes=("gone.gdb", "stale.sbn"),
-)
+)  # fmt: skip
 
 
 def undo(area: StagingArea) -> None:

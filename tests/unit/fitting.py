@@ -5,6 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from gdal_mcp.gdal.catalogue.binding import Bound, render
 from gdal_mcp.gdal.catalogue.model import PATH_ROLES, Algorithm, Argument, Role
 from gdal_mcp.gdal.catalogue.schema import offered
 
@@ -55,6 +56,11 @@ PLACES = {
     "band": ["in.tif,band=2", "in.tif"],
     "document": ["schema.json", '{"layers":[]}'],
 }
+
+
+def placed(bound: Bound) -> tuple[str, ...]:
+    """The rendered words, with every path put into one folder."""
+    return render(bound.resolve(lambda _argument, text: f"/ws/{text}"))
 
 
 def kind_of(algorithm: Algorithm, name: str) -> str | None:

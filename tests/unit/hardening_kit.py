@@ -51,27 +51,17 @@ def truthful(asked):
     """What an engine answers to inspect when it made exactly what was asked."""
     config = copy.deepcopy({name: value for name, value in asked.items() if name != "HostConfig"})
     mounts = asked["HostConfig"]["Mounts"]
+    filled_in = {"Links": None, "Binds": None, "ShmSize": 67108864}
+    bind = {"Type": "bind", "Mode": "", "Propagation": "rprivate"}
     return {
         "Image": asked["Image"],
         "Path": asked["Entrypoint"][0],
         "Args": list(asked["Cmd"]),
         "AppArmorProfile": "docker-default",
         "Config": {**config, "Volumes": None, "OnBuild": None},
-        "HostConfig": {
-            **copy.deepcopy(asked["HostConfig"]),
-            "Links": None,
-            "Binds": None,
-            "ShmSize": 67108864,
-        },
+        "HostConfig": {**copy.deepcopy(asked["HostConfig"]), **filled_in},
         "Mounts": [
-            {
-                "Type": "bind",
-                "Source": row["Source"],
-                "Destination": row["Target"],
-                "Mode": "",
-                "RW": not row["ReadOnly"],
-                "Propagation": "rprivate",
-            }
+            {"Source": row["Source"], "Destination": row["Target"], "RW": not row["ReadOnly"], **bind}
             for row in mounts
         ],
         "NetworkSettings": {"Networks": {"none": {"IPAddress": ""}}, "Ports": {}},

@@ -61,10 +61,13 @@ class Table:
             await anyio.lowlevel.checkpoint()
         return found
 
-    async def as_task(self, call: Call, principal: str = "ann") -> Task:
+    async def as_task(self, call: Call, principal: str = "ann", *, ends: bool = False) -> Task:
+        """A task of this call, which goes on to its outcome where it `ends`."""
         made = await self.jobs.call(call.job(principal))
         assert isinstance(made, Task)
         await call.begun.wait()
+        if ends:
+            call.go.set()
         return made
 
 

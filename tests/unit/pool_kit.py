@@ -1,15 +1,26 @@
-"""What the tests of the pool run on the engine in memory: kinds of containers, and a worker that does as its job says."""
+"""What the tests of the pool run on the engine in memory: kinds of containers, a worker that does as its job says, and calls."""
 
 import json
+import os
+import threading
 import time
+from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
-from sandbox.pool.lease import SlotKey
+from sandbox.errors import EngineUnavailable
+from sandbox.outcome import Exited
+from sandbox.outputs.staging import StagingArea
+from sandbox.pool.lease import Lease, SlotKey
+from sandbox.pool.pool import WarmPool
 from sandbox.protocol import HEADER, LENGTH
+from sandbox.runner import Job
 from sandbox.template import Limits, Mount, SandboxTemplate, host_source
+from sandbox.waiting import Cancellation
+from sandbox.workspace import RESERVED
 from tests.conftest import USER
 from tests.engines.memory import Box
+from tests.waiting import until
 
 MIB = 1 << 20
 LIMITS = Limits(memory_bytes=64 * MIB, wall_seconds=20.0)
@@ -20,6 +31,10 @@ def kind(name: str = "reads", *folders: Any, area: Any = None, **more: Any) -> S
     mounts = tuple(Mount(host_source(folder), PurePosixPath(str(folder))) for folder in folders)
     template = SandboxTemplate("sha256:a", (name,), USER, more.pop("limits", LIMITS), mounts, **more)
     return SlotKey(template, area)
+
+
+READS = kind("reads")
+Making = Callable[..., WarmPool]
 
 
 def frame(letter: bytes, value: Any) -> bytes:
@@ -69,3 +84,52 @@ class Clock:
 
     def __call__(self) -> float:
         return self._real() + self.ahead
+
+
+def run(lease: Lease, cancel: Cancellation, **request: object):
+    return lease.run(Job("call-0001", lease.template, request, answers=lease.staging is None), cancel)
+
+
+def served(pool: WarmPool, kind: SlotKey, cancel: Cancellation, call: str = "call-0001") -> tuple[str, str]:
+    """One call; which container did it, and how that was found."""
+    with pool.claim(kind, call, cancel) as lease:
+        result = run(lease, cancel)
+        assert result.outcome == Exited(0)
+        return result.final["box"], result.usage.pool
+
+
+def filled(pool: WarmPool, waiting: int) -> None:
+    until(lambda: (pool.figures().waiting, pool.figures().starting) == (waiting, 0))
+
+
+def wake(pool: WarmPool) -> None:
+    """As a claim does: the pool looks at everything again."""
+    pool._wakeup.wake()
+
+
+def together(count: int, do: Callable[[int], object]) -> list[object]:
+    """What so many threads got, all begun in one moment."""
+    start, results = threading.Barrier(count), [None] * count
+
+    def one(number: int) -> None:
+        start.wait()
+        try:
+            results[number] = do(number)
+        except BaseException as error:  # noqa: BLE001 - the test's to look at
+            results[number] = error
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def refuse() -> None:
+    raise EngineUnavailable("not now")
+
+
+def staged(area: StagingArea) -> list[str]:
+    folder = area.workspace.root / RESERVED / "staging"
+    return sorted(os.listdir(folder)) if folder.is_dir() else []

@@ -62,18 +62,14 @@ def test_an_output_in_such_a_format_is_refused_by_its_name_and_by_its_extension(
 
 def test_a_report_in_the_name_of_such_a_format_is_a_wrong_argument_and_no_fault_of_the_image():
     algorithm = SMALL.algorithms["raster info"]
-    assert bind(algorithm, {"input": "a.tif", "output-format": "JSON"}, Context(SMALL)).get(
-        "output-format"
-    ) == ("json",)
+    bound = bind(algorithm, {"input": "a.tif", "output-format": "JSON"}, Context(SMALL))
+    assert bound.get("output-format") == ("json",)
     for named in ("netCDF", "GTiff"):
         with pytest.raises(ArgumentRefused) as refused:
             bind(algorithm, {"input": "a.tif", "output-format": named}, Context(SMALL))
         assert refused.value.code is Code.INVALID_ARGUMENT
-    bind(
-        packaged().algorithms["vector convert"],
-        {"input": "a.gpkg", "output": "a.parquet"},
-        Context(packaged()),
-    )
+    convert = packaged().algorithms["vector convert"]
+    bind(convert, {"input": "a.gpkg", "output": "a.parquet"}, Context(packaged()))
 
 
 def test_a_name_that_is_no_format_is_refused_otherwise():

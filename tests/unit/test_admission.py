@@ -116,9 +116,6 @@ def names(visits: list[Visit]) -> list[str]:
     return [visit.who for visit in visits]
 
 
-# Bounds
-
-
 def test_only_a_call_that_has_to_wait_is_told_so():
     async def acts(hall: Hall) -> None:
         first, second = hall.come("ann", 2)
@@ -189,9 +186,6 @@ def test_a_place_given_to_a_call_that_is_cancelled_in_the_same_moment_goes_to_th
     play(Admission(1, 8, 60), acts)
 
 
-# Fairness
-
-
 @pytest.mark.claim("resources.queue-bounded")
 @pytest.mark.parametrize("places", [1, 2, 5])
 def test_a_hundred_calls_of_one_delay_the_first_of_another_by_no_more_than_what_runs(places: int):
@@ -243,8 +237,6 @@ def test_who_holds_a_place_for_long_leaves_the_others_to_those_who_have_none():
 
     play(Admission(2, 60, 60), acts)
 
-
-# Anything, at any moment
 
 PRINCIPALS = st.sampled_from(NAMES)
 INDEX = st.integers(0, 40)
@@ -301,9 +293,6 @@ def test_processors_decide_how_many_calls_fit_unless_it_is_said():
     assert capacity(4, 64 * GIB, limits, 0.5, concurrent=3) == 3
     assert capacity(4, 64 * GIB, limits, 0.5, concurrent=20) == 20
     assert capacity(0, 64 * GIB, limits, 0.5) >= 1
-
-
-# How many
 
 
 @given(

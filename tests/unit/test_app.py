@@ -29,10 +29,9 @@ def registry(settings: Settings) -> Iterator[Registry]:
 
 def unfinished(registry: Registry, server: str) -> str:
     """A call that this server began and did not end."""
-    AuditLog(registry.path.with_name("audit.jsonl")).append(
-        {"type": "call.started", "call": f"call-of-{server}"}
-    )
-    return registry.begin_call(Call(f"call-of-{server}", "ann", "info", {}, server=server)).id
+    call = registry.begin_call(Call(f"call-of-{server}", "ann", "info", {}, server=server)).id
+    AuditLog(registry.path.with_name("audit.jsonl")).append({"type": "call.started", "call": call})
+    return call
 
 
 def outcome(registry: Registry, call: str) -> str:
@@ -60,10 +59,8 @@ def test_a_call_of_a_dead_server_is_ended_and_recorded(settings: Settings, regis
 
 def test_a_workspace_that_is_no_folder_stops_the_start(settings: Settings, tmp_path: Path):
     (tmp_path / "file").touch()
-    with (
-        pytest.raises(PathRefused),
-        running(settings.model_copy(update={"workspaces": (tmp_path / "file",)})),
-    ):
+    wrong = settings.model_copy(update={"workspaces": (tmp_path / "file",)})
+    with pytest.raises(PathRefused), running(wrong):
         pass
 
 

@@ -27,9 +27,8 @@ def text(given_draft: Draft) -> str:
 
 @pytest.mark.claim("approval.question-true")
 def test_it_names_the_command_what_is_read_written_and_replaced():
-    said = text(
-        draft(output(replaces=("out.tif", "out.tif.ovr"), shared=("out.prj",)), options=("-of", "a b"))
-    )
+    made = output(replaces=("out.tif", "out.tif.ovr"), shared=("out.prj",))
+    said = text(draft(made, options=("-of", "a b")))
     for part in (
         "gdal_translate", "'a b'", "/data/ws/in.tif", "/data/ws/out.tif", "/data/ws/out.tif.ovr",
         "/data/ws/out.prj",
@@ -39,30 +38,21 @@ def test_it_names_the_command_what_is_read_written_and_replaced():
 
 def test_it_tells_creating_replacing_changing_moving_and_taking_away_apart():
     old, moved = located("old.tif"), Transfer(located("a.tif"), located("b.tif", None))
-    kinds = [
-        text(one)
-        for one in (
-            *map(
-                draft, (output(), output(replaces=("out.tif",)), output(replaces=("out.tif",), update=True))
-            ),
-            replace(draft(None), transfers=(moved,)),
-            replace(draft(None), removes=(old,)),
-        )
-    ]
+    replaced = {"replaces": ("out.tif",)}
+    writing = map(draft, (output(), output(**replaced), output(**replaced, update=True)))
+    nothing = draft(None)
+    losing = (replace(nothing, transfers=(moved,)), replace(nothing, removes=(old,)))
+    kinds = [text(one) for one in (*writing, *losing)]
     assert len(set(kinds)) == 5
     assert all(str(one) in kinds[3] for one in (moved.source, moved.target))
     assert str(old) in kinds[4]
-
-
-def lines(said: str) -> int:
-    return said.count("\n")
 
 
 @pytest.mark.claim("approval.question-true")
 @given(st.text())
 def test_no_value_can_add_a_line_or_hide_one(value: str):
     plain, strange = (text(draft(output(), options=("-co", one))) for one in ("x", value))
-    assert lines(strange) == lines(plain)
+    assert strange.count("\n") == plain.count("\n")
     assert strange.isprintable() or "\n" in strange
     assert not any(letter in strange for letter in "\x1b\r\u202e\u200b\u2028")
 
@@ -93,15 +83,12 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
         yield keyboard.fileno()
 
 
-@pytest.mark.parametrize(
-    ("keys", "approved"),
-    [("y\n", True), ("YES\n", True), ("n\n", False), ("\n", False), ("yes please\n", False), ("\x04", False)],
-)
-def test_the_person_at_the_terminal_says_yes_or_it_is_no(typed: int, keys: str, approved: bool):
-    os.write(typed, keys.encode())
-    decision = anyio.run(Terminal("ann").ask, QUESTION)
-    assert decision is not None
-    assert (decision.approved, decision.by) == (approved, "ann")
+def test_the_person_at_the_terminal_says_yes_or_it_is_no(typed: int):
+    for keys in ("y\n", "YES\n", "n\n", "\n", "yes please\n", "\x04"):
+        os.write(typed, keys.encode())
+        decision = anyio.run(Terminal("ann").ask, QUESTION)
+        assert decision is not None
+        assert (decision.approved, decision.by) == (keys in ("y\n", "YES\n"), "ann")
 
 
 def test_without_a_terminal_nobody_is_asked_unless_a_script_said_yes(monkeypatch: pytest.MonkeyPatch):
@@ -112,11 +99,10 @@ def test_without_a_terminal_nobody_is_asked_unless_a_script_said_yes(monkeypatch
     assert (decision.approved, decision.how) == (True, "--yes")
 
 
-@pytest.mark.parametrize(
-    ("revoked", "now", "state"),
-    [(None, 99.0, "holds"), (None, 100.0, "over"), (50.0, 99.0, "revoked"), (50.0, 200.0, "revoked")],
-)
-def test_people_are_told_in_one_word_whether_a_grant_counts(revoked: float | None, now: float, state: str):
-    given = Grant("ann", "convert", "/maps", "ann", "console", expires=100.0, revoked=revoked)
-    assert given.state(now) == state
-    assert given.holds(now) is (state == "holds")
+def test_people_are_told_in_one_word_whether_a_grant_counts():
+    good = Grant("ann", "convert", "/maps", "ann", "console", expires=100.0)
+    revoked = replace(good, revoked=50.0)
+    for grant, now, state in ((good, 99.0, "holds"), (good, 100.0, "over"), (revoked, 99.0, "revoked")):
+        assert grant.state(now) == state
+        assert grant.holds(now) is (state == "holds")
+    assert revoked.state(200.0) == "revoked"

@@ -16,16 +16,11 @@ from hypothesis import strategies as st
 from gdal_mcp.ledger import audit
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable, Checkpoint, tail, verify
 from gdal_mcp.ledger.audit_record import MAX_LINE, parse_line, write_line
-from tests.unit.audit_kit import COUNT, head_of, lines_of, log
-
-__all__ = ["log"]
+from tests.unit.audit_kit import COUNT, head_of, lines_of
 
 
 def spawn(code: str, *arguments: str) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([sys.executable, "-c", code, *arguments])
-
-
-# What is written
 
 
 def test_each_record_names_the_digest_of_the_line_before(log: AuditLog) -> None:
@@ -82,8 +77,6 @@ def test_a_link_or_a_pipe_in_the_place_of_the_log_is_refused(tmp_path: Path) -> 
     with pytest.raises(AuditUnavailable):
         AuditLog(path)
 
-
-# Hostile events
 
 anything = st.recursive(
     st.none()
@@ -168,9 +161,6 @@ def test_what_is_cut_is_still_bound_by_its_hash(log: AuditLog) -> None:
     assert whole.startswith(cut["start"])
 
 
-# Sharing
-
-
 def test_two_processes_of_200_records_make_one_chain(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     code = "import sys; from pathlib import Path; from gdal_mcp.ledger.audit import AuditLog\n"
@@ -207,9 +197,6 @@ def test_a_copy_without_its_lock_file_can_be_verified(log: AuditLog, tmp_path: P
     copy.with_suffix(".head").write_bytes(head_of(log).read_bytes())
     assert verify(copy).ok
     assert sorted(path.name for path in copy.parent.iterdir()) == ["audit.head", "audit.jsonl"]
-
-
-# Reading
 
 
 def test_tail_gives_the_last_records_in_order_and_leaves_out_what_is_none(log: AuditLog) -> None:

@@ -13,11 +13,7 @@ from gdal_mcp.ledger import audit
 from gdal_mcp.ledger.audit import RECOVERED, AuditLog, AuditUnavailable, tail, verify
 from gdal_mcp.ledger.audit_record import write_line
 from tests.faults import disks
-from tests.unit.audit_kit import COUNT, head_of, lines_of, log
-
-__all__ = ["log"]
-
-# Crashes
+from tests.unit.audit_kit import COUNT, head_of, lines_of
 
 
 @pytest.mark.claim("audit.survives")
@@ -65,9 +61,8 @@ def test_a_crash_while_a_torn_line_is_repaired_does_not_lose_the_fact(log, monke
     with log.path.open("ab") as file:
         file.write(b"torn")
     with monkeypatch.context() as patch:
-        patch.setattr(
-            *((os, "ftruncate", crash_after(os.ftruncate)) if step == "ftruncate" else (audit, step, crash))
-        )
+        truncates = (os, "ftruncate", crash_after(os.ftruncate))
+        patch.setattr(*(truncates if step == "ftruncate" else (audit, step, crash)))
         with pytest.raises(Crash):
             log.append({})
     log.append({"type": "after"})
@@ -118,9 +113,8 @@ def test_a_broken_chain_is_not_accepted_behind_an_old_head(log: AuditLog) -> Non
 def test_killed_writers_leave_a_log_that_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     code = "import sys; from pathlib import Path; from gdal_mcp.ledger.audit import AuditLog\n"
-    code += (
-        "log = AuditLog(Path(sys.argv[1]))\nwhile True: print(log.append({'x': 'y' * 3000}).seq, flush=True)"
-    )
+    code += "log = AuditLog(Path(sys.argv[1]))\n"
+    code += "while True: print(log.append({'x': 'y' * 3000}).seq, flush=True)"
     acknowledged = 0
     for _ in range(4):
         with subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE) as writer:
@@ -132,9 +126,6 @@ def test_killed_writers_leave_a_log_that_goes_on(tmp_path: Path) -> None:
     found = verify(path)
     assert found.ok
     assert found.records >= acknowledged
-
-
-# No space
 
 
 @pytest.mark.parametrize("step", ["write", "fdatasync", "pwrite"])

@@ -7,9 +7,7 @@ import pytest
 
 from gdal_mcp.ledger.audit import RECOVERED, AuditLog, AuditUnavailable, Checkpoint, tail, verify
 from gdal_mcp.ledger.audit_record import MAX_LINE, parse_line, write_line
-from tests.unit.audit_kit import COUNT, head_of, lines_of, log
-
-__all__ = ["log"]
+from tests.unit.audit_kit import COUNT, head_of, lines_of
 
 THEN = "2026-01-01T00:00:00.000Z"
 GARBAGE = {
@@ -126,9 +124,7 @@ def take_another_head(log: AuditLog) -> None:
 @pytest.mark.parametrize(
     "harm",
     [
-        lose_the_end,
-        take_another_head,
-        lambda log: log.path.write_bytes(b""),
+        lose_the_end, take_another_head, lambda log: log.path.write_bytes(b""),
         lambda log: head_of(log).unlink(),
         *(lambda log, content=content: head_of(log).write_bytes(content)
           for content in (b"", b"{}", b"\xff" * 600, b'{"hash": "", "seq": 7, "torn": null}')),

@@ -12,6 +12,7 @@ from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, UnknownArgument
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
+from tests.unit.fitting import placed
 
 RASTER, VECTOR, REPROJECT = (
     packaged().algorithms[path] for path in ("raster convert", "vector convert", "raster reproject")
@@ -23,11 +24,6 @@ RESERVED = """
     --config --optfile --debug --mempreload --pause --formats --format --version --build --license --help --help-general
     --help-doc --json-usage --locale
 """.split()
-
-
-def placed(bound: Bound) -> tuple[str, ...]:
-    """The rendered words, with every path put into one folder."""
-    return render(bound.resolve(lambda _argument, text: f"/ws/{text}"))
 
 
 def extra(algorithm: Algorithm, switches: Sequence[str], context: Context) -> Bound:
@@ -42,17 +38,13 @@ def words(algorithm: Algorithm, *switches: str, context: Context = CONTEXT) -> t
 def test_switches_become_single_words_with_canonical_names() -> None:
     for switches, rendered in [
         (["--resampling=bilinear"], ["--resampling=bilinear"]),
-        (["--resampling", "Bilinear"], ["--resampling=bilinear"]),
-        (["-r", "near"], ["--resampling=near"]),
-        (["--add-alpha"], ["--add-alpha"]),
-        (["--tap=true"], ["--target-aligned-pixels"]),
+        (["--resampling", "Bilinear"], ["--resampling=bilinear"]), (["-r", "near"], ["--resampling=near"]),
+        (["--add-alpha"], ["--add-alpha"]), (["--tap=true"], ["--target-aligned-pixels"]),
         (["--add-alpha=false"], ["--add-alpha=false"]),
         (["--t_srs", "epsg:4326"], ["--output-crs=EPSG:4326"]),
         (["--dst-crs=EPSG:4326", "-s", "EPSG:32611"], ["--output-crs=EPSG:4326", "--input-crs=EPSG:32611"]),
-        (["--bbox=1,2,3.5,4e2"], ["--bbox=1,2,3.5,4e2"]),
-        (["--bbox", "-1,-2,3,4"], ["--bbox=-1,-2,3,4"]),
-        (["--size=100,0"], ["--size=100,0"]),
-        (["--input-nodata", "-9999"], ["--input-nodata=-9999"]),
+        (["--bbox=1,2,3.5,4e2"], ["--bbox=1,2,3.5,4e2"]), (["--bbox", "-1,-2,3,4"], ["--bbox=-1,-2,3,4"]),
+        (["--size=100,0"], ["--size=100,0"]), (["--input-nodata", "-9999"], ["--input-nodata=-9999"]),
         (["--src-nodata=0,None"], ["--input-nodata=0,None"]),
         (
             ["--co", "COMPRESS=lzw", "--co=TILED=YES"],
@@ -65,13 +57,10 @@ def test_switches_become_single_words_with_canonical_names() -> None:
             ["--wo", "INIT_DEST=NO_DATA", "--to=METHOD=RPC"],
             ["--warp-option=INIT_DEST=NO_DATA", "--transform-option=METHOD=RPC"],
         ),
-        (["--et", "0.25"], ["--error-threshold=0.25"]),
-        (["-j", "ALL_CPUS"], ["--num-threads=4"]),
-        (["-j", "2"], ["--num-threads=2"]),
-        (["-j", "64"], ["--num-threads=4"]),
-        (["--like=a.tif"], ["--like=/ws/a.tif"]),
-        (["--like", "a,b.tif"], ["--like=/ws/a,b.tif"]),
-    ]:
+        (["--et", "0.25"], ["--error-threshold=0.25"]), (["-j", "ALL_CPUS"], ["--num-threads=4"]),
+        (["-j", "2"], ["--num-threads=2"]), (["-j", "64"], ["--num-threads=4"]),
+        (["--like=a.tif"], ["--like=/ws/a.tif"]), (["--like", "a,b.tif"], ["--like=/ws/a,b.tif"]),
+    ]:  # fmt: skip
         assert list(words(REPROJECT, *switches)) == rendered
 
 
@@ -94,6 +83,7 @@ def test_anything_unknown_malformed_or_dangerous_is_refused() -> None:
         ["--co", "COMPRESS"], ["--co", "JAVASCRIPT_FILE=/etc/passwd"],
         # what cannot stand twice or together
         ["--resampling=near", "-r", "near"], ["--size=1,2", "--size=3,4"], ["--resolution=1,1", "--size=2,2"],
+        ["--add-alpha", "--add-alpha=true"],
         ["--of=PDF", "--co=JAVASCRIPT_FILE=/etc/passwd"], ["--of=PNG", "--of=JPEG"], ["--like=a.tif", "--like=b.tif"],
         ["--input-nodata=1", "--input-nodata=2"], ["--co=TILED=YES"] * 2000,
         # words by themselves
@@ -186,12 +176,9 @@ def test_convert_takes_what_either_kind_knows_and_says_which() -> None:
 
 def test_convert_refuses_what_neither_kind_takes_as_a_whole() -> None:
     for switches in [
-        ["--lco=FID=id", "--co=COMPRESS=LZW"],
-        ["--input-layer=x", "--of=PNG"],
-        ["--add-alpha"],
-        ["--config=X=Y"],
-        ["--append"],
-    ]:
+        ["--lco=FID=id", "--co=COMPRESS=LZW"], ["--input-layer=x", "--of=PNG"], ["--add-alpha"],
+        ["--config=X=Y"], ["--append"],
+    ]:  # fmt: skip
         with pytest.raises(ArgumentRefused):
             bind_either(CONVERT, {}, switches, GPKG)
 
@@ -212,10 +199,21 @@ def test_words_bind_input_and_output_too_and_add_to_lists_of_json() -> None:
         ({}, ["a.tif"]),
         ({}, ["a.tif", "b.tif", "c.tif"]),
         ({}, ["a.tif", "b.tif", "--config=X=Y"]),
+        ({}, ["--input=a.tif", "b.tif", "--output=c.tif"]),
         ({"output": "c.tif"}, ["a.tif", "--output=b.tif"]),
     ):
         with pytest.raises(ArgumentRefused):
             bind(RASTER, given_json, Context(packaged()), wrong)
+
+
+def test_words_without_a_switch_fill_the_arguments_that_are_not_named() -> None:
+    mosaic = packaged().algorithms["raster mosaic"]
+    for algorithm, words, inputs, output in (
+        (mosaic, ["a.tif", "b.tif", "o.tif"], ("a.tif", "b.tif"), ("o.tif",)),
+        (RASTER, ["--input=a.tif", "o.tif"], ("a.tif",), ("o.tif",)),
+    ):
+        bound = bind(algorithm, {}, Context(packaged()), words)
+        assert (bound.get("input"), bound.get("output")) == (inputs, output)
 
 
 NAMES = st.sampled_from(

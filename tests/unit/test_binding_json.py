@@ -4,22 +4,19 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.gdal.catalogue.binding import Bound, bind, render
+from gdal_mcp.gdal.catalogue.binding import bind, render
 from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.model import Algorithm, Argument
+from gdal_mcp.gdal.catalogue.model import Algorithm
+from tests.unit.fitting import placed
 
 REPROJECT, VECTOR = (packaged().algorithms[path] for path in ("raster reproject", "vector convert"))
 CLIP, CALC, POLYGONIZE, SQL = (
     packaged().algorithms[path] for path in ("raster clip", "raster calc", "raster polygonize", "vector sql")
 )
 CALL: dict[str, Any] = {"input": "a.tif", "output": "b.tif"}
-
-
-def placed(bound: Bound) -> tuple[str, ...]:
-    """The rendered words, with every path put into one folder."""
-    return render(bound.resolve(lambda _argument, text: f"/ws/{text}"))
+WINDOW = {**CALL, "window": [0, 0, 5, 5]}  # as `raster clip` needs one
 
 
 def json_words(algorithm: Algorithm, **call: Any) -> tuple[str, ...]:
@@ -27,47 +24,38 @@ def json_words(algorithm: Algorithm, **call: Any) -> tuple[str, ...]:
 
 
 def test_json_values_become_single_words() -> None:
-    assert json_words(
-        REPROJECT, **CALL, t_srs="EPSG:4326", size=[100, 0], tap=True, **{"input-nodata": [-9999, "nan"]}
-    ) == (
+    given = {"t_srs": "EPSG:4326", "size": [100, 0], "tap": True, "input-nodata": [-9999, "nan"]}
+    assert json_words(REPROJECT, **CALL, **given) == (
         *("--input=/ws/a.tif", "--output=/ws/b.tif", "--output-crs=EPSG:4326", "--size=100,0"),
         *("--target-aligned-pixels", "--input-nodata=-9999,nan"),
     )
     assert json_words(CLIP, **CALL, bbox="1, 2,3,4e2")[2:] == ("--bbox=1,2,3,4e2",)
     assert json_words(CLIP, **CALL, bbox=[1, 2.5, 1e-7, 4e20])[2:] == ("--bbox=1,2.5,1e-07,4e+20",)
     options = {"COMPRESS": "deflate", "TILED": True, "ZLEVEL": 6}
-    expected = (
-        "--creation-option=COMPRESS=DEFLATE",
-        "--creation-option=TILED=YES",
-        "--creation-option=ZLEVEL=6",
-    )
-    words = json_words(CLIP, **CALL, window=[0, 0, 5, 5], creation_option=options)
-    assert tuple(word for word in words if "creation" in word) == expected
+    words = json_words(CLIP, **WINDOW, creation_option=options)
+    given_options = [word.removeprefix("--creation-option=") for word in words if "creation" in word]
+    assert given_options == ["COMPRESS=DEFLATE", "TILED=YES", "ZLEVEL=6"]
 
 
 def test_names_may_have_underscores_and_be_aliases_but_not_both() -> None:
     for name in ("output-format", "output_format", "of", "format"):
-        assert (
-            json_words(CLIP, **CALL, window=[0, 0, 5, 5], **{name: "PNG"}).count("--output-format=PNG") == 1
-        )
+        assert json_words(CLIP, **WINDOW, **{name: "PNG"}).count("--output-format=PNG") == 1
     with pytest.raises(ArgumentRefused):
-        json_words(CLIP, **CALL, window=[0, 0, 5, 5], output_format="PNG", of="PNG")
+        json_words(CLIP, **WINDOW, output_format="PNG", of="PNG")
 
 
 def test_null_and_false_are_as_if_left_out() -> None:
     nothing = {"bbox": None, "add-alpha": False, "overwrite": False, "append": False}
-    call = {**CALL, "window": [0, 0, 5, 5], **nothing}
-    bound = bind(CLIP, call, Context(packaged()))
+    bound = bind(CLIP, {**WINDOW, **nothing}, Context(packaged()))
     assert placed(bound) == ("--input=/ws/a.tif", "--output=/ws/b.tif", "--window=0,0,5,5")
     assert (bound.replaces, bound.updates) == (False, False)
 
 
 def test_what_becomes_of_an_existing_output_is_told_and_not_always_rendered() -> None:
-    call = {**CALL, "window": [0, 0, 5, 5]}
-    replacing = bind(CLIP, {**call, "overwrite": True}, Context(packaged()))
+    replacing = bind(CLIP, {**WINDOW, "overwrite": True}, Context(packaged()))
     assert (replacing.replaces, replacing.updates) == (True, False)
     assert not [word for word in placed(replacing) if "overwrite" in word]
-    changing = bind(CLIP, {**call, "append": True}, Context(packaged()))
+    changing = bind(CLIP, {**WINDOW, "append": True}, Context(packaged()))
     assert (changing.replaces, changing.updates) == (False, True)
     assert "--append" in placed(changing)
 
@@ -99,30 +87,22 @@ def test_options_follow_what_the_output_is_and_not_what_the_algorithm_reads() ->
 
 
 def test_the_resolver_sees_the_inner_path_alone() -> None:
-    seen: list[tuple[str, str]] = []
-
-    def resolver(argument: Argument, text: str) -> str:
-        seen.append((argument.name, text))
-        return f"/ws/{text}"
-
     call = {"input": ["A=a.tif", "B=sub/b.tif"], "calc": "A+B", "output": "c.tif"}
-    words_of = render(bind(CALC, call, Context(packaged())).resolve(resolver))
-    assert seen == [("input", "a.tif"), ("input", "sub/b.tif"), ("output", "c.tif")]
-    assert words_of[:2] == ("--input=A=/ws/a.tif", "--input=B=/ws/sub/b.tif")
+    bound = bind(CALC, call, Context(packaged())).resolve(lambda argument, text: f"/{argument.name}/{text}")
+    assert render(bound)[:2] == ("--input=A=/input/a.tif", "--input=B=/input/sub/b.tif")
+    assert "--output=/output/c.tif" in render(bound)
 
 
 def test_a_part_of_a_file_is_an_input_and_never_an_output() -> None:
     names = {"a.nc": 'NETCDF:"/ws/a.nc":temp', "b.tif": "/staging/b.tif", "c.tif": 'NETCDF:"/ws/c.nc":temp'}
-    call = {"input": "a.nc", "output": "b.tif", "window": [0, 0, 5, 5]}
-    words_of = render(bind(CLIP, call, Context(packaged())).resolve(lambda _argument, text: names[text]))
-    assert words_of[0] == '--input=NETCDF:"/ws/a.nc":temp'
+    call = {**WINDOW, "input": "a.nc"}
+    good, bad = (bind(CLIP, {**call, "output": name}, Context(packaged())) for name in ("b.tif", "c.tif"))
+    assert render(good.resolve(lambda _, text: names[text]))[0] == '--input=NETCDF:"/ws/a.nc":temp'
     with pytest.raises(ValueError, match="output"):
-        bind(CLIP, {**call, "output": "c.tif"}, Context(packaged())).resolve(
-            lambda _argument, text: names[text]
-        )
+        bad.resolve(lambda _, text: names[text])
     for answer in ("a.tif", "", "@/ws/a", "PG:dbname=x", "http://host/x", "/ws/a\0b"):
         with pytest.raises(ValueError, match="input"):
-            bind(CLIP, call, Context(packaged())).resolve(lambda _argument, _text, answer=answer: answer)
+            good.resolve(lambda _argument, _text, answer=answer: answer)
 
 
 def test_json_of_another_type_or_name_is_refused() -> None:
@@ -136,7 +116,7 @@ def test_json_of_another_type_or_name_is_refused() -> None:
     }.items():  # fmt: skip
         for value in values:
             with pytest.raises(ArgumentRefused) as caught:
-                bind(CLIP, {**CALL, "window": [0, 0, 5, 5], name: value}, Context(packaged()))
+                bind(CLIP, {**WINDOW, name: value}, Context(packaged()))
             assert caught.value.suggestion
             assert len(caught.value.message) < 2000
 
@@ -144,11 +124,8 @@ def test_json_of_another_type_or_name_is_refused() -> None:
 def test_sql_of_a_call_is_one_statement_and_never_changes_the_input() -> None:
     call = {"input": "a.gpkg", "output": "b.gpkg", "sql": ["SELECT * FROM poly"]}
     assert bind(SQL, call, Context(packaged(), allow_sql=True)).get("sql") == ("SELECT * FROM poly",)
-    for spoiled in (
-        {"update": True},
-        {"sql": ["SELECT 1", "DELETE FROM poly"]},
-        {"dialect": "INDIRECT_SQLITE"},
-    ):
+    two = ["SELECT 1", "DELETE FROM poly"]
+    for spoiled in ({"update": True}, {"sql": two}, {"dialect": "INDIRECT_SQLITE"}):
         with pytest.raises(ArgumentRefused):
             bind(SQL, {**call, **spoiled}, Context(packaged(), allow_sql=True))
 

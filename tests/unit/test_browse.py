@@ -61,15 +61,10 @@ def test_a_link_is_told_with_where_it_leads_and_never_entered(root, tmp_path):
     write(root, {"real/inner/x.tif": b"1"})
     write(tmp_path, {"outside/secret.tif": b"2"})
     for name, target in {
-        "in": "real",
-        "out": "../outside",
-        "out-file": str(tmp_path / "outside/secret.tif"),
-        "gone": "nothing",
-        "gone-out": "../nothing",
-        "self": "self",
-        "chain": "out/../workspace/real",
+        "in": "real", "out": "../outside", "out-file": str(tmp_path / "outside/secret.tif"),
+        "gone": "nothing", "gone-out": "../nothing", "self": "self", "chain": "out/../workspace/real",
         "ours": RESERVED,
-    }.items():
+    }.items():  # fmt: skip
         (root / name).symlink_to(target)
     write(root, {f"{RESERVED}/undo/x": b""})
     links = {found.name: found.leads for found in all_found(root) if found.kind is Kind.LINK}
@@ -87,10 +82,8 @@ def test_the_server_s_own_folder_is_never_told_but_others_of_its_name_are(root):
 
 def test_a_folder_below_the_depth_is_told_closed(root):
     write(root, {"a/b/c": b"", "d": b""})
-    assert [(str(found.relative), closed) for found, closed in everything(root, depth=1)] == [
-        ("a", True),
-        ("d", False),
-    ]
+    told = [(str(found.relative), closed) for found, closed in everything(root, depth=1)]
+    assert told == [("a", True), ("d", False)]
     assert paths(root, depth=2) == ["a", "a/b", "d"]
 
 
@@ -110,12 +103,8 @@ def test_however_deep_folders_are_the_walk_ends(root):
 def test_more_names_than_the_limit_are_not_read_and_their_folder_is_not_complete(root):
     write(root, {f"{folder}/{name}": b"" for folder in "ab" for name in "1234"})
     workspaces = Workspaces((Workspace.at(root, writable=True),))
-    for limit, complete in {
-        1: [False],
-        3: [True, False, False],
-        9: [True, True, False],
-        10: [True] * 3,
-    }.items():
+    expected = {1: [False], 3: [True, False, False], 9: [True, True, False], 10: [True] * 3}
+    for limit, complete in expected.items():
         with opened(workspaces, workspaces.input(str(root)), limit=limit) as folder:
             seen, names = [folder.complete], len(folder.names)
             for name in ("a", "b")[: len(complete) - 1]:

@@ -40,12 +40,8 @@ class Other:
     """Another process on the same file."""
 
     def __init__(self, file: Path, total: int, size: int) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", OTHER, str(file), str(total), str(size)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        command, pipe = [sys.executable, "-c", OTHER, str(file), str(total), str(size)], subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
 
     def do(self, what: str) -> str:
         assert self.process.stdin is not None

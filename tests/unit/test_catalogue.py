@@ -85,30 +85,25 @@ def test_a_name_means_one_argument() -> None:
         assert len(names) == len(set(names))
 
 
-def test_a_step_may_be_written_otherwise_than_its_algorithm() -> None:
-    """`gdal pipeline ... ! sql 'SELECT ...'` needs no --sql; `gdal vector sql` does."""
-    assert packaged().steps["vector sql"].algorithm.long_names["sql"].positional
-    assert not packaged().algorithms["vector sql"].long_names["sql"].positional
-
-
 def test_a_step_says_what_goes_through_it() -> None:
     for path, takes, gives, places in [
-        ("raster read", None, "raster", ("first",)),
-        ("vector write", "vector", None, ("last",)),
+        ("raster read", None, "raster", ("first",)), ("vector write", "vector", None, ("last",)),
         ("raster polygonize", "raster", "vector", ("middle",)),
         ("vector rasterize", "vector", "raster", ("middle",)),
         ("vector grid count", "vector", "raster", ("middle",)),
         ("raster zonal-stats", "raster", "vector", ("middle",)),
-        ("raster mosaic", None, "raster", ("first",)),
-        ("vector limit", "vector", "vector", ("middle",)),
+        ("raster mosaic", None, "raster", ("first",)), ("vector limit", "vector", "vector", ("middle",)),
         ("raster tee", "raster", "raster", ("middle", "last")),
         ("vector partition", "vector", None, ("last",)),
-    ]:
+    ]:  # fmt: skip
         step = packaged().steps[path]
         assert (step.takes, step.gives, step.places) == (takes, gives, places)
 
 
-def test_a_step_without_an_algorithm_knows_how_its_arguments_are_written() -> None:
+def test_a_step_knows_how_its_own_arguments_are_written() -> None:
+    """`gdal pipeline ... ! sql 'SELECT ...'` needs no --sql; `gdal vector sql` does."""
+    assert packaged().steps["vector sql"].algorithm.long_names["sql"].positional
+    assert not packaged().algorithms["vector sql"].long_names["sql"].positional
     write = packaged().steps["vector write"].algorithm
     assert write.long_names["output"].positional
     assert write.long_names["lco"] is write.long_names["layer-creation-option"]
@@ -134,12 +129,9 @@ def test_alternatives_are_needed_together_and_none_by_itself() -> None:
 
 
 def test_what_an_algorithm_makes_may_differ_from_what_it_reads() -> None:
-    made = {
-        path: packaged().algorithms[path].makes
-        for path in ("raster contour", "vector rasterize", "mdim convert")
-    }
-    assert made == {"raster contour": "vector", "vector rasterize": "raster", "mdim convert": "multidim"}
-    assert packaged().algorithms["raster info"].makes is None
+    makes = {"raster contour": "vector", "vector rasterize": "raster", "mdim convert": "multidim"}
+    makes |= {"raster info": None}
+    assert {path: packaged().algorithms[path].makes for path in makes} == makes
 
 
 def test_defaults_are_values_that_the_argument_takes() -> None:
@@ -323,10 +315,8 @@ def test_another_release_may_be_without_the_faults_of_this_one(facts: dict[str, 
 
 
 def test_a_step_that_describes_a_faulty_argument_again_is_put_right_too(facts: dict[str, Any]) -> None:
-    path, patch = (
-        "raster rgb-to-palette",
-        next(one for one in PATCHES["patch"] if one["argument"] == "bit-depth"),
-    )
+    path = "raster rgb-to-palette"
+    patch = next(one for one in PATCHES["patch"] if one["argument"] == "bit-depth")
     step = next(one for one in facts["steps"] if one["path"] == path)
     step["arguments"].remove("bit-depth")
     step["arguments"].append(dict(entry(facts, path, "bit-depth")))
@@ -354,13 +344,8 @@ def test_the_name_of_an_output_says_the_driver() -> None:
 
 
 def test_without_a_kind_the_name_says_every_driver_that_may_write_it() -> None:
-    for name, drivers in [
-        ("gpkg", ("GPKG",)),
-        ("tif", ("GTiff",)),
-        ("geojson", ("GeoJSON",)),
-        ("unheard-of", ()),
-    ]:
-        assert drivers_for(packaged(), f"a.{name}", None) == drivers
+    expected = {"gpkg": ("GPKG",), "tif": ("GTiff",), "geojson": ("GeoJSON",), "unheard-of": ()}
+    assert {name: drivers_for(packaged(), f"a.{name}", None) for name in expected} == expected
     assert driver_for(packaged(), "a.gpkg", None) == "GPKG"
 
 
@@ -370,9 +355,6 @@ def test_a_format_passes_in_gdals_spelling_where_it_can_and_may_be_written() -> 
         ("VRT", "raster", "VRT"), ("GDALG", "raster", "GDALG"), ("GDALG", "vector", "GDALG"), ("netCDF", "multidim", "netCDF"),
     ]:  # fmt: skip
         assert output_format(packaged(), name, kind) == canonical
-    for driver in packaged().drivers:
-        if driver.writes("raster") and driver.name.lower() not in packaged().unwritten:
-            assert output_format(packaged(), driver.name.upper(), "raster") == driver.name
     for name, kind in [
         ("MEM", "raster"), ("memory", "vector"), ("stream", "raster"), ("stream", None), ("GeoJSON", "raster"), ("PNG", "vector"),
         ("LIBERTIFF", "raster"), ("GTI", "raster"), ("", "raster"), ("GTiff\n", "raster"), ("GTiff ", "raster"),

@@ -36,9 +36,7 @@ def stored(state: Path) -> Path:
     return store.save(state, IMAGE, DIGEST, NEWER)
 
 
-def test_what_was_stored_for_an_image_is_used_for_that_image_only_whatever_its_release(
-    tmp_path: Path,
-) -> None:
+def test_what_was_stored_for_an_image_is_used_for_that_image_only_whatever_its_release(tmp_path):
     for image, state in ((IMAGE, tmp_path / "named"), (None, tmp_path / "found")):
         for text in (NEWER, release("3.13.9")):
             store.save(state, image, DIGEST, text)
@@ -63,9 +61,7 @@ def test_nobody_else_can_read_or_write_it(state: Path, stored: Path) -> None:
     assert stat.S_IMODE(stored.parent.stat().st_mode) == 0o700
 
 
-def test_what_cannot_be_read_is_refused_and_not_replaced_by_the_packaged_one(
-    state: Path, stored: Path
-) -> None:
+def test_what_cannot_be_read_is_refused_and_not_replaced_by_the_packaged_one(state, stored):
     stored.write_bytes(b"\xff")
     with pytest.raises(CatalogueBroken):
         store.select(state, IMAGE)
@@ -109,24 +105,15 @@ def settings(state: Path) -> Settings:
 UNKNOWN = NEWER.replace('{"name":"like","type":"dataset"', '{"name":"brand-new","type":"dataset"')
 
 
-@pytest.mark.parametrize(
-    ("version", "standin", "times"), [("3.13.3", True, 0), ("3.13.3", False, 1), ("", False, 1)]
-)
-def test_set_up_goes_back_to_the_packaged_data_where_that_is_what_the_image_says(
-    state,
-    settings,
-    stored,
-    monkeypatch,
-    version,
-    standin,
-    times,
-):
-    asked = Asked(monkeypatch, version, packaged_text())
-    image = replace(asked.image, standin=standin, digest=OTHER)
-    assert catalogue_command.after_setup(settings, image) == 0
-    assert store.select(state, IMAGE) == packaged_text()
-    assert not stored.exists()
-    assert asked.times == times
+def test_set_up_goes_back_to_the_packaged_data_where_the_image_says_the_same(state, settings, monkeypatch):
+    for version, standin, times in (("3.13.3", True, 0), ("3.13.3", False, 1), ("", False, 1)):
+        stored = store.save(state, IMAGE, DIGEST, NEWER)
+        asked = Asked(monkeypatch, version, packaged_text())
+        image = replace(asked.image, standin=standin, digest=OTHER)
+        assert catalogue_command.after_setup(settings, image) == 0
+        assert store.select(state, IMAGE) == packaged_text()
+        assert not stored.exists()
+        assert asked.times == times
 
 
 def test_set_up_stores_what_another_build_of_the_packaged_release_says_once(state, settings, monkeypatch):
@@ -137,18 +124,14 @@ def test_set_up_stores_what_another_build_of_the_packaged_release_says_once(stat
     assert asked.times == 1
 
 
-def test_what_cannot_be_served_of_the_packaged_release_leaves_the_packaged_data(
-    state, settings, monkeypatch, capsys
-):
+def test_what_cannot_be_served_of_its_release_leaves_the_packaged_data(state, settings, monkeypatch, capsys):
     asked = Asked(monkeypatch, "3.13.9", UNKNOWN.replace("3.14.0", "3.13.9"))
     assert catalogue_command.after_setup(settings, asked.image) == 0
     assert "brand-new" in capsys.readouterr().err
     assert store.select(state, IMAGE) == packaged_text()
 
 
-def test_an_argument_without_a_role_is_named_and_nothing_is_stored(
-    tmp_path, state, settings, monkeypatch, capsys
-):
+def test_an_argument_without_a_role_is_named_and_not_stored(tmp_path, state, settings, monkeypatch, capsys):
     asked = Asked(monkeypatch, "3.14.0", UNKNOWN)
     output = tmp_path / "out.json"  # written even so, for a person to compare
     assert catalogue_command.after_setup(settings, asked.image) == 1

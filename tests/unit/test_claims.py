@@ -41,27 +41,20 @@ def test_what_fits_has_no_problem():
     assert claims.problems(HELD, FOUND, PAGES) == []
 
 
+BY_NIGHT = replace(FOUND, nightly=frozenset(FOUND.tests["paths.inside"]))
+NOWHERE = replace(ONE, mitigation="`sandbox/nowhere.py`")
 AFTER = "tests/unit/test_a.py::test_c"
 ATTACK = "tests/attacks/test_a.py::test_c"
 MISFITS = {
     "a claim without a test": ({"found": Marks({}, ())}, "paths.inside"),
-    "a claim that is shown at night alone": (
-        {"found": replace(FOUND, nightly=frozenset(FOUND.tests["paths.inside"]))},
-        "paths.inside",
-    ),
+    "a claim that is shown at night alone": ({"found": BY_NIGHT}, "paths.inside"),
     "a gap with a test": ({"found": Marks({**FOUND.tests, "audit.signed": (AFTER,)}, ())}, "audit.signed"),
     "a test of no claim": ({"found": Marks({**FOUND.tests, "paths.outside": (AFTER,)}, ())}, "paths.outside"),
     "a claim in no document": ({"documents": {"SECURITY.md": "[paths.inside]"}}, "audit.signed"),
-    "an id of no claim": (
-        {"documents": {**PAGES, "docs/security.md": "[audit.signed] [paths.gone]"}},
-        "paths.gone",
-    ),
+    "an id of no claim": ({"documents": {**PAGES, "README.md": "[paths.gone]"}}, "paths.gone"),
     "an attack of no claim": ({"found": Marks(FOUND.tests, (ATTACK,))}, ATTACK),
     "an exemption of no test": ({"claims": replace(HELD, exempt={ATTACK: "a table"})}, ATTACK),
-    "code that is not there": (
-        {"claims": replace(HELD, claims=(replace(ONE, mitigation="`sandbox/nowhere.py`"), GAP))},
-        "sandbox/nowhere.py",
-    ),
+    "code that is not there": ({"claims": replace(HELD, claims=(NOWHERE, GAP))}, "sandbox/nowhere.py"),
 }
 
 
@@ -128,9 +121,5 @@ Nothing here is promised.
 
 def test_sentences_rows_and_points_of_a_promise_are_all_looked_at():
     found = [(one.text, one.bears_ids) for one in sentences(PAGE)]
-    assert [text for text, bears in found if not bears] == [
-        "It does not.",
-        "| there | none |",
-        "another",
-    ]
+    assert [text for text, bears in found if not bears] == ["It does not.", "| there | none |", "another"]
     assert len([text for text, bears in found if bears]) == 4

@@ -17,18 +17,15 @@ def found(root: Path, name: str) -> set[str]:
 
 @pytest.mark.parametrize("ending", sorted(APPENDED))
 def test_what_is_appended_to_the_whole_name_belongs_to_a_dataset(tmp_path, ending):
-    write(
-        tmp_path,
-        dict.fromkeys(["x.tif", f"x.tif{ending}", f"y.tif{ending}", f"x{ending}", f"xx.tif{ending}"], b""),
-    )
+    names = ["x.tif", *(f"{name}{ending}" for name in ("x.tif", "y.tif", "x", "xx.tif"))]
+    write(tmp_path, dict.fromkeys(names, b""))
     assert found(tmp_path, "x.tif") == {f"x.tif{ending}"}
 
 
 @pytest.mark.parametrize("main", REPLACED)
 def test_what_shares_the_stem_belongs_by_the_table_in_any_case_of_letters(tmp_path, main):
-    names = {
-        f"x{ending.upper() if number % 2 else ending}" for number, ending in enumerate(sorted(REPLACED[main]))
-    }
+    endings = sorted(REPLACED[main])
+    names = {f"x{one}" for one in (*endings[::2], *(ending.upper() for ending in endings[1::2]))}
     write(tmp_path, dict.fromkeys([f"x{main}", *names, "x.unrelated", "xy.prj", "X.prj", "y.shx"], b""))
     assert found(tmp_path, f"x{main}") == names
 
@@ -38,16 +35,14 @@ def test_what_shares_the_stem_belongs_by_the_table_in_any_case_of_letters(tmp_pa
     [
         (["x.shp", "x.dbf", "x.prj", "x.asc"], "x.asc", set()),
         (["x.shp", "x.dbf", "x.prj", "x.asc"], "x.shp", {"x.dbf"}),
-        (["x.shp", "x.dbf", "x.cpg", "x.shx"], "x.dbf", set()),
-        (["x.dbf", "x.cpg"], "x.dbf", {"x.cpg"}),
+        (["x.shp", "x.dbf", "x.cpg", "x.shx"], "x.dbf", set()), (["x.dbf", "x.cpg"], "x.dbf", {"x.cpg"}),
         (["x.tif", "x.jpg", "x.wld", "x.tfw"], "x.tif", {"x.tfw"}),
         (["x.tif", "x.shp", "x.dbf", "x.shx"], "x.tif", set()),
         (["x.tab", "x.dat", "x.tif", "x.map"], "x.tif", set()),
-        (["x.tif", "x.tif.xml", "x.png", "x.txt", "x"], "x.tif", set()),
-        (["x", "x.prj"], "x", set()),
+        (["x.tif", "x.tif.xml", "x.png", "x.txt", "x"], "x.tif", set()), (["x", "x.prj"], "x", set()),
         (["x.tif", "x.TIF", "x.tfw", "x.tif.ovr"], "x.tif", {"x.tif.ovr"}),
     ],
-)
+)  # fmt: skip
 def test_a_file_that_may_belong_to_another_dataset_stays(tmp_path, names, main, expected):
     write(tmp_path, dict.fromkeys(names, b""))
     assert found(tmp_path, main) == expected

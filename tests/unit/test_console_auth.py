@@ -103,11 +103,9 @@ def test_a_token_that_may_not_read_is_refused_and_one_that_lost_it_too():
     assert refused(door, signing_in(body))[0] == 403
     scopes.add(READ)
     session = run(door.enter, signing_in(body))
-    cookie = [
-        (b"cookie", f"cookie={session.id}".encode()),
-        (KEY_HEADER.lower().encode(), session.key.encode()),
-    ]
-    request = Request({"type": "http", "method": "GET", "path": "/", "headers": cookie})
+    key = (KEY_HEADER.lower().encode(), session.key.encode())
+    headers = [(b"cookie", f"cookie={session.id}".encode()), key]
+    request = Request({"type": "http", "method": "GET", "path": "/", "headers": headers})
     assert run(door.viewer, request).principal == session.principal
     scopes.discard(READ)
     with pytest.raises(Refused):

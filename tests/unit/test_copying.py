@@ -9,7 +9,6 @@ from sandbox.errors import SandboxError, StagingFailed
 from sandbox.idmap import Views
 from sandbox.owner import Owner
 from sandbox.template import Limits
-from sandbox.workspace import Workspace, Workspaces
 
 # modes that bar the container's user: from what is root's where this is root, else from what is its own
 CLOSED_FILE, CLOSED_FOLDER = (0o600, 0o700) if os.geteuid() == 0 else (0, 0)
@@ -95,26 +94,15 @@ def test_a_copy_never_overwrites_and_never_leaves_the_folder(workspace):
         assert [path.name for path in staging.path.parent.iterdir() if path.name.endswith("tif")] == []
 
 
-def test_a_dataset_of_another_workspace_can_be_copied_in(workspace, tmp_path):
-    write(tmp_path, {"data/dem.tif": b"elsewhere"})
-    data = Workspace.at(tmp_path / "data", writable=False)
-    with area_at(workspace).open(CALL, USER) as staging:
-        staging.copy_in(Workspaces((data,)).input("dem.tif"), "dem.tif")
-        assert tree(staging.path) == {"dem.tif": b"elsewhere"}
-
-
 @pytest.mark.claim("files.copies-only-what-the-user-may-read")
 @pytest.mark.parametrize(
     ("named", "closed", "mode"),
     [
-        ("dem.tif", "dem.tif", CLOSED_FILE),
-        ("maps/dem.tif", "maps", CLOSED_FOLDER),
-        ("maps/in/dem.tif", "maps", CLOSED_FOLDER),
-        ("cube.zarr", "cube.zarr", CLOSED_FOLDER),
-        ("cube.zarr", "cube.zarr/a", CLOSED_FOLDER),
-        ("cube.zarr", "cube.zarr/a/0", CLOSED_FILE),
+        ("dem.tif", "dem.tif", CLOSED_FILE), ("maps/dem.tif", "maps", CLOSED_FOLDER),
+        ("maps/in/dem.tif", "maps", CLOSED_FOLDER), ("cube.zarr", "cube.zarr", CLOSED_FOLDER),
+        ("cube.zarr", "cube.zarr/a", CLOSED_FOLDER), ("cube.zarr", "cube.zarr/a/0", CLOSED_FILE),
     ],
-)
+)  # fmt: skip
 def test_root_copies_nothing_for_a_user_that_may_not_read_it(workspace, named, closed, mode):
     write(workspace, {"dem.tif": b"1", "maps/dem.tif": b"1", "maps/in/dem.tif": b"1", "cube.zarr/a/0": b"1"})
     area = area_at(workspace)

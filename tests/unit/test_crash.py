@@ -44,6 +44,14 @@ def publishing(tmp_path: Path, scenario: Scenario, *, native: bool):
     return each_step(tmp_path, lambda root: write(root, scenario.before), scenario.run, native=native)
 
 
+def undoing(tmp_path: Path, scenario: Scenario, *, native: bool):
+    def setup(root: Path) -> None:
+        write(root, scenario.before)
+        scenario.run(area_at(root, DirOps(native=native)))
+
+    return each_step(tmp_path, setup, undo, native=native)
+
+
 @BY_NIGHT_EVERY
 @pytest.mark.claim("outputs.all-or-nothing")
 def test_a_kill_at_any_step_of_a_publication_leaves_all_old_or_all_new(tmp_path, subtests, scenarios):
@@ -53,16 +61,21 @@ def test_a_kill_at_any_step_of_a_publication_leaves_all_old_or_all_new(tmp_path,
             for number, point, root in publishing(tmp_path / name, scenario, native=native):
                 killed(root, number, scenario.run, native=native)
                 _refuse_half_written(scenario, tree(root), point)
-                area = area_at(root, DirOps(native=native))
-                found = settled(area)
-                assert found in (scenario.before, scenario.after), point
-                if found == scenario.after:
-                    area.undo(CALL)
-                    assert tree(root) == scenario.before, point
-                else:
-                    assert leftovers(root, "undo") == [], point
-                seen.add(found == scenario.after)
+                new = _is_new(scenario, root, point, native=native)
+                assert new or leftovers(root, "undo") == [], point
+                seen.add(new)
             assert seen == {True, False}
+
+
+def _is_new(scenario: Scenario, root: Path, point: str, *, native: bool) -> bool:
+    """Whether recovery led to the new workspace, which can be undone then; or else to the old one."""
+    area = area_at(root, DirOps(native=native))
+    found = settled(area)
+    assert found in (scenario.before, scenario.after), point
+    if found == scenario.after:
+        area.undo(CALL)
+        assert tree(root) == scenario.before, point
+    return found == scenario.after
 
 
 def _refuse_half_written(scenario: Scenario, found: Tree, point: str) -> None:
@@ -84,40 +97,24 @@ def test_a_replaced_folder_never_vanishes(tmp_path):
 @pytest.mark.claim("outputs.all-or-nothing")
 def test_a_kill_at_any_step_of_an_undo_leaves_all_old_or_all_new(tmp_path, subtests, scenarios):
     for name, (scenario, native) in scenarios.items():
-
-        def setup(root: Path, scenario=scenario, native=native) -> None:
-            write(root, scenario.before)
-            scenario.run(area_at(root, DirOps(native=native)))
-
         with subtests.test(name):
             seen = set()
-            for number, point, root in each_step(tmp_path / name, setup, undo, native=native):
+            for number, point, root in undoing(tmp_path / name, scenario, native=native):
                 killed(root, number, undo, native=native)
-                area = area_at(root, DirOps(native=native))
-                found = settled(area)
-                assert found in (scenario.before, scenario.after), point
-                if found == scenario.after:
-                    area.undo(CALL)
-                    assert tree(root) == scenario.before, point
-                seen.add(found == scenario.after)
+                seen.add(_is_new(scenario, root, point, native=native))
             assert seen == {True, False}
 
 
 @pytest.mark.nightly
 @pytest.mark.claim("outputs.all-or-nothing")
 def test_a_kill_at_any_step_of_the_recovery_from_a_kill_at_any_step_loses_nothing(tmp_path, subtests):
+    outputs = replaces({"b.tif": b"old"}, {"a.tif": b"new", "b.tif": b"new"})
+    before, after, moves = {"a.tif": b"new", "c/0": b"1"}, {"b.tif": b"new"}, {"a.tif": "b.tif"}
+    over_another = rearranges({**before, "b.tif": b"old"}, after, moves, "c")
     runs = {
-        "outputs": (replaces({"b.tif": b"old"}, {"a.tif": b"new", "b.tif": b"new"}), True),
-        "a rename over another and a removal": (
-            rearranges(
-                {"a.tif": b"new", "b.tif": b"old", "c/0": b"1"}, {"b.tif": b"new"}, {"a.tif": "b.tif"}, "c"
-            ),
-            True,
-        ),
-        "links": (
-            rearranges({"a.tif": b"new", "c/0": b"1"}, {"b.tif": b"new"}, {"a.tif": "b.tif"}, "c"),
-            False,
-        ),
+        "outputs": (outputs, True),
+        "a rename over another and a removal": (over_another, True),
+        "links": (rearranges(before, after, moves, "c"), False),
     }
     for name, (scenario, native) in runs.items():
         with subtests.test(name):
@@ -127,9 +124,8 @@ def test_a_kill_at_any_step_of_the_recovery_from_a_kill_at_any_step_loses_nothin
                 while (code := in_child(Dying(recover, root, again, native))) != 0:
                     assert code == KILLED, point
                     again += 1
-                assert settled(area_at(root, DirOps(native=native))) in (scenario.before, scenario.after), (
-                    point
-                )
+                found = settled(area_at(root, DirOps(native=native)))
+                assert found in (scenario.before, scenario.after), point
 
 
 def test_a_failure_at_any_step_is_taken_back_at_once(tmp_path, subtests):
@@ -187,13 +183,8 @@ def test_a_disk_that_fails_from_any_step_on_is_put_right_when_it_works_again(tmp
 
 def test_a_failure_at_any_step_of_an_undo_is_taken_back_at_once(tmp_path, subtests):
     for name, (scenario, native) in BOTH.items():
-
-        def setup(root: Path, scenario=scenario, native=native) -> None:
-            write(root, scenario.before)
-            scenario.run(area_at(root, DirOps(native=native)))
-
         with subtests.test(name):
-            for number, point, root in each_step(tmp_path / name, setup, undo, native=native):
+            for number, point, root in undoing(tmp_path / name, scenario, native=native):
                 with pytest.raises(SandboxError):
                     area_at(root, DirOps(Trail(fail, number), native=native)).undo(CALL)
                 assert tree(root) == scenario.after, point

@@ -29,12 +29,10 @@ WKT2 = (
     'USAGE[SCOPE["Survey."],AREA["United Kingdom: 49°45\'N to 61°N."],BBOX[49.75,-9.01,61.01,2.01]],ID["EPSG",27700]]'
 )
 PROJJSON = {
-    "$schema": "https://proj.org/schemas/v0.7/projjson.schema.json",
-    "type": "GeographicCRS",
+    "$schema": "https://proj.org/schemas/v0.7/projjson.schema.json", "type": "GeographicCRS",
     "name": "WGS 84",
     "datum": {
-        "type": "GeodeticReferenceFrame",
-        "name": "World Geodetic System 1984",
+        "type": "GeodeticReferenceFrame", "name": "World Geodetic System 1984",
         "ellipsoid": {"name": "WGS 84", "semi_major_axis": 6378137, "inverse_flattening": 298.257223563},
     },
     "coordinate_system": {
@@ -44,9 +42,8 @@ PROJJSON = {
             {"name": "Geodetic longitude", "abbreviation": "Lon", "direction": "east", "unit": "degree"},
         ],
     },
-    "remarks": "See https://example.org/",
-    "id": {"authority": "EPSG", "code": 4326},
-}
+    "remarks": "See https://example.org/", "id": {"authority": "EPSG", "code": 4326},
+}  # fmt: skip
 BOUND = (
     'BOUNDCRS[SOURCECRS[{0}],TARGETCRS[{0}],ABRIDGEDTRANSFORMATION["t",METHOD["{1}",ID["EPSG",9615]],{2}]]'
 )
@@ -65,19 +62,12 @@ WHOLE = [
     WKT1, MERCATOR,
 ]  # fmt: skip
 CANONICAL = {
-    **{text: text for text in WHOLE},
-    "epsg:32611": "EPSG:32611",
-    " EPSG:3857 ": "EPSG:3857",
-    "EPSG:4326+epsg:5773": "EPSG:4326+EPSG:5773",
-    "EPSG:9000 @ 2020.5": "EPSG:9000@2020.5",
-    "CRS84": "OGC:CRS84",
-    "CRS:84": "OGC:CRS84",
-    "ignf:STPM50_V": "IGNF:STPM50_V",
-    "wgs84": "WGS84",
-    WKT1.replace(",", ",\n  "): WKT1.replace(",", ", "),
-    WKT2: WKT2,
+    **{text: text for text in WHOLE}, "epsg:32611": "EPSG:32611", " EPSG:3857 ": "EPSG:3857",
+    "EPSG:4326+epsg:5773": "EPSG:4326+EPSG:5773", "EPSG:9000 @ 2020.5": "EPSG:9000@2020.5",
+    "CRS84": "OGC:CRS84", "CRS:84": "OGC:CRS84", "ignf:STPM50_V": "IGNF:STPM50_V", "wgs84": "WGS84",
+    WKT1.replace(",", ",\n  "): WKT1.replace(",", ", "), WKT2: WKT2,
     WKT2[:-1] + ',REMARK["See https://example.org/"]]': WKT2,
-}
+}  # fmt: skip
 
 REFUSED = [
     # no CRS, or the name of a file

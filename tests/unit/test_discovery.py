@@ -38,9 +38,8 @@ def make_context(home: Path, name: str, engine: dict) -> Path:
     place = hashlib.sha256(name.encode()).hexdigest()
     meta = home / ".docker/contexts/meta" / place
     meta.mkdir(parents=True)
-    (meta / "meta.json").write_text(
-        json.dumps({"Name": name, "Metadata": {}, "Endpoints": {"docker": engine}})
-    )
+    held = {"Name": name, "Metadata": {}, "Endpoints": {"docker": engine}}
+    (meta / "meta.json").write_text(json.dumps(held))
     return home / ".docker/contexts/tls" / place / "docker"
 
 
@@ -115,32 +114,33 @@ def test_what_is_more_explicit_wins(home: Path, monkeypatch: pytest.MonkeyPatch)
     assert [place.address for place in endpoints("/run/mine.sock", os.environ)] == ["unix:///run/mine.sock"]
 
 
-@pytest.mark.parametrize("chosen", ["default", ""])
-def test_the_default_context_means_looking_around(home: Path, chosen: str) -> None:
-    choose_context(home, chosen)
-    assert len(endpoints(None, os.environ)) > 1
+def test_the_default_context_means_looking_around(home: Path) -> None:
+    for chosen in ("default", ""):
+        choose_context(home, chosen)
+        assert len(endpoints(None, os.environ)) > 1
 
 
-@pytest.mark.parametrize("config", ["{", "[]", "7"])
-def test_a_broken_configuration_is_an_error_and_not_a_guess(home: Path, config: str) -> None:
+def test_a_broken_configuration_is_an_error_and_not_a_guess(home: Path) -> None:
     choose_context(home, "x")
-    (home / ".docker/config.json").write_text(config)
     with socket_engine(home / "docker.sock") as other:
-        with pytest.raises(EngineRefused):
-            connect()
+        for config in ("{", "[]", "7"):
+            (home / ".docker/config.json").write_text(config)
+            with pytest.raises(EngineRefused):
+                connect()
         assert other.requests == []
 
 
-@pytest.mark.parametrize(
-    "meta", [None, "{}", "{", '{"Endpoints": {"docker": {}}}', '{"Endpoints": []}', "[]"]
-)
-def test_a_context_that_names_no_engine_is_an_error(home: Path, meta: str | None) -> None:
+def test_a_context_that_names_no_engine_is_an_error(home: Path) -> None:
     choose_context(home, "mine")
-    if meta is not None:
+    with socket_engine(home / "docker.sock"):
+        with pytest.raises(EngineRefused):
+            connect()
         make_context(home, "mine", {})
-        next((home / ".docker/contexts/meta").iterdir()).joinpath("meta.json").write_text(meta)
-    with socket_engine(home / "docker.sock"), pytest.raises(EngineRefused):
-        connect()
+        (meta,) = (home / ".docker/contexts/meta").glob("*/meta.json")
+        for text in ("{}", "{", '{"Endpoints": {"docker": {}}}', '{"Endpoints": []}', "[]"):
+            meta.write_text(text)
+            with pytest.raises(EngineRefused):
+                connect()
 
 
 @pytest.mark.claim("engine.weak-refused")
@@ -156,12 +156,10 @@ def test_an_engine_that_takes_certificates_is_of_another_machine(home, monkeypat
         assert endpoints(None, {**given, "DOCKER_HOST": "unix:///here"})[0].address == "unix:///here"
 
 
-@pytest.mark.parametrize(
-    "address", ["ssh://me@engine.test", "https://engine.test", "foo://x", "tcp://", "tcp://127.0.0.1:1"]
-)
-def test_an_address_that_cannot_serve_is_an_error(home: Path, address: str) -> None:
-    with pytest.raises(EngineRefused):
-        connect(address)
+def test_an_address_that_cannot_serve_is_an_error(home: Path) -> None:
+    for address in ("ssh://me@engine.test", "https://engine.test", "foo://x", "tcp://", "tcp://127.0.0.1:1"):
+        with pytest.raises(EngineRefused):
+            connect(address)
 
 
 def test_a_socket_that_may_not_be_used_is_told_from_one_that_is_absent(home, monkeypatch):
@@ -183,38 +181,30 @@ def test_the_client_keeps_the_timeout_that_was_asked_for(home: Path) -> None:
         client.close()
 
 
-def run_module(home: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def test_the_command_prints_the_address_alone_and_tells_a_silent_named_engine_by_its_exit(home: Path) -> None:
+    address = f"unix://{home}/docker.sock"
     kept = {name: value for name, value in os.environ.items() if not name.startswith("DOCKER_")}
-    command = [sys.executable, "-m", "sandbox.engines.opening", "--daemon"]
-    # what cannot be masked in another process is named, which also is what the set-up script relies on
-    return subprocess.run(
-        command, env={**kept, "HOME": str(home), **environment}, capture_output=True, text=True, check=False
-    )
 
+    def told() -> tuple[int, str]:
+        # what cannot be masked in another process is named, which also is what the set-up script relies on
+        environment = {**kept, "HOME": str(home), "DOCKER_HOST": address}
+        command = [sys.executable, "-m", "sandbox.engines.opening", "--daemon"]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
 
-def test_the_command_prints_the_address_alone(home: Path) -> None:
     with socket_engine(home / "docker.sock"):
-        done = run_module(home, DOCKER_HOST=f"unix://{home}/docker.sock")
-    assert (done.returncode, done.stdout) == (0, f"unix://{home}/docker.sock\n")
+        assert told() == (0, f"{address}\n")
+    assert told() == (2, "")
 
 
-def test_the_command_tells_a_silent_named_engine_by_its_exit_code(home: Path) -> None:
-    done = run_module(home, DOCKER_HOST=f"unix://{home}/docker.sock")
-    assert (done.returncode, done.stdout) == (2, "")
-
-
-@pytest.mark.parametrize("address", ["docker:", "docker:unix://{home}/docker.sock", "{home}/docker.sock", ""])
-def test_an_engine_is_opened_by_its_address(home: Path, address: str) -> None:
-    with (
-        socket_engine(home / "docker.sock"),
-        closing(open_engine(address.format(home=home) or None)) as engine,
-    ):
-        info = engine.info()
-        assert (info.name, info.architecture, info.same_kernel) == ("Docker", "x86_64", False)
-        assert engine.images.find("absent") is None
-
-
-@pytest.mark.parametrize("address", ["podman:", "podman:unix://{home}/docker.sock"])
-def test_an_engine_of_another_kind_is_not_taken_for_the_one_that_was_named(home: Path, address: str) -> None:
-    with socket_engine(home / "docker.sock"), pytest.raises(EngineUnavailable):
-        open_engine(address.format(home=home))
+def test_an_engine_is_opened_by_its_address_and_none_of_another_kind(home: Path) -> None:
+    here = f"{home}/docker.sock"
+    with socket_engine(home / "docker.sock"):
+        for address in ("docker:", f"docker:unix://{here}", here, None):
+            with closing(open_engine(address)) as engine:
+                info = engine.info()
+                assert (info.name, info.architecture, info.same_kernel) == ("Docker", "x86_64", False)
+                assert engine.images.find("absent") is None
+        for address in ("podman:", f"podman:unix://{here}"):
+            with pytest.raises(EngineUnavailable):
+                open_engine(address)

@@ -61,12 +61,8 @@ class _Offering(EntitlementResolver):
     def of(self, principal: str) -> Entitlements:
         reach = super().of(principal)
         tools = MappingProxyType({**reach.surface.callable, "hang": self.hang.tool})
-        return replace(
-            reach,
-            surface=replace(
-                reach.surface, callable=tools, toolboxes={**reach.surface.toolboxes, "hang": GDAL}
-            ),
-        )
+        boxes = {**reach.surface.toolboxes, "hang": GDAL}
+        return replace(reach, surface=replace(reach.surface, callable=tools, toolboxes=boxes))
 
 
 @pytest.fixture(scope="module")
@@ -128,11 +124,9 @@ async def test_no_more_drafts_are_made_at_once_than_the_server_has_threads_for(a
 async def test_a_draft_that_hangs_is_answered_in_time_and_counts_until_its_thread_ends(app: App):
     with hanging(app, Drafts(at_once=3, of_one=1, seconds=SOON)) as (hang, pipeline):
         slow, late = await call(pipeline, ANN), await call(pipeline, ANN)
-        assert (slow.error and slow.error.code, late.error and late.error.code) == (
-            Code.TIMEOUT,
-            Code.BUSY,
-        )
+        assert slow.error is not None
         assert late.error is not None
+        assert (slow.error.code, late.error.code) == (Code.TIMEOUT, Code.BUSY)
         assert late.error.retry_after is not None
         assert hang.now == 1
         hang.let_go.set()

@@ -134,14 +134,7 @@ HOSTILE = [
     "/etc/passwd", "@/etc/passwd", "../../etc/passwd", "~/.ssh/id_rsa", "http://127.0.0.1/x",
     "/vsicurl/http://127.0.0.1/x", "<VRTDataset/>", "a\0b", "a\nb", "a\u202eb", "x=?", "?",
 ]  # fmt: skip
-FORMULAS = {
-    "@/etc/passwd",
-    " @/etc/passwd",
-    "a\0b",
-    "http://127.0.0.1/x",
-    "<VRTDataset/>",
-    "?",
-}
+FORMULAS = {"@/etc/passwd", " @/etc/passwd", "a\0b", "http://127.0.0.1/x", "<VRTDataset/>", "?"}  # fmt: skip
 
 
 @pytest.mark.claim("args.unknown-refused")

@@ -39,13 +39,8 @@ def app(tmp_path):
     return make
 
 
-def test_a_host_whose_image_is_there_is_ready(app):
-    made = app(IMAGE.id)
-    assert all(look(made).well.values())
-    assert made.hosting.told_lost == 0
-
-
 def test_a_removed_image_is_noticed_before_a_call_needs_it(app):
+    assert all(look(app(IMAGE.id)).well.values())
     made = app("sha256:bb")
     found = look(made).well
     assert [name for name in ITEMS if found[name]] == ["engine", "audit"]

@@ -190,20 +190,14 @@ def loading(layer: str, current: int) -> dict:
 
 def test_a_pull_tells_now_and_then_how_much_is_here_and_what_the_engine_says_ended_it() -> None:
     arrived = {"status": "Pull complete", "id": "a"}
-    events = [
-        {"status": "Pulling fs layer", "id": "c"},
-        loading("a", 10_000_000),
-        loading("b", 20_000_000),
-        arrived,
-    ]
+    begun = {"status": "Pulling fs layer", "id": "c"}
+    events = [begun, loading("a", 10_000_000), loading("b", 20_000_000), arrived]
     for step, expected in ((0.0, ["10 of 100 MB"]), (6.0, ["10 of 100 MB", "30 of 200 MB", "120 of 200 MB"])):
         lines: list[str] = []
         times = itertools.count(0.0, step)  # of one look at the clock after another
         follow(events, lines.append, lambda times=times: next(times))
-        assert [line.partition(" of 1 ")[0].partition(" of 2 ")[0] for line in lines] == [
-            *expected,
-            "120 of 200 MB",
-        ]  # what came in the end
+        told = [line.partition(" of 1 ")[0].partition(" of 2 ")[0] for line in lines]
+        assert told == [*expected, "120 of 200 MB"]  # what came in the end
     with pytest.raises(PullFailed):
         follow([loading("a", 5), {"error": "no space"}, arrived], lines.append)
 

@@ -217,27 +217,19 @@ def test_the_sandbox_knows_nothing_of_gdal_mcp_or_its_libraries():
             assert libraries(path) <= STANDARD | {"sandbox", "structlog", "pydantic"} | engines, module
 
 
-# each library has its one place
-@pytest.mark.parametrize(
-    ("names", "places"),
-    [
+def test_a_library_is_imported_in_its_own_place():
+    for names, places in (
         ({"mcp", "mcp_types"}, ("gdal_mcp.mcp", "gdal_mcp.testing")),
         ({"starlette", "uvicorn"}, ("gdal_mcp.http", "gdal_mcp.web", "gdal_mcp.console")),
         ({"jwt", "httpx2"}, ("gdal_mcp.http", "gdal_mcp.web", "gdal_mcp.testing")),
         ({"docker"}, ("sandbox.engines",)),
-    ],
-    ids=["protocol", "http", "tokens", "engine"],
-)
-def test_a_library_is_imported_in_its_own_place(names: set[str], places: tuple[str, ...]):
-    assert [m for m, path in ALL.items() if not within(m, *places) and libraries(path) & names] == []
+    ):
+        assert [m for m, path in ALL.items() if not within(m, *places) and libraries(path) & names] == []
 
 
 @pytest.mark.claim("content.no-native-reader")
 def test_what_runs_in_a_container_needs_nothing_of_ours_and_is_never_loaded_outside():
-    together = (
-        "gdal_mcp.gdal.inside.parts",
-        "gdal_mcp.augment.inside",
-    )  # each sent together, and may use one another
+    together = ("gdal_mcp.gdal.inside.parts", "gdal_mcp.augment.inside")  # each is sent as one
     for module, path in ALL.items():
         if within(module, *INSIDE):
             ours = [

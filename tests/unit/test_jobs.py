@@ -67,28 +67,19 @@ async def test_a_long_call_goes_on_as_a_task_and_its_result_is_kept(path: Path):
         assert made.jobs._live == {}
 
 
-@pytest.mark.parametrize(
-    ("outcome", "status", "shown"),
-    [
+async def test_only_an_error_of_the_protocol_is_a_failed_task(path: Path):
+    for outcome, status, shown in (
         (text("no", is_error=True), "completed", {"isError": True}),
         (MCPError(-32001, "no"), "failed", {"code": -32001, "message": "no"}),
         (RuntimeError("secret"), "failed", {"code": -32603}),
-    ],
-)
-async def test_only_an_error_of_the_protocol_is_a_failed_task(
-    path: Path, outcome: Any, status: str, shown: Any
-):
-    async with table(path) as made:
-        call = Call(outcome=outcome)
-        task = await made.as_task(call)
-        call.go.set()
-        ended = await made.until(task, "completed", "failed", "cancelled")
-        assert ended.status == status
-        assert ended.payload.items() >= shown.items()
-        assert "secret" not in repr(ended)
-        second = Call()  # the server lives on
-        await made.as_task(second)
-        second.go.set()
+    ):
+        async with table(path.with_name(str(outcome))) as made:
+            task = await made.as_task(Call(outcome=outcome), ends=True)
+            ended = await made.until(task, "completed", "failed", "cancelled")
+            assert ended.status == status
+            assert ended.payload.items() >= shown.items()
+            assert "secret" not in repr(ended)
+            await made.as_task(Call(), ends=True)  # the server lives on
 
 
 async def test_a_cancelled_task_is_stopped_and_says_so(path: Path):
@@ -210,8 +201,7 @@ async def test_an_end_that_cannot_be_written_is_still_told(path: Path, monkeypat
         raise RegistryUnavailable("the disk is full")
 
     async with table(path) as made:
-        call = Call()
-        task = await made.as_task(call)
+        task = await made.as_task(call := Call())
         monkeypatch.setattr(made.store, "end", full)
         call.go.set()
         ended = await made.until(task, "completed")
@@ -232,8 +222,7 @@ async def test_a_server_that_ends_stops_its_tasks_and_the_next_one_says_failed(p
 async def test_a_task_asks_and_goes_on_with_all_the_answers(path: Path):
     async with table(path) as made:
         call = Call(outcome=[questions("first", "second"), DONE])
-        task = await made.as_task(call)
-        call.go.set()
+        task = await made.as_task(call, ends=True)
         asking = await made.until(task, "input_required")
         assert asking.payload.keys() == {"first", "second"}
         assert asking.payload["first"]["method"] == "elicitation/create"
@@ -253,10 +242,7 @@ async def test_a_task_asks_and_goes_on_with_all_the_answers(path: Path):
 @pytest.mark.claim("identity.answers-as-calls")
 async def test_what_a_call_that_writes_asks_is_answered_by_those_who_may_write(path: Path):
     async with table(path) as made:
-        call = Call(outcome=[questions("name"), DONE])
-        call.writes = True
-        task = await made.as_task(call)
-        call.go.set()
+        task = await made.as_task(Call(outcome=[questions("name"), DONE], writes=True), ends=True)
         await made.until(task, "input_required")
         with pytest.raises(MCPError):
             await made.jobs.update(task.id, "ann", {"name": YES}, may_write=False)
@@ -269,8 +255,7 @@ async def test_what_a_call_that_writes_asks_is_answered_by_those_who_may_write(p
 async def test_no_key_asks_twice_in_one_task(path: Path):
     async with table(path) as made:
         call = Call(outcome=[questions("name"), questions("name"), questions("name"), DONE])
-        task = await made.as_task(call)
-        call.go.set()
+        task = await made.as_task(call, ends=True)
         keys: list[str] = []
         for _ in range(3):
             while (asking := await made.until(task, "input_required")).payload.keys() <= set(keys):
@@ -286,9 +271,7 @@ async def test_no_key_asks_twice_in_one_task(path: Path):
 @pytest.mark.parametrize("how", ["cancel", "silence"])
 async def test_a_task_that_gets_no_answer_ends(path: Path, how: str):
     async with table(path, answer_seconds=0.05 if how == "silence" else 600.0) as made:
-        call = Call(outcome=[questions("name")])
-        task = await made.as_task(call)
-        call.go.set()
+        task = await made.as_task(Call(outcome=[questions("name")]), ends=True)
         if how == "cancel":
             await made.until(task, "input_required")
             await made.jobs.cancel(task.id, "ann")

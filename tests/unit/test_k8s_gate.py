@@ -43,19 +43,19 @@ OPEN = ["/proc/self/status", "/proc/meminfo", "/etc/ld.so.cache"]
 
 
 def has_landlock():
-    return (
-        ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1) > 0
-    )  # landlock_create_ruleset, for its version
+    create_ruleset = 444
+    return ctypes.CDLL(None).syscall(create_ruleset, None, ctypes.c_size_t(0), 1) > 0  # its version
+
+
+def gate(*command):
+    environment = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
+    template = SandboxTemplate("sha256:0", command, (1, 1), LIMITS, environment=environment)
+    return [sys.executable, *list(gated(template, os.uname().machine))[1:]]
 
 
 def through_the_gate(*command, stdin=b"\n"):
-    template = SandboxTemplate(
-        "sha256:0", command, (1, 1), LIMITS, environment={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
-    )
-    words = [sys.executable, *list(gated(template, os.uname().machine))[1:]]
-    return subprocess.run(
-        words, check=False, input=stdin, capture_output=True, timeout=60, env={**os.environ, "FOREIGN": "1"}
-    )
+    env = {**os.environ, "FOREIGN": "1"}
+    return subprocess.run(gate(*command), check=False, input=stdin, capture_output=True, timeout=60, env=env)
 
 
 def test_it_closes_the_process_and_becomes_the_command():
@@ -79,11 +79,7 @@ def test_without_the_start_nothing_runs_and_what_follows_it_is_the_command_s():
 
 def test_a_start_that_nobody_gives_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(pod_module, "START_SECONDS", 0.1)
-    words = [
-        sys.executable,
-        *list(gated(SandboxTemplate("sha256:0", ("cat",), (1, 1), LIMITS), os.uname().machine))[1:],
-    ]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as left:
+    with subprocess.Popen(gate("cat"), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as left:
         assert left.wait(60) == 0
 
 

@@ -42,12 +42,9 @@ class Server:
         self.error = None
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
-        self.cluster = Cluster(
-            f"https://127.0.0.1:{self._listening.getsockname()[1]}",
-            "calls",
-            ssl.create_default_context(cafile=str(certificate)),
-            lambda: "the-token",
-        )
+        address = f"https://127.0.0.1:{self._listening.getsockname()[1]}"
+        trust = ssl.create_default_context(cafile=str(certificate))
+        self.cluster = Cluster(address, "calls", trust, lambda: "the-token")
 
     def _serve(self):
         plain, _ = self._listening.accept()
@@ -104,13 +101,10 @@ def message(connection):
 
 def frame(body, kind=2, last=True):
     size = len(body)
-    length = (
-        bytes([size])
-        if size < 126
-        else b"\x7e" + struct.pack(">H", size)
-        if size < 1 << 16
-        else b"\x7f" + struct.pack(">Q", size)
-    )
+    if size < 126:
+        length = bytes([size])
+    else:
+        length = b"\x7e" + struct.pack(">H", size) if size < 1 << 16 else b"\x7f" + struct.pack(">Q", size)
     return bytes([(0x80 if last else 0) | kind]) + length + body
 
 

@@ -39,10 +39,8 @@ def test_a_dataset_is_one_row_with_all_its_files(root):
     rows = {str(row.found.relative): row for row in one_page(root).rows}
     assert list(rows) == ["a.tif", "b", "b/readme.txt", "b/roads.shp", "c.zarr", "d.gdb", "marked"]
     assert (rows["a.tif"].companions, rows["a.tif"].bytes) == (("a.tfw", "a.tif.aux.xml"), 9)
-    assert (rows["b/roads.shp"].companions, rows["b/roads.shp"].bytes) == (
-        ("roads.dbf", "roads.prj", "roads.shx"),
-        4,
-    )
+    roads = rows["b/roads.shp"]
+    assert (roads.companions, roads.bytes) == (("roads.dbf", "roads.prj", "roads.shx"), 4)
 
 
 def test_the_inside_of_a_dataset_is_listed_when_it_is_asked_for(root):
@@ -122,17 +120,14 @@ def test_a_folder_with_too_many_names_is_listed_as_far_as_it_goes_and_says_so(ro
 def test_what_gdal_says_of_a_file_is_told_with_it_and_of_nothing_else(root):
     write(root, DATA)
     shown = one_page(root)
-    asked = {str(one) for one in shown.to_identify}
-    assert asked == {
-        str(root / name) for name in ("a.tif", "b/readme.txt", "b/roads.shp", "c.zarr", "d.gdb", "marked")
-    }
+    known = ("a.tif", "b/readme.txt", "b/roads.shp", "c.zarr", "d.gdb", "marked")
+    assert set(map(str, shown.to_identify)) == {str(root / name) for name in known}
     report = [
         {"name": str(root / "a.tif"), "driver": "GTiff"},
         {"name": str(root / "b/readme.txt"), "driver": None},
-        {"name": str(root / "b"), "driver": "ESRI Shapefile"},
-        {"name": "/etc/passwd", "driver": "CSV"},
+        {"name": str(root / "b"), "driver": "ESRI Shapefile"}, {"name": "/etc/passwd", "driver": "CSV"},
         "nonsense",
-    ]
+    ]  # fmt: skip
     entries = {entry["path"]: entry.get("driver") for entry in as_json(shown, report)["entries"]}
     assert entries[str(root / "a.tif")] == "GTiff"
     assert entries[str(root / "b/readme.txt")] is None
@@ -171,10 +166,8 @@ def test_companions_of_many_files_are_those_of_each_one(tmp_path_factory, some):
     root = tmp_path_factory.mktemp("family")
     write(root, dict.fromkeys(some, b""))
     workspaces = Workspaces((Workspace.at(root, writable=True),))
-    each = {
-        name: {one.name for one in Listings().companions(workspaces.input(str(root / name)))} for name in some
-    }
-    claimed = set[str]().union(*each.values()) if each else set()
+    each = [Listings().companions(workspaces.input(str(root / name))) for name in some]
+    claimed = {one.name for companions in each for one in companions}
     owners = Names(sorted(some)).owners
     assert set(owners) == claimed
     assert not set(owners.values()) & claimed

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gdal_mcp.calls.longresults import NOTE, WHOLE, ResultStore, fit, json_text, presented, store_of
 from gdal_mcp.settings import load_settings
+from tests.unit.clock import Clock
 
 ID = "0123456789abcdef"
 LIMIT = 4096
@@ -39,13 +40,6 @@ def swollen(value: Any, times: int, depth: int = 3) -> Any:
     return value * times if isinstance(value, str) else value
 
 
-class Clock:
-    now = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
@@ -61,9 +55,6 @@ def whole_of(store: ResultStore, call_id: str = ID) -> Any:
     assert found
     assert len(found[0]) == found[1]
     return json.loads(found[0])
-
-
-# Cutting
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +81,9 @@ def test_any_result_fits_and_the_whole_is_whole(kept, given_result, times, limit
 @given(texts=json_values, times=st.integers(2, 6))
 def test_facts_and_receipt_are_kept_when_the_texts_are_what_is_long(kept, texts, times):
     result = {
-        "size": [10, 20],
-        "bands": [{"type": "Byte"}] * 3,
-        "untrusted": [swollen(texts, times)] * 50,
+        "size": [10, 20], "bands": [{"type": "Byte"}] * 3, "untrusted": [swollen(texts, times)] * 50,
         "receipt": RECEIPT,
-    }
+    }  # fmt: skip
     cut = fit(result, ID, LIMIT, kept)
     assert {key: cut[key] for key in ("size", "bands", "receipt")} == {
         key: result[key] for key in ("size", "bands", "receipt")
@@ -125,9 +114,6 @@ def test_facts_that_are_too_long_by_themselves_are_cut_before_the_receipt(kept: 
     assert cut["receipt"] == receipt
     assert cut["layers"][-1]["cut"]["of"] == 5000
     assert isinstance(cut["layers"], list)
-
-
-# With the whole kept
 
 
 def test_a_cut_result_says_where_the_whole_is(store: ResultStore):
@@ -166,9 +152,6 @@ def test_a_server_in_lockdown_does_not_read_what_others_kept(tmp_path: Path):
     assert store_of(locked_settings).read(ID, 0, 10) is None
 
 
-# The store
-
-
 def test_what_is_kept_is_private_and_read_in_parts(store: ResultStore):
     assert store.keep(ID, '"aé"')
     data = '"aé"'.encode()
@@ -179,57 +162,31 @@ def test_what_is_kept_is_private_and_read_in_parts(store: ResultStore):
     assert [path.stat().st_mode & 0o777 for path in store.folder.iterdir()] == [0o600]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "", "..", "../../audit", "0123456789abcdef/", "0123456789ABCDEF", "0" * 17, "٠" * 16,
-        "0123456789abcdef\n",
-    ],
-)  # fmt: skip
-def test_only_ids_of_calls_are_kept_or_read(store: ResultStore, name: str, tmp_path: Path):
+def test_only_ids_of_calls_are_kept_or_read(store: ResultStore, tmp_path: Path):
     (tmp_path / "audit.json").write_text("secret")
-    assert not store.keep(name, "1")
-    assert store.read(name, 0, 10) is None
+    for name in ("", "..", "../../audit", f"{ID}/", ID.upper(), "0" * 17, "٠" * 16, f"{ID}\n"):
+        assert not store.keep(name, "1")
+        assert store.read(name, 0, 10) is None
 
 
-@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_what_is_no_file_is_not_read(store: ResultStore, tmp_path: Path, kind: str):
+def test_what_is_no_file_is_not_read(store: ResultStore, tmp_path: Path):
     store.folder.mkdir(parents=True)
-    path = store._path(ID, "")
     (tmp_path / "secret").write_text("secret")
-    if kind == "link":
-        path.symlink_to(tmp_path / "secret")
-    elif kind == "pipe":
-        os.mkfifo(path)
-    else:
-        path.mkdir()
-    assert store.read(ID, 0, 10) is None
+    for number, make in enumerate((os.mkfifo, Path.mkdir, lambda one: one.symlink_to(tmp_path / "secret"))):
+        make(store._path(f"{number:016x}", ""))
+        assert store.read(f"{number:016x}", 0, 10) is None
 
 
-def test_the_oldest_make_room_by_number(store: ResultStore, clock: Clock):
-    some = ResultStore(store.folder, max_kept=3, clock=clock)
-    for number in range(5):
-        clock.now += 1
-        some.keep(f"{number:016x}", str(number))
-    assert sorted(path.name[:16] for path in store.folder.iterdir()) == [
-        f"{number:016x}" for number in (2, 3, 4)
-    ]
-
-
-def test_the_oldest_make_room_by_bytes(store: ResultStore, clock: Clock):
-    some = ResultStore(store.folder, max_bytes=100, clock=clock)
-    for number in range(5):
-        clock.now += 1
-        some.keep(f"{number:016x}", "x" * 40)
-    assert sum(path.stat().st_size for path in store.folder.iterdir()) <= 100
-    assert some.read(f"{4:016x}", 0, 40)
-
-
-def test_one_that_is_too_large_by_itself_takes_nobodys_place(store: ResultStore, clock: Clock):
-    some = ResultStore(store.folder, max_bytes=100, clock=clock)
-    assert some.keep(ID, "x" * 50)
-    assert not some.keep("f" * 16, "x" * 101)
-    assert some.read(ID, 0, 1)
+def test_the_oldest_make_room_by_number_and_by_bytes_but_not_for_one_too_large(tmp_path: Path, clock: Clock):
+    for name, bounds, left in (("number", {"max_kept": 3}, 3), ("bytes", {"max_bytes": 100}, 2)):
+        store = ResultStore(tmp_path / name, clock=clock, **bounds)
+        for number in range(5):
+            clock.now += 1
+            assert store.keep(f"{number:016x}", "x" * 40)
+        if name == "bytes":
+            assert not store.keep("f" * 16, "x" * 101)
+        kept = sorted(path.name[:16] for path in store.folder.iterdir())
+        assert kept == [f"{number:016x}" for number in range(5 - left, 5)]
 
 
 def test_the_old_are_not_read_and_then_forgotten(store: ResultStore, clock: Clock):

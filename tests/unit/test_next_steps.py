@@ -12,6 +12,7 @@ from gdal_mcp.gdal.answers.next_steps import next_steps
 from gdal_mcp.gdal.catalogue.binding import bind
 from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.load import packaged
+from tests.fuzz.kit import anything
 
 OUT = "/maps/out {input} $HOME `id`.tif"
 LARGE = {"driver": "GTiff", "size": [10_000, 800], "overviews": 0}
@@ -43,9 +44,8 @@ def test_other_rasters_need_none():
 
 def test_where_nothing_passed_the_input_is_looked_at():
     assert proposed("vector filter", EMPTY, "zero_features") == {"vector info": {"input": "in.tif"}}
-    assert proposed("raster clip", {}, "all_nodata", inputs=("dem.tif",)) == {
-        "raster info": {"input": "dem.tif"}
-    }
+    dem = {"input": "dem.tif"}
+    assert proposed("raster clip", {}, "all_nodata", inputs=("dem.tif",)) == {"raster info": dem}
 
 
 def test_what_is_not_certain_is_not_said():
@@ -61,15 +61,10 @@ def test_what_the_server_does_not_have_is_not_proposed():
     assert next_steps("raster mosaic", [row], (), {"raster overview add"}) != ()
 
 
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
 KEYS = st.sampled_from(["driver", "size", "overviews", "layers"])
 
 
-@given(st.dictionaries(KEYS, VALUES), VALUES)
+@given(st.dictionaries(KEYS, anything), anything)
 def test_whatever_is_described_it_is_taken(said: dict[str, Any], checked: Any):
     row = {"path": "x.tif", "description": facts(said), "checks": checks(checked)}
     assert len(next_steps("vector filter", [row], ["in.gpkg"])) <= 2

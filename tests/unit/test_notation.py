@@ -3,28 +3,7 @@
 import pytest
 
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.given import read_words
-from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Role, Rule
 from gdal_mcp.tools.notation import MAX_DEPTH, StepCall, parse_notation
-
-RULE = Rule(Role.VALUE, "for a test")
-
-
-def argument(name: str, kind: str = "string", *, positional: bool = False, packed: bool = False) -> Argument:
-    return Argument(name, kind, RULE, positional=positional, packed=packed, short_name=name[0])
-
-
-STEP = Algorithm(
-    "raster calc",
-    "",
-    "",
-    (
-        argument("input", "dataset_list", positional=True),
-        argument("calc", "string_list"),
-        argument("size", "integer_list", packed=True),
-        argument("flatten", "boolean"),
-    ),
-)
 
 
 def test_steps_are_divided_by_exclamation_marks_of_their_own() -> None:
@@ -41,9 +20,8 @@ def test_quotes_hold_blanks_and_signs_together() -> None:
 
 
 def test_branches_are_steps_of_their_own() -> None:
-    tee = parse_notation(
-        "read a.tif ! tee [ resize --size=10,10 ! write b.tif ] [ write c.tif ] ! write d.tif"
-    )[1]
+    text = "read a.tif ! tee [ resize --size=10,10 ! write b.tif ] [ write c.tif ] ! write d.tif"
+    tee = parse_notation(text)[1]
     assert [[step.name for step in branch] for branch in tee.branches] == [["resize", "write"], ["write"]]
     assert tee.words == ()
 
@@ -70,27 +48,3 @@ def test_what_is_no_pipeline_exactly_is_refused() -> None:
     ]:
         with pytest.raises(ArgumentRefused):
             parse_notation(text)
-
-
-def test_words_without_a_switch_go_to_the_positional_arguments() -> None:
-    given = read_words(STEP, ("a.tif", "b.tif", "--calc", "-1 + X", "--size", "10,20", "--flatten"))
-    assert {one.name: one.values for one in given} == {
-        "input": ("a.tif", "b.tif"),
-        "calc": ("-1 + X",),
-        "size": ("10", "20"),
-        "flatten": ("true",),
-    }
-
-
-def test_a_switch_that_the_step_does_not_have_is_refused() -> None:
-    for words in [
-        ("--nothing=1",), ("-z", "1"), ("--calc",), ("--calc", "--flatten"), ("--flatten=true", "--flatten=true"), ("--", "a.tif"),
-        ("-calc", "1"),
-    ]:  # fmt: skip
-        with pytest.raises(ArgumentRefused):
-            read_words(STEP, words)
-
-
-def test_an_argument_that_is_named_is_not_filled_by_its_place() -> None:
-    with pytest.raises(ArgumentRefused):
-        read_words(STEP, ("--input=a.tif", "b.tif"))

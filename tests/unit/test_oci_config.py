@@ -60,12 +60,11 @@ def test_security_modules_are_told_what_confines_it() -> None:
 def test_where_a_module_is_on_attestation_asks_that_it_confines() -> None:
     for options, label, verdict in (
         (("name=apparmor",), "gdal-mcp-sandbox (enforce)", "held"),
-        (("name=apparmor",), "unconfined", "failed"),
-        (("name=apparmor",), "", "failed"),
+        (("name=apparmor",), "unconfined", "failed"), (("name=apparmor",), "", "failed"),
         (("name=selinux",), "system_u:system_r:unconfined_t:s0", "failed"),
         (("name=selinux",), "system_u:system_r:container_t:s0:c1,c2", "held"),
         (("name=seccomp",), "", "n/a"),
-    ):
+    ):  # fmt: skip
         evidence = Evidence(PLAIN, look={"files": {"security label": label}}, security_options=options)
         assert [row.verdict for row in judged((CONFINED,), evidence)] == [verdict], (options, label)
 

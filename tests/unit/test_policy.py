@@ -32,19 +32,15 @@ def asked(**more: Any) -> Case:
     return Case(**{**values, "algorithm": "raster convert", "workspaces": frozenset({HERE}), **more})
 
 
-@pytest.mark.parametrize(
-    ("one", "mode", "allowed"),
-    [
-        (READ, "writes", True), (CREATE, "writes", False), (REPLACE, "writes", False),
-        (REMOVE, "writes", False), (MOVE, "writes", False), (READ, "always", False),
-        (CREATE, "always", False), (READ, "never", True), (REPLACE, "never", True), (ASKED, "never", False),
-        (ASKED, "writes", False),
-    ],
-)  # fmt: skip
-def test_what_needs_a_person_without_a_rule(one: Plan, mode: Any, allowed: bool):
-    verdict = judged(one, Policy(mode))
-    assert isinstance(verdict, Allow if allowed else RequireApproval)
-    assert verdict.reason
+def test_what_needs_a_person_without_a_rule():
+    for one, mode, allowed in (
+        (READ, "writes", True), (CREATE, "writes", False), (REPLACE, "writes", False), (REMOVE, "writes", False),
+        (MOVE, "writes", False), (READ, "always", False), (CREATE, "always", False), (READ, "never", True),
+        (REPLACE, "never", True), (ASKED, "never", False), (ASKED, "writes", False),
+    ):  # fmt: skip
+        verdict = judged(one, Policy(mode))
+        assert isinstance(verdict, Allow if allowed else RequireApproval), (one.effect, mode)
+        assert verdict.reason
 
 
 def test_the_first_rule_that_fits_decides():
@@ -72,27 +68,26 @@ def test_a_rule_fits_by_tool_effect_workspace_and_principal(subtests: pytest.Sub
 
 
 @pytest.mark.claim("args.rules-hold-for-what-runs")
-@pytest.mark.parametrize(
-    ("tool", "algorithm", "named"),
-    [
-        ("convert", "raster convert", "vector convert"),
-        ("info", "raster info", "mdim info"),
-        ("gdal_write", "convert", "raster_convert"),
-        ("pipeline", "pipeline", "vector pipeline"),
-        ("gdal_translate", "raster convert", "raster clip"),
-        ("gdal_merge", "raster mosaic", "raster stack"),
-        ("gdalwarp", "raster reproject", "raster reproject"),
-    ],
-)
-def test_a_rule_holds_for_everything_that_may_run_what_it_names(tool: str, algorithm: str, named: str):
-    one = asked(tool=tool, algorithm=algorithm)
-    deny, require = (Rule(decision=decision, tools=(named,)) for decision in ("deny", "require"))
-    assert isinstance(decide(one, Policy("never", (deny,))), Deny)
-    assert isinstance(decide(one, Policy("never", (require,))), RequireApproval)
-    allow = Rule(decision="allow", tools=(named,))  # a part of what may run is not all of it
-    assert isinstance(decide(one, Policy(rules=(allow,))), RequireApproval)
-    whole = Rule(decision="allow", tools=("raster*", "vector*", "mdim*"))
-    assert isinstance(decide(one, Policy(rules=(whole,))), Allow)
+def test_a_rule_holds_for_everything_that_may_run_what_it_names(subtests: pytest.Subtests):
+    for tool, algorithm, steps, named in (
+        ("convert", "raster convert", (), "vector convert"),
+        ("info", "raster info", (), "mdim info"),
+        ("gdal_write", "convert", (), "raster_convert"),
+        ("pipeline", "pipeline", (), "vector pipeline"),
+        ("pipeline", "pipeline", ("raster reproject",), "raster reproject"),
+        ("gdal_translate", "raster convert", (), "raster clip"),
+        ("gdal_merge", "raster mosaic", (), "raster stack"),
+        ("gdalwarp", "raster reproject", (), "raster reproject"),
+    ):
+        with subtests.test(tool=tool, named=named):
+            one = asked(tool=tool, algorithm=algorithm, steps=steps)
+            deny, require = (Rule(decision=decision, tools=(named,)) for decision in ("deny", "require"))
+            assert isinstance(decide(one, Policy("never", (deny,))), Deny)
+            assert isinstance(decide(one, Policy("never", (require,))), RequireApproval)
+            allow = Rule(decision="allow", tools=(named,))  # a part of what may run is not all of it
+            assert isinstance(decide(one, Policy(rules=(allow,))), RequireApproval)
+            whole = Rule(decision="allow", tools=("raster*", "vector*", "mdim*"))
+            assert isinstance(decide(one, Policy(rules=(whole,))), Allow)
 
 
 def test_to_be_allowed_every_workspace_has_to_be_named_and_to_be_refused_one():
@@ -105,14 +100,14 @@ def test_to_be_allowed_every_workspace_has_to_be_named_and_to_be_refused_one():
 
 
 @pytest.mark.claim("approval.losses-always-asked")
-@pytest.mark.parametrize("mode", ["writes", "always", "never"])
-def test_what_takes_files_away_is_asked_for_whatever_the_rules_say(mode: Any):
+def test_what_takes_files_away_is_asked_for_whatever_the_rules_say():
     taking = asked(effect=Effect.DESTROY, always_asked=True)
-    for rules in ((), (Rule(decision="allow"),)):
-        verdict = decide(taking, Policy(mode, rules))
-        assert isinstance(verdict, RequireApproval)
-        assert not verdict.grantable
-    assert isinstance(decide(taking, Policy(mode, (Rule(decision="deny"),))), Deny)
+    for mode in ("writes", "always", "never"):
+        for rules in ((), (Rule(decision="allow"),)):
+            verdict = decide(taking, Policy(mode, rules))
+            assert isinstance(verdict, RequireApproval)
+            assert not verdict.grantable
+        assert isinstance(decide(taking, Policy(mode, (Rule(decision="deny"),))), Deny)
 
 
 @pytest.mark.claim("approval.losses-always-asked")
@@ -142,27 +137,13 @@ def test_an_entry_is_found_by_the_first_name_that_fits():
 
 @pytest.mark.claim("approval.policy-whole")
 def test_a_rule_that_denies_fits_in_every_spelling_and_within_pipelines(subtests: pytest.Subtests):
+    steps = ("raster read", "raster reproject", "raster write")
     for call in (
         {"tool": "gdal_write", "algorithm": "raster reproject"},
         {"tool": "raster_reproject"},
-        {
-            "tool": "pipeline",
-            "algorithm": "pipeline",
-            "steps": ("raster read", "raster reproject", "raster write"),
-        },
+        {"tool": "pipeline", "algorithm": "pipeline", "steps": steps},
     ):
         for pattern in ("raster reproject", "raster_reproject", "raster-reproject", "raster_*", "raster *"):
             with subtests.test(call=call, pattern=pattern):
                 policy = Policy(rules=(Rule(decision="deny", tools=(pattern,)),), mode="never")
                 assert isinstance(decide(asked(**call), policy), Deny)
-
-
-def test_a_rule_that_allows_a_step_allows_no_pipeline():
-    policy = Policy(rules=(Rule(decision="allow", tools=("raster reproject",)),))
-    steps = {
-        "tool": "pipeline",
-        "algorithm": "pipeline",
-        "steps": ("raster reproject",),
-        "effect": Effect.CREATE,
-    }
-    assert isinstance(decide(asked(**steps), policy), RequireApproval)

@@ -57,6 +57,8 @@ def test_rules_and_entries_are_read(folders: tuple[Path, Path]):
         workspaces = ["{folders[1]}"]
         memory = "256MiB"
         calls_per_minute = 3
+        concurrent = 2
+        output_bytes_a_day = "1MiB"
         """,
     )
     (rule,) = policy.rules
@@ -64,33 +66,24 @@ def test_rules_and_entries_are_read(folders: tuple[Path, Path]):
     assert (rule.workspaces, rule.ways, rule.reason) == ((folders[0],), {"console"}, "maps are shared")
     (entry,) = policy.entries
     assert (entry.workspaces, entry.memory, entry.calls_per_minute) == ((folders[1],), 256 << 20, 3)
+    assert (entry.concurrent, entry.output_bytes_a_day, entry.cpu_seconds_a_day) == (2, 1 << 20, None)
     assert len(policy.digest) == 64
-
-
-def test_what_a_rule_leaves_out_fits_everything(folders: tuple[Path, Path]):
-    (rule,) = loaded(folders, '[[rule]]\ndecision = "deny"').rules
+    (rule,) = loaded(folders, '[[rule]]\ndecision = "deny"').rules  # what is left out fits everything
     assert (rule.tools, rule.effects, rule.ways) == (("*",), set(Effect), WAYS)
 
 
 @pytest.mark.claim("approval.policy-whole")
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[[rule]]", '[[rule]]\ndecision = "maybe"', '[[rule]]\ndecision = "deny"\ntool = ["info"]',
-        '[[rules]]\ndecision = "deny"', '[[rule]]\ndecision = "deny"\ntools = ["inof"]',
-        '[[rule]]\ndecision = "deny"\ntools = []', '[[rule]]\ndecision = "deny"\neffects = []',
-        '[[rule]]\ndecision = "deny"\neffects = ["write"]',
-        '[[rule]]\ndecision = "require"\nways = ["email"]', '[[rule]]\ndecision = "require"\nways = []',
-        '[[rule]]\ndecision = "deny"\nworkspaces = ["/nowhere"]', "[[principal]]",
-        '[[principal]]\nprincipals = ["token:ann"]\nmemory = "1MiB"',
-        f'[[principal]]\nprincipals = ["token:ann"]\nmemory = {LEAST_MEMORY - 1}',
-        '[[principal]]\nprincipals = ["token:ann"]\ncalls_per_minute = 0',
-        '[[principal]]\nprincipals = ["token:ann"]\ncalls_a_minute = 5', "not toml",
-    ],
-)  # fmt: skip
-def test_a_slip_is_an_error(folders: tuple[Path, Path], text: str):
-    with pytest.raises(SettingsError):
-        loaded(folders, text)
+def test_a_slip_is_an_error(folders: tuple[Path, Path], subtests: pytest.Subtests):
+    deny, require = ('[[rule]]\ndecision = "deny"\n', '[[rule]]\ndecision = "require"\n')
+    ann = '[[principal]]\nprincipals = ["token:ann"]\n'
+    for text in (
+        "[[rule]]", '[[rule]]\ndecision = "maybe"', '[[rules]]\ndecision = "deny"', "[[principal]]", "not toml",
+        f'{deny}tool = ["info"]', f'{deny}tools = ["inof"]', f"{deny}tools = []", f"{deny}effects = []",
+        f'{deny}effects = ["write"]', f'{deny}workspaces = ["/nowhere"]', f'{require}ways = ["email"]', f"{require}ways = []",
+        f'{ann}memory = "1MiB"', f"{ann}memory = {LEAST_MEMORY - 1}", f"{ann}calls_per_minute = 0", f"{ann}calls_a_minute = 5",
+    ):  # fmt: skip
+        with subtests.test(text=text), pytest.raises(SettingsError):
+            loaded(folders, text)
 
 
 @pytest.mark.claim("approval.policy-whole")
@@ -118,6 +111,7 @@ def reaches(folders: tuple[Path, Path], text: str, **more: Any) -> EntitlementRe
 def test_who_is_not_named_has_nothing_once_anybody_is(folders: tuple[Path, Path]):
     some = reaches(folders, '[[principal]]\nprincipals = ["token:ann"]')
     assert some.of("token:ann").workspaces == some.whole.workspaces
+    assert (some.of("token:ann").entry is None, some.whole.entry) == (False, None)
     with pytest.raises(ToolError):
         some.of("token:bob")
     everybody = reaches(folders, '[[rule]]\ndecision = "deny"')
@@ -186,10 +180,3 @@ def test_what_the_server_excludes_no_entry_gives_back(folders: tuple[Path, Path]
     assert "convert" in found.callable
     assert not found.permits("raster info")
     assert not found.permits("info")
-
-
-def test_bounds_are_those_of_the_entry(folders: tuple[Path, Path]):
-    some = reaches(folders, '[[principal]]\nprincipals = ["*"]\nconcurrent = 2\noutput_bytes_a_day = "1MiB"')
-    bounds = some.of("token:ann").entry
-    assert (bounds.concurrent, bounds.output_bytes_a_day, bounds.calls_per_minute) == (2, 1 << 20, None)
-    assert some.whole.entry is None

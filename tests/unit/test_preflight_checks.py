@@ -12,13 +12,8 @@ from gdal_mcp.gdal.preflight.service import findings
 
 FLOAT = replace(DEM, data_type="Float32")
 BYTES = replace(DEM, data_type="Byte")
-DEGREES = replace(
-    DEM,
-    crs="EPSG:4326",
-    degrees=True,
-    extent=(10.0, 50.0, 11.0, 51.0),
-    places={"EPSG:32633": Place(False, (146000.0, 5538000.0, 220000.0, 5658000.0))},
-)
+UTM = {"EPSG:32633": Place(False, (146000.0, 5538000.0, 220000.0, 5658000.0))}
+DEGREES = replace(DEM, crs="EPSG:4326", degrees=True, extent=(10.0, 50.0, 11.0, 51.0), places=UTM)
 BARE = replace(DEM, crs=None, has_crs=False, degrees=None)
 UNKNOWN = replace(DEM, crs=None, has_crs=None, degrees=None)
 JPEG = "COMPRESS=JPEG"
@@ -250,8 +245,8 @@ def test_an_everyday_call_has_no_remarks():
 
 
 def test_exchanged_axes_are_recognised():
-    swapped = next(one for one in findings(ask("raster clip", DEGREES, bbox=(50.2, 10.2, 50.4, 10.4))))
-    apart = next(one for one in findings(ask("raster clip", DEGREES, bbox=(0, 0, 1, 1))))
+    boxes = ((50.2, 10.2, 50.4, 10.4), (0, 0, 1, 1))
+    swapped, apart = (findings(ask("raster clip", DEGREES, bbox=box))[0] for box in boxes)
     assert swapped.code == apart.code == "no_overlap"
     assert swapped.suggestion != apart.suggestion
 
@@ -269,11 +264,9 @@ def test_no_text_of_a_file_is_in_a_remark():
 
 
 def test_only_what_is_certain_nonsense_is_refused() -> None:
-    unlike = replace(ask("vector layer-algebra", PLACES), others={"method": ZONES_M})
-    alike = replace(
-        ask("vector layer-algebra", ZONES_M), others={"method": replace(ZONES_M, crs="EPSG:3035")}
-    )
-    found = [vector.crs_mismatch(one) for one in (unlike, alike)]
+    alike = replace(ZONES_M, crs="EPSG:3035")
+    calls = (ask("vector layer-algebra", one) for one in (PLACES, alike))
+    found = [vector.crs_mismatch(replace(one, others={"method": ZONES_M})) for one in calls]
     assert [one.refuses for one in found if one] == [True, False]
 
 

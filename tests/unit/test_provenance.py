@@ -46,13 +46,10 @@ def test_inputs_have_size_and_digest_and_their_companions_come_after_them(root: 
         data = (root / name).read_bytes()
         assert (one.sha256, one.size, one.changed) == (sha256(data), len(data), False)
         assert one.companion is (name in ("a.tif.aux.xml", "a.tfw"))
-
-
-def test_an_input_that_is_named_twice_or_is_anothers_companion_is_one_input(root: Path, spaces: Workspaces):
-    for name in ("a.tif", "a.tif.aux.xml"):
-        (root / name).write_bytes(b"x")
-    found = made_of(spaces, "a.tif", "a.tif.aux.xml", "a.tif")
-    assert [one.companion for one in found.values()] == [False, False]
+    named = made_of(spaces, "a.tif", "a.tfw", "a.tif")  # twice, and what is the companion of another
+    assert {name: one.companion for name, one in named.items()} == {
+        "a.tif": False, "a.tfw": False, "a.tif.aux.xml": True,
+    }  # fmt: skip
 
 
 def test_what_is_more_than_may_be_digested_says_so_and_what_fits_is_digested(root: Path, spaces: Workspaces):
@@ -65,64 +62,48 @@ def test_what_is_more_than_may_be_digested_says_so_and_what_fits_is_digested(roo
     assert all(one.identity.mtime_ns for one in found.values())
 
 
-def test_a_file_that_is_written_over_during_the_run_is_said_to_be_changed(root: Path, spaces: Workspaces):
-    (root / "a").write_bytes(b"before")
-    watched = Materials([spaces.input("a")], GIB)
-    (root / "a").write_bytes(b"afterwards")
-    (one,) = watched.result()
-    assert one.changed
-    assert one.sha256 in (None, sha256(b"before"))
+def test_a_file_that_is_not_the_planned_one_any_more_is_said_to_be_changed_unless_by_the_call(root, spaces):
+    path = root / "a"
+    before, after = sha256(b"before"), sha256(b"something else")
+
+    def overwritten() -> None:
+        path.write_bytes(b"something else")
+
+    def another() -> None:
+        (root / "b").write_bytes(b"after!")
+        (root / "b").replace(path)
+
+    for early, late, touched, changed, digests in (
+        (overwritten, None, (), True, {after}),
+        (None, overwritten, (), True, {None, before}),
+        (None, another, (), True, {before}),
+        (None, another, (path,), False, {before}),
+    ):
+        path.write_bytes(b"before")
+        planned = spaces.input("a")
+        if early:
+            early()
+        watched = Materials([planned], GIB)
+        if late:
+            late()
+        (one,) = watched.result(touched=frozenset(touched))
+        assert one.changed is changed
+        assert one.sha256 in digests
 
 
-def test_a_file_that_another_took_the_place_of_is_said_to_be_changed_with_the_digest_of_the_first(
-    root, spaces
-):
-    (root / "a").write_bytes(b"before")
-    watched = Materials([spaces.input("a")], GIB)
-    (root / "b").write_bytes(b"after!")
-    (root / "b").replace(root / "a")
-    (one,) = watched.result()
-    assert (one.changed, one.sha256) == (True, sha256(b"before"))
-
-
-def test_what_the_call_itself_puts_there_is_no_change(root: Path, spaces: Workspaces):
-    (root / "a").write_bytes(b"before")
-    watched = Materials([spaces.input("a")], GIB)
-    (root / "b").write_bytes(b"after!")
-    (root / "b").replace(root / "a")
-    (one,) = watched.result(touched=frozenset([root / "a"]))
-    assert (one.changed, one.sha256) == (False, sha256(b"before"))
-
-
-def test_a_file_that_is_not_the_planned_one_any_more_is_said_to_be_changed(root: Path, spaces: Workspaces):
-    (root / "a").write_bytes(b"planned")
-    planned = spaces.input("a")
-    (root / "a").write_bytes(b"something else")
-    (one,) = Materials([planned], GIB).result()
-    assert (one.changed, one.sha256) == (True, sha256(b"something else"))
-
-
-@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_what_took_the_place_of_a_file_is_neither_followed_nor_waited_for(root, spaces, tmp_path, kind):
-    (root / "a").write_bytes(b"x")
-    located = spaces.input("a")
-    (root / "a").unlink()
+def test_what_took_the_place_of_a_file_is_neither_followed_nor_waited_for(root, spaces, tmp_path):
     secret = tmp_path / "secret"
     secret.write_bytes(b"outside")
-    if kind == "link":
-        (root / "a").symlink_to(secret)
-    elif kind == "pipe":
-        os.mkfifo(root / "a")
-    else:
-        (root / "a").mkdir()
-    (one,) = Materials([located], GIB).result()
-    assert one.sha256 is None
-
-
-def test_a_companion_that_is_a_link_is_not_followed(root: Path, spaces: Workspaces, tmp_path: Path):
+    for number, take in enumerate((lambda path: path.symlink_to(secret), os.mkfifo, Path.mkdir)):
+        path = root / str(number)
+        path.write_bytes(b"x")
+        located = spaces.input(path.name)
+        path.unlink()
+        take(path)
+        (one,) = Materials([located], GIB).result()
+        assert one.sha256 is None
     (root / "a.tif").write_bytes(b"x")
-    (tmp_path / "secret").write_bytes(b"outside")
-    (root / "a.tif.aux.xml").symlink_to(tmp_path / "secret")
+    (root / "a.tif.aux.xml").symlink_to(secret)  # a companion that is a link
     found = made_of(spaces, "a.tif")
     assert sha256(b"outside") not in {one.sha256 for one in found.values()}
     assert found["a.tif"].sha256 == sha256(b"x")
@@ -157,25 +138,18 @@ def test_a_folder_that_cannot_be_digested_whole_has_no_digest(root, spaces, monk
         limit = 99
     one = made_of(spaces, "d", limit=limit)["d"]
     assert (one.sha256, bool(one.reason)) == (None, True)
+    assert made_of(spaces, ".")[root.name].sha256 is None  # the whole workspace never has one
 
 
-def test_the_whole_workspace_is_not_digested(root: Path, spaces: Workspaces):
-    (root / "a").write_bytes(b"x")
-    assert made_of(spaces, ".")[root.name].sha256 is None
-
-
-def test_more_files_than_are_held_open_are_digested_all_the_same(root, spaces, monkeypatch):
+def test_more_files_than_are_held_open_are_digested_all_the_same_and_more_than_are_recorded_left_out(
+    root, spaces, monkeypatch
+):
     monkeypatch.setattr(provenance, "_MAX_OPEN", 2)
     for number in range(5):
         (root / str(number)).write_bytes(b"%d" % number)
     found = made_of(spaces, *map(str, range(5)))
     assert [one.sha256 for one in found.values()] == [sha256(b"%d" % number) for number in range(5)]
-
-
-def test_more_inputs_than_are_recorded_are_left_out(root, spaces, monkeypatch):
     monkeypatch.setattr(provenance, "MAX_FILES", 3)
-    for number in range(5):
-        (root / str(number)).touch()
     assert len(made_of(spaces, *map(str, range(5)))) == 3
 
 
@@ -198,19 +172,9 @@ def test_one_digest_of_any_size_is_asked_for_by_itself(root: Path, spaces: Works
 # The statement
 
 CALL = Call(
-    id="0123456789abcdef",
-    principal="local:ann",
-    tool="convert",
-    arguments={"input": "a é.tif"},
-    argv=("gdal", "convert"),
-    image="sha256:" + "1" * 64,
-    image_reference="example/gdal:3.13",
-    tool_version="3.13.3",
-    catalogue="3.13.3 sha256:22",
-    started=1_000.0,
-    finished=1_002.5,
-    outcome="OK",
-    limits={"cpus": 2.0},
+    "0123456789abcdef", "local:ann", "convert", {"input": "a é.tif"}, argv=("gdal", "convert"),
+    image="sha256:" + "1" * 64, image_reference="example/gdal:3.13", tool_version="3.13.3", catalogue="3.13.3 sha256:22",
+    started=1_000.0, finished=1_002.5, outcome="OK", limits={"cpus": 2.0},
     inputs=(
         {"path": "/ws/a é.tif", "bytes": 3, "sha256": "2" * 64},
         {"path": "/ws/large", "bytes": 3, "sha256": None, "reason": "large"},
@@ -221,7 +185,7 @@ CALL = Call(
         {"path": "/ws/b.zarr", "bytes": 5, "sha256": "5" * 64, "files": 2},
     ),
     removed=("/ws/old.ovr",),
-)
+)  # fmt: skip
 SHAPE = {  # of in-toto's statement and of the predicate that it names, as far as other programs rely on it
     "type": "object",
     "required": ["_type", "subject", "predicateType", "predicate"],

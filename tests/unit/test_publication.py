@@ -8,17 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from staging_kit import (
-    CALL,
-    USER,
-    area_at,
-    fill,
-    leftovers,
-    place,
-    publish,
-    tree,
-    write,
-)
+from staging_kit import CALL, USER, area_at, fill, leftovers, place, publish, tree, write
 
 from sandbox.errors import OutputRejected, SandboxError, StagingFailed
 from sandbox.outputs.dirops import DirOps
@@ -56,9 +46,8 @@ def test_a_published_folder_is_told_with_every_file_and_one_digest(workspace):
         "ü": b"",
         **{f"c/{n}": b"c" for n in range(40)},
     }
-    (folder,) = publish(
-        area_at(workspace), {f"cube.zarr/{name}": data for name, data in contents.items()}
-    ).files
+    staged = {f"cube.zarr/{name}": data for name, data in contents.items()}
+    (folder,) = publish(area_at(workspace), staged).files
     ordered = sorted(contents, key=str.encode)
     lines = [f"{hashlib.sha256(contents[n]).hexdigest()}  {len(contents[n])}  {n}\n" for n in ordered]
     assert tree(workspace / "cube.zarr") == contents
@@ -81,30 +70,18 @@ def test_a_new_file_gets_the_usual_mode_and_the_workspace_owner(workspace):
             staging.publish(CALL, [Publication(name, place(area, name)) for name in names])
         finally:
             os.umask(old)
-    assert [mode(workspace / name) for name in ("dem.tif", "cube.zarr", "cube.zarr/a", "cube.zarr/a/b")] == [
-        0o640,
-        0o750,
-        0o750,
-        0o640,
-    ]
-    owner = workspace.stat().st_uid
-    assert {
-        path.stat().st_uid for path in (workspace / "dem.tif", *(workspace / "cube.zarr").rglob("*"))
-    } == {owner}
+    made = [workspace / name for name in ("dem.tif", "cube.zarr", "cube.zarr/a", "cube.zarr/a/b")]
+    assert list(map(mode, made)) == [0o640, 0o750, 0o750, 0o640]
+    assert {path.stat().st_uid for path in made} == {workspace.stat().st_uid}
 
 
-def test_a_replaced_file_hands_down_its_mode_but_not_its_right_to_run(workspace):
-    write(workspace, {"dem.tif": b"old"})
+def test_what_is_replaced_hands_down_its_own_mode_but_not_a_file_s_right_to_run(workspace):
+    write(workspace, {"dem.tif": b"old", "z.zarr/0": b"old"})
     (workspace / "dem.tif").chmod(0o6775)
-    publish(area_at(workspace), {"dem.tif": b"new"})
-    assert mode(workspace / "dem.tif") == 0o664
-
-
-def test_a_replaced_folder_hands_down_its_own_mode_only(workspace):
-    write(workspace, {"z.zarr/0": b"old"})
     (workspace / "z.zarr").chmod(0o2700)
-    publish(area_at(workspace), {"z.zarr/a/0": b"new"})
-    assert [mode(workspace / name) for name in ("z.zarr", "z.zarr/a", "z.zarr/a/0")] == [0o700, 0o755, 0o644]
+    publish(area_at(workspace), {"dem.tif": b"new", "z.zarr/a/0": b"new"})
+    modes = {"dem.tif": 0o664, "z.zarr": 0o700, "z.zarr/a": 0o755, "z.zarr/a/0": 0o644}
+    assert {name: mode(workspace / name) for name in modes} == modes
 
 
 if ROOT_HOST:
@@ -142,15 +119,13 @@ def test_an_output_can_have_another_name_than_the_job_gave_it(workspace):
 # --- what is refused
 
 
-def refused(
-    area: StagingArea, publications: list[Publication], kind: type[SandboxError] = OutputRejected
-) -> None:
+def refused(area: StagingArea, publications: list[Publication]) -> None:
     """Publishing fails in this way and changes nothing."""
     before = tree(area.workspace.root)
     with area.open("refused-1", USER) as staging:
         fill(staging, {"a.tif": b"new", "b.tif": b"new", "folder/a": b"new"})
         staging.collect()
-        with pytest.raises(kind):
+        with pytest.raises(OutputRejected):
             staging.publish("refused-1", publications)
     assert tree(area.workspace.root) == before
     assert leftovers(area.workspace.root) == []
@@ -183,21 +158,16 @@ def test_an_output_that_changed_after_it_was_collected_is_refused(workspace):
     assert tree(workspace) == {}
 
 
-def test_two_outputs_never_share_a_place_and_one_output_never_takes_two(workspace):
-    write(workspace, {"z/old": b"old"})
+def test_outputs_never_share_a_place_nor_take_two_nor_that_of_another_kind(workspace):
+    write(workspace, {"z/old": b"old", "x/inner": b"old", "y": b"old"})
     area = area_at(workspace)
-    x, y = place(area, "x.tif"), place(area, "y.tif")
-    refused(area, [Publication("a.tif", x), Publication("b.tif", x)])
-    refused(area, [Publication("a.tif", x), Publication("a.tif", y)])
-    refused(area, [Publication("folder", place(area, "z")), Publication("b.tif", place(area, "z/b.tif"))])
+    a, b, x, y, z, inner = (place(area, name) for name in ("a.tif", "b.tif", "x", "y", "z", "z/b.tif"))
+    refused(area, [Publication("a.tif", a), Publication("b.tif", a)])
+    refused(area, [Publication("a.tif", a), Publication("a.tif", b)])
+    refused(area, [Publication("folder", z), Publication("b.tif", inner)])
+    refused(area, [Publication("a.tif", x)])
+    refused(area, [Publication("folder", y)])
     refused(area, [])
-
-
-def test_a_file_never_takes_the_place_of_a_folder_nor_the_other_way_round(workspace):
-    write(workspace, {"x/inner": b"old", "y": b"old"})
-    area = area_at(workspace)
-    refused(area, [Publication("a.tif", place(area, "x"))])
-    refused(area, [Publication("folder", place(area, "y"))])
 
 
 def test_a_place_that_no_plan_could_name_is_refused(workspace, tmp_path):
@@ -263,8 +233,7 @@ def test_nothing_is_published_when_a_target_changed_since_the_plan(workspace, ch
 def test_a_link_planted_in_the_path_leads_nothing_outside(workspace, tmp_path):
     write(tmp_path, {"outside/dem.tif": b"precious"})
     write(workspace, {"sub/": b""})
-    area = area_at(workspace)
-    planned = place(area, "sub/dem.tif")
+    planned = place(area_at(workspace), "sub/dem.tif")
 
     def swap(point: str) -> None:
         if point == "swap.create.before" and not (workspace / "sub").is_symlink():

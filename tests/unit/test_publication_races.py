@@ -91,10 +91,15 @@ def test_what_cannot_be_put_back_because_its_name_is_taken_again_is_kept(workspa
     assert tree(workspace) == {"a.tif": b"old", "a.tif.ovr": b"their second"}
     kept = workspace / RESERVED / "undo" / CALL
     assert b"their first" in [path.read_bytes() for path in kept.iterdir()]
-    area = area_at(workspace, keep=Retention(calls=0))
+    area = area_at(workspace, keep=Retention(calls=1, bytes=0))
+    for call in ("call-0002", "call-0003"):  # each forgets the one before
+        publish(area, {"b.tif": call.encode()}, call)
     area.recover()
     area.prune()
+    assert leftovers(workspace, "undo") == [CALL, "call-0003"]
     assert b"their first" in [path.read_bytes() for path in kept.iterdir()]
+    with pytest.raises(StagingFailed):
+        area.undo(CALL)
 
 
 # --- durability and poor file systems

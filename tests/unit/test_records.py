@@ -73,6 +73,13 @@ def ticket(draft: Draft | None = None, *, arguments: dict[str, Any] | None = Non
     return made
 
 
+def begun(records: Records, draft: Draft) -> CallContext:
+    """A call that is recorded as started."""
+    made = ticket(draft)
+    records.started(made.planned)
+    return made
+
+
 def finished(draft: Draft, **more: Any) -> Done:
     """The end of a call that published its first output."""
     target = draft.outputs[0].target
@@ -95,17 +102,13 @@ def events(records: Records) -> list[dict[str, Any]]:
 
 def test_a_call_that_succeeded_is_recorded_with_all_that_it_was_made_of(records: Records, spaces: Workspaces):
     draft = drafted(spaces)
-    one, told = ticket(draft), list[Call]()
+    told: list[Call] = []
     records.listeners.append(told.append)
-    records.started(one.planned)
+    one = begun(records, draft)
     assert records.finished(one, finished(draft), None) is None
     call = call_of(records, one)
     assert told == [call]
-    assert (call.image, call.image_reference, call.catalogue) == (
-        "sha256:11",
-        "example/gdal",
-        GDAL.version,
-    )
+    assert (call.image, call.image_reference, call.catalogue) == ("sha256:11", "example/gdal", GDAL.version)
     assert (call.outcome, call.approval, call.arguments) == ("OK", "approved by ann", {"input": "in.tif"})
     [row] = call.inputs
     assert (row["path"], row["sha256"]) == (str(draft.inputs[0]), hashlib.sha256(b"pixels").hexdigest())
@@ -125,12 +128,9 @@ def test_where_outputs_lie_is_recorded_of_each_layer_that_can_be_told_up_to_a_bo
         None,
         *({"wgs84": [float(west), 1.0, west + 1.0, 2.0]} for west in range(30)),
     ]
-    one = ticket(draft)
-    records.started(one.planned)
-    done = replace(
-        finished(draft), outputs=(raster, Described({"layers": layers}), Described({"layers": None}))
-    )
-    records.finished(one, done, None)
+    one = begun(records, draft)
+    described = (raster, Described({"layers": layers}), Described({"layers": None}))
+    records.finished(one, replace(finished(draft), outputs=described), None)
     found = call_of(records, one).outputs
     assert [row["path"] for row in found] == list(map(str, places))
     assert found[0]["wgs84"] == [[15.0, 47.0, 16.0, 48.0]]
@@ -142,8 +142,7 @@ def test_an_input_that_the_call_itself_replaced_is_not_called_changed(records: R
     source = spaces.input("in.tif")
     made = Output(source, update=True, replaces=(source,))
     draft = drafted(spaces, outputs=(made,))
-    one = ticket(draft)
-    records.started(one.planned)
+    one = begun(records, draft)
     source.path.unlink()
     records.finished(one, finished(draft), None)
     [row] = call_of(records, one).inputs
@@ -154,8 +153,7 @@ def test_an_input_that_the_call_itself_replaced_is_not_called_changed(records: R
 
 def test_an_input_that_somebody_else_replaced_is(records: Records, spaces: Workspaces):
     draft = drafted(spaces)
-    one = ticket(draft)
-    records.started(one.planned)
+    one = begun(records, draft)
     draft.inputs[0].path.unlink()
     records.finished(one, finished(draft), None)
     [row] = call_of(records, one).inputs
@@ -163,8 +161,7 @@ def test_an_input_that_somebody_else_replaced_is(records: Records, spaces: Works
 
 
 def test_a_call_that_failed_while_it_ran_keeps_its_inputs_and_gdals_words_apart(records, spaces):
-    one = ticket(drafted(spaces))
-    records.started(one.planned)
+    one = begun(records, drafted(spaces))
     records.finished(one, None, TIMEOUT)
     call = call_of(records, one)
     assert (call.outcome, call.message, call.files, call.outputs) == ("TIMEOUT", "too long.", (), ())
@@ -175,8 +172,7 @@ def test_a_call_that_failed_while_it_ran_keeps_its_inputs_and_gdals_words_apart(
 
 def test_a_server_in_lockdown_keeps_none_of_gdals_words(records: Records, spaces: Workspaces):
     locked = replace(records, settings=records.settings.model_copy(update={"lockdown": True}))
-    one = ticket(drafted(spaces))
-    locked.started(one.planned)
+    one = begun(locked, drafted(spaces))
     locked.finished(one, None, TIMEOUT)
     assert "CANARY" not in repr(call_of(locked, one))
 
@@ -228,8 +224,7 @@ def test_nothing_starts_and_nothing_is_watched_when_the_registry_is_gone(records
 def test_no_call_is_watched_once_it_has_ended(records: Records, spaces: Workspaces):
     for error in (None, TIMEOUT):
         draft = drafted(spaces)
-        one = ticket(draft)
-        records.started(one.planned)
+        one = begun(records, draft)
         records.finished(one, None if error else finished(draft), error)
     assert records.watched == {}
 
@@ -240,8 +235,7 @@ def test_what_is_answered_is_known_again_by_its_digest(records: Records, spaces:
     for printed, code, picture in (
         ("a", None, None), ("a", None, None), ("b", None, None), ("a", 1, None), ("a", None, b"png"),
     ):  # fmt: skip
-        one = ticket(draft)
-        records.started(one.planned)
+        one = begun(records, draft)
         done = Done(Usage("cold"), printed, None, "", (), (), "3.13.3", return_code=code, preview=picture)
         records.finished(one, done, None)
         seen.append(call_of(records, one).printed)

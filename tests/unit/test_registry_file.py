@@ -56,37 +56,26 @@ def opened_version(path: Path) -> int:
     return version
 
 
-def test_a_database_of_a_newer_version_is_left_alone(path: Path) -> None:
+def test_a_database_of_a_newer_version_and_what_is_no_database_are_left_alone(path: Path) -> None:
     Registry(path).close()
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA user_version = 99")
     db.close()
-    before = path.read_bytes()
-    with pytest.raises(RegistryUnavailable):
-        Registry(path)
-    assert path.read_bytes() == before
+    for contents in (path.read_bytes(), b"precious notes\n" * 1000):
+        path.write_bytes(contents)
+        with pytest.raises(RegistryUnavailable):
+            Registry(path)
+        assert path.read_bytes() == contents
 
 
-def test_a_file_that_is_no_database_is_left_alone(path: Path) -> None:
-    path.parent.mkdir()
-    path.write_bytes(b"precious notes\n" * 1000)
-    with pytest.raises(RegistryUnavailable):
-        Registry(path)
-    assert path.read_bytes() == b"precious notes\n" * 1000
-
-
-@pytest.mark.parametrize("kind", ["folder", "link", "pipe"])
-def test_what_is_not_a_file_is_refused(path: Path, tmp_path: Path, kind: str) -> None:
+def test_what_is_not_a_file_is_refused(path: Path, tmp_path: Path) -> None:
     path.parent.mkdir()
     target = tmp_path / "target"
-    if kind == "folder":
-        path.mkdir()
-    elif kind == "link":
-        path.symlink_to(target)
-    else:
-        os.mkfifo(path)
-    with pytest.raises(RegistryUnavailable):
-        Registry(path)
+    for number, make in enumerate((Path.mkdir, os.mkfifo, lambda place: place.symlink_to(target))):
+        place = path.with_name(f"{number}.sqlite")
+        make(place)
+        with pytest.raises(RegistryUnavailable):
+            Registry(place)
     assert not target.exists()
 
 

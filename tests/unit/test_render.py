@@ -2,8 +2,6 @@
 
 import base64
 import json
-from dataclasses import replace
-from pathlib import PurePosixPath
 
 import jsonschema
 import mcp_types as t
@@ -22,18 +20,15 @@ PNG = b"\x89PNG\r\n\x1a\nrest"
 
 
 def done(*names: str, preview: bytes | None = None) -> Done:
-    files = tuple(
-        PublishedFile(replace(located(name), relative=PurePosixPath(name)), 7, "00") for name in names
-    )
+    files = tuple(PublishedFile(located(name), 7, "00") for name in names)
     published = Published("id", files) if files else None
     return Done(Usage("cold"), "", None, "", (), (), "3.13.3", published=published, preview=preview)
 
 
 def test_the_text_says_the_same_as_the_structure():
-    told = render.result(Reply("id", {"a": "é\n", "n": None, "list": [1.5]}, done()))
-    assert (
-        json.loads(told.content[0].text) == told.structured_content == {"a": "é\n", "n": None, "list": [1.5]}
-    )
+    given = {"a": "é\n", "n": None, "list": [1.5]}
+    told = render.result(Reply("id", given, done()))
+    assert json.loads(told.content[0].text) == told.structured_content == given
     assert not told.is_error
 
 
@@ -45,26 +40,18 @@ def test_an_error_fits_what_clients_are_told_of_a_tools_results():
         jsonschema.validate(told.structured_content, schema, jsonschema.Draft202012Validator)
 
 
-def test_outputs_are_linked_under_uris_that_are_encoded():
-    told = render.result(Reply("id", {}, done("a b#?.tif", "é.gpkg")))
-    links = [one for one in told.content if isinstance(one, t.ResourceLink)]
-    assert [str(one.uri) for one in links] == [
-        "file:///data/ws/a%20b%23%3F.tif",
-        "file:///data/ws/%C3%A9.gpkg",
+def test_so_many_outputs_are_linked_under_uris_that_are_encoded_and_a_preview_is_a_picture():
+    told = render.result(Reply("id", {}, done("a b#?.tif", "é.gpkg", preview=PNG)))
+    _text, first, second, picture = told.content
+    assert isinstance(first, t.ResourceLink)
+    assert [str(one.uri) for one in (first, second)] == [
+        f"file:///data/ws/{name}" for name in ("a%20b%23%3F.tif", "%C3%A9.gpkg")
     ]
-    assert [one.size for one in links] == [7, 7]
-
-
-def test_links_are_bounded():
-    told = render.result(Reply("id", {}, done(*(f"{i}.tif" for i in range(100)))))
-    assert len(told.content) == 1 + MAX_LINKS
-
-
-def test_a_preview_is_a_picture():
-    told = render.result(Reply("id", {}, done("a.tif", preview=PNG)))
-    picture = told.content[-1]
+    assert (first.size, second.size) == (7, 7)
     assert isinstance(picture, t.ImageContent)
     assert (picture.mime_type, base64.b64decode(picture.data)) == ("image/png", PNG)
+    told = render.result(Reply("id", {}, done(*(f"{i}.tif" for i in range(100)))))
+    assert len(told.content) == 1 + MAX_LINKS
 
 
 def test_annotations_tell_the_truth():

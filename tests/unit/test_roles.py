@@ -36,11 +36,8 @@ def test_every_argument_of_every_algorithm_and_step_has_a_role_with_a_reason() -
 
 @pytest.mark.claim("args.total-roles")
 def test_every_text_has_a_check_and_every_place_a_form() -> None:
-    texts = [
-        row
-        for row in ROWS
-        if row[1].element_type == "string" and row[1].role in (Role.VALUE, Role.EXPRESSION)
-    ]
+    spoken = (Role.VALUE, Role.EXPRESSION)
+    texts = [row for row in ROWS if row[1].element_type == "string" and row[1].role in spoken]
     assert texts
     assert [(path, one.name) for path, one in texts if one.rule.check not in CHECKS] == []
     assert [(path, one.name) for path, one in ROWS if one.rule.form not in FORMS] == []
@@ -56,13 +53,9 @@ def test_every_dataset_is_a_place_or_forbidden() -> None:
 
 
 def test_every_list_of_choices_is_held_to_it() -> None:
-    settable = [row for row in ROWS if row[1].choices and row[1].element_type == "string"]
-    allowed = ("choice", "output-format")
-    assert [
-        (path, one.name)
-        for path, one in settable
-        if one.rule.check not in allowed and one.role is not Role.FORBIDDEN
-    ] == []
+    chosen = [row for row in ROWS if row[1].choices and row[1].element_type == "string"]
+    free = [(path, one.name) for path, one in chosen if one.rule.check not in ("choice", "output-format")]
+    assert [row for row in free if role(*row) is not Role.FORBIDDEN] == []
 
 
 def test_what_no_help_text_shows_is_forbidden_or_the_servers() -> None:
@@ -75,8 +68,7 @@ def test_what_no_help_text_shows_is_forbidden_or_the_servers() -> None:
 @pytest.mark.claim("args.no-bare-words")
 def test_no_argument_that_may_be_set_is_a_token_of_the_main_process() -> None:
     settable = [one for _, one in ROWS if one.role not in (Role.FORBIDDEN, Role.HOST_OWNED)]
-    names = {f"--{name}" for one in settable for name in (one.name,)}
-    assert not names & RESERVED_TOKENS
+    assert not {f"--{one.name}" for one in settable} & RESERVED_TOKENS
 
 
 # Where a path, a document, SQL or code hides, as a survey of GDAL found by running it.
@@ -132,32 +124,18 @@ def test_no_argument_reads_a_file_through_an_at_sign() -> None:
 
 
 def test_switches_that_change_an_output_say_so() -> None:
+    update = ("add", "append", "overwrite-layer", "resume", "update", "upsert")
     modes = {(one.name, one.rule.mode) for _, one in ROWS if one.rule.mode}
-    assert {name for name, mode in modes if mode == "replace"} == {"overwrite"}
-    assert {name for name, mode in modes if mode == "update"} == {
-        *("add", "append", "overwrite-layer", "resume", "update", "upsert")
-    }
-    assert {mode for _, mode in modes} == {"replace", "update"}
+    assert modes == {("overwrite", "replace"), *((name, "update") for name in update)}
 
 
 def test_no_rule_is_without_an_argument() -> None:
     text = files("gdal_mcp.gdal.catalogue").joinpath("data", "roles.toml").read_text(encoding="utf-8")
     roles = tomllib.loads(text)
-    shared = {(one.name, one.type) for _, one in ROWS}
-    own = {(path, one.name) for path, one in ROWS}
-    unused = [
-        (name, kind)
-        for name, rule in roles["shared"].items()
-        for kind in rule["types"]
-        if (name, kind) not in shared
-    ]
-    unused += [
-        (path, name)
-        for path, rules in roles["algorithm"].items()
-        for name in rules
-        if (path, name) not in own
-    ]
-    assert unused == []
+    shared = {(name, kind) for name, rule in roles["shared"].items() for kind in rule["types"]}
+    own = {(path, name) for path, rules in roles["algorithm"].items() for name in rules}
+    assert shared - {(one.name, one.type) for _, one in ROWS} == set()
+    assert own - {(path, one.name) for path, one in ROWS} == set()
 
 
 def test_the_inner_path_of_every_form_comes_out_alone_and_goes_back_in() -> None:
@@ -187,12 +165,7 @@ def test_no_form_takes_an_empty_text_or_a_nul() -> None:
 def test_what_gdal_would_read_as_a_list_or_a_pipeline_is_refused() -> None:
     for form, text in [
         *(("listed", text) for text in ("@list.txt", "*.tif", "a?.tif", "a[1].tif")),
-        *(
-            ("named", text)
-            for text in (
-                "@list.txt", "A=@list.txt", "A=*.tif", "A=[ read x ]", "A= [ read x ]", "A=", "[read x]",
-            )
-        ),
+        *(("named", text) for text in ("@list.txt", "A=@list.txt", "A=*.tif", "A=[ read x ]", "A= [ read x ]", "A=", "[read x]")),
         *(("band", text) for text in ("@x", "*.tif,band=1", "a[1].tif")),
         *(("document", text) for text in ("{", '{"a": NaN}', '{"a":1} x')),
     ]:  # fmt: skip

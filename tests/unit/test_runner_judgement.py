@@ -8,6 +8,7 @@ import os
 import socket
 import time
 from collections import deque
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -195,21 +196,18 @@ def test_the_whole_conversation_is_in_the_result(play):
 
 
 @pytest.mark.claim("content.frames-strict")
-@pytest.mark.parametrize(
-    "late", [final(), frame(b"O", b"late"), frame(b"R", {}), (STDOUT, b"garbage-garbage")]
-)
-def test_anything_after_the_last_word_is_a_violation(play, late):
-    assert isinstance(play(READY, final(), late).outcome, ProtocolViolated)
+def test_anything_after_the_last_word_is_a_violation(play):
+    for late in (final(), frame(b"O", b"late"), frame(b"R", {}), (STDOUT, b"garbage-garbage")):
+        assert isinstance(play(READY, final(), late).outcome, ProtocolViolated)
 
 
 @pytest.mark.claim("content.frames-strict")
-@pytest.mark.parametrize(
-    "bad", [frame(b"X"), frame(b"R", {}), (STDOUT, b"\xff" * 9), frame(b"P", {}), frame(b"F", b"[]")]
-)
-def test_what_no_worker_writes_is_a_violation_and_keeps_what_came_before(play, bad):
-    result = play(READY, frame(b"O", b"out"), (STDERR, b"err"), bad, FOREVER)
-    assert isinstance(result.outcome, ProtocolViolated)
-    assert (result.stdout, result.stderr) == (b"out", b"err")
+def test_what_no_worker_writes_is_a_violation_and_keeps_what_came_before(play):
+    huge = b'{"code":0,"usage":{"cpu_seconds":%s}}' % (b"9" * 400)
+    for bad in (frame(b"X"), (STDOUT, b"\xff" * 9), frame(b"P", {}), frame(b"F", b"[]"), frame(b"F", huge)):
+        result = play(READY, frame(b"O", b"out"), (STDERR, b"err"), bad, FOREVER)
+        assert isinstance(result.outcome, ProtocolViolated)
+        assert (result.stdout, result.stderr) == (b"out", b"err")
 
 
 def test_a_container_that_chatters_on_after_its_last_word_is_cut(play, monkeypatch):
@@ -226,12 +224,9 @@ def test_staging_is_watched_after_the_last_word_too(play, monkeypatch):
 
 @pytest.mark.claim("resources.deadline")
 def test_the_deadline_cuts(play):
-    limits = Limits(wall_seconds=0.01)
-    result = play(
-        READY, (STDERR, b"working"), FOREVER, template=SandboxTemplate("sha256:a", ("x",), (1, 1), limits)
-    )
-    assert result.outcome == TimedOut(0.01)
-    assert result.stderr == b"working"
+    template = replace(TEMPLATE, limits=Limits(wall_seconds=0.01))
+    result = play(READY, (STDERR, b"working"), FOREVER, template=template)
+    assert (result.outcome, result.stderr) == (TimedOut(0.01), b"working")
 
 
 def test_a_job_that_answered_in_time_is_not_late_because_its_container_ends_later(play, monkeypatch):
@@ -242,45 +237,38 @@ def test_a_job_that_answered_in_time_is_not_late_because_its_container_ends_late
     assert play(READY, *hours_pass).outcome == Exited(0)
 
 
-def test_cancelling_before_the_start_creates_nothing(cancel):
-    cancel.set()
+def test_a_cancelled_job_or_a_request_that_is_not_json_creates_nothing(cancel):
     engine = ScriptEngine(READY, final())
+    with pytest.raises(ValueError):
+        Runner(engine, "me").run(Job("call", TEMPLATE, {"x": float("inf")}), cancel)
+    cancel.set()
     assert Runner(engine, "me").run(Job("call", TEMPLATE, {}), cancel).outcome == Cancelled()
     engine.wire.close()
     assert engine.calls == []
 
 
-def test_cancelling_while_it_starts_and_while_it_runs(play, cancel):
-    assert play((STDERR, b"starting"), cancel.set, FOREVER).outcome == Cancelled()
-
-
-def test_cancelling_while_it_runs_keeps_what_came(play, cancel):
+def test_cancelling_while_it_runs_ends_it_and_keeps_what_came(play, cancel):
     result = play(READY, (STDERR, b"working"), cancel.set, FOREVER)
     assert (result.outcome, result.stderr) == (Cancelled(), b"working")
 
 
-def test_stdout_is_cut_at_its_limit(play):
+def test_cancelling_while_it_starts_ends_it(play, cancel):
+    assert play((STDERR, b"starting"), cancel.set, FOREVER).outcome == Cancelled()
+
+
+def test_stdout_is_cut_at_its_limit_and_not_before(play):
+    assert play(READY, frame(b"O", b"x" * 1000), final()).outcome == Exited(0)
     result = play(READY, frame(b"O", b"x" * 600), frame(b"O", b"y" * 600), FOREVER)
     assert result.outcome == OutputLimitExceeded(1000)
     assert result.stdout == b"x" * 600 + b"y" * 400
 
 
-def test_stdout_of_just_the_limit_is_let_through(play):
-    assert play(READY, frame(b"O", b"x" * 1000), final()).outcome == Exited(0)
-
-
-def test_a_flood_on_stderr_keeps_its_beginning_and_ends_nobody(play):
-    flood = [(STDERR, b"a" * 60), (STDERR, b"b" * 60)] + [(STDERR, bytes(1 << 20))] * (
-        session_module.WIRE_SLACK // (1 << 20) + 9
-    )
-    result = play(READY, *flood, final())
-    assert result.outcome == Exited(0)
-    assert result.stderr == b"a" * 60 + b"b" * 40
-
-
-def test_a_flood_before_it_is_ready_is_cut_too(play):
-    result = play((STDERR, b"a" * 60), (STDERR, b"b" * 60), READY, final())
-    assert result.stderr == b"a" * 60 + b"b" * 40
+def test_a_flood_on_stderr_keeps_its_beginning_and_ends_nobody_before_it_is_ready_too(play):
+    begun = [(STDERR, b"a" * 60), (STDERR, b"b" * 60)]
+    flood = [(STDERR, bytes(1 << 20))] * (session_module.WIRE_SLACK // (1 << 20) + 9)
+    for script in ((READY, *begun, *flood, final()), (*begun, READY, final())):
+        result = play(*script)
+        assert (result.outcome, result.stderr) == (Exited(0), b"a" * 60 + b"b" * 40)
 
 
 def test_frames_that_count_as_nothing_printed_are_bounded_in_all(play, monkeypatch):
@@ -289,19 +277,13 @@ def test_frames_that_count_as_nothing_printed_are_bounded_in_all(play, monkeypat
     assert isinstance(play(READY, *flood, FOREVER).outcome, OutputLimitExceeded)
 
 
-@pytest.mark.parametrize(
-    ("usage", "outcome"),
-    [
+def test_staging_is_looked_at_once_more_when_a_job_ended_between_two_looks_but_not_when_it_failed(play):
+    for usage, outcome in (
         (StagingUsage(500, 5, 500), Exited(0)),
         (StagingUsage(501, 5, 501), StagingLimitExceeded("bytes", 500)),
         (StagingUsage(500, 6, 500), StagingLimitExceeded("files", 5)),
-    ],
-)
-def test_staging_is_looked_at_once_more_when_a_job_ended_between_two_looks(play, usage, outcome):
-    assert play(READY, final(), quota=Quota(usage)).outcome == outcome
-
-
-def test_a_job_that_failed_by_itself_is_not_told_to_have_filled_staging(play):
+    ):
+        assert play(READY, final(), quota=Quota(usage)).outcome == outcome
     quota = Quota(StagingUsage(501, 6, 501))
     assert play(READY, quota=quota, state=ContainerState(False, 139, False)).outcome == Killed(139)
 
@@ -316,17 +298,10 @@ def test_progress_only_rises_and_is_told_no_faster_than_a_worker_would(play):
     assert len(told) < 500
 
 
-@pytest.mark.parametrize(
-    "usage", [None, [], "x", {}, {"cpu_seconds": "1"}, {"cpu_seconds": -1, "peak_memory_bytes": True}]
-)
-def test_a_receipt_that_makes_no_sense_is_left_empty(play, usage):
-    found = play(READY, final(usage=usage)).usage
-    assert (found.cpu_seconds, found.peak_memory_bytes) == (None, None)
-
-
-def test_a_number_beyond_all_sense_is_a_violation_and_no_crash(play):
-    huge = b'{"code":0,"usage":{"cpu_seconds":%s}}' % (b"9" * 400)
-    assert isinstance(play(READY, frame(b"F", huge)).outcome, ProtocolViolated)
+def test_a_receipt_that_makes_no_sense_is_left_empty(play):
+    for usage in (None, [], "x", {}, {"cpu_seconds": "1"}, {"cpu_seconds": -1, "peak_memory_bytes": True}):
+        found = play(READY, final(usage=usage)).usage
+        assert (found.cpu_seconds, found.peak_memory_bytes) == (None, None)
 
 
 def test_a_container_that_speaks_before_its_job_is_given_none(play):
@@ -363,24 +338,14 @@ def test_whatever_a_caller_does_on_progress_the_container_is_removed(play):
         play(READY, frame(b"P", {"fraction": 0.5}), FOREVER, on_progress=lambda *_: 1 / 0)
 
 
-def test_a_request_that_is_not_json_creates_nothing(cancel):
-    engine = ScriptEngine(READY, final())
-    with pytest.raises(ValueError):
-        Runner(engine, "me").run(Job("call", TEMPLATE, {"x": float("inf")}), cancel)
-    engine.wire.close()
-    assert engine.calls == []
-
-
 @pytest.mark.claim("sandbox.removed")
 def test_a_container_that_cannot_be_removed_gives_no_result(cancel, monkeypatch):
-    engine = ScriptEngine(READY, final())
-
-    def remove(container):
+    def remove(_engine, _container):
         raise EngineUnavailable("stuck")
 
-    monkeypatch.setattr(engine, "remove", remove)
+    monkeypatch.setattr(ScriptEngine, "remove", remove)
     with pytest.raises(EngineUnavailable):
-        Runner(engine, "me").run(Job("call", TEMPLATE, {}), cancel)
+        Runner(ScriptEngine(READY, final()), "me").run(Job("call", TEMPLATE, {}), cancel)
 
 
 def test_a_cancellation_can_come_at_any_time_and_twice():

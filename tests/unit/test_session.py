@@ -38,6 +38,9 @@ def test_what_was_printed_is_kept_up_to_its_limit_however_it_arrives(text, cap, 
 
 def test_an_answer_is_not_the_end_while_stderr_is_on_its_way():
     session = conversing()
+    session.feed([(STDERR, MARK)])
+    assert not session.is_complete  # without an answer nothing is
+    session = conversing()
     session.feed(ANSWER)
     session.feed([(STDERR, b"Warning 1: late")])
     assert not session.is_complete
@@ -52,12 +55,6 @@ def test_a_job_that_closed_its_stderr_is_not_waited_for_long(monkeypatch):
     monkeypatch.setattr(session_module, "MARK_SECONDS", 0.0)
     assert session.is_complete
     assert session.printed_stderr == b""
-
-
-def test_without_an_answer_nothing_is_over():
-    session = conversing()
-    session.feed([(STDERR, MARK)])
-    assert not session.is_complete
 
 
 def test_what_a_job_reports_before_it_works_may_end_it():

@@ -58,11 +58,12 @@ def test_an_unknown_key_of_the_file_is_an_error_that_names_the_nearest(tmp_path:
     assert "memory" in problem
 
 
-@pytest.mark.parametrize("name", ["GDAL_MCP_MEMROY", "gdal_mcp_memroy", "GDAL_MCP_MEMORY_"])
-def test_an_unknown_variable_is_an_error_that_names_the_nearest(monkeypatch, name):
-    monkeypatch.setenv(name, "1")
-    (problem,) = problems_of()
-    assert re.search(r"GDAL_MCP_MEMORY\b", problem)
+def test_an_unknown_variable_is_an_error_that_names_the_nearest(monkeypatch):
+    for name in ("GDAL_MCP_MEMROY", "gdal_mcp_memroy", "GDAL_MCP_MEMORY_"):
+        with monkeypatch.context() as there:
+            there.setenv(name, "1")
+            (problem,) = problems_of()
+        assert re.search(r"GDAL_MCP_MEMORY\b", problem)
 
 
 def test_every_problem_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,34 +97,46 @@ def test_a_value_out_of_bounds_is_an_error(subtests: pytest.Subtests) -> None:
         ("approval_seconds", -1), ("approval", "Never "), ("runtime", "runsc; rm"), ("runtime", "a\n"),
         ("preview", "perhaps"), ("read_chunk", "1GiB"), ("undo_calls", -1),
         ("state_dir", ""), ("workspaces", [""]), ("workspaces", ["a\0b"]), ("workspaces", 3),
+        *(("outputs_folder", name) for name in ("", ".", "..", "a/b", "/a", ".gdal-mcp", "a\nb", "a\0b", "x" * 256, "é" * 128)),
     ):  # fmt: skip
         with subtests.test(name=name, value=value):
             assert any(name in problem for problem in problems_of(**{name: value}))
 
 
-def test_the_outputs_folder_is_one_plain_name() -> None:
-    for name in ("", ".", "..", "a/b", "/a", ".gdal-mcp", "a\nb", "a\0b", "x" * 256, "é" * 128):
-        assert problems_of(outputs_folder=name), name
-
-
 # Sizes
 
 
-def test_sizes_are_read(subtests: pytest.Subtests) -> None:
+def test_sizes_are_read_and_what_is_none_is_refused(subtests: pytest.Subtests) -> None:
     for text, size in (
-        ("0", 0), ("1", 1), (7, 7), ("512B", 512), ("1KiB", 1024), ("1kb", 1000), ("2GiB", 2 << 30),
-        ("2 gib", 2 << 30), (" 2GB ", 2_000_000_000), ("1.5MiB", 3 << 19), ("3TiB", 3 << 40),
-        ("1TB", 10**12),
+        ("0", 0), ("1", 1), (7, 7), ("512B", 512), ("1KiB", 1024), ("1kb", 1000), ("2GiB", 2 << 30), ("2 gib", 2 << 30),
+        (" 2GB ", 2_000_000_000), ("1.5MiB", 3 << 19), ("3TiB", 3 << 40), ("1TB", 10**12),
     ):  # fmt: skip
         with subtests.test(text=text, size=size):
             assert parse_size(text) == size
+    wrong = [
+        "",
+        "G",
+        "2G",
+        "2g",
+        "2GiBs",
+        "-1",
+        "-1GiB",
+        "1e9",
+        "1.5",
+        "1.5B",
+        "1,5GiB",
+        "٣GiB",
+        "0x10",
+        "9" * 5000,
+    ]
+    for text in wrong:
+        with subtests.test(text=text), pytest.raises(ValueError):
+            parse_size(text)
 
 
 def test_what_a_cluster_cannot_keep_is_refused_at_the_start(subtests: pytest.Subtests) -> None:
-    assert load_settings(engine="k8s://", nodes_without="landlock,pids-limit").nodes_without == (
-        "landlock",
-        "pids-limit",
-    )
+    without = load_settings(engine="k8s://", nodes_without="landlock,pids-limit").nodes_without
+    assert without == ("landlock", "pids-limit")
     for wrong in (
         {"engine": "k8s://", "mount_scope": "inputs"},
         {"engine": "k8s://", "nodes_without": "seccomp"},
@@ -131,15 +144,6 @@ def test_what_a_cluster_cannot_keep_is_refused_at_the_start(subtests: pytest.Sub
     ):
         with subtests.test(**wrong), pytest.raises(SettingsError):
             load_settings(**wrong)
-
-
-def test_what_is_no_size_is_refused(subtests: pytest.Subtests) -> None:
-    for text in (
-        "", "G", "2G", "2g", "2GiBs", "-1", "-1GiB", "1e9", "1.5", "1.5B", "1,5GiB", "٣GiB", "0x10",
-        "9" * 5000,
-    ):  # fmt: skip
-        with subtests.test(text=text), pytest.raises(ValueError):
-            parse_size(text)
 
 
 # Places
@@ -161,42 +165,29 @@ def test_an_empty_entry_never_means_the_current_folder(monkeypatch: pytest.Monke
         assert problems_of(workspaces=[folder])
 
 
-def test_relative_places_start_at_the_file_or_at_the_current_folder(tmp_path, monkeypatch):
+def test_relative_places_start_at_the_file_or_at_the_current_folder_and_a_tilde_is_the_home(
+    tmp_path, monkeypatch
+):
     current = tmp_path / "current"
     current.mkdir()
     monkeypatch.chdir(current)
-    config = toml(tmp_path, 'workspaces = ["data", "/ws/a"]\nstate_dir = "state"')
+    monkeypatch.setenv("HOME", "/home/someone")
+    config = toml(tmp_path, 'workspaces = ["data", "/ws/a", "~/maps"]\nstate_dir = "state"')
     settings = load_settings(config=config, workspaces_ro=["ro"])
-    assert settings.workspaces == (tmp_path / "data", Path("/ws/a"))
+    assert settings.workspaces == (tmp_path / "data", Path("/ws/a"), Path("/home/someone/maps"))
     assert settings.state_dir == tmp_path / "state"
     assert settings.workspaces_ro == (current / "ro",)
 
 
-def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/someone")
-    settings = load_settings(config=toml(tmp_path, 'workspaces = ["~/maps"]'))
-    assert settings.workspaces == (Path("/home/someone/maps"),)
-
-
 @pytest.mark.claim("paths.workspaces-are-plain")
-@pytest.mark.parametrize("kind", ["workspaces", "workspaces_ro"])
-@pytest.mark.parametrize(
-    ("state", "folder"), [("ws/state", "ws"), ("ws", "ws"), ("ws", "ws/inner"), ("link/state", "ws")]
-)
-def test_the_state_folder_and_a_workspace_never_overlap(tmp_path, kind, state, folder):
+def test_neither_the_state_folder_nor_the_settings_file_lies_in_a_workspace_nor_that_in_them(tmp_path):
     (tmp_path / "ws" / "inner").mkdir(parents=True)
     (tmp_path / "link").symlink_to("ws")
-    assert problems_of(state_dir=tmp_path / state, **{kind: [tmp_path / folder]})
-
-
-def test_folders_side_by_side_do_not_overlap(tmp_path: Path) -> None:
-    settings = load_settings(state_dir=tmp_path / "ws-state", workspaces=[tmp_path / "ws"])
-    assert settings.state_dir == tmp_path / "ws-state"
-
-
-@pytest.mark.claim("paths.workspaces-are-plain")
-def test_the_settings_file_never_lies_in_a_workspace(tmp_path: Path) -> None:
+    for kind in ("workspaces", "workspaces_ro"):
+        for state, folder in (("ws/state", "ws"), ("ws", "ws"), ("ws", "ws/inner"), ("link/state", "ws")):
+            assert problems_of(state_dir=tmp_path / state, **{kind: [tmp_path / folder]})
     assert problems_of(config=toml(tmp_path, "pids = 11"), workspaces=[tmp_path])
+    load_settings(state_dir=tmp_path / "ws-state", workspaces=[tmp_path / "ws"])  # side by side
 
 
 @pytest.mark.claim("paths.nothing-by-default")
@@ -209,29 +200,13 @@ def test_no_workspace_at_all_is_an_error_when_asked() -> None:
 
 def test_every_bound_reaches_the_sandbox() -> None:
     settings = load_settings(
-        memory="3GiB",
-        cpus=1.5,
-        pids=33,
-        timeout_seconds=44,
-        staging_size="5MiB",
-        staging_files=66,
-        file_size="7MiB",
-        stdout_size="8MiB",
-        open_files=99,
-        scratch_size="10MiB",
-    )
+        memory="3GiB", cpus=1.5, pids=33, timeout_seconds=44, staging_size="5MiB", staging_files=66, file_size="7MiB",
+        stdout_size="8MiB", open_files=99, scratch_size="10MiB",
+    )  # fmt: skip
     assert settings.limits() == Limits(
-        memory_bytes=3 << 30,
-        cpus=1.5,
-        pids=33,
-        wall_seconds=44.0,
-        staging_bytes=5 << 20,
-        staging_files=66,
-        file_bytes=7 << 20,
-        stdout_bytes=8 << 20,
-        open_files=99,
-        scratch_bytes=10 << 20,
-    )
+        memory_bytes=3 << 30, cpus=1.5, pids=33, wall_seconds=44.0, staging_bytes=5 << 20, staging_files=66,
+        file_bytes=7 << 20, stdout_bytes=8 << 20, open_files=99, scratch_bytes=10 << 20,
+    )  # fmt: skip
 
 
 # The table

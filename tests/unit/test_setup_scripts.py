@@ -38,6 +38,13 @@ class Machine:
     def environment_python(self, script: str) -> None:
         self.stub(self.clone / ".venv/bin/python", script)
 
+    def becoming_root(self, installed: str, *programs: str) -> None:
+        """Root, with an `apt-get` that installs that and stubs of these programs."""
+        self.stub("id", "echo 0")
+        self.stub("apt-get", installed)
+        for program in programs:
+            self.stub(program, "")
+
     def run(self, script: str, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [self.clone / "scripts" / script, *words],
@@ -93,47 +100,33 @@ def test_an_engine_is_used_as_it_is_or_a_command_is_given(tmp_path: Path) -> Non
         assert "docker.io" in done.stderr or not what.startswith("none"), what
 
 
-def test_an_engine_that_a_package_starts_is_not_started_again(machine: Machine) -> None:
+@pytest.mark.parametrize("words", [(), ("docker",)])
+def test_an_engine_that_a_package_starts_is_not_started_again(
+    machine: Machine, words: tuple[str, ...]
+) -> None:
     answers = machine.log.parent / "answers"
     machine.environment_python(f'[ -e "{answers}" ] && echo unix:///run/new.sock')
-    machine.stub("id", "echo 0")
-    touch = shutil.which("touch")
-    for program in ("service", "systemctl", "setsid"):
-        machine.stub(program, "")
-    machine.stub("apt-get", f'{touch} "{answers}" "{machine.bin}/dockerd"')
-    done = machine.run("engine.sh")
+    machine.becoming_root(f'{shutil.which("touch")} "{answers}" "{machine.bin}/dockerd"', *STARTERS)
+    done = machine.run("engine.sh", *words)
     assert done.returncode == 0
     assert "unix:///run/new.sock" in done.stdout
     assert set(machine.ran) == {"python", "id", "apt-get"}
+    if words:  # what tests are run with
+        assert all(one in machine.log.read_text() for one in ("crun", "runc", "skopeo", "umoci"))
 
 
 @pytest.mark.claim("supply.no-daemon-unasked")
 @pytest.mark.parametrize("has_docker", [False, True])
 def test_root_without_an_engine_gets_a_runtime_and_no_daemon(machine: Machine, has_docker: bool) -> None:
-    machine.environment_python(f'[ -e "{machine.bin}/crun" ] && echo oci')
-    machine.stub("id", "echo 0")
-    for program in ("service", "systemctl", "setsid", *(["dockerd"] if has_docker else [])):
-        machine.stub(program, "")
-    machine.stub(
-        "apt-get",
-        f'{shutil.which("touch")} "{machine.bin}/crun"; {shutil.which("chmod")} +x "{machine.bin}/crun"',
-    )
+    crun = machine.bin / "crun"
+    machine.environment_python(f'[ -e "{crun}" ] && echo oci')
+    installed = f'{shutil.which("touch")} "{crun}"; {shutil.which("chmod")} +x "{crun}"'
+    machine.becoming_root(installed, *STARTERS, *(["dockerd"] if has_docker else []))
     done = machine.run("engine.sh")
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("oci\n")
     assert set(machine.ran) == {"python", "id", "apt-get"}
     assert "docker" not in machine.log.read_text()
-
-
-def test_the_tests_get_docker_and_the_runtimes(machine: Machine) -> None:
-    answers = machine.log.parent / "answers"
-    machine.environment_python(f'[ -e "{answers}" ] && echo unix:///run/new.sock')
-    machine.stub("id", "echo 0")
-    machine.stub("apt-get", f'{shutil.which("touch")} "{answers}" "{machine.bin}/dockerd"')
-    done = machine.run("engine.sh", "docker")
-    assert done.returncode == 0
-    installed = machine.log.read_text()
-    assert all(one in installed for one in ("crun", "runc", "skopeo", "umoci"))
 
 
 def make_python(machine: Machine, *, new_enough: bool = True, can_make: bool = True) -> None:
@@ -162,14 +155,18 @@ def test_the_environment_is_made_once(machine: Machine) -> None:
     assert machine.log.read_text() == "fresh -c \n"
 
 
-def test_a_new_lock_makes_a_new_environment(machine: Machine) -> None:
+def test_a_new_lock_or_a_moved_clone_makes_a_new_environment(machine: Machine) -> None:
     make_python(machine)
     machine.run("venv.sh")
-    leftover = machine.clone / ".venv/leftover"
-    leftover.touch()
-    (machine.clone / "requirements/dev.txt").write_text("x==2\n")
-    assert machine.run("venv.sh").returncode == 0
-    assert not leftover.exists()
+    for change in ("lock", "place"):
+        (machine.clone / ".venv/leftover").touch()
+        if change == "lock":
+            (machine.clone / "requirements/dev.txt").write_text("x==2\n")
+        else:
+            machine.clone = machine.clone.rename(machine.clone.with_name("moved"))
+            make_python(machine)
+        assert machine.run("venv.sh").returncode == 0
+        assert not (machine.clone / ".venv/leftover").exists()
 
 
 def test_a_new_declaration_only_installs_the_project_again(machine: Machine) -> None:
@@ -180,16 +177,6 @@ def test_a_new_declaration_only_installs_the_project_again(machine: Machine) -> 
     assert machine.run("venv.sh").returncode == 0
     assert "--editable ." in machine.log.read_text()
     assert "python3" not in machine.ran
-
-
-def test_a_moved_clone_makes_a_new_environment(machine: Machine) -> None:
-    make_python(machine)
-    machine.run("venv.sh")
-    (machine.clone / ".venv/leftover").touch()
-    machine.clone = machine.clone.rename(machine.clone.with_name("moved"))
-    make_python(machine)
-    assert machine.run("venv.sh").returncode == 0
-    assert not (machine.clone / ".venv/leftover").exists()
 
 
 def test_an_installation_that_fails_is_tried_again_next_time(machine: Machine) -> None:

@@ -125,20 +125,15 @@ def test_sql_is_refused_where_the_server_was_not_started_for_it() -> None:
 
 @pytest.mark.claim("sql.can-be-off")
 def test_every_argument_that_carries_sql_needs_the_permission() -> None:
-    carriers = [
-        (path, algorithm, argument)
-        for path, algorithm in packaged().algorithms.items()
-        for argument in algorithm.arguments
-        if argument.name.endswith("sql")
-    ]
+    algorithms = packaged().algorithms.items()
+    carriers = [(*row, one) for row in algorithms for one in row[1].arguments if one.name.endswith("sql")]
     assert len(carriers) > 3
     for path, algorithm, argument in carriers:
         assert argument.rule.check == "sql"
         value = ["SELECT * FROM poly"] if argument.is_list else "SELECT * FROM poly"
         needed = {one.name: "x" for one in algorithm.arguments if one.required and one.name != argument.name}
-        needed |= (
-            {"size": [10, 10], "burn": [1], "extent": [0, 0, 1, 1]} if path == "vector rasterize" else {}
-        )
+        if path == "vector rasterize":
+            needed |= {"size": [10, 10], "burn": [1], "extent": [0, 0, 1, 1]}
         with pytest.raises(ArgumentRefused):
             bind(algorithm, {**needed, argument.name: value}, Context(packaged()))
         known = {"pipeline", "raster pipeline", "vector pipeline"}

@@ -27,17 +27,11 @@ class ImportingClient:
         return self.answer
 
 
-def silent(_line: str) -> None:
-    pass
-
-
 def bootstrap_with(monkeypatch: pytest.MonkeyPatch, statuses: dict[str, bytes | str]) -> None:
     """Per suite: what its dpkg status holds, or why it cannot be fetched."""
 
     def bootstrap(_program: str, suite: str, archive: Path, _report: object, *, parquet: bool) -> str | None:
-        found = (
-            statuses[f"{suite} parquet"] if parquet and f"{suite} parquet" in statuses else statuses[suite]
-        )
+        found = statuses.get(f"{suite} parquet" if parquet else suite, statuses[suite])
         if isinstance(found, str):
             return found
         with tarfile.open(archive, "w") as tar:
@@ -60,7 +54,7 @@ def test_a_parquet_driver_that_cannot_be_built_is_left_out(monkeypatch: pytest.M
 def test_it_says_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     bootstrap_with(monkeypatch, {"forky": STATUS})
     client = ImportingClient()
-    assert standin.build(client, silent) == "gdal-mcp-standin:3.13.3"
+    assert standin.build(client, print) == "gdal-mcp-standin:3.13.3"
     ((name, changes),) = client.imported
     assert name == "gdal-mcp-standin:3.13.3"
     assert 'LABEL io.gdal-mcp.standin="true"' in changes
@@ -71,7 +65,7 @@ def test_a_suite_that_does_not_serve_gives_way_to_the_next(monkeypatch: pytest.M
     for first in ("no route", TOO_OLD, b"Package: other\nVersion: 1\n\n"):
         bootstrap_with(monkeypatch, {"forky": first, "sid": STATUS})
         client = ImportingClient()
-        standin.build(client, silent)
+        standin.build(client, print)
         assert [name for name, _ in client.imported] == ["gdal-mcp-standin:3.13.3"]
 
 
@@ -79,14 +73,14 @@ def test_no_suite_that_serves_is_an_error_and_imports_nothing(monkeypatch: pytes
     bootstrap_with(monkeypatch, {"forky": "no route", "sid": TOO_OLD})
     client = ImportingClient()
     with pytest.raises(ImageMissing):
-        standin.build(client, silent)
+        standin.build(client, print)
     assert client.imported == []
 
 
 def test_an_import_that_fails_halfway_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     bootstrap_with(monkeypatch, {"forky": STATUS})
     with pytest.raises(ImageMissing):
-        standin.build(ImportingClient('{"status":"x"}\r\n{"error":"no space left on device"}'), silent)
+        standin.build(ImportingClient('{"status":"x"}\r\n{"error":"no space left on device"}'), print)
 
 
 def test_without_the_right_to_install_nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +90,7 @@ def test_without_the_right_to_install_nothing_is_installed(monkeypatch: pytest.M
     monkeypatch.setattr(standin.os, "geteuid", lambda: 1000)
     monkeypatch.setattr(standin, "_run", lambda *given: ran.append(given))
     with pytest.raises(ImageMissing):
-        standin.build(ImportingClient(), silent)
+        standin.build(ImportingClient(), print)
     assert ran == []
 
 
@@ -108,10 +102,5 @@ def test_it_does_not_take_the_place_of_an_image_that_a_person_named(monkeypatch:
 
 
 def test_debians_version_becomes_gdals() -> None:
-    for package, version in {
-        "3.13.3+dfsg-2": "3.13.3",
-        "1:3.14.0~beta1+dfsg-1~exp1": "3.14.0",
-        "3.12.0-1": "3.12.0",
-        "": "0.0",
-    }.items():
+    for package, version in (("1:3.14.0~beta1+dfsg-1~exp1", "3.14.0"), ("3.12.0-1", "3.12.0"), ("", "0.0")):
         assert standin.upstream_version(package) == version

@@ -32,20 +32,9 @@ def test_a_file_and_its_folder_are_this_users_alone(tmp_path: Path):
         put_private(tmp_path / "folder" / "file", b"secret")
     finally:
         os.umask(mask)
-    modes = [
-        stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "folder", tmp_path / "folder" / "file")
-    ]
-    assert modes == [0o700, 0o600]
-    assert (tmp_path / "folder" / "file").read_bytes() == b"secret"
-
-
-def test_what_was_there_is_replaced_and_not_written_over(tmp_path: Path):
-    place = tmp_path / "file"
-    put_private(place, b"old")
-    with place.open("rb") as reading:
-        put_private(place, b"new")
-        assert reading.read() == b"old"
-    assert place.read_bytes() == b"new"
+    file = tmp_path / "folder" / "file"
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (file.parent, file)] == [0o700, 0o600]
+    assert file.read_bytes() == b"secret"
 
 
 def test_what_cannot_be_written_leaves_what_was_there_and_nothing_else(tmp_path: Path):
@@ -57,9 +46,13 @@ def test_what_cannot_be_written_leaves_what_was_there_and_nothing_else(tmp_path:
     assert place.read_bytes() == b"old"
 
 
-def test_a_link_in_the_place_is_replaced_and_not_followed(tmp_path: Path):
-    (tmp_path / "other").write_bytes(b"another's")
-    (tmp_path / "file").symlink_to(tmp_path / "other")
-    put_private(tmp_path / "file", b"new")
-    assert (tmp_path / "other").read_bytes() == b"another's"
-    assert not (tmp_path / "file").is_symlink()
+def test_what_is_in_the_place_is_replaced_and_neither_written_over_nor_followed(tmp_path: Path):
+    place, other = tmp_path / "file", tmp_path / "other"
+    put_private(place, b"old")
+    with place.open("rb") as reading:
+        put_private(place, b"new")
+        assert (reading.read(), place.read_bytes()) == (b"old", b"new")
+    place.rename(other)
+    place.symlink_to(other)
+    put_private(place, b"newest")
+    assert (other.read_bytes(), place.is_symlink()) == (b"new", False)

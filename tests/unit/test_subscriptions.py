@@ -82,23 +82,18 @@ async def settled() -> None:
         await anyio.lowlevel.checkpoint()
 
 
-async def test_a_stream_is_told_of_what_it_asked_for_and_of_nothing_else(server):
-    async with client(server) as made, made.listen(resource_subscriptions=[WATCHED]) as stream:
-        publish(server, ResourceUpdated(uri=OTHER), ResourcesListChanged(), ToolsListChanged())
-        publish(server, ResourceUpdated(uri=WATCHED))
+async def test_a_stream_is_told_of_what_it_asked_for_as_acknowledged_and_of_nothing_else(server):
+    asked = [WATCHED, "test://absent", WATCHED]
+    async with client(server) as made, made.listen(resource_subscriptions=asked) as stream:
+        assert stream.honored.resource_subscriptions == [WATCHED]
+        assert not stream.honored.tools_list_changed
+        publish(server, *(ResourceUpdated(uri=uri) for uri in (OTHER, "test://absent")))
+        publish(server, ResourcesListChanged(), ToolsListChanged(), ResourceUpdated(uri=WATCHED))
         assert await anext(stream) == ResourceUpdated(uri=WATCHED)
-
-
-async def test_what_is_acknowledged_is_what_is_told(server):
-    async with client(server) as made:
-        asked = [WATCHED, "test://absent", WATCHED]
-        async with made.listen(tools_list_changed=True, resource_subscriptions=asked) as stream:
-            assert stream.honored.resource_subscriptions == [WATCHED]
-            assert stream.honored.tools_list_changed is True
-            assert not stream.honored.prompts_list_changed
-            assert not stream.honored.resources_list_changed
-            publish(server, ResourceUpdated(uri="test://absent"), ToolsListChanged())
-            assert await anext(stream) == ToolsListChanged()
+    async with client(server) as made, made.listen(tools_list_changed=True) as stream:
+        assert (stream.honored.tools_list_changed, stream.honored.resources_list_changed) == (True, None)
+        publish(server, ResourcesListChanged(), ToolsListChanged())
+        assert await anext(stream) == ToolsListChanged()
 
 
 async def test_a_session_is_told_of_what_it_subscribed_to_until_it_unsubscribes(server):
@@ -233,7 +228,15 @@ async def test_the_streams_of_a_principal_are_bounded_and_an_ended_one_makes_roo
             assert server.subscriptions.watching == 2
 
 
-@pytest.mark.parametrize("uris", [[f"test://{n}" for n in range(subscriptions.MOST_URIS + 1)], ["x" * (subscriptions.MAX_URI + 1)], ["test://\U0001f600"], [f"test://{n}/" + "x" * 1000 for n in range(300)]])  # fmt: skip
+@pytest.mark.parametrize(
+    "uris",
+    [
+        [f"test://{n}" for n in range(subscriptions.MOST_URIS + 1)],
+        ["x" * (subscriptions.MAX_URI + 1)],
+        ["test://\U0001f600"],
+        [f"test://{n}/" + "x" * 1000 for n in range(300)],
+    ],
+)
 async def test_what_one_client_can_ask_for_is_bounded_in_both_eras(server, uris: list[str]):
     async with client(server) as made:
         with pytest.raises(MCPError) as caught:

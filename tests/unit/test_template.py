@@ -2,11 +2,10 @@
 
 import math
 from dataclasses import fields, replace
-from pathlib import PurePosixPath
 
 import pytest
 
-from sandbox.template import Limits, Mount, SandboxTemplate, host_source
+from sandbox.template import Limits, SandboxTemplate
 
 TEMPLATE = SandboxTemplate(image="sha256:abc", command=("true",), user=(1000, 1000), limits=Limits())
 
@@ -41,16 +40,3 @@ def test_an_image_is_named_by_its_content_alone():
     for image in ["", "gdal", "ghcr.io/osgeo/gdal:latest", "ghcr.io/osgeo/gdal@sha256:abc"]:
         with pytest.raises(ValueError):
             replace(TEMPLATE, image=image)
-
-
-def test_equal_templates_are_equal_and_cannot_be_changed():
-    assert replace(TEMPLATE) == TEMPLATE
-    assert replace(TEMPLATE, mounts=(Mount(host_source("/data"), PurePosixPath("/data")),)) != TEMPLATE
-    with pytest.raises(AttributeError):
-        TEMPLATE.user = (0, 0)
-    with pytest.raises(TypeError):
-        TEMPLATE.environment["PATH"] = "/evil"
-
-
-def test_a_mount_is_read_only_unless_said_otherwise():
-    assert Mount(host_source("/data"), PurePosixPath("/data")).read_only

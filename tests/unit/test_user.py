@@ -26,33 +26,36 @@ def started(maps: Path, state: Path, run_as: str) -> dict[str, list[str]]:
     return told
 
 
+@pytest.fixture
+def maps(tmp_path: Path) -> Path:
+    """A workspace of somebody else."""
+    made = tmp_path / "maps"
+    made.mkdir()
+    os.chown(made, 1234, 1235)
+    return made
+
+
 @pytest.mark.claim("engine.root-given-up")
-def test_it_becomes_the_owner_for_good_and_takes_the_records_along(tmp_path: Path):
-    maps, state = tmp_path / "maps", tmp_path / "state"
+def test_it_becomes_the_owner_for_good_and_takes_the_records_along(tmp_path: Path, maps: Path):
+    state = tmp_path / "state"
     (state / "servers").mkdir(parents=True)
-    maps.mkdir()
-    os.chown(maps, 1234, 1235)
     told = started(maps, state, "owner")
     assert (told["Uid"], told["Gid"]) == (["1234"] * 4, ["1235"] * 4)
     assert (int(told["CapEff"][0], 16), int(told["CapPrm"][0], 16), told["NoNewPrivs"]) == (0, 0, ["1"])
     assert {(one.stat().st_uid, one.stat().st_gid) for one in (state, state / "servers")} == {(1234, 1235)}
 
 
-def test_it_stays_root_for_what_root_closed_and_where_nobody_asked_it(tmp_path: Path):
-    own, other = tmp_path / "own", tmp_path / "other"
+def test_it_stays_root_for_what_root_closed_and_where_nobody_asked_it(tmp_path: Path, maps: Path):
+    own = tmp_path / "own"
     own.mkdir(mode=0o700)
-    other.mkdir()
-    os.chown(other, 1234, 1235)
     assert started(own, tmp_path / "state", "owner")["Uid"] == ["0"] * 4
-    assert started(other, tmp_path / "state", "self")["Uid"] == ["0"] * 4
+    assert started(maps, tmp_path / "state", "self")["Uid"] == ["0"] * 4
 
 
-def test_a_folder_that_holds_other_things_is_not_given_away(tmp_path: Path):
-    maps, state = tmp_path / "maps", tmp_path / "state"
-    maps.mkdir()
+def test_a_folder_that_holds_other_things_is_not_given_away(tmp_path: Path, maps: Path):
+    state = tmp_path / "state"
     state.mkdir()
     (state / "letter.txt").touch()
-    os.chown(maps, 1234, 1235)
     with pytest.raises(subprocess.CalledProcessError):
         started(maps, state, "owner")
     assert (state / "letter.txt").stat().st_uid == 0

@@ -16,10 +16,8 @@ from gdal_mcp.settings import load_settings
 def test_the_last_line_is_ready_or_the_first_thing_to_do():
     fine = Row("engine", "engine", "ok", "Docker")
     warned = Row("records", "kept", "warning", "gone with it", "mount a volume")
-    broken = [
-        Row("engine", "ready", "failed", "no engine", "Start it."),
-        Row("http", "tokens", "failed", "x", "Other."),
-    ]
+    reasons = (("engine", "ready", "no engine", "Start it."), ("http", "tokens", "x", "Other."))
+    broken = [Row(part, name, "failed", found, mend) for part, name, found, mend in reasons]
     assert Report((fine, warned), {}).verdict.startswith("Ready")
     assert Report((fine, *broken), {}).verdict.endswith("Start it.")
     assert "Other" not in Report((fine, *broken), {}).verdict
@@ -37,14 +35,9 @@ def test_a_report_tells_no_secret_and_no_name(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv("DOCKER_HOST", "tcp://me:planted-password@planted-host.example:2375")
     monkeypatch.setenv("GDAL_MCP_ISSUERS", "https://planted-issuer.example")
     settings = load_settings(workspaces=(maps,), state_dir=state)
+    silent = f"no answer at {os.environ['DOCKER_HOST']}"
     rows = (
-        Row(
-            "engine",
-            "ready",
-            "failed",
-            f"no answer at {os.environ['DOCKER_HOST']}",
-            f"look into {state}/audit.jsonl",
-        ),
+        Row("engine", "ready", "failed", silent, f"look into {state}/audit.jsonl"),
         Row("workspace", str(maps), "failed", f"{maps} is closed to planted-user", f"chmod o+rx {maps}"),
     )
     told = shareable(settings, Report(rows, {}))

@@ -1,7 +1,6 @@
 """Where a server may listen, who must be known there, and by which names it answers."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,9 +18,8 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setenv("GDAL_MCP_STATE_DIR", str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("given", "tokens"),
-    [
+def test_a_server_that_strangers_cannot_use_may_start():
+    for given, tokens in (
         ({}, True),
         ({"host": "::1"}, True),
         (ISSUERS, False),
@@ -29,10 +27,8 @@ def _nothing_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
         ({"host": "0.0.0.0", **CERT, **PUBLIC}, True),
         ({"host": "0.0.0.0", "behind_proxy": True, **PUBLIC, **ISSUERS}, False),
         ({"behind_proxy": True, **PUBLIC}, True),
-    ],
-)
-def test_a_server_that_strangers_cannot_use_may_start(given: dict[str, Any], tokens: bool):
-    require_safe(load_settings(**given), tokens=tokens)
+    ):
+        require_safe(load_settings(**given), tokens=tokens)
 
 
 def test_a_server_that_strangers_could_use_or_listen_to_does_not_start(subtests: pytest.Subtests):
@@ -56,36 +52,23 @@ def test_a_server_that_strangers_could_use_or_listen_to_does_not_start(subtests:
             require_safe(load_settings(**given), tokens=tokens)
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
+def test_what_is_unsafe_or_cannot_work_is_said_before_anything_is_listened_on(subtests: pytest.Subtests):
+    for given in (
         {},
         {"no_auth": True, **CERT},
         {"issuers": "http://issuer.example"},
         {"issuers": "https://issuer.example,ftp://other.example"},
-    ],
-)
-def test_what_is_unsafe_or_cannot_work_is_said_before_anything_is_listened_on(given: dict[str, Any]):
-    with pytest.raises(SettingsError):
-        prepare(load_settings(port=0, **given))
-
-
-@pytest.mark.parametrize("given", [{"tls_cert": "/c.pem"}, {"tls_key": "/k.pem"}])
-def test_half_a_certificate_is_an_error(given: dict[str, str]):
-    with pytest.raises(SettingsError):
-        load_settings(**given)
-
-
-@pytest.mark.parametrize(
-    "url",
-    """
-        gdal.example.org ftp://gdal.example.org https:// https://a.example/?q=1 https://a.example/#x
-        https://u:p@a.example
-    """.split(),
-)
-def test_a_public_address_that_is_none_is_an_error(url: str):
-    with pytest.raises(SettingsError):
-        load_settings(public_url=url)
+    ):
+        with subtests.test(given=given), pytest.raises(SettingsError):
+            prepare(load_settings(port=0, **given))
+    urls = "gdal.example.org ftp://gdal.example.org https:// https://a.example/?q=1 https://a.example/#x https://u:p@a.example"
+    for given in (
+        {"tls_cert": "/c.pem"},
+        {"tls_key": "/k.pem"},
+        *({"public_url": url} for url in urls.split()),
+    ):
+        with subtests.test(given=given), pytest.raises(SettingsError):
+            load_settings(**given)
 
 
 def test_tokens_are_for_the_public_address():
@@ -97,10 +80,8 @@ def test_tokens_are_for_the_public_address():
 
 def test_on_loopback_its_names_with_its_port_are_answered_and_no_others():
     assert set(hosts(load_settings(), 8000)) == {"127.0.0.1:8000", "localhost:8000", "[::1]:8000"}
-    assert set(hosts(load_settings(host="0.0.0.0", http_hosts="in.example:1", **CERT, **PUBLIC), 8000)) == {
-        "gdal.example.org",
-        "in.example:1",
-    }
+    public = load_settings(host="0.0.0.0", http_hosts="in.example:1", **CERT, **PUBLIC)
+    assert set(hosts(public, 8000)) == {"gdal.example.org", "in.example:1"}
 
 
 def test_pages_of_its_own_and_those_that_are_named_may_call():

@@ -1,5 +1,6 @@
 """The door: who is let in, how much they may have open, and what is read of them."""
 
+import json
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -58,6 +59,11 @@ class Asked:
     async def send(self, message: Any) -> None:
         self.messages.append(message)
 
+    def whole(self, body: bytes) -> "Asked":
+        """With a body that ends."""
+        self.parts.append({"type": "http.request", "body": body, "more_body": False})
+        return self
+
     async def of(self, app: Any) -> "Asked":
         await app(self.scope, self.receive, self.send)
         return self
@@ -86,23 +92,27 @@ def asked(
 
 
 @pytest.mark.claim("http.no-open-door")
-@pytest.mark.parametrize(
-    "headers",
-    [
-        [], [("Authorization", "Bearer bad")], [("Authorization", "Bearer ")],
-        [("Authorization", "Bearer")], [("Authorization", "good")], [("Authorization", "Basic good")],
+def test_without_one_good_token_nobody_is_let_in_and_nothing_is_read(subtests: pytest.Subtests):
+    texts = (
+        "Bearer bad",
+        "Bearer ",
+        "Bearer",
+        "good",
+        "Basic good",
+        "Bearer bad, Bearer good",
+        "Bearer " + "x" * 20_000,
+    )
+    for headers in (
+        [], *([("Authorization", text)] for text in texts),
         [("Authorization", "Bearer good"), ("Authorization", "Bearer good")],
         [("Authorization", "Bearer good"), ("Authorization", "Bearer bad")],
-        [("Authorization", "Bearer bad, Bearer good")], [("Authorization", "Bearer " + "x" * 20_000)],
         [("X-Authorization", "Bearer good")], [("Cookie", "Authorization=Bearer good")],
-    ],
-)  # fmt: skip
-def test_without_one_good_token_nobody_is_let_in_and_nothing_is_read(headers: list[tuple[str, str]]):
-    found = asked(door(Tokens(good=ANN)), *headers, method="POST", body=[b"{}"])
-    assert found.status == 401
-    assert 'resource_metadata="https://gdal.example/meta"' in found.header("www-authenticate")
-    assert f'scope="{READ}"' in found.header("www-authenticate")
-    assert found.read == 0
+    ):  # fmt: skip
+        with subtests.test(headers=headers):
+            found = asked(door(Tokens(good=ANN)), *headers, method="POST", body=[b"{}"])
+            assert (found.status, found.read) == (401, 0)
+            assert 'resource_metadata="https://gdal.example/meta"' in found.header("www-authenticate")
+            assert f'scope="{READ}"' in found.header("www-authenticate")
 
 
 def test_a_missing_scope_is_named():
@@ -112,13 +122,11 @@ def test_a_missing_scope_is_named():
     assert f'scope="{READ} {WRITE}"' in found.header("www-authenticate")
 
 
-@pytest.mark.parametrize("error", [Unavailable("issuer"), TokensUnavailable("disk")])
-def test_when_tokens_cannot_be_checked_nobody_comes_in_and_no_token_is_called_bad(error: Exception):
+def test_when_tokens_cannot_be_checked_nobody_comes_in_and_no_token_is_called_bad():
     tokens = Tokens(good=ANN)
-    tokens.error = error
-    found = asked(door(tokens), ("Authorization", "Bearer good"))
-    assert found.status == 503
-    assert found.header("www-authenticate") == ""
+    for tokens.error in (Unavailable("issuer"), TokensUnavailable("disk")):
+        found = asked(door(tokens), ("Authorization", "Bearer good"))
+        assert (found.status, found.header("www-authenticate")) == (503, "")
 
 
 def test_tokens_of_issuers_mean_nothing_where_there_is_no_issuer(tmp_path: Any):
@@ -158,9 +166,8 @@ ELSEWHERE = [
 
 
 @pytest.mark.claim("http.host-and-origin")
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
+def test_foreign_hosts_and_origins_reach_nothing(subtests: pytest.Subtests):
+    for headers, status in (
         ([OURS], 200),
         ([OURS, PAGE], 200),
         ([], 421),
@@ -169,18 +176,16 @@ ELSEWHERE = [
         ([FOREIGN[0], ("X-Forwarded-Host", "gdal.example:1")], 421),
         *(([OURS, one], 403) for one in ELSEWHERE),
         ([OURS, PAGE, ELSEWHERE[0]], 403),
-    ],
-)
-def test_foreign_hosts_and_origins_reach_nothing(headers: list[tuple[str, str]], status: int):
-    reached: list[str] = []
+    ):
+        reached: list[str] = []
 
-    async def inner(scope: Any, receive: Any, send: Any) -> None:
-        reached.append(scope["path"])
-        await ok(scope, receive, send)
+        async def inner(scope: Any, receive: Any, send: Any, reached=reached) -> None:
+            reached.append(scope["path"])
+            await ok(scope, receive, send)
 
-    found = run(Asked(*headers).of, HostFilter(inner, RequestLimit(9, 9), NAMES, ("/healthz",)))
-    assert found.status == status
-    assert bool(reached) == (status == 200)
+        with subtests.test(headers=headers):
+            found = run(Asked(*headers).of, HostFilter(inner, RequestLimit(9, 9), NAMES, ("/healthz",)))
+            assert (found.status, bool(reached)) == (status, status == 200)
 
 
 def test_a_closed_gate_begins_nothing_and_ends_what_is_open():
@@ -209,8 +214,7 @@ def test_a_closed_gate_begins_nothing_and_ends_what_is_open():
 
 @pytest.mark.claim("http.bounded")
 def test_a_body_is_bounded_whatever_its_length_is_said_to_be():
-    small = Asked(body=[b"a" * 10])
-    small.parts.append({"type": "http.request", "body": b"b", "more_body": False})
+    small = Asked(body=[b"a" * 10]).whole(b"b")
     assert run(whole_body, small.receive, 11) == b"a" * 10 + b"b"
     with pytest.raises(TooLarge):
         run(whole_body, Asked(body=[b"a" * 6] * 2).receive, 11)
@@ -264,7 +268,7 @@ def test_a_stream_ends_with_its_token_and_a_call_does_not(method: str, sent: byt
     tokens, endless = Tokens(good=ANN), Endless()
     counter: Any = ProtocolEndpoint(endless, door(tokens), frozenset(), 1000)  # type: ignore[arg-type]
     request = Asked(("Authorization", "Bearer good"), method=method)
-    request.parts.append({"type": "http.request", "body": sent, "more_body": False})
+    request.whole(sent)
 
     async def attempt() -> None:
         async with anyio.create_task_group() as group:
@@ -278,23 +282,19 @@ def test_a_stream_ends_with_its_token_and_a_call_does_not(method: str, sent: byt
 
 
 @pytest.mark.claim("identity.scopes")
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_however_a_call_is_spelt_a_tool_that_writes_needs_the_scope():
+    counter: Any = ProtocolEndpoint(Endless(), door(Tokens(good=ANN)), frozenset({"w"}), 1000)  # type: ignore[arg-type]
+    for body in (
         b'{"method": "tools/call", "params": {"name": "w"}}',
         b' [{"method": "ping"}, {"method": "tools/call", "params": {"name": "w"}}]',
         b'{"method": "tools\\/call", "params": {"name": "\\u0077"}}',
         b'{"method": "ping", "method": "tools/call", "params": {"name": "r", "name": "w"}}',
         '{"method": "tools/call", "params": {"name": "w"}}'.encode("utf-16"),
-    ],
-)
-def test_however_a_call_is_spelt_a_tool_that_writes_needs_the_scope(body: bytes):
-    counter: Any = ProtocolEndpoint(Endless(), door(Tokens(good=ANN)), frozenset({"w"}), 1000)  # type: ignore[arg-type]
-    request = Asked(("Authorization", "Bearer good"), method="POST")
-    request.parts.append({"type": "http.request", "body": body, "more_body": False})
-    found = run(request.of, counter.auth.guarded(counter.of, READ))
-    assert found.status == 403
-    assert f'scope="{READ} {WRITE}"' in found.header("www-authenticate")
+    ):
+        request = Asked(("Authorization", "Bearer good"), method="POST").whole(body)
+        found = run(request.of, counter.auth.guarded(counter.of, READ))
+        assert found.status == 403, body
+        assert f'scope="{READ} {WRITE}"' in found.header("www-authenticate")
 
 
 class Prompt(Endless):
@@ -306,23 +306,23 @@ class Prompt(Endless):
 
 @pytest.mark.claim("identity.answers-as-calls")
 @pytest.mark.parametrize(
-    ("session", "called", "answer", "status"),
+    ("session", "tool", "answer", "status"),
     [
-        ("mine", b'{"method": "tools/call", "params": {"name": "w"}}', b'{"id": 1, "result": {}}', 403),
-        ("mine", b'{"method": "tools/call", "params": {"name": "w"}}', b'[{"id": 1, "result": {}}]', 403),
-        ("mine", b'{"method": "tools/call", "params": {"name": "w"}}', b'{"id": 2, "method": "ping"}', 200),
-        ("mine", b'{"method": "tools/call", "params": {"name": "r"}}', b'{"id": 1, "result": {}}', 200),
-        ("none", b'{"method": "tools/call", "params": {"name": "w"}}', b'{"id": 1, "result": {}}', 200),
+        ("mine", "w", b'{"id": 1, "result": {}}', 403),
+        ("mine", "w", b'[{"id": 1, "result": {}}]', 403),
+        ("mine", "w", b'{"id": 2, "method": "ping"}', 200),
+        ("mine", "r", b'{"id": 1, "result": {}}', 200),
+        ("none", "w", b'{"id": 1, "result": {}}', 200),
     ],
 )
-def test_where_somebody_writes_answers_need_the_scope_to_write(session, called, answer, status):
+def test_where_somebody_writes_answers_need_the_scope_to_write(session, tool, answer, status):
+    called = json.dumps({"method": "tools/call", "params": {"name": tool}}).encode()
     tokens = Tokens(good=ANN, whole=Principal(ANN.id, frozenset({READ, WRITE})))
     counter: Any = ProtocolEndpoint(Prompt(), door(tokens), frozenset({"w"}), 1000)  # type: ignore[arg-type]
 
     def sent(token: str, body: bytes) -> int:
         request = Asked(("Authorization", f"Bearer {token}"), ("Mcp-Session-Id", session), method="POST")
-        request.parts.append({"type": "http.request", "body": body, "more_body": False})
-        return int(run(request.of, counter.auth.guarded(counter.of, READ)).status)
+        return int(run(request.whole(body).of, counter.auth.guarded(counter.of, READ)).status)
 
     assert sent("good", answer) == 200
     assert sent("whole", called) == 200

@@ -20,15 +20,13 @@ from gdal_mcp.settings import SettingsError
 from tests.waiting import until
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n"
+ANY = ("/", "/stream", "/length", "/flood")
+TINY = b"1\r\nx\r\n"  # a chunk of one byte
 
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "SWEEP_SECONDS", 0.02)
-
-
-ANY = ("/", "/stream", "/length", "/flood")
-TINY = b"1\r\nx\r\n"  # a chunk of one byte
 
 
 async def app(scope: Any, receive: Any, send: Any) -> None:

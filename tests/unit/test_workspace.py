@@ -63,41 +63,44 @@ def without_root():
 # what is let in
 
 
-@pytest.mark.parametrize(
-    "text", ["a.tif", "./a.tif", "sub/../a.tif", "sub//../sub/./../a.tif", "sub/deep/../../a.tif"]
-)
-def test_a_relative_path_starts_at_the_first_workspace(allowed, root, text):
-    found = allowed.input(text)
-    assert found.path == root / "a.tif"
-    assert found.identity.size == len(b"raster")
-
-
-@pytest.mark.parametrize("form", ["{}", "file://{}", "file://localhost{}", "FILE://{}"])
-def test_an_absolute_path_and_its_uris_name_the_same(allowed, root, form):
-    assert allowed.input(form.format(root / "a.tif")).relative == PurePosixPath("a.tif")
+def test_a_relative_path_starts_at_the_first_workspace_and_an_absolute_one_and_its_uris_name_the_same(
+    allowed, root
+):
+    relative = ("a.tif", "./a.tif", "sub/../a.tif", "sub//../sub/./../a.tif", "sub/deep/../../a.tif")
+    absolute = (
+        form.format(root / "a.tif") for form in ("{}", "file://{}", "file://localhost{}", "FILE://{}")
+    )
+    for text in (*relative, *absolute):
+        found = allowed.input(text)
+        assert (found.path, found.relative) == (root / "a.tif", PurePosixPath("a.tif"))
+        assert found.identity.size == len(b"raster")
 
 
 @pytest.mark.claim("paths.inside")
-def test_a_uri_is_decoded_once_and_a_path_never(allowed, root):
-    (root / "a b%20.tif").write_bytes(b"odd")
+def test_a_uri_is_decoded_once_and_a_path_never_and_that_of_a_location_is_taken_again(allowed, root):
+    for name in ("a b%20.tif", "ä #?%.tif"):
+        (root / name).write_bytes(b"odd")
+        found = allowed.input(name)
+        assert found.path == root / name
+        assert allowed.input(found.uri) == allowed.input(str(found)) == found
     assert allowed.input(f"file://{root}/a%20b%2520.tif").path == root / "a b%20.tif"
-    assert allowed.input("a b%20.tif").path == root / "a b%20.tif"
     with pytest.raises(PathMissing):
         allowed.input("a%20b%2520.tif")
 
 
-def test_what_a_location_gives_back_as_uri_is_taken_again(allowed, root):
-    (root / "ä #?%.tif").write_bytes(b"odd")
-    found = allowed.input("ä #?%.tif")
-    assert allowed.input(found.uri) == found
-    assert allowed.input(str(found)) == found
-
-
 @pytest.mark.claim("paths.inside")
-def test_nothing_is_expanded(allowed, root):
-    for name in ("~", "$HOME", "*", "{a,b}"):
+def test_nothing_is_expanded_and_a_name_may_have_255_bytes(allowed, root):
+    longest = "ä" * 127 + "x"
+    for name in ("~", "$HOME", "*", "{a,b}", longest):
         (root / name).write_bytes(b"")
         assert allowed.input(name).path == root / name
+    for name in (longest + "x", "x" * 256):
+        refusal(allowed, name)
+
+
+def test_a_folder_is_located_and_the_workspace_itself_too(allowed, root):
+    assert allowed.input("sub/").is_folder
+    assert allowed.input(".").path == allowed.input(str(root)).path == root
 
 
 def test_an_output_need_not_exist_but_its_folder_must(allowed):
@@ -107,19 +110,6 @@ def test_an_output_need_not_exist_but_its_folder_must(allowed):
     for wrong in ("a.tif/new.tif", "a.tif/", "a.tif/."):
         with pytest.raises(PathRefused):
             allowed.output(wrong)
-
-
-def test_a_folder_is_located_and_the_workspace_itself_too(allowed, root):
-    assert allowed.input("sub/").is_folder
-    assert allowed.input(".").path == allowed.input(str(root)).path == root
-
-
-def test_a_name_of_255_bytes_is_let_in_and_one_of_256_is_refused(allowed, root):
-    longest = "ä" * 127 + "x"
-    (root / longest).write_bytes(b"")
-    assert allowed.input(longest).name == longest
-    refusal(allowed, longest + "x")
-    refusal(allowed, "x" * 256)
 
 
 # what is refused
@@ -161,16 +151,13 @@ def test_a_neighbour_whose_name_begins_the_same_is_outside(allowed, root, tmp_pa
 
 
 @pytest.mark.claim("paths.reserved-unreachable")
-def test_the_servers_own_folder_is_never_reached(allowed, subtests):
+def test_the_servers_own_folder_is_never_reached_and_its_name_free_elsewhere(allowed, root, subtests):
     for form in ("{}/undo.tif", "{}", "sub/../{}/undo.tif", "./{}/undo.tif"):
         for name in (RESERVED, RESERVED.upper(), ".Gdal-Mcp"):
             with subtests.test(form=form, name=name):
                 refusal(allowed, form.format(name))
                 with pytest.raises(PathRefused):
                     allowed.output(form.format(name))
-
-
-def test_the_servers_own_name_is_free_elsewhere(allowed, root):
     (root / "sub" / RESERVED).write_bytes(b"mine")
     assert allowed.input(f"sub/{RESERVED}").name == RESERVED
 
@@ -218,12 +205,12 @@ def test_a_folder_that_may_not_be_entered_is_refused(allowed, root, tmp_path):
 # symlinks
 
 
-@pytest.mark.parametrize(
-    "target", ["a.tif", "sub/../a.tif", "./a.tif", "{root}/a.tif", "{root}/sub/../a.tif"]
-)
-def test_a_symlink_that_stays_inside_is_resolved_away(allowed, root, target):
-    (root / "link.tif").symlink_to(target.format(root=root))
-    assert allowed.input("link.tif").relative == PurePosixPath("a.tif")
+def test_a_symlink_that_stays_inside_is_resolved_away(allowed, root):
+    for number, target in enumerate(
+        ("a.tif", "sub/../a.tif", "./a.tif", f"{root}/a.tif", f"{root}/sub/../a.tif")
+    ):
+        (root / f"link{number}").symlink_to(target)
+        assert allowed.input(f"link{number}").relative == PurePosixPath("a.tif")
 
 
 def test_parent_after_a_symlink_is_the_parent_of_where_it_leads(allowed, root):
@@ -252,13 +239,13 @@ def test_a_symlink_that_leads_elsewhere_is_refused(allowed, root, outside, targe
 
 
 @pytest.mark.claim("paths.links-stay-inside")
-@pytest.mark.parametrize("target", ["{outside}", "..", "/", "/proc/self/cwd", ".gdal-mcp", "sub/../.."])
-def test_a_symlink_to_a_folder_elsewhere_is_refused_with_all_that_is_in_it(allowed, root, outside, target):
-    (root / "jump").symlink_to(target.format(outside=outside))
-    for tail in ("", "/secret.tif", "/undo.tif", "/etc/passwd", "/.."):
-        refusal(allowed, f"jump{tail}")
-    with pytest.raises(PathRefused):
-        allowed.output("jump/new.tif")
+def test_a_symlink_to_a_folder_elsewhere_is_refused_with_all_that_is_in_it(allowed, root, outside):
+    for number, target in enumerate((outside, "..", "/", "/proc/self/cwd", ".gdal-mcp", "sub/../..")):
+        (root / f"jump{number}").symlink_to(target)
+        for tail in ("", "/secret.tif", "/undo.tif", "/etc/passwd", "/.."):
+            refusal(allowed, f"jump{number}{tail}")
+        with pytest.raises(PathRefused):
+            allowed.output(f"jump{number}/new.tif")
 
 
 def test_a_chain_of_forty_symlinks_is_followed_and_a_loop_is_not(allowed, root):
@@ -275,11 +262,11 @@ def test_a_chain_of_forty_symlinks_is_followed_and_a_loop_is_not(allowed, root):
 
 
 @pytest.mark.claim("paths.links-stay-inside")
-@pytest.mark.parametrize("target", ["a.tif", "gone.tif", "/etc/passwd", "sub"])
-def test_an_output_is_never_written_through_a_symlink(allowed, root, target):
-    (root / "out.tif").symlink_to(target)
-    with pytest.raises(PathRefused):
-        allowed.output("out.tif")
+def test_an_output_is_never_written_through_a_symlink(allowed, root):
+    for number, target in enumerate(("a.tif", "gone.tif", "/etc/passwd", "sub")):
+        (root / f"out{number}").symlink_to(target)
+        with pytest.raises(PathRefused):
+            allowed.output(f"out{number}")
 
 
 def test_a_symlink_into_another_workspace_is_that_workspaces(allowed, root, tmp_path):
@@ -306,14 +293,9 @@ def test_a_refusal_is_the_same_whether_or_not_something_is_there(allowed, root, 
         link.unlink(missing_ok=True)
         link.symlink_to(outside / name)
         error = refusal(allowed, form.format(outside / name, name=name))
+        assert str(outside) not in str(error) or form != "link"
         said.append((type(error), str(error)))
     assert said[0] == said[1]
-
-
-@pytest.mark.claim("paths.refusals-tell-nothing")
-def test_a_refused_symlink_does_not_tell_where_it_led(allowed, root, outside):
-    (root / "link").symlink_to(outside / "secret.tif")
-    assert str(outside) not in str(refusal(allowed, "link"))
 
 
 # workspaces
@@ -409,14 +391,8 @@ def test_descriptors_are_closed_whatever_happens(allowed, root):
 
 _TARGETS = tuple(".. / /etc /proc/self/root a sub sub/.. sub/../.. loop .gdal-mcp ../outside sub/in".split())
 _PIECES = st.sampled_from(
-    [
-        "a", "b", "sub", "in", "..", ".", "", "/", "link0", "link3", "link11", "outside", "secret",
-        RESERVED, "loop",
-    ]
-    + [
-        "file://", "file:", "%2e%2e", "%2f", "\0", "~", "etc", "passwd", "proc", "self", "cwd", "root",
-        "ws", "{root}",
-    ]
+    "a b sub in .. . / link0 link3 link11 outside secret .gdal-mcp loop file:// file: %2e%2e %2f ~ etc passwd proc self".split()
+    + ["", "\0", "cwd", "root", "ws", "{root}"]
 )  # fmt: skip
 _TEXTS = st.one_of(
     st.text(max_size=40),

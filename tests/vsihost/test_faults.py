@@ -1,28 +1,20 @@
 """A server, or its engine, that is killed while a call reads remote data: nothing half written, nothing left, and the next call works."""
 
 import json
-import threading
 from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gdal_mcp.ledger.audit import verify
-from sandbox.labels import OWNER
 from tests.mcp.pipes import Pipes, piped
 from tests.mcp.talk import ERAS, Place
 from tests.private_engine import private_engine
 from tests.remote.origin import Origin
+from tests.vsihost.conftest import stalling
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place.made(tmp_path)
 
 
 @pytest.fixture
@@ -34,15 +26,7 @@ def origin(server: Origin, data: Path) -> Origin:
 @contextmanager
 def reading(place: Place, origin: Origin, ca: Path, *options: str) -> Iterator[tuple[Pipes, int]]:
     """A server, and a call of it that waits for the origin in mid-read."""
-    stalled = threading.Event()
-
-    def stall(handler: Any) -> None:
-        if handler.headers["Range"].startswith("bytes=0-"):
-            return handler.mode_ok(origin.files["a.tif"])
-        stalled.set()
-        return handler.mode_stalling(b"")
-
-    origin.special["/ok/a.tif"] = stall
+    stalled = stalling(origin)
     with serving(place, origin, ca, *options) as pipes:
         call = {"name": "convert", "arguments": arguments(origin)}
         identifier = pipes.send("tools/call", call)
@@ -65,9 +49,7 @@ def serving(place: Place, origin: Origin, ca: Path, *options: str) -> Iterator[P
         yield pipes
 
 
-def serves_again(
-    place: Place, origin: Origin, ca: Path, client: Any, before: AbstractSet[str], *options: str
-) -> None:
+def serves_again(place: Place, origin: Origin, ca: Path, *options: str) -> None:
     """Nothing was published; a new server makes the same call, and then nothing is left of either."""
     assert not place.path("out.tif").exists()
     with serving(place, origin, ca, *options) as pipes:
@@ -76,24 +58,18 @@ def serves_again(
     assert place.path("out.tif").stat().st_size > 0
     assert place.staged == []
     assert place.owners == set()
-    assert not containers(client, before)
     assert list((place.state / "remote").iterdir()) == []
     assert verify(place.state / "audit.jsonl").ok
 
 
-def containers(client: Any, owners: AbstractSet[str]) -> list[str]:
-    """Those of these servers; other tests have theirs at the same time."""
-    found = client.api.containers(all=True, filters={"label": OWNER})
-    return [one["Id"] for one in found if one["Labels"][OWNER] in owners]
-
-
 @pytest.mark.claim("faults.server-killed")
-def test_a_server_that_is_killed_in_mid_read_leaves_nothing(place, origin, shared_server, client):
+def test_a_server_that_is_killed_in_mid_read_leaves_nothing(place, origin, shared_server, containers):
     with reading(place, origin, shared_server[1]) as (pipes, _):
         killed = place.owners
-        assert containers(client, killed)
+        assert containers.of_owners(killed)
         pipes.process.kill()
-    serves_again(place, origin, shared_server[1], client, killed)
+    serves_again(place, origin, shared_server[1])
+    assert containers.of_owners(killed) == []
 
 
 @pytest.mark.claim("faults.engine-fails-typed")
@@ -105,12 +81,11 @@ def test_an_engine_that_is_killed_in_mid_read_ends_the_call_and_serves_again(
         engine.load(client, image.reference)
         options = ("--engine", engine.address, "--image", image.reference)
         with reading(place, origin, ca, *options) as (pipes, identifier):
-            owners = place.owners
             engine.kill()
             result = pipes.answer(identifier)["result"]
             assert result["isError"]
             assert json.loads(result["content"][0]["text"])["error"]["code"] == "ENGINE_UNAVAILABLE"
             engine.start()
+        serves_again(place, origin, ca, *options)
         with engine.client() as own:
-            serves_again(place, origin, ca, own, owners, *options)
             assert own.containers.list(all=True) == []

@@ -2,19 +2,16 @@
 
 import pytest
 
-from tests.mcp.talk import Place
 from tests.remote.catalogue import serve as serve_catalogue
 from tests.remote.origin import Origin
-from tests.vsihost.test_calls import Serve, command, origin, place, serve
+from tests.vsihost.conftest import Serve
 
 pytestmark = [pytest.mark.engine]
-__all__ = ["command", "origin", "place", "serve"]
+FINDING = {"stac_search", "remote_list", "fetch"}
 
 
 @pytest.mark.claim("remote.fetched-is-checked")
-def test_a_file_is_brought_in_byte_for_byte_once_gdal_could_read_it(
-    serve: Serve, origin: Origin, place: Place
-):
+def test_a_file_is_brought_in_byte_for_byte_once_gdal_could_read_it(serve, origin, place):
     talk = serve("--approval", "never")
     told = talk.done("fetch", url=origin.url("/ok/a.tif"), output="in.tif")
     assert (place.workspace / "in.tif").read_bytes() == origin.files["a.tif"]
@@ -41,18 +38,15 @@ def test_what_is_found_can_be_described(serve: Serve, origin: Origin):
     talk = serve("--approval", "never")
     found = talk.done("stac_search", api=origin.url("/stac"), collections=["cop-dem-glo-30"], limit=1)
     [one] = found["next"]
-    assert talk.done(one["tool"], **one["arguments"])["receipt"]["remote"][0]["host"] == origin.url(
-        ""
-    ).rstrip("/")
+    [read] = talk.done(one["tool"], **one["arguments"])["receipt"]["remote"]
+    assert read["host"] == origin.url("").rstrip("/")
     assert talk.failed("stac_search", api="https://elsewhere.test/stac")["code"] == "NETWORK_BLOCKED"
 
 
 def test_the_tools_are_listed_where_something_may_be_read_and_a_rule_stops_them(serve: Serve, origin: Origin):
     for options, there in (({}, True), ({"remote": ""}, False)):
         listed = {one.name for one in serve(**options).ask("list_tools").tools}
-        assert {"stac_search", "remote_list", "fetch"} & listed == (
-            {"stac_search", "remote_list", "fetch"} if there else set()
-        )
+        assert FINDING & listed == (FINDING if there else set())
     asks = serve("--approval", "always")
     assert asks.failed("stac_search", api=origin.url("/stac"))["code"] == "DENIED"
     assert origin.asked == []

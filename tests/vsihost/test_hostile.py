@@ -1,34 +1,24 @@
 """Remote data that names other places, and redirects to places that nobody approved: judged by what was asked for."""
 
 import json
-import socketserver
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.attacks.listener import Listener, listening
 from tests.mcp.talk import Person, Place
 from tests.mcp.test_deciding import program
 from tests.remote.origin import Origin, to
-from tests.vsihost.test_calls import Serve, command, origin, place, serve
+from tests.vsihost.conftest import Serve
 
 pytestmark = [pytest.mark.engine]
-__all__ = ["command", "origin", "place", "serve"]
 
 VRT = """<VRTDataset rasterXSize="9" rasterYSize="9"><VRTRasterBand dataType="UInt16" band="1"><SimpleSource>
 <SourceFilename relativeToVRT="0">{}</SourceFilename><SourceBand>1</SourceBand></SimpleSource></VRTRasterBand></VRTDataset>"""
 GROUP = {"zarr_format": 2}
-ARRAY = {
-    "zarr_format": 2,
-    "shape": [4, 4],
-    "chunks": [4, 4],
-    "dtype": "|u1",
-    "order": "C",
-    "fill_value": 0,
-    "compressor": None,
-    "filters": None,
-}
+ARRAY = {**GROUP, "shape": [4, 4], "chunks": [4, 4], "dtype": "|u1", "order": "C", "fill_value": 0}
+ARRAY |= {"compressor": None, "filters": None}
 ARRAY_3 = {
     "zarr_format": 3,
     "node_type": "array",
@@ -42,18 +32,11 @@ ARRAY_3 = {
 
 
 @pytest.fixture
-def bait() -> Iterator[tuple[int, list[Any]]]:
-    """The port of a listener of this machine, and who came to it."""
-    came: list[Any] = []
-
-    class Handler(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            came.append(self.client_address)
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        yield server.server_address[1], came
-        server.shutdown()
+def bait() -> Iterator[Listener]:
+    """A listener of this machine that nobody is to come to."""
+    with listening() as made:
+        yield made
+    assert made.total == 0
 
 
 def places(origin: Origin, port: int) -> list[str]:
@@ -82,11 +65,8 @@ def listing(*hosts: str) -> str:
 
 @pytest.mark.nightly
 @pytest.mark.claim("remote.only-what-was-named")
-def test_data_that_names_other_places_has_none_of_them_asked_for(
-    serve: Serve, origin: Origin, place: Place, bait: tuple[int, list[Any]]
-):
+def test_data_that_names_other_places_has_none_of_them_asked_for(serve, origin, place, bait):
     """Another key of the origin, and another host that may be read, among them."""
-    port, came = bait
     listed = listing(f"data.test:{origin.port}", f"other.test:{origin.port}")
     talk = serve("--approval", "never", remote=listed)
     origin.files["private.tif"] = origin.files["beside.tif"]
@@ -101,27 +81,28 @@ def test_data_that_names_other_places_has_none_of_them_asked_for(
         assert not [one for one in origin.paths() if not one.startswith("/ok/evil")], (address, files)
         assert not [one for one in origin.paths() if "private" in one or "%" in one], (address, files)
 
-    for there in places(origin, port):
+    for there in places(origin, bait.port):
         meets(origin.url("/ok/evil.vrt"), **{"evil.vrt": VRT.format(there)})
         told = {"type": "gdal_streamed_alg", "command_line": f"gdal raster pipeline read {there} ! edit"}
         meets(origin.url("/ok/evil.gdalg.json"), **{"evil.gdalg.json": json.dumps(told)})
         refs = {".zgroup": json.dumps(GROUP), "a/.zarray": json.dumps(ARRAY), "a/0.0": [there, 0, 16]}
         meets(origin.url("/ok/evil.json"), **{"evil.json": json.dumps({"version": 1, "refs": refs})})
-    for name, metadata in [one for there in places(origin, port)[:1] for one in zarrs(there)]:
+    for name, metadata in [one for there in places(origin, bait.port)[:1] for one in zarrs(there)]:
         meets(origin.url("/ok/evil.zarr"), **{f"evil.zarr/{name}": json.dumps(metadata)})
         del origin.files[f"evil.zarr/{name}"]
-    assert came == []
 
 
 @pytest.mark.nightly
 @pytest.mark.claim("remote.only-what-was-named")
-def test_an_item_leads_to_nothing_that_may_not_be_read(
-    serve: Serve, origin: Origin, bait: tuple[int, list[Any]]
-):
-    port, came = bait
+def test_an_item_leads_to_nothing_that_may_not_be_read(serve: Serve, origin: Origin, bait: Listener):
     talk = serve("--approval", "never", remote=listing(f"data.test:{origin.port}/ok/"))
     origin.files["private/x.tif"] = origin.files["a.tif"]
-    there = [*places(origin, port), origin.url("/private/x.tif"), "../private/x.tif", "%2e%2e/private/x.tif"]
+    there = [
+        *places(origin, bait.port),
+        origin.url("/private/x.tif"),
+        "../private/x.tif",
+        "%2e%2e/private/x.tif",
+    ]
     there = [one for one in there if one not in (origin.url("/ok/private.tif"), "../private.tif")]
     assets = {f"a{number}": {"href": href} for number, href in enumerate(there)} | {"good": {"href": "a.tif"}}
     origin.files["item.json"] = json.dumps({"assets": assets}).encode()
@@ -129,7 +110,6 @@ def test_an_item_leads_to_nothing_that_may_not_be_read(
         result = talk.call("info", path=f"stac+{origin.url('/ok/item.json')}#{name}")
         assert result.is_error is (name != "good"), assets[name]
     assert set(origin.paths()) == {"/ok/item.json", "/ok/a.tif"}
-    assert came == []
 
 
 @pytest.mark.claim("remote.redirects-checked", "remote.grants-by-folder")
@@ -152,10 +132,8 @@ def test_a_redirect_leads_only_to_what_was_approved(serve: Serve, origin: Origin
     assert hosts() == {"data.test"}
     asks.done("info", path=beside)  # of the host that was shown
     told = serve("--approval", "never", remote=listed).done("info", path=moved)["receipt"]["remote"]
-    assert [(row["host"], row["requests"]) for row in told] == [
-        (origin.url("", "data.test"), 1),
-        (origin.url("", "other.test"), 1),
-    ]
+    both = [origin.url("", host) for host in ("data.test", "other.test")]
+    assert [(row["host"], row["requests"]) for row in told] == [(one, 1) for one in both]
     assert hosts() == {"data.test", "other.test"}
 
     def grant(*reads: str) -> None:

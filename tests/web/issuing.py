@@ -44,10 +44,8 @@ class Signer:
         return {**row, "use": "sig", **named, **({"kid": self.kid} if self.kid else {})}
 
     def sign(self, claims: dict[str, Any], **headers: Any) -> str:
-        names = {"kid": self.kid} if self.kid else {}
-        return jwt.encode(
-            claims, self.key, algorithm=self.algorithm, headers={"typ": "at+jwt", **names, **headers}
-        )
+        named = {"typ": "at+jwt", **({"kid": self.kid} if self.kid else {}), **headers}
+        return jwt.encode(claims, self.key, algorithm=self.algorithm, headers=named)
 
 
 @dataclass
@@ -64,16 +62,8 @@ class Issuer:
     def claims(self, resource: str, **more: Any) -> dict[str, Any]:
         """Claims that are good; None among `more` takes one away."""
         now = int(time.time())
-        whole = {
-            "iss": self.name,
-            "sub": "ann",
-            "aud": resource,
-            "scope": READ,
-            "client_id": "a-client",
-            "iat": now,
-            "exp": now + 300,
-            **more,
-        }
+        who = {"iss": self.name, "sub": "ann", "client_id": "a-client"}
+        whole = {**who, "aud": resource, "scope": READ, "iat": now, "exp": now + 300, **more}
         return {name: value for name, value in whole.items() if value is not None}
 
     def token(self, resource: str, **more: Any) -> str:

@@ -70,17 +70,9 @@ class Raw:
             del lines
 
     def _request(self, method: str, params: Mapping[str, Any] | None, *, notify: bool) -> dict[str, Any]:
-        message = {
-            "jsonrpc": "2.0",
-            "method": method,
-            "params": self._enveloped(params),
-            **({} if notify else {"id": 1}),
-        }
-        return {
-            "url": self.hosted.url,
-            "headers": self._headers(method, params or {}),
-            "content": json.dumps(message),
-        }
+        message = {"jsonrpc": "2.0", "method": method, "params": self._enveloped(params)}
+        content = json.dumps(message if notify else {**message, "id": 1})
+        return {"url": self.hosted.url, "headers": self._headers(method, params or {}), "content": content}
 
     def _headers(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
         made = {**ACCEPT, **bearer(self.token)}
@@ -102,10 +94,7 @@ def reply(answer: httpx2.Response) -> dict[str, Any]:
     if not answer.headers["content-type"].startswith("text/event-stream"):
         found: dict[str, Any] = answer.json()
         return found
-    rows = [
-        json.loads(line[5:])
-        for line in answer.text.splitlines()
-        if line.startswith("data:") and line[5:].strip()
-    ]
+    data = [line[5:] for line in answer.text.splitlines() if line.startswith("data:")]
+    rows = [json.loads(one) for one in data if one.strip()]
     [found] = [row for row in rows if "id" in row and "method" not in row]
     return found

@@ -10,7 +10,7 @@ import pytest
 from tests.mcp.talk import ERAS, Place
 from tests.mcp.test_endings import LONG
 from tests.waiting import until
-from tests.web.hosted import hosting
+from tests.web.hosted import bearer, hosting
 from tests.web.raw import Raw
 
 pytestmark = pytest.mark.engine
@@ -27,9 +27,7 @@ def test_a_client_that_hangs_up_takes_the_container_of_its_call_along(http_serve
         call = place.audited[-1]["call"]
         assert call in containers.of_owners(place.owners)
     until(lambda: call not in containers.of_owners(place.owners))
-    until(
-        lambda: any(event.get("call") == call and event["outcome"] == "CANCELLED" for event in place.audited)
-    )
+    until(lambda: (call, "CANCELLED") in [(one.get("call"), one["outcome"]) for one in place.audited])
     assert not place.path("hung-up.tif").exists()
     assert call not in place.staged
 
@@ -49,11 +47,7 @@ def test_a_task_outlives_its_request_and_not_its_server(make_place, containers, 
 def test_an_idle_server_ends_with_open_streams(make_place: Callable[..., Place], grounds: Path):
     with hosting(make_place(), grounds / "ending.log", "--engine", "unix:///nonexistent.sock") as hosted:
         raw = Raw(hosted, hosted.token("ann"), ERAS[0]).hello()
-        headers = {
-            "Accept": "text/event-stream",
-            "Mcp-Session-Id": str(raw.session),
-            "Authorization": f"Bearer {raw.token}",
-        }
+        headers = {**bearer(raw.token), "Accept": "text/event-stream", "Mcp-Session-Id": str(raw.session)}
         with httpx2.stream("GET", hosted.url, headers=headers) as stream:
             assert stream.status_code == 200
             assert hosted.end(signal.SIGINT) == 130

@@ -99,23 +99,17 @@ def test_an_administrator_reads_everything_but_gives_none_of_it_away(sender, ser
 
 
 @pytest.mark.claim("http.files")
-@pytest.mark.parametrize(
-    "path",
-    [
-        *(
-            "/files/../uploads",
-            "/files/%2e%2e/x",
-            "/files//etc/passwd",
-            "/files/0123456789abcdef/..%2f..%2fetc",
-        ),
-        *("/files/%00/x", "/files/0123456789abcdef/%ff", "/files/" + "a" * 3000 + "/x"),
-    ],
-)
-def test_no_address_leads_to_anything_but_a_listed_file(sender: Sender, path: str):
-    connection = http.client.HTTPConnection(sender.hosted.host, timeout=30)  # sends an address as it stands
-    connection.request("GET", path, headers={"Authorization": f"Bearer {sender.token}"})
-    assert connection.getresponse().status in (404, 405)
-    connection.close()
+def test_no_address_leads_to_anything_but_a_listed_file(sender: Sender):
+    for path in (
+        "../uploads", "%2e%2e/x", "/etc/passwd", "0123456789abcdef/..%2f..%2fetc", "%00/x",
+        "0123456789abcdef/%ff", f"{'a' * 3000}/x",
+    ):  # fmt: skip
+        connection = http.client.HTTPConnection(
+            sender.hosted.host, timeout=30
+        )  # sends an address as it stands
+        connection.request("GET", f"/files/{path}", headers={"Authorization": f"Bearer {sender.token}"})
+        assert connection.getresponse().status in (404, 405), path
+        connection.close()
 
 
 def test_no_name_of_a_file_adds_to_the_headers(sender: Sender):
@@ -132,9 +126,8 @@ def test_no_name_of_a_file_adds_to_the_headers(sender: Sender):
 
 def test_a_link_is_for_one_file_for_reading_and_for_whoever_has_it(sender, stranger, served, data, anybody):
     link = sender.link(served)
-    assert {"type": "link.made", "call": served.split("/")[2]}.items() <= sender.hosted.place.audited[
-        -1
-    ].items()
+    recorded = sender.hosted.place.audited[-1]
+    assert (recorded["type"], recorded["call"]) == ("link.made", served.split("/")[2])
     assert anybody.ask("GET", link).content == data
     assert anybody.ask("HEAD", link).headers["content-length"] == str(len(data))
     assert anybody.ask("GET", link, headers={"Range": "bytes=0-3"}).content == data[:4]

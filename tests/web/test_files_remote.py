@@ -78,9 +78,8 @@ def gdal(image: Image) -> Iterator[DockerContainer]:
     """A GDAL that sees nothing but the network of this host."""
     endpoint, client = discover(docker_address())
     client.close()
-    container = DockerContainer(
-        image.id, docker_client_kw={"environment": {**os.environ, "DOCKER_HOST": endpoint.address}}
-    )
+    where = {"environment": {**os.environ, "DOCKER_HOST": endpoint.address}}
+    container = DockerContainer(image.id, docker_client_kw=where)
     made = container.with_command(["sleep", "infinity"])
     with made.with_kwargs(network_mode="host", entrypoint=[], user="65534:65534") as running:
         yield running

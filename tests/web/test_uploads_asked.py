@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.approval.model import Decision
-from gdal_mcp.approval.store import Approvals
+from tests.console.kit import approvals
 from tests.mcp.talk import Place
 from tests.waiting import until
 from tests.web.files_kit import Sender, arriving, csv, tree
@@ -55,20 +55,17 @@ def strict(grounds: Path) -> Iterator[Hosted]:
 @pytest.fixture(scope="module")
 def one(strict: Hosted) -> Iterator[Callable[[str], Sender]]:
     """`one(name)`: somebody with a token of that name."""
-    made = {
-        name: Sender(strict, strict.token(name)) for name in ("ann", "bob", "little", "asks", "reads", "new")
-    }
+    names = ("ann", "bob", "little", "asks", "reads", "new")
+    made = {name: Sender(strict, strict.token(name)) for name in names}
     yield made.__getitem__
     for sender in made.values():
         sender.__exit__()
 
 
 def approve(place: Place, approval: object) -> None:
-    approvals = Approvals(place.state / "registry.sqlite")
-    assert approvals.decide(
-        str(approval), Decision(approved=True, by="the person", how="a page", way="console")
-    )
-    approvals.close()
+    yes = Decision(approved=True, by="the person", how="a page", way="console")
+    with approvals(place) as store:
+        assert store.decide(str(approval), yes)
 
 
 def question(sender: Sender, name: str, data: bytes) -> dict[str, object]:
@@ -103,11 +100,8 @@ def test_nothing_is_taken_from_those_whose_part_of_the_server_has_no_uploads(one
         reply = one(name).put("x.csv", csv("x"))
         assert (reply.status_code, reply.json()["error"]["code"]) == (403, "DENIED")
     assert tree(strict.place) == before
-    told = [
-        event
-        for event in strict.place.audited
-        if event.get("tool") == "upload" and event.get("outcome") == "DENIED"
-    ]
+    uploads = [event for event in strict.place.audited if event.get("tool") == "upload"]
+    told = [event for event in uploads if event.get("outcome") == "DENIED"]
     assert {event["subject"]["principal"] for event in told} >= {"token:asks", "token:reads", "token:new"}
 
 

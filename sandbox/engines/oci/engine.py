@@ -46,7 +46,7 @@ from sandbox.waiting import Process, readable
 SCHEME: Final = "oci://"
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _REMOVAL_SECONDS: Final = 20.0
-_PAUSE: Final = 0.01
+_PAUSE: Final = 0.05  # seconds; to wait for a process's end costs less than to look at its groups meanwhile
 _OTHERS_WRITE: Final = 0o022
 _UNKNOWN: Final = -1  # the code of a process that was somebody else's child
 _SEPARATORS: Final = (":", ",", "\\")  # of the options of an overlay

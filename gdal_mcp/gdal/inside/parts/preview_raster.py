@@ -14,7 +14,7 @@ from gdal_mcp.gdal.inside.parts.reporting import plain
 MAX_DECODED = 1 << 30  # pixels of the blocks that a decimated read may decode; above, fewer are read
 FEWEST = 32  # rows and columns of such a read
 MAX_AVERAGED = 16 << 20  # pixels of a raster that is averaged rather than sampled
-SAMPLE = 20_000  # values that the stretch is computed from
+SAMPLE = 5_000  # values that the stretch is computed from; a quantile is then right to half a hundredth
 LOW, HIGH = 0.02, 0.98  # quantiles of the valid values
 ENOUGH_BYTES = 100  # grey levels between those two that need no stretch
 ENLARGED, NARROWEST = 256, 8  # pixels: of the longer side of a tiny raster's picture, and of any shorter side
@@ -85,10 +85,11 @@ class Source:
         all_valid = band.GetMaskFlags() & gdal.GMF_ALL_VALID
         return None if all_valid else self.values(band.GetMaskBand(), gdal.GDT_Byte)
 
-    def in_memory(self, data):
-        """A raster of the picture's size with these 8-byte floats."""
+    def in_memory(self, channel):
+        """A raster of the picture's size."""
+        kind = gdal.GDT_Byte if channel.is_byte else gdal.GDT_Float64
         made = gdal.GetDriverByName("MEM").Create("", self.width, self.height, 1, gdal.GDT_Float64)
-        made.GetRasterBand(1).WriteRaster(0, 0, self.width, self.height, data, buf_type=gdal.GDT_Float64)
+        made.GetRasterBand(1).WriteRaster(0, 0, self.width, self.height, channel.data, buf_type=kind)
         return made
 
 
@@ -144,18 +145,21 @@ def paint_stretched(source):
         ranges = [(0.0, 255.0) if high - low >= ENOUGH_BYTES else (low, high)] * len(ranges)
     pixels = []
     for one, (low, high) in zip(channels, ranges, strict=True):
-        if low < high:
-            how = {"format": "MEM", "outputType": gdal.GDT_Byte, "scaleParams": [[low, high, 0, 255]]}
-            scaled = gdal.Translate("", source.in_memory(one.data), **how)
-            pixels.append(bytes(scaled.GetRasterBand(1).ReadRaster()))
-        else:  # a band of one value is grey
+        if not low < high:  # a band of one value is grey
             pixels.append(bytes([128]) * (source.width * source.height))
+        elif one.is_byte:  # a table is quicker
+            table = (min(max((value - low) / (high - low), 0), 1) for value in range(256))
+            pixels.append(bytes(one.data).translate(bytes(round(255 * share) for share in table)))
+        else:
+            how = {"format": "MEM", "outputType": gdal.GDT_Byte, "scaleParams": [[low, high, 0, 255]]}
+            scaled = gdal.Translate("", source.in_memory(one), **how)
+            pixels.append(bytes(scaled.GetRasterBand(1).ReadRaster()))
     return pixels, alpha_of(channels), ranges
 
 
 def paint_hillshade(source):
     channel = read_channel(source, source.bands[0])
-    heights, nodata = source.in_memory(channel.data), source.bands[0].GetNoDataValue()
+    heights, nodata = source.in_memory(channel), source.bands[0].GetNoDataValue()
     heights.GetRasterBand(1).SetNoDataValue(math.nan if nodata is None else nodata)
     transform = source.dataset.GetGeoTransform(can_return_null=True)
     crs, columns = source.dataset.GetSpatialRef(), source.dataset.RasterXSize
@@ -185,7 +189,7 @@ PAINTERS |= {"palette": paint_palette, "hillshade": paint_hillshade}
 
 
 class Channel(NamedTuple):
-    """A band at the picture's size as 8-byte floats; `valid` is None where every value counts."""
+    """A band at the picture's size as bytes or 8-byte floats; `valid` is None where every value counts."""
 
     data: Any
     is_byte: bool
@@ -194,18 +198,19 @@ class Channel(NamedTuple):
 
 
 def read_channel(source, band):
+    is_byte = band.DataType == gdal.GDT_Byte
     if gdal.DataTypeIsComplex(band.DataType):
         parts = array("d", source.values(band, gdal.GDT_CFloat64))
         data = array("d", map(math.hypot, parts[::2], parts[1::2])).tobytes()
     else:
-        data = source.values(band, gdal.GDT_Float64)
-    values, valid = memoryview(data).cast("d"), source.mask(band)
+        data = source.values(band, gdal.GDT_Byte if is_byte else gdal.GDT_Float64)
+    values, valid = memoryview(data).cast("B" if is_byte else "d"), source.mask(band)
     # a sum is quicker, and finite only where all values are; large ones may overflow it as well
     if "Float" in gdal.GetDataTypeName(band.DataType) and not (
         math.isfinite(sum(values)) or all(map(math.isfinite, values))
     ):
         valid = both(bytes(255 if math.isfinite(one) else 0 for one in values), valid)
-    return Channel(data, band.DataType == gdal.GDT_Byte, valid, stretch(values, valid))
+    return Channel(data, is_byte, valid, stretch(values, valid))
 
 
 def stretch(values, valid):

@@ -115,15 +115,16 @@ def reaches(source, crs):
     ((box, own),) = source["boxes"]
     if box is None or own is None:
         return None
-    change = osr.CreateCoordinateTransformation(traditional(crs), traditional(own))
+    same = bool(crs.IsSame(own))
+    change = None if same else osr.CreateCoordinateTransformation(traditional(crs), traditional(own))
     width, height = source["facts"]["pixel_size"]
     west, south, east, north = box
 
     def inside(x, y):
-        there = change.TransformPoint(x, y)
+        there = (x, y) if same else change.TransformPoint(x, y)
         return west - width <= there[0] <= east + width and south - height <= there[1] <= north + height
 
-    return inside if change is not None else None
+    return inside if same or change is not None else None
 
 
 def statistics_checks(dataset, rows):

@@ -1,31 +1,25 @@
-"""What the tests of the pool on an engine in memory share: fixtures, and how calls are made there."""
+"""What the tests of the pool on an engine in memory share."""
 
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sandbox import slot as slot_module
 from sandbox.capacity import LockFileCapacity
-from sandbox.errors import EngineUnavailable
-from sandbox.outcome import Exited
 from sandbox.outputs.staging import StagingArea
 from sandbox.pool import pool as pool_module
-from sandbox.pool.lease import Lease, SlotKey
+from sandbox.pool.lease import SlotKey
 from sandbox.pool.pool import WarmPool
 from sandbox.pool.sizing import Sizes
-from sandbox.runner import Job, Runner
-from sandbox.waiting import Cancellation
-from sandbox.workspace import RESERVED, Workspace
+from sandbox.runner import Runner
+from sandbox.workspace import Workspace
 from tests.engines.memory import MemoryEngine
-from tests.unit.pool_kit import LIMITS, Clock, kind, worker
+from tests.unit.pool_kit import LIMITS, READS, Clock, Making, worker
 from tests.waiting import until
-
-READS = kind("reads")
-Making = Callable[..., WarmPool]
 
 
 @pytest.fixture(autouse=True)
@@ -104,52 +98,3 @@ def room(tmp_path: Path, _nothing_is_left: None) -> Iterator[LockFileCapacity]:
 def deaf(monkeypatch: pytest.MonkeyPatch, ended: threading.Event) -> None:
     """The pool looks once, and hears nothing afterwards: only who claims can notice anything."""
     monkeypatch.setattr(pool_module, "readable", lambda *_: ended.wait() and ())
-
-
-def run(lease: Lease, cancel: Cancellation, **request: object):
-    return lease.run(Job("call-0001", lease.template, request, answers=lease.staging is None), cancel)
-
-
-def served(pool: WarmPool, kind: SlotKey, cancel: Cancellation, call: str = "call-0001") -> tuple[str, str]:
-    """One call; which container did it, and how that was found."""
-    with pool.claim(kind, call, cancel) as lease:
-        result = run(lease, cancel)
-        assert result.outcome == Exited(0)
-        return result.final["box"], result.usage.pool
-
-
-def filled(pool: WarmPool, waiting: int) -> None:
-    until(lambda: (pool.figures().waiting, pool.figures().starting) == (waiting, 0))
-
-
-def wake(pool: WarmPool) -> None:
-    """As a claim does: the pool looks at everything again."""
-    pool._wakeup.wake()
-
-
-def together(count: int, do: Callable[[int], object]) -> list[object]:
-    """What so many threads got, all begun in one moment."""
-    start, results = threading.Barrier(count), [None] * count
-
-    def one(number: int) -> None:
-        start.wait()
-        try:
-            results[number] = do(number)
-        except BaseException as error:  # noqa: BLE001 - the test's to look at
-            results[number] = error
-
-    threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
-
-
-def refuse() -> None:
-    raise EngineUnavailable("not now")
-
-
-def staged(area: StagingArea) -> list[str]:
-    folder = area.workspace.root / RESERVED / "staging"
-    return sorted(os.listdir(folder)) if folder.is_dir() else []

@@ -14,30 +14,20 @@ from sandbox.pool.sizing import MEMORY_SECONDS, Sizes
 from sandbox.runner import Runner
 from sandbox.waiting import Cancellation
 from tests.engines.memory import Box
-from tests.unit.pool_fixtures import (
+from tests.unit.pool_kit import (
     READS,
     Making,
-    _machine,
-    _nothing_is_left,
-    area,
-    clock,
-    deaf,
-    ended,
-    engine,
     filled,
-    make,
+    jobs,
+    kind,
     refuse,
-    room,
     run,
     served,
     staged,
     together,
     wake,
 )
-from tests.unit.pool_kit import jobs, kind
 from tests.waiting import until
-
-__all__ = ["_machine", "_nothing_is_left", "area", "clock", "deaf", "ended", "engine", "make", "room"]
 
 
 def test_a_pool_without_slots_starts_nothing(make: Making, engine, cancel):

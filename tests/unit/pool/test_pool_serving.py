@@ -2,35 +2,23 @@
 
 import os
 import socket
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from sandbox import runner as runner_module
-from sandbox import slot as slot_module
-from sandbox.capacity import LockFileCapacity
 from sandbox.outcome import Cancelled, Exited, Killed, ProtocolViolated, TimedOut
 from sandbox.runner import Job, Runner
 from sandbox.slot import Slot
 from sandbox.template import Limits
 from sandbox.waiting import Cancellation, Wakeup, readable
 from tests.engines.memory import MemoryEngine
-from tests.unit.pool_kit import LIMITS, kind, worker
+from tests.unit.pool_kit import LIMITS, kind
 
 
 @pytest.fixture(autouse=True)
-def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts, **_: ())
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner_module, "EXIT_SECONDS", 0.1)
     monkeypatch.setattr(runner_module, "STOP_SECONDS", 0.1)
-
-
-@pytest.fixture
-def engine() -> Iterator[MemoryEngine]:
-    made = MemoryEngine(worker)
-    yield made
-    assert made.boxes == {}
 
 
 @pytest.fixture
@@ -56,23 +44,23 @@ def play(engine: MemoryEngine, cancel: Cancellation, exited: list[Slot]):
     return one
 
 
-@pytest.mark.parametrize("what", ["answer", "answer and stay", "answer and close"])
-def test_the_answer_of_a_job_that_only_reads_is_enough(play, exited, what: str):
-    """Its container is removed whether or not it goes on; nobody waits for that."""
-    assert play(what, answers=True).outcome == Exited(0)
-    assert len(exited) == 1
-
-
-def test_a_job_that_writes_is_done_when_its_container_has_ended(play, exited):
-    assert play("answer", answers=False).outcome == Exited(0)
+@pytest.mark.parametrize(
+    ("what", "answers"),
+    [("answer", True), ("answer and stay", True), ("answer and close", True), ("answer", False)],
+)
+def test_the_answer_of_a_job_that_only_reads_is_enough_and_of_one_that_writes_with_its_end(
+    play, exited, what, answers
+):
+    """A reader's container is removed whether or not it goes on; nobody waits for that."""
+    assert play(what, answers=answers).outcome == Exited(0)
     assert len(exited) == 1
 
 
 @pytest.mark.claim("staging.inspected")
-@pytest.mark.parametrize("what", ["answer and stay", "answer and close"])
-def test_a_container_that_could_still_write_is_gone_before_anybody_looks_at_its_output(play, exited, what):
-    assert isinstance(play(what, answers=False).outcome, ProtocolViolated)
-    assert exited == []
+def test_a_container_that_could_still_write_is_gone_before_anybody_looks_at_its_output(play, exited):
+    for what in ("answer and stay", "answer and close"):
+        assert isinstance(play(what, answers=False).outcome, ProtocolViolated)
+        assert exited == []
 
 
 @pytest.mark.parametrize("answers", [True, False])
@@ -88,8 +76,7 @@ def test_a_job_that_says_nothing_is_cut_and_removed_at_once(play, exited, engine
     assert exited == []
 
 
-def test_the_promised_memory_is_free_again_however_a_slot_ends(engine, cancel, tmp_path: Path):
-    room = LockFileCapacity(tmp_path / "memory.lock", 2 * LIMITS.memory_bytes)
+def test_the_promised_memory_is_free_again_however_a_slot_ends(engine, cancel, room):
     runner, template = Runner(engine, "me", room), kind().template
     for what in ("answer", "end"):
         slot = runner.launch(template, "call-0001")
@@ -100,7 +87,6 @@ def test_the_promised_memory_is_free_again_however_a_slot_ends(engine, cancel, t
     with pytest.raises(ZeroDivisionError):
         runner.launch(template, "call-0001")
     assert room.promised_bytes == 0
-    room.close()
 
 
 def test_what_another_thread_closed_meanwhile_has_ended():

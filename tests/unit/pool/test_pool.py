@@ -2,6 +2,7 @@
 
 import secrets
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -20,30 +21,23 @@ from sandbox.slot import LaunchCancelled
 from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace
 from tests.engines.memory import Box
-from tests.unit.pool_fixtures import (
+from tests.unit.pool_kit import (
+    LIMITS,
+    MIB,
     READS,
     Making,
-    _machine,
-    _nothing_is_left,
-    area,
-    clock,
-    deaf,
-    ended,
-    engine,
     filled,
-    make,
+    frame,
+    jobs,
+    kind,
     refuse,
-    room,
     run,
     served,
     staged,
     together,
     wake,
 )
-from tests.unit.pool_kit import LIMITS, MIB, frame, jobs, kind
 from tests.waiting import until
-
-__all__ = ["_machine", "_nothing_is_left", "area", "clock", "deaf", "ended", "engine", "make", "room"]
 
 
 def test_a_waiting_slot_serves_the_call_and_another_takes_its_place(make: Making, engine, cancel):
@@ -73,24 +67,19 @@ def test_no_slot_serves_two_however_many_call_at_once(make: Making, engine, canc
 
 
 @pytest.mark.claim("sandbox.waiting-as-new")
-@pytest.mark.parametrize(
-    "other",
-    [
+def test_a_slot_of_another_template_is_not_taken(make: Making, cancel):
+    pool = make()
+    filled(pool, 1)
+    for misses, other in enumerate((
         kind("other"),
         kind(masks=(Path("/data/.gdal-mcp"),)),
         kind(limits=replace(LIMITS, pids=LIMITS.pids + 1)),
         kind(environment={"A": "1"}),
         kind(runtime="runsc"),
-    ],
-    ids=["command", "mask", "limits", "environment", "runtime"],
-)
-def test_a_slot_of_another_template_is_not_taken(make: Making, cancel, other: SlotKey):
-    pool = make()
-    filled(pool, 1)
-    box, how = served(pool, other, cancel)
-    assert how == "cold"
-    assert pool.figures().misses == 1
-    assert next(one for one in pool._inventory.idle if one.kind == READS).slot.container != box
+    )):  # fmt: skip
+        box, how = served(pool, other, cancel)
+        assert (how, pool.figures().misses) == ("cold", misses + 1)
+        assert next(one for one in pool._inventory.idle if one.kind == READS).slot.container != box
 
 
 @pytest.mark.claim("sandbox.waiting-as-new")
@@ -228,29 +217,25 @@ def test_a_miss_is_served_while_every_refill_hangs(make: Making, engine, cancel,
     filled(pool, 4)
 
 
-@pytest.mark.parametrize("writes", [True, False])
-def test_a_claim_that_is_cancelled_leaves_nothing(make: Making, engine, area, room, writes: bool):
-    cancel = Cancellation()
-    engine.before = lambda what, _about: cancel.set() if what == "start" else None
+def test_a_claim_that_is_cancelled_or_fails_leaves_nothing(make: Making, engine, area, room):
     pool = make(most=0, capacity=room)
-    with pytest.raises(LaunchCancelled):
-        pool.claim(kind("x", area=area if writes else None), "call-0001", cancel)
-    assert len(engine.made) == 1
-    assert engine.boxes == {}
-    assert room.promised_bytes == 0
-    assert staged(area) == []
-    cancel.close()
+    for where, error in (
+        ("start", LaunchCancelled),
+        ("create", EngineUnavailable),
+        ("start", EngineUnavailable),
+    ):
+        for writes in (area, None):
+            cancel = Cancellation()
 
+            def before(what: str, _about: Any, where=where, error=error, cancel=cancel) -> None:
+                if what == where:
+                    cancel.set() if error is LaunchCancelled else refuse()
 
-@pytest.mark.parametrize("where", ["create", "start"])
-def test_a_claim_that_fails_leaves_nothing(make: Making, engine, area, room, cancel, where: str):
-    engine.before = lambda what, _about: refuse() if what == where else None
-    pool = make(most=0, capacity=room)
-    with pytest.raises(EngineUnavailable):
-        pool.claim(kind("x", area=area), "call-0001", cancel)
-    assert engine.boxes == {}
-    assert room.promised_bytes == 0
-    assert staged(area) == []
+            engine.before = before
+            with pytest.raises(error):
+                pool.claim(kind("x", area=writes), "call-0001", cancel)
+            cancel.close()
+            assert (engine.boxes, room.promised_bytes, staged(area)) == ({}, 0, [])
 
 
 @pytest.mark.claim("staging.private")
@@ -308,14 +293,11 @@ def test_a_call_gets_the_memory_of_a_refill_that_ends_while_it_waits(make: Makin
     engine.before = before
     pool = make(capacity=room)
     assert hangs.wait(30)
-    with pool.claim(kind("a"), "call-0001", cancel):
-        claims = [threading.Thread(target=lambda: found.append(served(pool, kind("b"), cancel)))]
-        found: list = []
-        claims[0].start()
+    with pool.claim(kind("a"), "call-0001", cancel), ThreadPoolExecutor(1) as other:
+        found = other.submit(served, pool, kind("b"), cancel)
         until(lambda: pool.figures().misses == 2)
         go_on.set()
-        claims[0].join()
-        assert found[0][1] == "cold"
+        assert found.result()[1] == "cold"
 
 
 def test_a_call_that_waits_for_memory_can_be_cancelled(make: Making, room):
