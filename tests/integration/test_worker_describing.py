@@ -61,6 +61,8 @@ vector("again.gpkg", "GPKG", ZONES)
 vector("other.gpkg", "GPKG", [("x", 3, ZONES[0][2]), ZONES[1]])
 vector("empty.gpkg", "GPKG", [])
 vector("half.gpkg", "GPKG", ZONES, layers=("zones", "nothing"))
+BOW = "POLYGON ((440000 3750000,441000 3750900,441000 3750000,440000 3750900,440000 3750000))"
+vector("many.gpkg", "GPKG", [("x", 3, BOW)] * 20_001)
 vector("nocrs.shp", "ESRI Shapefile", ZONES, code=None)
 vector("table.gpkg", "GPKG", [("a", 1, None)], code=None, kind=ogr.wkbNone)
 
@@ -165,7 +167,7 @@ CHECKS = {
     "complex.tif": [], "nodata.tif": ["all_nodata"], "nan.tif": ["all_nodata"], "clear.tif": ["all_nodata"],
     "constant.tif": ["constant"], "nan-nodata.tif": ["constant"], "nocrs.tif": ["crs_missing"],
     "nowhere.tif": ["has_no_georeferencing"], "wrong.tif": ["extent_outside_crs"],
-    "empty.gpkg": ["zero_features"], "half.gpkg": ["empty_layer"], "nocrs.shp": ["crs_missing"],
+    "many.gpkg": ["invalid_geometries"], "empty.gpkg": ["zero_features"], "half.gpkg": ["empty_layer"], "nocrs.shp": ["crs_missing"],
     "bigempty.tif": ["all_nodata", "has_no_georeferencing"],
     "big.tif": ["constant", "has_no_georeferencing"],
 }  # fmt: skip
@@ -182,6 +184,9 @@ def test_a_file_gets_the_checks_that_fit_and_no_others(told: ImmediateResult, su
 def test_what_is_too_large_to_be_read_says_that_it_was_sampled(told: ImmediateResult):
     assert told["big.tif",].checks[0] == {"code": "constant", "sampled": True}
     assert told["constant.tif",].checks == [{"code": "constant"}]
+    [check] = told["many.gpkg",].checks
+    assert check["sampled"]
+    assert 0 < check["count"] == check["of"] < 20_001
 
 
 SAME = {

@@ -9,7 +9,8 @@ from osgeo import ogr
 
 from gdal_mcp.gdal.inside.parts.tables import NUMBERS, fields
 
-MAX_FEATURES = 20_000
+MAX_FEATURES = 20_000  # of a layer that is compared whole
+FIRST_FEATURES = 2_000  # of one that is not
 MAX_SECONDS = 1.5  # of a call, for all of its layers together
 MAX_FIELDS = 100
 TIMES = (ogr.OFTDate, ogr.OFTTime, ogr.OFTDateTime)
@@ -18,10 +19,10 @@ OGR_TIME = re.compile(r"^(\d{4})/(\d\d)/(\d\d)")
 
 
 class Clock:
-    """The time that is left for the surveys of a call; only they use it up."""
+    """The time that is left for the surveys of a call, which only they use up, and how many features each may read."""
 
     def __init__(self, seconds=MAX_SECONDS):
-        self._left = seconds
+        self._left, self.features = seconds, MAX_FEATURES
 
     def __enter__(self):
         self._from = time.monotonic()
@@ -65,7 +66,7 @@ class Survey:
         layer.ResetReading()
         with clock:
             for feature in layer:
-                if self.features == MAX_FEATURES or clock.over:
+                if self.features == clock.features or clock.over:
                     self.whole = False
                     break
                 self._add(feature, own)
