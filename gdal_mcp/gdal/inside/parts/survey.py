@@ -24,6 +24,11 @@ class Clock:
     def __init__(self, seconds=MAX_SECONDS):
         self._left, self.features = seconds, MAX_FEATURES
 
+    def limit(self, counts):
+        """For layers of so many features, or None; in both layers of a pair as many are read."""
+        if any((count or 0) > MAX_FEATURES for count in counts):
+            self.features = FIRST_FEATURES
+
     def __enter__(self):
         self._from = time.monotonic()
         return self

@@ -8,7 +8,7 @@ from gdal_mcp.gdal.inside.parts.datasets import opened
 from gdal_mcp.gdal.inside.parts.extents import crs_checks
 from gdal_mcp.gdal.inside.parts.pair import Pair
 from gdal_mcp.gdal.inside.parts.reporting import quiet
-from gdal_mcp.gdal.inside.parts.survey import FIRST_FEATURES, MAX_FEATURES, Clock, Survey
+from gdal_mcp.gdal.inside.parts.survey import Clock, Survey
 from gdal_mcp.gdal.inside.parts.tables import layers_of
 
 MAX_LAYERS = 20
@@ -38,8 +38,7 @@ def layer_checks(dataset, rows, origin):
             yield {"code": "zero_features"}
         return
     clock, driver = origin.clock, dataset.GetDriver().ShortName
-    if any((row["features"] or 0) > MAX_FEATURES for row in rows):
-        clock.features = FIRST_FEATURES
+    clock.limit(row["features"] for row in rows)
     with quiet() as aside:  # what the inputs are read with is not the command's
         facts = [(path, row["facts"]) for path, row in origin.sources if row and "layers" in row["facts"]]
         # whose features can be read without reading the whole of a large file first
