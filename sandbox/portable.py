@@ -23,6 +23,18 @@ NOREPLACE, EXCHANGE = 1, 2
 _DARWIN: Final = {NOREPLACE: 0x4, EXCHANGE: 0x2}
 
 
+def missing() -> list[str]:
+    """What of Linux is not here; docs/platforms.md says what stands in for it."""
+    libc: Any = ctypes.CDLL(None)
+    here = {
+        "renameat2": hasattr(libc, "renameat2") or hasattr(libc, "renameatx_np"),
+        "O_PATH": hasattr(os, "O_PATH"),
+        str(_MOUNTS): mount_table() is not None,
+        "boot_id, CLOCK_BOOTTIME": boot()[0] != "",
+    }
+    return [name for name, there in here.items() if not there]
+
+
 def mount_table() -> str | None:
     """The mounts of this process, as proc(5) has them; None where there is no such table."""
     try:

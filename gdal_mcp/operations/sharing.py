@@ -22,7 +22,7 @@ from gdal_mcp.settings import PREFIX, Settings
 from sandbox.engines.discovery import endpoints
 from sandbox.errors import EngineUnavailable
 from sandbox.mounted import kind_at
-from sandbox.portable import mount_table
+from sandbox.portable import missing, mount_table
 
 _ENGINE_VARIABLES: Final = ("DOCKER_", "CONTAINER_HOST", "XDG_RUNTIME_DIR")
 _ADDRESS: Final = re.compile(r"\b(?:tcp|http|https|ssh)://[^\s\"']+")
@@ -48,6 +48,7 @@ def shareable(settings: Settings, report: Report) -> dict[str, Any]:
             "os": system,
             "root": os.geteuid() == 0,
             "in_container": in_container(),
+            "missing": missing(),
         },
         "set": sorted(name for name in os.environ if name.startswith((PREFIX, *_ENGINE_VARIABLES))),
         "sockets": _sockets(settings),
