@@ -301,7 +301,12 @@ class KubernetesEngine:
                 asked = True
             self._watch.until(container, has_ended, _LOOK)
             time.sleep(_PAUSE)
-        if seen and ((last := self._watch.gone(container, _LOOK)) is None or not has_ended(last)):
+        if (
+            asked or not seen
+        ):  # by a node that was asked to end it an entry is deleted once nothing of it runs
+            return
+        last = self._watch.gone(container, max(_LOOK, end - time.monotonic()))
+        if last is None or not has_ended(last):
             raise EngineUnavailable(
                 f"{container} was deleted by somebody else before its node told that it has ended, so it may run until its Pod's "
                 "own deadline."

@@ -1,7 +1,7 @@
 """What a Pod's status says of its container, and of why it does not begin. Pure.
 
 Invariants: a phase proves no end, as the node may tell `Failed` while the process lives; only a container that is told as
-terminated has ended; an entry that goes away proves nothing.
+terminated has ended; an entry that goes away without having been asked to proves nothing.
 """
 
 import math
