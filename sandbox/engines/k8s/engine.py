@@ -297,13 +297,11 @@ class KubernetesEngine:
                 if self._api.delete(container, 0, version):
                     return
             elif not asked:
-                self._api.delete(container, GRACE_SECONDS)
-                asked = True
+                asked = self._api.delete(container, GRACE_SECONDS)
             self._watch.until(container, has_ended, _LOOK)
             time.sleep(_PAUSE)
-        if (
-            asked or not seen
-        ):  # by a node that was asked to end it an entry is deleted once nothing of it runs
+        # a node that was asked to end it deletes the entry once nothing of it runs
+        if asked or not seen:
             return
         last = self._watch.gone(container, max(_LOOK, end - time.monotonic()))
         if last is None or not has_ended(last):
