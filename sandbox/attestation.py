@@ -146,14 +146,15 @@ def _evidence(
         (place / NONCE_FILE).write_text(nonce, encoding="ascii")
     folders, shares = {}, set()
     table = mount_table()  # none where there is no Linux, whose numbers are compared with no container's
-    for target, path in ((str(one.target), one.source.path) for one in template.mounts if one.read_only):
+    for mount in (one for one in template.mounts if one.read_only):
+        inside, path = str(mount.target), mount.source.path
         # as `folder` in `sandbox/isolation/look.py`
         status = Path(path).stat()
         names = sorted(os.listdir(os.fsencode(path)))  # noqa: PTH208 - in bytes, as names need not be text
         digest = hashlib.sha256(b"/".join(names)).hexdigest()
-        folders[target] = Folder(status.st_dev, status.st_ino, digest)
+        folders[inside] = Folder(status.st_dev, status.st_ino, digest)
         if table and is_share(path, table):
-            shares.add(target)
+            shares.add(inside)
     files = {"nonces": list(nonces), "folders": list(folders)}
     job = Job(f"attest-{secrets.token_hex(4)}", looking(template), {"files": files, **asked})
     result = runner.run(job, cancel)
