@@ -64,7 +64,9 @@ def run_find_crs(job, _report):
     found = by_code(database, query)
     unknown = [] if found else search.unknown()
     ids = (found or search.best())[: min(int(job["limit"]), LIMIT)]
-    print_json({"matches": search.rows(ids), "unknown_words": unknown})
+    chosen = database.chosen(ids)
+    matches = [search.row(one, *chosen[one]) for one in ids]
+    print_json({"matches": matches, "unknown_words": unknown})
     return True
 
 
@@ -104,7 +106,10 @@ class Search:
         self.database, self.datum, self.question = database, datum, Question(query)
         extents = database.rows(EXTENTS)
         named = self.question.find_place(extents)
-        self.box = box and widened(*box)
+        self.box = None
+        if box:  # it may be a point, which has no size
+            west, south, east, north = box
+            self.box = west - POINT, max(south - POINT, -90.0), east + POINT, min(north + POINT, 90.0)
         self.boxes = [self.box] if box else named
         self.named, self.bonus = self._names()
         self.areas = self._areas(extents, TIGHT_BOX if box else TIGHT_PLACE)
@@ -208,10 +213,6 @@ class Search:
             return None
         return self.database.accuracy(datum_of(crs), self.datum, max(boxes, key=size))
 
-    def rows(self, ids):
-        chosen = self.database.chosen(ids)
-        return [self.row(one, *chosen[one]) for one in ids]
-
     def row(self, one, crs, usages):
         area, _, box = max(usages, key=self.shared, default=(None, "", None))
         named = self.named.get(one, {})
@@ -239,11 +240,6 @@ class Search:
     def shared(self, usage):
         """By how much of the place it covers, else by its size."""
         return sum(common(usage[2], box) for box in self.boxes) if self.boxes else size(usage[2])
-
-
-def widened(west, south, east, north):
-    """A box may be a point, which has no size."""
-    return west - POINT, max(south - POINT, -90.0), east + POINT, min(north + POINT, 90.0)
 
 
 def holds(pattern, text):

@@ -208,11 +208,6 @@ class Counting:
         )
         return {item.alias for item, names in named if self.returns(item, names)}
 
-    def measures(self, item):
-        """Its columns of numbers that no condition of a join names."""
-        keys = {one.name for part in ("FROM", "WHERE") for one in self.core.parts.get(part, ())}
-        return {name for name, kind in columns_of(self.layers[item.table]).items() if kind in NUMBERS} - keys
-
 
 def join_checks(dataset, sql, begin="", dialect="SQLITE"):
     """`begin` is what the statement's tables are named by, before it."""
@@ -262,8 +257,12 @@ def expects_one(counting, first, *, few, mutual):
     by_keys = any(one.keys for one in others) or has_keys(counting.core.parts.get("WHERE", []))
     if drawn == {first.alias} or (mutual and by_keys):
         return True
-    measured = len(drawn) < 2 and counting.returns(first, counting.measures(first))
-    return measured and (others[0].joined == "LEFT" or (few and by_keys))
+    if len(drawn) > 1 or not (others[0].joined == "LEFT" or (few and by_keys)):
+        return False
+    # its columns of numbers that no condition of a join names
+    numbers = {name for name, kind in columns_of(counting.layers[first.table]).items() if kind in NUMBERS}
+    keys = {one.name for part in ("FROM", "WHERE") for one in counting.core.parts.get(part, ())}
+    return counting.returns(first, numbers - keys)
 
 
 def summed_twice(counting):
