@@ -112,8 +112,14 @@ class Search:
             self.box = west - POINT, max(south - POINT, -90.0), east + POINT, min(north + POINT, 90.0)
         self.boxes = [self.box] if box else named
         self.named, self.bonus = self._names()
-        self.areas = self._areas(extents, TIGHT_BOX if box else TIGHT_PLACE)
-        self.anywhere = 0.0 if self.boxes else 0.75  # fit of what has no area of use
+        if self.boxes:
+            tight = TIGHT_BOX if box else TIGHT_PLACE
+            fits = ((*one[:2], max(fit_in(one[4:], box, tight) for box in self.boxes)) for one in extents)
+        else:  # the larger the better
+            fits = ((*one[:2], 1 + 0.06 * math.log10(size(one[4:]) / 720 + 1e-4)) for one in extents)
+        # by CRS how well its area of use fits the place, and what fits without one
+        self.areas = database.used([row for row in fits if row[2] > 0.1])
+        self.anywhere = 0.0 if self.boxes else 0.75
         self.meant = {meaning: self._meant(meaning) for meaning in self.question.meanings}
         self.chosen = {}
 
@@ -136,14 +142,6 @@ class Search:
             elif len(self.question.exact) > 1 and words_of(text.rpartition(" / ")[2]) == self.question.exact:
                 bonus[one] = max(bonus[one], LAST_PART)
         return fits, bonus
-
-    def _areas(self, extents, tight):
-        """By CRS how well its area of use fits the place; where none is asked about, the larger the better."""
-        if self.boxes:
-            fits = ((*one[:2], max(fit_in(one[4:], box, tight) for box in self.boxes)) for one in extents)
-        else:
-            fits = ((*one[:2], 1 + 0.06 * math.log10(size(one[4:]) / 720 + 1e-4)) for one in extents)
-        return self.database.used([row for row in fits if row[2] > 0.1])
 
     def _meant(self, meaning):
         """By CRS how well it has a property, is of a kind or measures in a unit."""

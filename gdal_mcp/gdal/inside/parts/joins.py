@@ -89,21 +89,18 @@ class Core:
 
     def groups(self):
         """The terms of GROUP BY, where a number or an alias stands for a term of the SELECT."""
-        shown = split(self.selected)
-        texts = [self.sql[term[0].start : bare(term)[-1].end] for term in shown]
-        named = {term[-1].name: text for term, text in zip(shown, texts, strict=False)}
+        texts, named = [], {}
+        for term in split(self.selected):
+            marks = (i for i, one in enumerate(term) if one.upper == "AS" and one.depth == term[0].depth)
+            last = term[next(marks, 0) - 1]  # before its alias, if it has one
+            texts.append(self.sql[term[0].start : last.end])
+            named[term[-1].name] = texts[-1]
         for term in split(self.parts.get("GROUP", [])[1:]):
             text = self.sql[term[0].start : term[-1].end]
             if text.isdecimal() and 0 < int(text) <= len(texts):
                 yield texts[int(text) - 1]
             else:
                 yield named.get(term[0].name, text) if len(term) == 1 else text
-
-
-def bare(term):
-    """A term of a SELECT without its alias."""
-    at = next((i for i, one in enumerate(term) if one.upper == "AS" and one.depth == term[0].depth), None)
-    return term[:at] if at else term
 
 
 def split(words):

@@ -159,19 +159,16 @@ class Result:
                 texts = [json.loads(feature.GetField(i)) for i in range(feature.GetFieldCount())]
                 values = [one for part in texts[::2] for one in part]
                 flags = [one for part in texts[1::2] for one in part]
-                yield [
-                    self._blob(number, one) if is_blob else self._plain(one)
-                    for number, (one, is_blob) in enumerate(zip(values, flags, strict=True))
-                ]
+                pairs = enumerate(zip(values, flags, strict=True))
+                yield [self._value(number, one, is_blob) for number, (one, is_blob) in pairs]
 
-    def _blob(self, number, text):
-        data, srid = json.loads(text) if isinstance(text, str) else text
-        self.blobs.add(number)
-        if srid is not None:
-            self.srids.add(srid)
-        return bytes.fromhex(data)
-
-    def _plain(self, value):
+    def _value(self, number, value, is_blob):
+        if is_blob:
+            data, srid = json.loads(value) if isinstance(value, str) else value
+            self.blobs.add(number)
+            if srid is not None:
+                self.srids.add(srid)
+            return bytes.fromhex(data)
         if isinstance(value, float) and not math.isfinite(value):
             self.infinite += 1
             return None

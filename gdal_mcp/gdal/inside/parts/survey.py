@@ -21,8 +21,8 @@ OGR_TIME = re.compile(r"^(\d{4})/(\d\d)/(\d\d)")
 class Clock:
     """The time that is left for the surveys of a call, which only they use up, and how many features each may read."""
 
-    def __init__(self, seconds=MAX_SECONDS):
-        self._left, self.features = seconds, MAX_FEATURES
+    def __init__(self):
+        self._left, self.features = MAX_SECONDS, MAX_FEATURES
 
     def limit(self, counts):
         """For layers of so many features, or None; in both layers of a pair as many are read."""
