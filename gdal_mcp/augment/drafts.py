@@ -15,7 +15,8 @@ from gdal_mcp.augment.arguments import (
     Options,
 )
 from gdal_mcp.augment.failures import refusal
-from gdal_mcp.augment.prompts import Parsed, parse
+from gdal_mcp.augment.prompts import parse
+from gdal_mcp.augment.steps import Parsed
 from gdal_mcp.augment.transforms import TRANSFORMS
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.plan import Command, Draft, Output
@@ -36,7 +37,13 @@ def augment_image(arguments: AugmentImageArguments, scope: DraftScope) -> Draft:
     parsed, options, paths = understood(arguments.prompt), arguments.options, _paths(scope)
     sent = _sent(arguments.image)
     image = None if sent is not None else paths.input(arguments.image)
-    given = {"path": image, **_classifier(options, scope, paths)}
+    given: dict[str, Located | None] = {"path": image, "classifier": None, "classes": None}
+    folder = scope.settings.classifiers
+    if folder is not None and options.enable_classification_check:
+        # the model that the operator named for what is asked for, and its list of classes
+        for key, ending in (("classifier", "onnx"), ("classes", "txt")):
+            with suppress(PathRefused):
+                given[key] = paths.workspaces.input(f"{folder}/{options.classifier_model}.{ending}")
     output = paths.new_output("augment", "", "folder")
     # what the caller sent itself may come back as long as it is; a path was given so that it need not
     most = 4 * LONGEST_IMAGE if sent is not None else _picture(scope)
@@ -167,14 +174,3 @@ def _sent(text: str) -> str | None:
             "INVALID_IMAGE", "the image is no base64.", "Send the bytes of the file as base64."
         ) from error
     return data
-
-
-def _classifier(options: Options, scope: DraftScope, paths: Paths) -> dict[str, Located | None]:
-    """The model that the operator named for what is asked for, and its list of classes; None for what is not there."""
-    found: dict[str, Located | None] = {"classifier": None, "classes": None}
-    folder = scope.settings.classifiers
-    if folder is not None and options.enable_classification_check:
-        for key, ending in (("classifier", "onnx"), ("classes", "txt")):
-            with suppress(PathRefused):
-                found[key] = paths.workspaces.input(f"{folder}/{options.classifier_model}.{ending}")
-    return found

@@ -29,7 +29,7 @@ class Means:
 class RemoteFile:
     """For several threads. `look` comes before all else, by itself if need be."""
 
-    def __init__(self, address: Address, meter: Meter, means: Means, first: int = BLOCK) -> None:
+    def __init__(self, address: Address, meter: Meter, means: Means, first: int) -> None:
         """`first` is what is read of it to begin with, in bytes: whole blocks."""
         self.address = address
         self._first = first
