@@ -26,7 +26,6 @@ CHAINED: Final[Mapping[str, Any]] = {
     "chain_suggestions": {"type": "array"},
 }
 VERIFY: Final = "post_transform_verify"
-UNSEEN: Final = "no model of the client's looked at the picture; what changed was measured."
 PASSES: Final = 3.0  # of 5: the least score of a model for which a change counts as made
 HINTS: Final[Mapping[str, str]] = {"claude": "claude", "gpt4v": "gpt-4", "kiro": "kiro"}
 QUESTION: Final = (
@@ -155,7 +154,8 @@ def image_made(parsed: Parsed, options: Options, session: str, answer: Answer) -
     errors = list(_noted(parsed, said))
     if options.enable_vision_verification:
         result["vision_analysis"] = _vision(parsed, said)
-        errors.append(_error(VERIFY, UNSEEN, "MODEL_UNAVAILABLE"))  # until the client's own model answers
+        unseen = "no model of the client's looked at the picture; what changed was measured."
+        errors.append(_error(VERIFY, unseen, "MODEL_UNAVAILABLE"))  # until the client's own model answers
     if options.enable_classification_check:
         analysis, trouble = _classification(said.classified, options)
         result |= analysis

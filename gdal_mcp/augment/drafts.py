@@ -27,7 +27,7 @@ from sandbox.workspace import Located
 
 LONGEST_IMAGE: Final = 10 << 20  # characters of base64, as the specification has it
 LONGEST_PROMPT: Final = 500
-# of a result's longest length, for a picture that a path was given for: as base64 a half of it
+# of a result's longest length, in bytes of a picture that a path was given for: as base64 about a half of it
 PICTURE_SHARE: Final = 0.35
 # of PNG, JPEG, WEBP and TIFF, as base64
 _SIGNATURES: Final = ("iVBOR", "/9j/", "UklGR", "SUkq", "TU0A", "SUkr")
@@ -46,7 +46,7 @@ def augment_image(arguments: AugmentImageArguments, scope: DraftScope) -> Draft:
                 given[key] = paths.workspaces.input(f"{folder}/{options.classifier_model}.{ending}")
     output = paths.new_output("augment", "", "folder")
     # what the caller sent itself may come back as long as it is; a path was given so that it need not
-    most = 4 * LONGEST_IMAGE if sent is not None else _picture(scope)
+    most = 4 * LONGEST_IMAGE if sent is not None else int(scope.settings.result_size * PICTURE_SHARE)
     asked: dict[str, Any] = {
         "tool": "augment_image",
         "prompt": arguments.prompt,
@@ -62,8 +62,9 @@ def augment_dataset(arguments: AugmentDatasetArguments, scope: DraftScope) -> Dr
     parsed, paths = understood(arguments.prompt), _paths(scope)
     given, output = _given(arguments, paths)
     options = Options(enable_classification_check=False).model_dump()
+    most = int(scope.settings.result_size * PICTURE_SHARE)
     asked: dict[str, Any] = {"tool": "augment_dataset", "prompt": arguments.prompt, "whole": True}
-    asked |= {"seed": arguments.seed, "options": options, "most_bytes": _picture(scope)}
+    asked |= {"seed": arguments.seed, "options": options, "most_bytes": most}
     return _draft(parsed, given, output, asked, partial(dataset_made, parsed))
 
 
@@ -98,11 +99,6 @@ def understood(prompt: str) -> Parsed:
         advice = " ".join(one.suggestion for one in wrong) or "list_available_transforms has their names."
         raise refusal("PARSE_ERROR", message, advice)
     return parsed
-
-
-def _picture(scope: DraftScope) -> int:
-    """Bytes of a picture that, as base64, takes about half of the longest result."""
-    return int(scope.settings.result_size * PICTURE_SHARE)
 
 
 def _draft(

@@ -15,8 +15,6 @@ from gdal_mcp.augment.reading import Clause, clauses, items
 from gdal_mcp.augment.steps import Ambiguity, Parsed, Problem, Step, conflicts
 from gdal_mcp.augment.transforms import TRANSFORMS
 
-_EXAMPLE = "for example: rotate 15 degrees and add some noise"
-
 
 class _Pipeline:
     """What one prompt has given so far."""
@@ -36,7 +34,8 @@ class _Pipeline:
         for word in clause.values("unknown"):
             self._tell(f"{word!r} was not understood", "say it in other words, or leave it out", "warning")
         concept = clause.concept
-        text = clause.text(self.prompt)
+        said = clause.items
+        text = self.prompt[min(one.start for one in said) : max(one.end for one in said)]
         if clause.negated:
             self._without(concept, text)
         elif clause.join == "or" and concept is not None and self.steps:
@@ -105,7 +104,8 @@ class _Pipeline:
         self.errors += conflicts(self.steps)
         if not self.steps and not any(one.severity == "error" for one in self.errors):
             unclear = "; ".join(dict.fromkeys(way for one in self.ambiguities for way in one.interpretations))
-            hint = f"say one of: {unclear}" if unclear else _EXAMPLE
+            example = "for example: rotate 15 degrees and add some noise"
+            hint = f"say one of: {unclear}" if unclear else example
             self._tell("no transform is asked for in words that are understood", hint)
         return Parsed(
             tuple(self.steps),

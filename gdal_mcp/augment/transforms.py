@@ -15,7 +15,6 @@ from typing import Any, Final, Literal
 from jsonschema import Draft202012Validator
 
 LIBRARY: Final = "albumentations 2.0.8"
-Georeference = Literal["kept", "exact", "lost"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Transform:
     parameters: Mapping[str, Any]
     examples: tuple[str, ...]
     aliases: tuple[str, ...]
-    georeference: Georeference
+    georeference: Literal["kept", "exact", "lost"]
     bands: Literal["any", "rgb"]
     cost: float  # seconds for a million pixels of three uint8 bands, measured once: an order of magnitude
 

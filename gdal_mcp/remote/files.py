@@ -48,10 +48,6 @@ class RemoteFile:
         """What the file is now, asked once. Raises Missing, ReadFailed."""
         return self._opened().version
 
-    def first(self) -> bytes:
-        """How it begins: one block, or all of it."""
-        return self.read([(0, min(BLOCK, self.look().length))])
-
     def read(self, ranges: Sequence[tuple[int, int]]) -> bytes:
         """The bytes of the ranges (offset, length), in their order. Raises ReadFailed, CancelledError of a call that ended."""
         copy = self._opened()

@@ -65,7 +65,8 @@ class Source:
             if held == "maybe":
                 return None
             raise ReadFailed(f"{error}, though it was there or was listed") from error
-        return looked(Kind.FILE, version.length, version.seconds, file.first())
+        begins = file.read([(0, min(BLOCK, version.length))])
+        return looked(Kind.FILE, version.length, version.seconds, begins)
 
     def read(self, name: str, ranges: Sequence[tuple[int, int]]) -> bytes:
         key = self._key(name)
