@@ -5,9 +5,10 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from gdal_mcp.gdal.answers.described import crs_match
-from gdal_mcp.gdal.discovery.describe import describe, describe_step, sql_of
+from gdal_mcp.gdal.discovery.describe import describe, describe_step
 from gdal_mcp.gdal.discovery.formats import formats
 from gdal_mcp.gdal.discovery.search import search
+from gdal_mcp.gdal.discovery.sql import sql_of
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, schema_of, spelling, typed
 from gdal_mcp.tools.algorithm import algorithm_named, is_algorithm
