@@ -10,7 +10,6 @@ Invariants:
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -67,13 +66,9 @@ class Aliases:
     generic: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     besides: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def expand(self, name: str) -> tuple[str, ...]:
-        """The algorithms that a generic one stands for; none for any other name."""
-        return self.generic.get(name, ())
-
     def resolves_to(self, tool: str, algorithm: str) -> tuple[str, ...]:
         """Every algorithm that a call of a tool may run; `algorithm` is the one that it is, or is most like."""
-        expanded = self.expand(tool) or self.expand(algorithm)
+        expanded = self.generic.get(tool) or self.generic.get(algorithm)
         return expanded or (*((algorithm,) if algorithm else ()), *self.besides.get(tool, ()))
 
 
@@ -128,7 +123,7 @@ class Entry(Table):
         return self.cpu_seconds_a_day is not None or self.output_bytes_a_day is not None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Policy:
     """The rules of one server, frozen at its start. `digest` identifies the file in every record."""
 
@@ -146,11 +141,6 @@ class Policy:
         """The hosts and buckets that it may read; None for all of the server's."""
         entry = self.entry(principal)
         return entry.remote if entry else None
-
-    @cached_property
-    def is_open(self) -> bool:
-        """Whether every authenticated principal has everything that the server has."""
-        return not self.entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,24 +203,18 @@ def _default(effect: Effect, mode: ApprovalMode) -> Verdict:
     """Reads run, writes need approval; `always` asks for both and `never`, a deliberate setting, for neither."""
     if mode == "never":
         return Allow("the server runs with --approval never")
-    if mode == "always":
-        return RequireApproval(
-            "the server runs with --approval always", grantable=effect is not Effect.DESTROY
-        )
-    if effect is Effect.READ:
+    if effect is Effect.READ and mode == "writes":
         return Allow("it only reads")
-    return RequireApproval(_REASONS[effect], grantable=effect is not Effect.DESTROY)
+    reason = _REASONS[effect] if mode == "writes" else "the server runs with --approval always"
+    return RequireApproval(reason, grantable=effect is not Effect.DESTROY)
 
 
 def _fits(rule: Rule, asked: Case, aliases: Aliases) -> bool:
     named = asked.workspaces & set(rule.workspaces)
     if rule.workspaces and (not named or (rule.decision == "allow" and named != asked.workspaces)):
         return False
-    return (
-        bool(asked.effects & rule.effects)
-        and _calls(rule, asked, aliases)
-        and _named(asked.principal, rule.principals)
-    )
+    does = bool(asked.effects & rule.effects)
+    return does and _calls(rule, asked, aliases) and _named(asked.principal, rule.principals)
 
 
 def _calls(rule: Rule, asked: Case, aliases: Aliases) -> bool:

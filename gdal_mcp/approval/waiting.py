@@ -96,7 +96,7 @@ class ApprovalQueue:
     def _row(self, call: Call) -> Approval:
         """The open question of this very plan if nobody waits for it any more, else a new one."""
         plan, store = call.plan, self.service.approvals
-        holder = self._holder(plan)
+        holder = f"{self.service.server}:{plan.call_id}"
         if (adopted := store.adopt(plan.digest, plan.principal, holder)) is not None:
             return adopted
         before = store.approved_code(plan.principal, plan.tool) if plan.draft.code else None
@@ -123,16 +123,13 @@ class ApprovalQueue:
                 "Have some of them answered, or wait until they expire.",
             ) from error
 
-    def _holder(self, plan: Plan) -> str:
-        return f"{self.service.server}:{plan.call_id}"
-
     async def _answered(self, call: Call, approval_id: str, decision: Decision | None) -> None:
         """The call was sent again, with the answer, or after its user was shown the console."""
         plan, store = call.plan, self.service.approvals
         row: Approval | None = await _thread(store.approval, approval_id)
         if row is None or (row.plan_digest, row.principal) != (plan.digest, plan.principal):
             raise expired_error("the answer is to another question than this call asks now.")
-        await _thread(store.hold, row.id, self._holder(plan))
+        await _thread(store.hold, row.id, f"{self.service.server}:{plan.call_id}")
         if decision is not None:
             row = await _thread(self.service.decide, row.id, decision) or row
         if row.state == "pending":
