@@ -54,7 +54,7 @@ class Clause:
 
     def value(self, kind: str) -> Any:
         """The last one said, None where nothing was."""
-        return next(iter(reversed(self.values(kind))), None)
+        return next(reversed(self.values(kind)), None)
 
     @property
     def concept(self) -> Concept | None:
@@ -77,9 +77,6 @@ class Clause:
                 return float(one.high / 100 if one.unit == "%" or one.high > 1 else one.high)
         chance = self.value("chance")
         return None if chance is None else int(chance) / 100
-
-    def text(self, prompt: str) -> str:
-        return prompt[min(one.start for one in self.items) : max(one.end for one in self.items)]
 
 
 def calls(prompt: str) -> tuple[list[Item], str]:
@@ -324,9 +321,8 @@ def _whole(made: Sequence[Clause]) -> list[Clause]:
             result[-1].items += clause.items
         else:
             waiting += clause.items
-    if waiting:
-        (result or [Clause("then")])[-1].items += waiting
-        result = result or [Clause("then", waiting)]
+    result = result or [Clause("then")]
+    result[-1].items += waiting
     return _negations([one for one in result if one.items])
 
 

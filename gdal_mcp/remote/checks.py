@@ -51,7 +51,6 @@ _NOT_OUTSIDE: Final = tuple(
     )
 )
 _GLOBAL_V6: Final = ipaddress.ip_network("2000::/3")
-IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +245,7 @@ def resolved(host: str, port: int, sources: Iterable[Source]) -> list[str]:
 
 def is_allowed(text: str, networks: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
     """Whether a connection may go to an address: a public one, or one of the networks."""
-    address: IpAddress = ipaddress.ip_address(text.partition("%")[0])
+    address = ipaddress.ip_address(text.partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     address = mapped or address
     if any(address in network for network in networks):

@@ -29,7 +29,7 @@ class Means:
 class RemoteFile:
     """For several threads. `look` comes before all else, by itself if need be."""
 
-    def __init__(self, address: Address, meter: Meter, means: Means, first: int = BLOCK) -> None:
+    def __init__(self, address: Address, meter: Meter, means: Means, first: int) -> None:
         """`first` is what is read of it to begin with, in bytes: whole blocks."""
         self.address = address
         self._first = first
@@ -47,10 +47,6 @@ class RemoteFile:
     def look(self) -> Version:
         """What the file is now, asked once. Raises Missing, ReadFailed."""
         return self._opened().version
-
-    def first(self) -> bytes:
-        """How it begins: one block, or all of it."""
-        return self.read([(0, min(BLOCK, self.look().length))])
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> bytes:
         """The bytes of the ranges (offset, length), in their order. Raises ReadFailed, CancelledError of a call that ended."""

@@ -104,18 +104,13 @@ def _list(argument: Argument) -> dict[str, Any]:
         values = {"type": ["string", "number", "boolean"]}
         return {"type": ["object", "array"], "additionalProperties": values, "items": {"type": "string"}}
     packed = is_packed(argument)
-    few = argument.min_count <= 1
-    schema: dict[str, Any] = {"type": ["array", "string"] if packed or (few and _is_text(items)) else "array"}
-    schema["items"] = items
+    bare = argument.min_count <= 1 and items.get("type") == "string" and "enum" not in items
+    schema: dict[str, Any] = {"type": ["array", "string"] if packed or bare else "array", "items": items}
     if argument.min_count:
         schema["minItems"] = argument.min_count
     if argument.max_count is not None and argument.max_count <= MAX_VALUES:
         schema["maxItems"] = argument.max_count
     return schema
-
-
-def _is_text(schema: Mapping[str, Any]) -> bool:
-    return schema.get("type") == "string" and "enum" not in schema
 
 
 def _scalar(argument: Argument) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from gdal_mcp.gdal.catalogue.model import Algorithm, Catalogue, Step
 from gdal_mcp.gdal.catalogue.schema import input_schema, json_name
 from gdal_mcp.gdal.discovery import read
 from gdal_mcp.gdal.discovery.entries import effects, tool_name
-from gdal_mcp.gdal.discovery.sql import TAUGHT, teaching
+from gdal_mcp.gdal.discovery.sql import sql_of
 
 
 def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
@@ -35,11 +35,6 @@ def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
         if algorithm.path in one.pipelines:
             steps.setdefault(f"{one.takes or 'nothing'} -> {one.gives or 'nothing'}", []).append(path)
     return {**told, **({"steps": steps} if steps else {}), **sql_of(algorithm.path)}
-
-
-def sql_of(name: str) -> dict[str, Any]:
-    """What is taught of SQL, for an algorithm, a step or a tool that takes it."""
-    return {"sql": teaching()} if name in TAUGHT else {}
 
 
 def describe_step(catalogue: Catalogue, path: str) -> dict[str, Any]:

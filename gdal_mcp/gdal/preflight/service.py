@@ -121,7 +121,8 @@ class Preflight:
             raise ToolError(code, stage, broken.message, broken.suggestion)
         if report.refusals:
             first = report.refusals[0]
-            check = first.brief()
+            # the error has the texts itself
+            check = {key: one for key, one in first.as_dict().items() if key not in ("message", "suggestion")}
             raise ToolError(Code.INVALID_ARGUMENT, stage, first.message, first.suggestion, check=check)
         return report
 
@@ -143,10 +144,14 @@ class Preflight:
         unknown = tuple(one for one in files if not one.is_folder and not self.known.knows(one, *keys))
         if not unknown:
             return None
-        names = tuple(map(str, unknown))
-        command = Command("describe", (), names, extra=asked)
-        look = Draft(command, (), looked_at=unknown, wants_json=True, algorithm="dataset identify")
-        return replace(look, addresses=draft.addresses)
+        return Draft(
+            Command("describe", (), tuple(map(str, unknown)), extra=asked),
+            (),
+            looked_at=unknown,
+            addresses=draft.addresses,
+            wants_json=True,
+            algorithm="dataset identify",
+        )
 
     def described(self, look: Draft, rows: Any) -> None:
         """Keeps what a call made by `description` printed."""
