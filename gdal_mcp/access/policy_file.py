@@ -17,7 +17,7 @@ calls_per_minute = 60
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from pydantic import ValidationError
@@ -60,24 +60,23 @@ def load_policy(
         hashlib.sha256(data).hexdigest(),
         aliases,
     )
-    if problems := [*_unknown_tools(policy, frozenset(names())), *_unknown_workspaces(policy, settings)]:
+    if problems := list(_unknown(policy, settings, frozenset(names()))):
         raise SettingsError(*(f"Policy file {path}: {problem}" for problem in problems))
     return policy
 
 
-def _unknown_tools(policy: Policy, names: frozenset[str]) -> Iterable[str]:
+def _unknown(policy: Policy, settings: Settings, names: frozenset[str]) -> Iterator[str]:
     rows: tuple[Rule | Entry, ...] = (*policy.rules, *policy.entries)
-    said = [pattern for row in rows for pattern in row.tools or ()]
-    said += [pattern for entry in policy.entries for pattern in entry.exclude_tools]
-    for pattern in said:
+    tools = [pattern for row in rows for pattern in row.tools or ()]
+    tools += [pattern for entry in policy.entries for pattern in entry.exclude_tools]
+    for pattern in tools:
         if not any(fnmatchcase(name, pattern) for name in names):
             yield f"{pattern!r} matches no tool and no algorithm; `gdal-mcp tools --all` lists them."
-
-
-def _unknown_workspaces(policy: Policy, settings: Settings) -> Iterable[str]:
     roots = {place.resolve() for place in (*settings.workspaces, *settings.workspaces_ro)}
-    said = [place for rule in policy.rules for place in rule.workspaces]
-    said += [place for entry in policy.entries for place in (*(entry.workspaces or ()), *entry.workspaces_ro)]
-    for place in said:
+    places = [place for rule in policy.rules for place in rule.workspaces]
+    places += [
+        place for entry in policy.entries for place in (*(entry.workspaces or ()), *entry.workspaces_ro)
+    ]
+    for place in places:
         if place not in roots:
             yield f"{place} is not a workspace of this server. Name one of its workspaces, not a folder inside."
