@@ -29,9 +29,9 @@ class Running:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Activity:
-    def __init__(self) -> None:
-        self._running: dict[str, Running] = {}
+    _running: dict[str, Running] = field(default_factory=dict)
 
     @contextmanager
     def of(self, call_id: str, tool: str, principal: str, client: str) -> Iterator[Running]:
