@@ -13,8 +13,6 @@ from gdal_mcp.gdal.answers import read
 from gdal_mcp.gdal.answers.words import Count, Number, Real, Switch, at_most, kept, shape
 
 MOST_CHECKS: Final = 50
-
-
 # by its code: what is wrong and why, and what to do
 CHECKS: Final[Mapping[str, Mapping[str, str]]] = {
     code: {"code": code, "message": one["message"], "suggestion": one["suggestion"]}
