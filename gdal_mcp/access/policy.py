@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from gdal_mcp.plan import Draft, Effect, effect_of
 from gdal_mcp.remote.places import local
 from gdal_mcp.settings.remote import source_at
-from gdal_mcp.settings.types import LEAST_MEMORY, Place, Size
+from gdal_mcp.settings.types import LEAST_MEMORY, Resolved, Size
 
 ApprovalMode = Literal["writes", "always", "never"]
 Way = Literal["elicitation", "console", "terminal"]
@@ -81,7 +81,7 @@ def _as_source(text: str) -> str:
 
 
 class Table(BaseModel):
-    """A table of the policy file. Its folders have their links resolved (`policy_file`)."""
+    """A table of the policy file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -92,7 +92,7 @@ class Rule(Table):
     decision: Literal["allow", "require", "deny"]
     tools: Texts = ("*",)  # of tools, or of algorithms such as `raster hillshade`
     effects: Annotated[frozenset[Effect], Field(min_length=1)] = frozenset(Effect)
-    workspaces: tuple[Place, ...] = ()
+    workspaces: tuple[Resolved, ...] = ()
     principals: Texts = ("*",)
     ways: Annotated[frozenset[Way], Field(min_length=1)] = WAYS
     reason: str = Field("", max_length=200)
@@ -102,8 +102,8 @@ class Entry(Table):
     """What the file gives to principals. It narrows the server's settings; None leaves them as they are."""
 
     principals: Texts
-    workspaces: tuple[Place, ...] | None = None
-    workspaces_ro: tuple[Place, ...] = ()  # read-only, whether they are in `workspaces` or not
+    workspaces: tuple[Resolved, ...] | None = None
+    workspaces_ro: tuple[Resolved, ...] = ()  # read-only, whether they are in `workspaces` or not
     read_only: bool = False
     tools: Texts | None = None
     exclude_tools: tuple[Text, ...] = ()
@@ -191,22 +191,19 @@ def explained(asked: Case, policy: Policy) -> tuple[Verdict, Rule | None]:
         does = "runs code that a model wrote" if asked.code else "moves or removes files"
         reason = f"it {does}, which a person decides every time"
         return RequireApproval(reason, ways, grantable=False), rule
-    if rule is None:
-        return _default(asked.effect, policy.mode), None
-    if rule.decision == "allow":
-        return Allow(rule.reason or "a rule of the policy allows it"), rule
     grantable = asked.effect is not Effect.DESTROY
-    return RequireApproval(rule.reason or "a rule of the policy asks for it", rule.ways, grantable), rule
-
-
-def _default(effect: Effect, mode: ApprovalMode) -> Verdict:
-    """Reads run, writes need approval; `always` asks for both and `never`, a deliberate setting, for neither."""
-    if mode == "never":
-        return Allow("the server runs with --approval never")
-    if effect is Effect.READ and mode == "writes":
-        return Allow("it only reads")
-    reason = _REASONS[effect] if mode == "writes" else "the server runs with --approval always"
-    return RequireApproval(reason, grantable=effect is not Effect.DESTROY)
+    if rule is not None and rule.decision == "allow":
+        return Allow(rule.reason or "a rule of the policy allows it"), rule
+    if rule is not None:
+        reason = rule.reason or "a rule of the policy asks for it"
+        return RequireApproval(reason, rule.ways, grantable), rule
+    # reads run, writes need approval; `always` asks for both and `never`, a deliberate setting, for neither
+    if policy.mode == "never":
+        return Allow("the server runs with --approval never"), None
+    if policy.mode == "writes" and asked.effect is Effect.READ:
+        return Allow("it only reads"), None
+    reason = _REASONS[asked.effect] if policy.mode == "writes" else "the server runs with --approval always"
+    return RequireApproval(reason, grantable=grantable), None
 
 
 def _fits(rule: Rule, asked: Case, aliases: Aliases) -> bool:

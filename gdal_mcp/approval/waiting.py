@@ -16,14 +16,7 @@ import anyio.to_thread
 
 from gdal_mcp.access.policy import RequireApproval
 from gdal_mcp.approval.model import Approval, Approver, Decision, Grant, Question, Suspended
-from gdal_mcp.approval.question import (
-    Forecast,
-    parts,
-    question_text,
-    touched,
-    unanswered_error,
-    waiting_text,
-)
+from gdal_mcp.approval.question import Forecast, parts, question_text, touched, unanswered_error, waiting_text
 from gdal_mcp.approval.service import ApprovalService, expired_error, unavailable_error
 from gdal_mcp.approval.store import MOST_OPEN, SUSPENDED, TooManyOpen
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -143,7 +136,7 @@ class ApprovalQueue:
         address = await self.console_url(not call.approver.asks(call.verdict.ways))
         url = f"{address}#approval={row.id}" if address else None
         command = shlex.join((*program(), "approve", row.id, *self.options))
-        question = Question(row.id, row.plan_digest, row.summary, call.verdict.ways, url)
+        question = Question(row, call.verdict.ways, url)
         call.tell(0.0, waiting_text(question, command))
         try:
             with anyio.move_on_after(self.open_seconds):
@@ -180,14 +173,14 @@ class ApprovalQueue:
             """The row as the client's user decided it; None if the client asks nobody, after the call's patience."""
             decision = await approver.ask(question) if approver is not None else None
             if decision is not None:
-                return await _thread(self.service.decide, question.approval_id, decision)
+                return await _thread(self.service.decide, question.row.id, decision)
             await anyio.sleep(self.wait_seconds)  # meanwhile the row is watched
             return None
 
         async def watched() -> Approval | None:
             """The row once it is no longer open, whoever decided."""
             while True:
-                row = await _thread(self.service.approvals.look, question.approval_id)
+                row = await _thread(self.service.approvals.look, question.row.id)
                 if row is None or row.state != "pending":
                     return row
                 await anyio.sleep(LOOK_SECONDS)
