@@ -59,7 +59,7 @@ def transact(
             entry.save(during)
         with suppress(OSError, SandboxError):
             if complete_all(entry, [step.inverse() for step in reversed(steps)]):
-                entry.save(during.to(State.CONFLICT))
+                entry.save(replace(during, state=State.CONFLICT))
         if untouched(entry, steps):
             with suppress(OSError):  # else `recover` does it
                 taken_back()

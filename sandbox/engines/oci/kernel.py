@@ -79,13 +79,12 @@ def _facts(pid: int, group: "ControlGroup") -> dict[str, Any]:
             for one in mount_points(_text(own / "mountinfo"))
         ],
         "interfaces": [line.split(":")[0].strip() for line in _text(own / "net/dev").splitlines()[2:]],
-        "rlimits": {name: tuple(map(_number, limits[title][:2])) for title, name in _RLIMITS.items()},
+        "rlimits": {
+            name: tuple(int(one) if one.isdigit() else -1 for one in limits[title][:2])
+            for title, name in _RLIMITS.items()
+        },
         "cgroup": group.limits(),
     }
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdigit() else -1
 
 
 def _namespaces(pid: int) -> Row:
@@ -187,11 +186,6 @@ def hierarchies() -> tuple[Path, ...]:
     )
 
 
-def cgroup_version() -> str:
-    """As engines say it: 2 only where no controller is left to version 1."""
-    return "2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "1"
-
-
 def is_possible() -> bool:
     """Whether this process could make containers without a daemon, once a runtime is there. In a container it hardly ever can."""
     if platform.system() != "Linux" or os.geteuid() != 0:
@@ -201,18 +195,15 @@ def is_possible() -> bool:
     return may_mount and any(not os.statvfs(one).f_flag & os.ST_RDONLY for one in hierarchies())
 
 
-def parent_group() -> str:
-    """The control group that those of containers are made in. Raises EngineUnavailable where nothing would bound them."""
-    return f"/{PARENT}" if os.geteuid() == 0 else _parent_group_of_user()
-
-
 @cache
-def _parent_group_of_user() -> str:
-    """In what was delegated to this process.
+def parent_group() -> str:
+    """The control group that those of containers are made in. Raises EngineUnavailable where nothing would bound them.
 
-    It moves itself, and whoever is beside it, to another group below, as one with processes gives no controllers to those below
-    it, cgroups(7).
+    Without root it is in what was delegated to this process, which moves itself, and whoever is beside it, to another group
+    below, as one with processes gives no controllers to those below it, cgroups(7).
     """
+    if os.geteuid() == 0:
+        return f"/{PARENT}"
     own = delegated_group()
     if refused := not_root(delegated_controllers(own)):
         raise EngineUnavailable(refused)
