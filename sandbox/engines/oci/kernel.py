@@ -195,15 +195,18 @@ def is_possible() -> bool:
     return may_mount and any(not os.statvfs(one).f_flag & os.ST_RDONLY for one in hierarchies())
 
 
-@cache
 def parent_group() -> str:
-    """The control group that those of containers are made in. Raises EngineUnavailable where nothing would bound them.
+    """The control group that those of containers are made in. Raises EngineUnavailable where nothing would bound them."""
+    return f"/{PARENT}" if os.geteuid() == 0 else _parent_group_of_user()
 
-    Without root it is in what was delegated to this process, which moves itself, and whoever is beside it, to another group
-    below, as one with processes gives no controllers to those below it, cgroups(7).
+
+@cache
+def _parent_group_of_user() -> str:
+    """In what was delegated to this process.
+
+    It moves itself, and whoever is beside it, to another group below, as one with processes gives no controllers to those below
+    it, cgroups(7).
     """
-    if os.geteuid() == 0:
-        return f"/{PARENT}"
     own = delegated_group()
     if refused := not_root(delegated_controllers(own)):
         raise EngineUnavailable(refused)
