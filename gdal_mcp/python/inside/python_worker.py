@@ -143,9 +143,8 @@ class ChildOutput:
             room = self._job["preview_pixels"] and len(self.figures) < MAX_FIGURES
             self.figures += [payload] if room and len(payload) <= MAX_FIGURE else []
         elif kind in (b"V", b"R") and len(payload) <= self._job["result_bytes"]:
-            self.values["value" if kind == b"V" else "result"] = json.loads(
-                payload, parse_constant=refused, parse_float=finite
-            )
+            name = "value" if kind == b"V" else "result"
+            self.values[name] = json.loads(payload, parse_constant=refused, parse_float=finite)
 
     @property
     def lines(self):
@@ -164,9 +163,8 @@ def finite(word):
 def run_code(job, report):
     """Prints an object with what the code printed, its last value and its result. False when the code failed."""
     child = ChildOutput(job, report)
-    data = json.dumps(
-        {key: job[key] for key in ("code", "arguments", "named", "written", "result_bytes")}
-    ).encode()
+    sent = {key: job[key] for key in ("code", "arguments", "named", "written", "result_bytes")}
+    data = json.dumps(sent).encode()
     with contextlib.suppress(BrokenPipeError):  # it is gone: that is found out below
         os.write(Child.order, struct.pack(">I", len(data)))
         rest = memoryview(data)
