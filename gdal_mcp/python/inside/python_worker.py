@@ -146,10 +146,6 @@ class ChildOutput:
             name = "value" if kind == b"V" else "result"
             self.values[name] = json.loads(payload, parse_constant=refused, parse_float=finite)
 
-    @property
-    def lines(self):
-        return self.printed.decode("utf-8", "replace").splitlines()
-
 
 def refused(word):
     raise ValueError(word)
@@ -174,9 +170,10 @@ def run_code(job, report):
     status = listen(child, time.monotonic() + job["seconds"])
     end_all()
     drain(child)
+    lines = child.printed.decode("utf-8", "replace").splitlines()
     problem = problem_of(child, status, job)
     if problem:
-        tail = "\n".join(child.lines)[-LAST_PRINTED:]
+        tail = "\n".join(lines)[-LAST_PRINTED:]
         trace = child.error[1] if child.error else ""
         sys.stderr.write("\n".join(filter(None, (tail and f"Printed:\n{tail}", trace))) + "\n")
         raise RuntimeError(problem)
@@ -185,7 +182,7 @@ def run_code(job, report):
             output["kind"] = "file"
     for number, data in enumerate(child.figures):
         report.attach(f"figure-{number}.png", data)
-    printed = {"printed": child.lines} if child.printed else {}
+    printed = {"printed": lines} if child.printed else {}
     if child.dropped:
         printed["printed_bytes_dropped"] = child.dropped
     sys.stdout.write(json.dumps({**child.values, **printed}, ensure_ascii=False))
