@@ -191,22 +191,19 @@ def explained(asked: Case, policy: Policy) -> tuple[Verdict, Rule | None]:
         does = "runs code that a model wrote" if asked.code else "moves or removes files"
         reason = f"it {does}, which a person decides every time"
         return RequireApproval(reason, ways, grantable=False), rule
-    if rule is None:
-        return _default(asked.effect, policy.mode), None
-    if rule.decision == "allow":
-        return Allow(rule.reason or "a rule of the policy allows it"), rule
     grantable = asked.effect is not Effect.DESTROY
-    return RequireApproval(rule.reason or "a rule of the policy asks for it", rule.ways, grantable), rule
-
-
-def _default(effect: Effect, mode: ApprovalMode) -> Verdict:
-    """Reads run, writes need approval; `always` asks for both and `never`, a deliberate setting, for neither."""
-    if mode == "never":
-        return Allow("the server runs with --approval never")
-    if effect is Effect.READ and mode == "writes":
-        return Allow("it only reads")
-    reason = _REASONS[effect] if mode == "writes" else "the server runs with --approval always"
-    return RequireApproval(reason, grantable=effect is not Effect.DESTROY)
+    if rule is not None and rule.decision == "allow":
+        return Allow(rule.reason or "a rule of the policy allows it"), rule
+    if rule is not None:
+        reason = rule.reason or "a rule of the policy asks for it"
+        return RequireApproval(reason, rule.ways, grantable), rule
+    # reads run, writes need approval; `always` asks for both and `never`, a deliberate setting, for neither
+    if policy.mode == "never":
+        return Allow("the server runs with --approval never"), None
+    if policy.mode == "writes" and asked.effect is Effect.READ:
+        return Allow("it only reads"), None
+    reason = _REASONS[asked.effect] if policy.mode == "writes" else "the server runs with --approval always"
+    return RequireApproval(reason, grantable=grantable), None
 
 
 def _fits(rule: Rule, asked: Case, aliases: Aliases) -> bool:

@@ -16,14 +16,7 @@ import anyio.to_thread
 
 from gdal_mcp.access.policy import RequireApproval
 from gdal_mcp.approval.model import Approval, Approver, Decision, Grant, Question, Suspended
-from gdal_mcp.approval.question import (
-    Forecast,
-    parts,
-    question_text,
-    touched,
-    unanswered_error,
-    waiting_text,
-)
+from gdal_mcp.approval.question import Forecast, parts, question_text, touched, unanswered_error, waiting_text
 from gdal_mcp.approval.service import ApprovalService, expired_error, unavailable_error
 from gdal_mcp.approval.store import MOST_OPEN, SUSPENDED, TooManyOpen
 from gdal_mcp.errors import Code, Stage, ToolError

@@ -6,7 +6,6 @@ ended; changes by other processes are not seen.
 
 import time
 from collections.abc import Callable, Iterator
-from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -45,10 +44,6 @@ class Activity:
             yield made
         finally:
             del self._running[call_id]
-
-    @property
-    def ids(self) -> AbstractSet[str]:
-        return self._running.keys()
 
     def all(self) -> tuple[Running, ...]:
         """Oldest first."""

@@ -161,17 +161,13 @@ def _limited(outcome: _Limit, title: str) -> tuple[Code, str, str]:
 def reported(final: Mapping[str, Any]) -> list[LibraryMessage]:
     """The library's messages, cleaned; malformed rows are left out."""
     rows = final.get("errors")
-    found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    return [
-        LibraryMessage(
-            clean_text(str(row.get("message", "")), 500), _count(row.get("count")), str(row.get("level"))
-        )
-        for row in found
-    ]
-
-
-def _count(value: Any) -> int:
-    return value if type(value) is int and 1 <= value < 1 << 31 else 1
+    found: list[LibraryMessage] = []
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict):
+            text, count = clean_text(str(row.get("message", "")), 500), row.get("count")
+            count = count if type(count) is int and 1 <= count < 1 << 31 else 1
+            found.append(LibraryMessage(text, count, str(row.get("level"))))
+    return found
 
 
 def stderr_of(result: SandboxResult) -> Mapping[str, str]:

@@ -106,7 +106,8 @@ class Console:
                 Mount("/", Assets(packages=[("gdal_mcp.console", "static")], html=True)),
             ]
         )
-        return [Route(PATH, _to_page, methods=["GET"]), Mount(PATH, Guarded(inside))]
+        to_page = RedirectResponse(f"{PATH}/", 308)
+        return [Route(PATH, to_page, methods=["GET"]), Mount(PATH, Guarded(inside))]
 
     def _route(self, method: str, path: str, work: Callable[..., Any], *fields: str) -> Route:
         """`work` gets the viewer, what the address names, and these fields of the query, or of the body of a POST."""
@@ -283,10 +284,6 @@ def _examined(app: App) -> dict[str, Any]:
     from gdal_mcp.operations.examine import examine  # noqa: PLC0415 - where it is asked for
 
     return examine(app.settings).as_dict()
-
-
-async def _to_page(_request: Request) -> Response:
-    return RedirectResponse(f"{PATH}/", 308)
 
 
 async def _thread(work: Callable[..., Any], *given: Any) -> Any:

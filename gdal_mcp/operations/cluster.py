@@ -59,11 +59,13 @@ def findings(settings: Settings) -> Iterator[Finding]:
         version, architecture = engine.info().api_version, engine.info().architecture
 
         def let_in(changes: dict[str, Callable[[dict[str, Any]], object]]) -> list[str]:
-            return [
-                name
-                for name, change in changes.items()
-                if not refused(api, _changed(image, architecture, change))
-            ]
+            found: list[str] = []
+            for name, change in changes.items():
+                asked = copy.deepcopy(call(image, architecture))
+                change(asked["spec"])
+                if not refused(api, asked):
+                    found.append(name)
+            return found
 
         asked: dict[str, Callable[[], Finding]] = {
             "rights": lambda: rights(allowed(api)),
@@ -89,12 +91,6 @@ def findings(settings: Settings) -> Iterator[Finding]:
         else:
             yield node(look, settings)
             yield network(look)
-
-
-def _changed(image: str, architecture: str, change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-    asked = copy.deepcopy(call(image, architecture))
-    change(asked["spec"])
-    return asked
 
 
 def rights(given: set[tuple[str, str]]) -> Finding:

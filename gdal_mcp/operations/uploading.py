@@ -13,7 +13,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -193,10 +193,6 @@ class Uploads:
                 "Send it tomorrow (UTC), or ask the person who runs the server.",
             )
         return Destination(self.app.areas[output.target.workspace.root], output, most)
-
-    def reception(self, to: Destination) -> AbstractContextManager[Reception]:
-        """Raises SandboxError."""
-        return reception(to.area, to.output.target.name, self.app.hosting.user(), to.most)
 
     async def publish(
         self, who: Principal, client: str, to: Destination, received: Reception, *, overwrite: bool

@@ -39,7 +39,7 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
             "GDAL has no algorithm of that name.",
             f"{_meant(name, context)}Names are command paths such as `raster hillshade`; gdal_search finds them.",
         )
-    if not context.permits(path):
+    if not context.surface.permits(path):
         raise ToolError(
             Code.DENIED,
             Stage.POLICY,
@@ -51,7 +51,7 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
 
 def _meant(name: str, context: DraftContext) -> str:
     """Of those that this server has: by the whole path, or by its last word alone."""
-    paths = {spelling(path): path for path in context.catalogue.algorithms if context.permits(path)}
+    paths = {spelling(path): path for path in context.catalogue.algorithms if context.surface.permits(path)}
     paths |= {spelling(path.rpartition(" ")[2]): path for path in paths.values()} | paths
     near = nearest(spelling(name), paths)
     return f"Did you mean `{paths[near[0]]}`? " if near else ""
@@ -119,7 +119,7 @@ def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str
 
 
 def binding_context(context: DraftContext) -> Context:
-    return Context(context.catalogue, threads=context.threads, allow_sql=context.settings.allow_sql)
+    return Context(context.catalogue, threads=context.paths.threads, allow_sql=context.settings.allow_sql)
 
 
 @dataclass

@@ -66,7 +66,7 @@ def _search(arguments: SearchArguments, context: DraftContext) -> ImmediateResul
         if one is not GDAL_SEARCH and not is_algorithm(context.catalogue, one.name)
     ]
     found = search(context.catalogue, arguments.query, limit=50, picked=picked)
-    hits = [hit for hit in found if not hit.path or context.permits(hit.path)]
+    hits = [hit for hit in found if not hit.path or context.surface.permits(hit.path)]
     return ImmediateResult({"hits": [hit.as_dict() for hit in hits[: arguments.limit]]})
 
 
@@ -79,12 +79,8 @@ def _describe(arguments: DescribeArguments, context: DraftContext) -> ImmediateR
     if tool is None or (is_algorithm(catalogue, name) and "_" in name):  # a generated tool
         return ImmediateResult(describe(catalogue, algorithm_named(name, context)))
     known = describe(catalogue, algorithm_named(name, context)) if is_algorithm(catalogue, name) else {}
-    return ImmediateResult(_tool(tool) | {key: known[key] for key in known.keys() & {"steps", "related"}})
-
-
-def _tool(tool: Tool) -> dict[str, Any]:
-    """A tool that is picked by hand; its description has an example."""
-    return {
+    # a tool that is picked by hand; its description has an example
+    told = {
         "tool": tool.name,
         "line": tool.description,
         "writes": tool.writes,
@@ -92,10 +88,7 @@ def _tool(tool: Tool) -> dict[str, Any]:
         "input_schema": tool.input_schema,
         **sql_of(tool.name),
     }
-
-
-def _formats(arguments: FormatsArguments, context: DraftContext) -> ImmediateResult:
-    return ImmediateResult(formats(context.catalogue, arguments.kind, arguments.name))
+    return ImmediateResult(told | {key: known[key] for key in known.keys() & {"steps", "related"}})
 
 
 def _find_crs(arguments: FindCrsArguments, context: DraftContext) -> Draft:
@@ -144,7 +137,10 @@ FORMATS = Tool(
     title="List formats",
     description="Formats that GDAL reads and writes, or one with the options that may be set.",
     schema=schema_of(FormatsArguments),
-    draft=typed(FormatsArguments, _formats),
+    draft=typed(
+        FormatsArguments,
+        lambda asked, context: ImmediateResult(formats(context.catalogue, asked.kind, asked.name)),
+    ),
     writes=False,
     runs=False,
 )

@@ -126,10 +126,10 @@ def nothing(sought: Callable[[Evidence], Iterable[object]]) -> Judge:
     return lambda evidence: [none(sought(evidence))]
 
 
-def few(names: list[str], most: int = 8) -> str:
-    """The first names; the rest are counted."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def few(names: list[str]) -> str:
+    """The first eight names; the rest are counted."""
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more
 
 
 def told(rows: Iterable[Row]) -> str:

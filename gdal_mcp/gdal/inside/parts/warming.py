@@ -40,7 +40,12 @@ def steps(run):
         yield
     from gdal_mcp.gdal.inside.parts import programs
 
-    for step in (lambda: rare(RARE), transform, read_crs):  # the first opens PROJ's database
+    for step in (
+        lambda: rare(RARE),  # opens PROJ's database
+        # reads what PROJ needs to find a way from one CRS to another
+        lambda: osr.CreateCoordinateTransformation(rare(RARE), rare(RARE_DEGREES)).TransformPoint(5e5, 7e6),
+        read_crs,
+    ):
         silently(step)
         yield
     with folder():
@@ -86,11 +91,6 @@ def folder():
             for name in os.listdir(PLACE):
                 os.unlink(f"{PLACE}/{name}")
             os.rmdir(PLACE)
-
-
-def transform():
-    """Reads what PROJ needs to find a way from one CRS to another."""
-    osr.CreateCoordinateTransformation(rare(RARE), rare(RARE_DEGREES)).TransformPoint(500000, 7000000)
 
 
 def read_crs():
