@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from gdal_mcp.plan import Draft, Effect, effect_of
 from gdal_mcp.remote.places import local
 from gdal_mcp.settings.remote import source_at
-from gdal_mcp.settings.types import LEAST_MEMORY, Place, Size
+from gdal_mcp.settings.types import LEAST_MEMORY, Resolved, Size
 
 ApprovalMode = Literal["writes", "always", "never"]
 Way = Literal["elicitation", "console", "terminal"]
@@ -81,7 +81,7 @@ def _as_source(text: str) -> str:
 
 
 class Table(BaseModel):
-    """A table of the policy file. Its folders have their links resolved (`policy_file`)."""
+    """A table of the policy file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -92,7 +92,7 @@ class Rule(Table):
     decision: Literal["allow", "require", "deny"]
     tools: Texts = ("*",)  # of tools, or of algorithms such as `raster hillshade`
     effects: Annotated[frozenset[Effect], Field(min_length=1)] = frozenset(Effect)
-    workspaces: tuple[Place, ...] = ()
+    workspaces: tuple[Resolved, ...] = ()
     principals: Texts = ("*",)
     ways: Annotated[frozenset[Way], Field(min_length=1)] = WAYS
     reason: str = Field("", max_length=200)
@@ -102,8 +102,8 @@ class Entry(Table):
     """What the file gives to principals. It narrows the server's settings; None leaves them as they are."""
 
     principals: Texts
-    workspaces: tuple[Place, ...] | None = None
-    workspaces_ro: tuple[Place, ...] = ()  # read-only, whether they are in `workspaces` or not
+    workspaces: tuple[Resolved, ...] | None = None
+    workspaces_ro: tuple[Resolved, ...] = ()  # read-only, whether they are in `workspaces` or not
     read_only: bool = False
     tools: Texts | None = None
     exclude_tools: tuple[Text, ...] = ()

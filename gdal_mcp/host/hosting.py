@@ -134,7 +134,7 @@ class Hosting:
 
     def lost(self) -> None:
         """The engine or an image went away: the next call connects anew."""
-        self._owner.leave_lock()  # an engine that fell silent may have made what nobody was told of
+        self._owner.leaves_lock = True  # an engine that fell silent may have made what nobody was told of
         with self._lock:
             self._part()
 
@@ -173,7 +173,7 @@ class Hosting:
                 host.pool.close()
                 host.engine.close()
             if self._unremoved:
-                self._owner.leave_lock()
+                self._owner.leaves_lock = True
             if self._capacity is not None:
                 self._capacity.close()
                 self._capacity = None

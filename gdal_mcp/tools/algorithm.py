@@ -33,11 +33,16 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
     """
     path = _path_named(context.catalogue, name)
     if path is None:
+        # of those that this server has the nearest: by the whole path, or by its last word alone
+        paths = {spelling(one): one for one in context.catalogue.algorithms if context.surface.permits(one)}
+        paths |= {spelling(one.rpartition(" ")[2]): one for one in paths.values()} | paths
+        near = nearest(spelling(name), paths)
+        meant = f"Did you mean `{paths[near[0]]}`? " if near else ""
         raise ToolError(
             Code.NOT_FOUND,
             Stage.LOOKUP,
             "GDAL has no algorithm of that name.",
-            f"{_meant(name, context)}Names are command paths such as `raster hillshade`; gdal_search finds them.",
+            f"{meant}Names are command paths such as `raster hillshade`; gdal_search finds them.",
         )
     if not context.surface.permits(path):
         raise ToolError(
@@ -47,14 +52,6 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
             "Use another algorithm, or ask the person who runs the server.",
         )
     return context.catalogue.algorithms[path]
-
-
-def _meant(name: str, context: DraftContext) -> str:
-    """Of those that this server has: by the whole path, or by its last word alone."""
-    paths = {spelling(path): path for path in context.catalogue.algorithms if context.surface.permits(path)}
-    paths |= {spelling(path.rpartition(" ")[2]): path for path in paths.values()} | paths
-    near = nearest(spelling(name), paths)
-    return f"Did you mean `{paths[near[0]]}`? " if near else ""
 
 
 def is_algorithm(catalogue: Catalogue, name: str) -> bool:
