@@ -14,7 +14,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.preflight import Preflight
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import Surface, Toolboxes
-from gdal_mcp.toolbox import Toolbox, spelling
+from gdal_mcp.toolbox import spelling
 from sandbox.template import Limits
 from sandbox.workspace import Workspaces
 
@@ -35,9 +35,6 @@ class Entitlements:
         preflights = {box.name: box.preflight(limits) for box in toolboxes.items}
         return cls(settings, workspaces, toolboxes.surface(settings), limits, preflights)
 
-    def preflight(self, toolbox: Toolbox) -> Preflight:
-        return self.preflights[toolbox.name]
-
 
 @dataclass(frozen=True)
 class EntitlementResolver:
@@ -55,7 +52,7 @@ class EntitlementResolver:
 
     def of(self, principal: str) -> Entitlements:
         """Raises ToolError (DENIED) for a principal whom the policy does not name."""
-        if self.policy.is_open:
+        if not self.policy.entries:  # everybody has everything
             return self.whole
         entry = self.policy.entry(principal)
         if entry is None:

@@ -55,15 +55,8 @@ def attest(
         "attempts": {"folders": [*WRITABLE, "/sys/fs/cgroup"], "groups": _QUICK},
         **({"processes": {"most": template.limits.pids}} if runner.engine.info().pods else {}),
     }
-    rules = (
-        *FACTS,
-        *LIMITS_IN_FORCE,
-        PROCESSES,
-        *FILES,
-        CONFINED,
-        KERNEL,
-        *(ATTEMPTS[name] for name in _QUICK),
-    )
+    attempts = (ATTEMPTS[name] for name in _QUICK)
+    rules = (*FACTS, *LIMITS_IN_FORCE, PROCESSES, *FILES, CONFINED, KERNEL, *attempts)
     writable = {STAGING_TARGET: staging} if staging is not None else {}
     rows = judged(rules, _evidence(runner, probing, writable, asked, cancel))
     if failing := told(rows):
@@ -151,18 +144,22 @@ def _evidence(
     for target, place in writable.items():
         nonces[str(target / NONCE_FILE)] = nonce = secrets.token_hex(16)
         (place / NONCE_FILE).write_text(nonce, encoding="ascii")
-    folders = {str(one.target): folder_at(one.source.path) for one in template.mounts if one.read_only}
+    folders, shares = {}, set()
     table = mount_table()  # none where there is no Linux, whose numbers are compared with no container's
-    shares = frozenset(
-        str(one.target)
-        for one in template.mounts
-        if table and one.read_only and is_share(one.source.path, table)
-    )
+    for mount in (one for one in template.mounts if one.read_only):
+        inside, path = str(mount.target), mount.source.path
+        # as `folder` in `sandbox/isolation/look.py`
+        status = Path(path).stat()
+        names = sorted(os.listdir(os.fsencode(path)))  # noqa: PTH208 - in bytes, as names need not be text
+        digest = hashlib.sha256(b"/".join(names)).hexdigest()
+        folders[inside] = Folder(status.st_dev, status.st_ino, digest)
+        if table and is_share(path, table):
+            shares.add(inside)
     files = {"nonces": list(nonces), "folders": list(folders)}
     job = Job(f"attest-{secrets.token_hex(4)}", looking(template), {"files": files, **asked})
     result = runner.run(job, cancel)
     info = runner.engine.info()
-    known = (nonces, folders, shares, comparable_boot(info), info.security_options)
+    known = (nonces, folders, frozenset(shares), comparable_boot(info), info.security_options)
     return Evidence(template, result.facts, _seen(result), *known, pods=info.pods)
 
 
@@ -180,10 +177,3 @@ def _seen(result: SandboxResult) -> Mapping[str, Any]:
         )
     seen = result.final.get("look")
     return seen if isinstance(seen, Mapping) else {}
-
-
-def folder_at(path: str) -> Folder:
-    """As `folder` in `sandbox/isolation/look.py`."""
-    status = Path(path).stat()
-    names = os.listdir(os.fsencode(path))  # noqa: PTH208 - in bytes, as names need not be text
-    return Folder(status.st_dev, status.st_ino, hashlib.sha256(b"/".join(sorted(names))).hexdigest())

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from pathlib import PurePosixPath
+from typing import Final
 
 from sandbox.errors import PathMissing, PathRefused
 from sandbox.outputs.filetree import MAX_DEPTH, listed, opened_folder
@@ -28,6 +29,9 @@ class Kind(StrEnum):
     FOLDER = "folder"
     LINK = "link"
     OTHER = "other"  # a device, pipe or socket
+
+
+_KINDS: Final = {stat.S_IFREG: Kind.FILE, stat.S_IFDIR: Kind.FOLDER, stat.S_IFLNK: Kind.LINK}
 
 
 class Leads(StrEnum):
@@ -115,7 +119,7 @@ class Folder:
         except FileNotFoundError:
             return None
         workspace, leads = self._bounds.workspace, None
-        relative, kind = self.relative / name, _kind(status)
+        relative, kind = self.relative / name, _KINDS.get(stat.S_IFMT(status.st_mode), Kind.OTHER)
         if kind is Kind.LINK:
             try:
                 self._bounds.workspaces.input(str(workspace.root / relative))
@@ -150,11 +154,3 @@ def _listed_kind(entry: os.DirEntry[str]) -> Kind:
     if entry.is_dir(follow_symlinks=False):
         return Kind.FOLDER
     return Kind.FILE if entry.is_file(follow_symlinks=False) else Kind.OTHER
-
-
-def _kind(status: os.stat_result) -> Kind:
-    if stat.S_ISLNK(status.st_mode):
-        return Kind.LINK
-    if stat.S_ISDIR(status.st_mode):
-        return Kind.FOLDER
-    return Kind.FILE if stat.S_ISREG(status.st_mode) else Kind.OTHER

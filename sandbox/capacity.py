@@ -58,10 +58,6 @@ class LockFileCapacity:
         with self._freed:
             return sum(one.length for one in self._held) * _MIB
 
-    def max_containers(self, size: int) -> int:
-        """How many containers of `size` bytes fit when nothing runs."""
-        return self.total_bytes // _MIB // _mib(size)
-
     def take(self, size: int, *, leaving: int = 0) -> MemoryReservation | None:
         """`size` bytes, if they are free now and `leaving` bytes more are."""
         with self._freed:
@@ -79,7 +75,7 @@ class LockFileCapacity:
 
         Raises CapacityExhausted after `seconds`, or at once for what never fits; and whatever `make_room` raises.
         """
-        if not self.max_containers(size):
+        if self.total_bytes // _MIB < _mib(size):
             raise CapacityExhausted(
                 f"a container may use {_mib(size)} MiB, but all containers together only {self.total_bytes // _MIB} MiB. "
                 "Lower the memory limit, or raise the share of the machine's memory."

@@ -15,7 +15,8 @@ class Owner:
         self.folder = folder
         self.id = secrets.token_hex(8)
         self._path = folder / f"{self.id}.lock"
-        self._leaves = False
+        # whether `close` leaves the lock file, so that the next server takes us for dead and removes what is left of us
+        self.leaves_lock = False
         # it gets its name only once it is locked, so that nobody sees it free
         unnamed = folder / f"{self.id}.new"
         self._file = os.open(unnamed, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -53,12 +54,8 @@ class Owner:
         names = (path.stem for path in self.folder.glob("*.lock"))
         return tuple(name for name in names if self.is_dead(name))
 
-    def leave_lock(self) -> None:
-        """From now on `close` leaves the lock file, so that the next server takes us for dead and removes what is left of us."""
-        self._leaves = True
-
     def close(self) -> None:
-        if not self._leaves:
+        if not self.leaves_lock:
             with contextlib.suppress(OSError):
                 self._path.unlink()
         os.close(self._file)

@@ -45,9 +45,9 @@ program, *sys.argv[1:] = marshal.loads(zlib.decompress(data))
 del data
 exec(program)
 """
-# a handler; a part of a program is its name, a line end and its text. Its code unpacks itself when it is first run, as most jobs
+# a handler, whose job has a program's `words`; a part of a program is its name, a line end and its text. Its code unpacks itself when it is first run, as most jobs
 # need few of the parts
-_COMPILE = """\
+COMPILE = """\
 import marshal, zlib
 def prepare(): pass
 def packed(name, text):
@@ -89,16 +89,12 @@ class Delivery(NamedTuple):
 def delivered(command: tuple[str, ...]) -> Delivery:
     """The same program as `python3 ... -c <text> <arguments>`, sent through stdin. Raises ValueError for other commands."""
     # of a version that every interpreter reads
-    return compiled(command, zlib.compress(marshal.dumps(list(_words(command)), 2), 9))
+    return compiled(command, zlib.compress(marshal.dumps(words(command), 2), 9))
 
 
-def compile_command() -> tuple[str, ...]:
-    """The command of a container that compiles a program; `compile_request` is its job."""
-    return worker_command(_COMPILE)
-
-
-def compile_request(command: tuple[str, ...]) -> dict[str, list[str]]:
-    return {"words": list(_words(command))}
+def words(command: tuple[str, ...]) -> list[str]:
+    """The program of a command: what follows `-c`."""
+    return list(command[command.index("-c") + 1 :])
 
 
 def compiled(command: tuple[str, ...], program: bytes) -> Delivery:
@@ -106,10 +102,6 @@ def compiled(command: tuple[str, ...], program: bytes) -> Delivery:
     start = command[: command.index("-c") + 1]
     loader = (*start, _LOADER, hashlib.sha256(program).hexdigest())
     return Delivery(loader, LENGTH.pack(len(program)) + program)
-
-
-def _words(command: tuple[str, ...]) -> tuple[str, ...]:
-    return command[command.index("-c") + 1 :]
 
 
 def with_rlimits(template: SandboxTemplate, engine_sets: Collection[str]) -> SandboxTemplate:

@@ -100,7 +100,10 @@ class FrameReader:
 
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames that `data` completes. Raises ProtocolBreach."""
-        self._buffer += self._unescaped(data)
+        data = self._held + data
+        self._held = data[-1:] if data.endswith(ESCAPE) else b""  # until the next byte decides what it is
+        whole = data[: len(data) - len(self._held)]
+        self._buffer += whole.replace(ESCAPE + b"n", b"\n").replace(ESCAPE + b"p", ESCAPE)
         while len(self._buffer) >= HEADER.size:
             kind, length = HEADER.unpack_from(self._buffer)
             if length > LONGEST.get(kind, -1):
@@ -111,13 +114,6 @@ class FrameReader:
             payload = bytes(self._buffer[HEADER.size : end])
             del self._buffer[:end]
             yield self._frame(kind, payload)
-
-    def _unescaped(self, data: bytes) -> bytes:
-        """What a worker wrote without line ends, as it was; the last byte waits when the next one decides what it is."""
-        data = self._held + data
-        self._held = data[-1:] if data.endswith(ESCAPE) else b""
-        whole = data[: len(data) - len(self._held)]
-        return whole.replace(ESCAPE + b"n", b"\n").replace(ESCAPE + b"p", ESCAPE)
 
     def _frame(self, kind: bytes, payload: bytes) -> Frame:
         if self._final:

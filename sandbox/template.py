@@ -34,16 +34,6 @@ class Limits:
         if wrong:
             raise ValueError(f"these limits are not above zero, so they would be none: {', '.join(wrong)}")
 
-    @property
-    def data_bytes(self) -> int:
-        """RLIMIT_DATA: an eighth below the memory limit, so that an allocation fails readably before a kill."""
-        return self.memory_bytes - self.memory_bytes // 8
-
-    @property
-    def cpu_seconds(self) -> int:
-        """RLIMIT_CPU: ends an orphan that computes, should the host that watches the clock be gone."""
-        return int(self.wall_seconds * max(self.cpus, 1.0)) + 30
-
 
 @dataclass(frozen=True, slots=True)
 class HostPath:

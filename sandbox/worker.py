@@ -39,6 +39,9 @@ STDIN = io.FileIO(0, closefd=False)
 CHUNK = 65536
 EXIT_CRASHED, EXIT_ORPHANED, EXIT_DEADLINE = 70, 71, 72
 EXIT_FILE_LIMIT = 153  # 128 + SIGXFSZ, as of a program that the signal ended
+CAUGHT = (
+    set()
+)  # SIGXFSZ, once it came: the write itself fails with EFBIG, which GDAL reports in many different words
 PROGRESS_GAP = 0.1  # seconds; ten reports a second are enough for a person
 # seconds after which a job that has not come is not about to come, so that there is time to warm up
 UNUSED = 0.05
@@ -333,16 +336,6 @@ def end_errors(flush_library, mark):
         os.write(2, mark.encode())
 
 
-class FileLimit:
-    """Notices SIGXFSZ: the write itself fails with EFBIG, which GDAL reports in many different words."""
-
-    reached = False
-
-    @classmethod
-    def note(cls, _number, _frame):
-        cls.reached = True
-
-
 def seconds_used():
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
@@ -361,7 +354,7 @@ def main():
     wire = Wire(os.dup(1))
     os.dup2(2, 1)  # what is printed while the handler loads is no job's output
     flush_library = by_lines()
-    signal.signal(signal.SIGXFSZ, FileLimit.note)
+    signal.signal(signal.SIGXFSZ, lambda number, _frame: CAUGHT.add(number))
     idle_seconds, handler = float(sys.argv[1]), types.ModuleType("handler")
     exec(sys.argv[2], handler.__dict__)
     handler.prepare()
@@ -384,7 +377,7 @@ def main():
     finally:
         capture.finish()
     end_errors(flush_library, job["end_mark"])
-    wire.send_json(b"F", {**answer, "file_limit_reached": FileLimit.reached, "usage": usage(before)})
+    wire.send_json(b"F", {**answer, "file_limit_reached": bool(CAUGHT), "usage": usage(before)})
     os._exit(0)
 
 
@@ -396,4 +389,4 @@ if __name__ == "__main__":
             sys.excepthook(*sys.exc_info())
             sys.stderr.flush()
         finally:
-            os._exit(EXIT_FILE_LIMIT if FileLimit.reached else EXIT_CRASHED)
+            os._exit(EXIT_FILE_LIMIT if CAUGHT else EXIT_CRASHED)

@@ -14,7 +14,7 @@ from gdal_mcp.access.identity import local
 from gdal_mcp.app import App, running
 from gdal_mcp.approval.model import Terminal
 from gdal_mcp.augment import drafts
-from gdal_mcp.augment.prompts import Parsed, Step
+from gdal_mcp.augment.steps import Parsed, Step
 from gdal_mcp.augment.toolbox import IMAGE
 from gdal_mcp.pipeline import Reply, Request
 from gdal_mcp.settings import load_settings

@@ -91,18 +91,13 @@ class Admission:
                 await mine.wait()
             held = mine.is_set()
         finally:
-            if not held:
-                self._withdraw(principal, mine)
+            if not held and mine.is_set():  # given in the same moment: it goes to the next call
+                self._give_back(principal)
+            elif not held:
+                self._lines[principal].waiting.remove(mine)
+                self.waiting -= 1
         if not held:
             raise self._busy(f"the call could not start within {self.queue_seconds:g} s.")
-
-    def _withdraw(self, principal: str, mine: anyio.Event) -> None:
-        """Leaves the queue; a permit that was given in the same moment goes to the next call."""
-        if mine.is_set():
-            self._give_back(principal)
-            return
-        self._lines[principal].waiting.remove(mine)
-        self.waiting -= 1
 
     def _give_back(self, principal: str) -> None:
         line = self._lines[principal]

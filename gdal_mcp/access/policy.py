@@ -10,7 +10,6 @@ Invariants:
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -19,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from gdal_mcp.plan import Draft, Effect, effect_of
 from gdal_mcp.remote.places import local
 from gdal_mcp.settings.remote import source_at
-from gdal_mcp.settings.types import LEAST_MEMORY, Place, Size
+from gdal_mcp.settings.types import LEAST_MEMORY, Resolved, Size
 
 ApprovalMode = Literal["writes", "always", "never"]
 Way = Literal["elicitation", "console", "terminal"]
@@ -67,13 +66,9 @@ class Aliases:
     generic: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     besides: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def expand(self, name: str) -> tuple[str, ...]:
-        """The algorithms that a generic one stands for; none for any other name."""
-        return self.generic.get(name, ())
-
     def resolves_to(self, tool: str, algorithm: str) -> tuple[str, ...]:
         """Every algorithm that a call of a tool may run; `algorithm` is the one that it is, or is most like."""
-        expanded = self.expand(tool) or self.expand(algorithm)
+        expanded = self.generic.get(tool) or self.generic.get(algorithm)
         return expanded or (*((algorithm,) if algorithm else ()), *self.besides.get(tool, ()))
 
 
@@ -86,7 +81,7 @@ def _as_source(text: str) -> str:
 
 
 class Table(BaseModel):
-    """A table of the policy file. Its folders have their links resolved (`policy_file`)."""
+    """A table of the policy file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -97,7 +92,7 @@ class Rule(Table):
     decision: Literal["allow", "require", "deny"]
     tools: Texts = ("*",)  # of tools, or of algorithms such as `raster hillshade`
     effects: Annotated[frozenset[Effect], Field(min_length=1)] = frozenset(Effect)
-    workspaces: tuple[Place, ...] = ()
+    workspaces: tuple[Resolved, ...] = ()
     principals: Texts = ("*",)
     ways: Annotated[frozenset[Way], Field(min_length=1)] = WAYS
     reason: str = Field("", max_length=200)
@@ -107,8 +102,8 @@ class Entry(Table):
     """What the file gives to principals. It narrows the server's settings; None leaves them as they are."""
 
     principals: Texts
-    workspaces: tuple[Place, ...] | None = None
-    workspaces_ro: tuple[Place, ...] = ()  # read-only, whether they are in `workspaces` or not
+    workspaces: tuple[Resolved, ...] | None = None
+    workspaces_ro: tuple[Resolved, ...] = ()  # read-only, whether they are in `workspaces` or not
     read_only: bool = False
     tools: Texts | None = None
     exclude_tools: tuple[Text, ...] = ()
@@ -128,7 +123,7 @@ class Entry(Table):
         return self.cpu_seconds_a_day is not None or self.output_bytes_a_day is not None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Policy:
     """The rules of one server, frozen at its start. `digest` identifies the file in every record."""
 
@@ -146,11 +141,6 @@ class Policy:
         """The hosts and buckets that it may read; None for all of the server's."""
         entry = self.entry(principal)
         return entry.remote if entry else None
-
-    @cached_property
-    def is_open(self) -> bool:
-        """Whether every authenticated principal has everything that the server has."""
-        return not self.entries
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,36 +191,27 @@ def explained(asked: Case, policy: Policy) -> tuple[Verdict, Rule | None]:
         does = "runs code that a model wrote" if asked.code else "moves or removes files"
         reason = f"it {does}, which a person decides every time"
         return RequireApproval(reason, ways, grantable=False), rule
-    if rule is None:
-        return _default(asked.effect, policy.mode), None
-    if rule.decision == "allow":
-        return Allow(rule.reason or "a rule of the policy allows it"), rule
     grantable = asked.effect is not Effect.DESTROY
-    return RequireApproval(rule.reason or "a rule of the policy asks for it", rule.ways, grantable), rule
-
-
-def _default(effect: Effect, mode: ApprovalMode) -> Verdict:
-    """Reads run, writes need approval; `always` asks for both and `never`, a deliberate setting, for neither."""
-    if mode == "never":
-        return Allow("the server runs with --approval never")
-    if mode == "always":
-        return RequireApproval(
-            "the server runs with --approval always", grantable=effect is not Effect.DESTROY
-        )
-    if effect is Effect.READ:
-        return Allow("it only reads")
-    return RequireApproval(_REASONS[effect], grantable=effect is not Effect.DESTROY)
+    if rule is not None and rule.decision == "allow":
+        return Allow(rule.reason or "a rule of the policy allows it"), rule
+    if rule is not None:
+        reason = rule.reason or "a rule of the policy asks for it"
+        return RequireApproval(reason, rule.ways, grantable), rule
+    # reads run, writes need approval; `always` asks for both and `never`, a deliberate setting, for neither
+    if policy.mode == "never":
+        return Allow("the server runs with --approval never"), None
+    if policy.mode == "writes" and asked.effect is Effect.READ:
+        return Allow("it only reads"), None
+    reason = _REASONS[asked.effect] if policy.mode == "writes" else "the server runs with --approval always"
+    return RequireApproval(reason, grantable=grantable), None
 
 
 def _fits(rule: Rule, asked: Case, aliases: Aliases) -> bool:
     named = asked.workspaces & set(rule.workspaces)
     if rule.workspaces and (not named or (rule.decision == "allow" and named != asked.workspaces)):
         return False
-    return (
-        bool(asked.effects & rule.effects)
-        and _calls(rule, asked, aliases)
-        and _named(asked.principal, rule.principals)
-    )
+    does = bool(asked.effects & rule.effects)
+    return does and _calls(rule, asked, aliases) and _named(asked.principal, rule.principals)
 
 
 def _calls(rule: Rule, asked: Case, aliases: Aliases) -> bool:

@@ -19,15 +19,12 @@ calls_per_minute = 60
 import hashlib
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
-from typing import TypeVar
 
 from pydantic import ValidationError
 
 from gdal_mcp.access.policy import NO_ALIASES, Aliases, Entry, Policy, Rule, Table
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.settings.file import trusted_toml
-
-_Table = TypeVar("_Table", bound=Table)
 
 
 class _File(Table):
@@ -57,8 +54,8 @@ def load_policy(
         ) from error
     policy = Policy(
         settings.approval,
-        tuple(map(_resolved, parsed.rule)),
-        tuple(map(_resolved, parsed.principal)),
+        parsed.rule,
+        parsed.principal,
         str(path),
         hashlib.sha256(data).hexdigest(),
         aliases,
@@ -66,14 +63,6 @@ def load_policy(
     if problems := [*_unknown_tools(policy, frozenset(names())), *_unknown_workspaces(policy, settings)]:
         raise SettingsError(*(f"Policy file {path}: {problem}" for problem in problems))
     return policy
-
-
-def _resolved(table: _Table) -> _Table:
-    """With the links of its folders resolved."""
-    folders = {name: value for name, value in table if name.startswith("workspaces") and value}
-    return table.model_copy(
-        update={name: tuple(folder.resolve() for folder in value) for name, value in folders.items()}
-    )
 
 
 def _unknown_tools(policy: Policy, names: frozenset[str]) -> Iterable[str]:

@@ -75,8 +75,14 @@ class Rates:
             running = self._running[principal]
             if entry.concurrent is not None and running >= entry.concurrent:
                 raise _limited(f"{running} of your calls are running, which is your limit", _SOON)
-            if entry.calls_per_minute is not None:
-                self._require_minute(principal, entry.calls_per_minute)
+            if (calls := entry.calls_per_minute) is not None:
+                now, made = time.monotonic(), self._made[principal]
+                while made and made[0] <= now - _MINUTE:
+                    made.popleft()
+                if len(made) >= calls:
+                    left = made[-calls] + _MINUTE - now
+                    raise _limited(f"you made {calls} calls within a minute, which is your limit", left)
+                made.append(now)
             self._running[principal] += 1
         try:
             yield
@@ -119,16 +125,6 @@ class Rates:
             if self._open is not None:
                 self._open.close()
                 self._open = None
-
-    def _require_minute(self, principal: str, calls: int) -> None:
-        """Counts a call, unless as many as allowed began within the last minute."""
-        now, made = time.monotonic(), self._made[principal]
-        while made and made[0] <= now - _MINUTE:
-            made.popleft()
-        if len(made) >= calls:
-            wait = (made[-calls] if calls else now) + _MINUTE - now
-            raise _limited(f"you made {calls} calls within a minute, which is your limit", wait)
-        made.append(now)
 
     def _require_allowance(self, principal: str, entry: Entry) -> None:
         if not entry.by_day:

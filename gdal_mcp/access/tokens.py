@@ -101,7 +101,7 @@ class TokenStore:
         """All tokens by name, including expired ones. Raises TokensUnavailable."""
         with self._reading() as db:
             rows = db.execute("SELECT name, scopes, created, expires FROM tokens ORDER BY name") if db else ()
-            return tuple(_token(*row) for row in rows)
+            return tuple(Token(name, tuple(scopes.split()), *times) for name, scopes, *times in rows)
 
     def find(self, text: str) -> Token | None:
         """The token of this text, if it is valid now. Raises TokensUnavailable."""
@@ -113,7 +113,8 @@ class TokenStore:
             row = db.execute(query, (parts[1],)).fetchone() if db else None
         if row is None or not hmac.compare_digest(row[0], _digest(parts[2])):
             return None
-        token = _token(*row[1:])
+        _, name, scopes, created, expires = row
+        token = Token(name, tuple(scopes.split()), created, expires)
         return token if token.expires is None or self._clock() < token.expires else None
 
     @contextmanager
@@ -159,7 +160,3 @@ def _require_private(path: Path) -> None:
 
 def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("ascii")).digest()
-
-
-def _token(name: str, scopes: str, created: float, expires: float | None) -> Token:
-    return Token(name, tuple(scopes.split()), created, expires)

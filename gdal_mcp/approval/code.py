@@ -22,11 +22,11 @@ def told_code(code: str, before: str | None) -> dict[str, Any]:
     None where there is nothing to compare with.
     """
     lines = [[[kind, _shown(text)] for kind, text in pieces] for pieces in _coloured(code)]
-    return {
-        "text": code,
-        "lines": lines,
-        "changes": None if before is None else [_shown(line) for line in _changes(before, code)],
-    }
+    changes = None
+    if before is not None:
+        rows = list(difflib.unified_diff(_split(before), _split(code), lineterm="", n=CONTEXT))
+        changes = [_shown(line) for line in rows[2:]]  # without the names of the files
+    return {"text": code, "lines": lines, "changes": changes}
 
 
 def code_lines(told: Mapping[str, Any]) -> Iterator[str]:
@@ -44,11 +44,6 @@ def _shown(text: str) -> str:
     return shown_text(text.replace("\t", "    "), len(text) * 4 + 1)
 
 
-def _changes(before: str, now: str) -> list[str]:
-    rows = difflib.unified_diff(_split(before), _split(now), lineterm="", n=CONTEXT)
-    return list(rows)[2:]  # without the names of the files
-
-
 def _split(code: str) -> list[str]:
     """By the line ends of Python alone: the others of Unicode are no ends of its lines."""
     return code.replace("\r\n", "\n").replace("\r", "\n").split("\n")
@@ -64,15 +59,11 @@ def _coloured(code: str) -> Iterator[list[tuple[str, str]]]:
             stop = end if number == last - 1 else len(lines[number])
             marks[number].append((start, stop, kind))
     for line, found in zip(lines, marks, strict=True):
-        yield _pieces(line, found)
-
-
-def _pieces(line: str, marks: list[tuple[int, int, str]]) -> list[tuple[str, str]]:
-    pieces, at = [], 0
-    for start, stop, kind in marks:
-        pieces += [("", line[at:start]), (kind, line[start:stop])]
-        at = stop
-    return [piece for piece in (*pieces, ("", line[at:])) if piece[1]]
+        pieces, at = [], 0
+        for start, stop, kind in found:
+            pieces += [("", line[at:start]), (kind, line[start:stop])]
+            at = stop
+        yield [piece for piece in (*pieces, ("", line[at:])) if piece[1]]
 
 
 def _tokens(code: str) -> Iterator[tuple[str, tuple[int, int], tuple[int, int]]]:

@@ -77,11 +77,9 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One plan put to a person. `approval_id` is the registry's row, `url` the page of it, if there is a console."""
+    """A row as it is put to a person: the ways in which a yes counts now, and the page of it, if there is a console."""
 
-    approval_id: str
-    plan_digest: str
-    text: str
+    row: Approval
     ways: frozenset[Way] = WAYS
     url: str | None = None
 
@@ -95,32 +93,27 @@ class Suspended(Exception):
 
 
 class Approver(Protocol):
-    def asks(self, ways: frozenset[Way]) -> bool:
+    """What is not overridden asks nobody, so that nothing is approved."""
+
+    def asks(self, ways: frozenset[Way]) -> bool:  # noqa: ARG002 - for those that ask
         """Whether somebody can be asked here whose yes counts, by these ways, without a page."""
-
-    def answered(self) -> "tuple[str, Decision | None] | None":
-        """The approval id and answer that came with a repeated call, if any; no answer when it was only sent to a page."""
-
-    async def ask(self, question: Question) -> Decision | None:
-        """The answer, or None when nobody can be asked this way. May raise Suspended."""
-
-
-@dataclass(frozen=True, slots=True)
-class Nobody:
-    """The approver where no person can be reached: asks nobody, so nothing is approved. Base of those that ask."""
-
-    def asks(self, ways: frozenset[Way]) -> bool:  # noqa: ARG002 - the protocol's signature
         return False
 
     def answered(self) -> "tuple[str, Decision | None] | None":
+        """The approval id and answer that came with a repeated call, if any; no answer when it was only sent to a page."""
         return None
 
-    async def ask(self, question: Question) -> Decision | None:  # noqa: ARG002 - the protocol's signature
+    async def ask(self, question: Question) -> Decision | None:  # noqa: ARG002 - for those that ask
+        """The answer, or None when nobody can be asked this way. May raise Suspended."""
         return None
+
+
+class Nobody(Approver):
+    """The approver where no person can be reached."""
 
 
 @dataclass(frozen=True, slots=True)
-class Terminal(Nobody):
+class Terminal(Approver):
     """The person at the terminal: prints the question on stderr and reads the answer; `assume_yes` is a yes by the command itself, told as `how`."""
 
     user: str
@@ -135,7 +128,7 @@ class Terminal(Nobody):
             return None
         if self.assume_yes:
             return Decision(approved=True, by=self.user, how=self.how, way="terminal")
-        sys.stderr.write(f"{question.text}\n\nRun it? [y/N] ")
+        sys.stderr.write(f"{question.row.summary}\n\nRun it? [y/N] ")
         sys.stderr.flush()
         await anyio.wait_readable(sys.stdin)  # a terminal gives whole lines; Ctrl-C ends the wait
         answer = sys.stdin.readline()

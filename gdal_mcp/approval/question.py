@@ -165,7 +165,7 @@ def _more(some: Mapping[str, Any]) -> list[str]:
 def _lost(one: Mapping[str, Any]) -> str:
     """A file that would be replaced or deleted: what, how large, from when."""
     at = f", {time_text(one['modified'])[:16].replace('T', ' ')} UTC" if one["modified"] is not None else ""
-    size = f"{_size(one['bytes'])}" if one["bytes"] is not None else ""
+    size = _size(one["bytes"]) if one["bytes"] is not None else ""
     return f"{one['path']} ({', '.join(filter(None, (one['kind'], size)))}{at})"
 
 

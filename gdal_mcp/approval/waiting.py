@@ -16,14 +16,7 @@ import anyio.to_thread
 
 from gdal_mcp.access.policy import RequireApproval
 from gdal_mcp.approval.model import Approval, Approver, Decision, Grant, Question, Suspended
-from gdal_mcp.approval.question import (
-    Forecast,
-    parts,
-    question_text,
-    touched,
-    unanswered_error,
-    waiting_text,
-)
+from gdal_mcp.approval.question import Forecast, parts, question_text, touched, unanswered_error, waiting_text
 from gdal_mcp.approval.service import ApprovalService, expired_error, unavailable_error
 from gdal_mcp.approval.store import MOST_OPEN, SUSPENDED, TooManyOpen
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -96,7 +89,7 @@ class ApprovalQueue:
     def _row(self, call: Call) -> Approval:
         """The open question of this very plan if nobody waits for it any more, else a new one."""
         plan, store = call.plan, self.service.approvals
-        holder = self._holder(plan)
+        holder = f"{self.service.server}:{plan.call_id}"
         if (adopted := store.adopt(plan.digest, plan.principal, holder)) is not None:
             return adopted
         before = store.approved_code(plan.principal, plan.tool) if plan.draft.code else None
@@ -123,16 +116,13 @@ class ApprovalQueue:
                 "Have some of them answered, or wait until they expire.",
             ) from error
 
-    def _holder(self, plan: Plan) -> str:
-        return f"{self.service.server}:{plan.call_id}"
-
     async def _answered(self, call: Call, approval_id: str, decision: Decision | None) -> None:
         """The call was sent again, with the answer, or after its user was shown the console."""
         plan, store = call.plan, self.service.approvals
         row: Approval | None = await _thread(store.approval, approval_id)
         if row is None or (row.plan_digest, row.principal) != (plan.digest, plan.principal):
             raise expired_error("the answer is to another question than this call asks now.")
-        await _thread(store.hold, row.id, self._holder(plan))
+        await _thread(store.hold, row.id, f"{self.service.server}:{plan.call_id}")
         if decision is not None:
             row = await _thread(self.service.decide, row.id, decision) or row
         if row.state == "pending":
@@ -146,7 +136,7 @@ class ApprovalQueue:
         address = await self.console_url(not call.approver.asks(call.verdict.ways))
         url = f"{address}#approval={row.id}" if address else None
         command = shlex.join((*program(), "approve", row.id, *self.options))
-        question = Question(row.id, row.plan_digest, row.summary, call.verdict.ways, url)
+        question = Question(row, call.verdict.ways, url)
         call.tell(0.0, waiting_text(question, command))
         try:
             with anyio.move_on_after(self.open_seconds):
@@ -183,14 +173,14 @@ class ApprovalQueue:
             """The row as the client's user decided it; None if the client asks nobody, after the call's patience."""
             decision = await approver.ask(question) if approver is not None else None
             if decision is not None:
-                return await _thread(self.service.decide, question.approval_id, decision)
+                return await _thread(self.service.decide, question.row.id, decision)
             await anyio.sleep(self.wait_seconds)  # meanwhile the row is watched
             return None
 
         async def watched() -> Approval | None:
             """The row once it is no longer open, whoever decided."""
             while True:
-                row = await _thread(self.service.approvals.look, question.approval_id)
+                row = await _thread(self.service.approvals.look, question.row.id)
                 if row is None or row.state != "pending":
                     return row
                 await anyio.sleep(LOOK_SECONDS)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints,
 from gdal_mcp import __version__
 from gdal_mcp.augment import telling
 from gdal_mcp.augment.arguments import Options
-from gdal_mcp.augment.prompts import Parsed
+from gdal_mcp.augment.steps import Parsed
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.toolbox import Answer, ModelQuestion
 from gdal_mcp.untrusted import UNTRUSTED
@@ -25,9 +25,7 @@ CHAINED: Final[Mapping[str, Any]] = {
     "supports_chaining": {"type": "boolean"},
     "chain_suggestions": {"type": "array"},
 }
-MEASURED: Final = "measured"  # the model of a verification that no model made
 VERIFY: Final = "post_transform_verify"
-UNSEEN: Final = "no model of the client's looked at the picture; what changed was measured."
 PASSES: Final = 3.0  # of 5: the least score of a model for which a change counts as made
 HINTS: Final[Mapping[str, str]] = {"claude": "claude", "gpt4v": "gpt-4", "kiro": "kiro"}
 QUESTION: Final = (
@@ -156,15 +154,15 @@ def image_made(parsed: Parsed, options: Options, session: str, answer: Answer) -
     errors = list(_noted(parsed, said))
     if options.enable_vision_verification:
         result["vision_analysis"] = _vision(parsed, said)
-        errors.append(_error(VERIFY, UNSEEN, "MODEL_UNAVAILABLE"))  # until the client's own model answers
+        unseen = "no model of the client's looked at the picture; what changed was measured."
+        errors.append(_error(VERIFY, unseen, "MODEL_UNAVAILABLE"))  # until the client's own model answers
     if options.enable_classification_check:
         analysis, trouble = _classification(said.classified, options)
         result |= analysis
         errors += trouble
     if said.reduced:
-        errors.append(
-            _error("complete", "the picture in this answer is smaller than the result in the file.")
-        )
+        smaller = "the picture in this answer is smaller than the result in the file."
+        errors.append(_error("complete", smaller))
     result["errors"] = errors
     result |= chained("augment_image", image=f"{answer.output}/{said.result}", prompt="increase brightness")
     return result
@@ -202,9 +200,8 @@ def seen(result: Mapping[str, Any], model: str, words: str) -> Mapping[str, Any]
     """The result with what a model said: its score is a number, all else of it is untrusted text."""
     made = {**result, UNTRUSTED: {**result.get(UNTRUSTED, {}), "vision": {"model": model, "text": words}}}
     try:
-        score = min(
-            5.0, max(1.0, float(json.loads(words[words.index("{") : words.rindex("}") + 1])["score"]))
-        )
+        given = json.loads(words[words.index("{") : words.rindex("}") + 1])["score"]
+        score = min(5.0, max(1.0, float(given)))
         measured, errors = result["vision_analysis"], result["errors"]
     # no score, or a result that was too long; brackets and digits of which there is no end
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
@@ -259,12 +256,11 @@ def _steps(parsed: Parsed, said: _Image) -> dict[str, Any]:
 
 def _vision(parsed: Parsed, said: _Image) -> dict[str, Any]:
     rows = [row.model_dump() for row in said.measured]
-    names = [parsed.steps[row.step].name for row in said.measured]
     return {
         "confidence_score": telling.score(rows),
         "explanation": telling.summary(rows),
-        "visual_changes": [telling.line(name, row) for name, row in zip(names, rows, strict=True)],
-        "model_used": MEASURED,
+        "visual_changes": [telling.line(parsed.steps[row["step"]].name, row) for row in rows],
+        "model_used": "measured",
         "processing_time": said.verified_in,
         "success": bool(rows) and not any(row["agrees"] is False for row in rows),
     }

@@ -1,12 +1,10 @@
 """What the tools of the toolbox `augment` are called with. Pure."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from gdal_mcp.toolbox import Arguments
-
-LARGEST_CHIP: Final = 4096  # pixels of a side
 
 _Path = Annotated[str, Field(min_length=1, max_length=4096)]
 _Seed = Annotated[int, Field(ge=0, lt=1 << 32, description="The same seed draws the same")]
@@ -51,7 +49,7 @@ class AugmentDatasetArguments(Arguments):
 class MakeChipsArguments(Arguments):
     input: _Path = Field(description="Raster, read window by window")
     output: _Path = Field(description="Folder to write")
-    size: int = Field(256, ge=16, le=LARGEST_CHIP, description="Pixels of a chip's side")
+    size: int = Field(256, ge=16, le=4096, description="Pixels of a chip's side")
     overlap: int = Field(0, ge=0, description="Pixels that neighbours share")
     labels: _Path | None = Field(None, description="GeoPackage or GeoJSON, cut and moved with each chip")
     mask: _Path | None = Field(None, description="Raster of classes on the same grid, cut and moved too")

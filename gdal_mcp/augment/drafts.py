@@ -15,7 +15,8 @@ from gdal_mcp.augment.arguments import (
     Options,
 )
 from gdal_mcp.augment.failures import refusal
-from gdal_mcp.augment.prompts import Parsed, parse
+from gdal_mcp.augment.prompts import parse
+from gdal_mcp.augment.steps import Parsed
 from gdal_mcp.augment.transforms import TRANSFORMS
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.plan import Command, Draft, Output
@@ -26,7 +27,7 @@ from sandbox.workspace import Located
 
 LONGEST_IMAGE: Final = 10 << 20  # characters of base64, as the specification has it
 LONGEST_PROMPT: Final = 500
-# of a result's longest length, for a picture that a path was given for: as base64 a half of it
+# of a result's longest length, in bytes of a picture that a path was given for: as base64 about a half of it
 PICTURE_SHARE: Final = 0.35
 # of PNG, JPEG, WEBP and TIFF, as base64
 _SIGNATURES: Final = ("iVBOR", "/9j/", "UklGR", "SUkq", "TU0A", "SUkr")
@@ -36,10 +37,16 @@ def augment_image(arguments: AugmentImageArguments, scope: DraftScope) -> Draft:
     parsed, options, paths = understood(arguments.prompt), arguments.options, _paths(scope)
     sent = _sent(arguments.image)
     image = None if sent is not None else paths.input(arguments.image)
-    given = {"path": image, **_classifier(options, scope, paths)}
+    given: dict[str, Located | None] = {"path": image, "classifier": None, "classes": None}
+    folder = scope.settings.classifiers
+    if folder is not None and options.enable_classification_check:
+        # the model that the operator named for what is asked for, and its list of classes
+        for key, ending in (("classifier", "onnx"), ("classes", "txt")):
+            with suppress(PathRefused):
+                given[key] = paths.workspaces.input(f"{folder}/{options.classifier_model}.{ending}")
     output = paths.new_output("augment", "", "folder")
     # what the caller sent itself may come back as long as it is; a path was given so that it need not
-    most = 4 * LONGEST_IMAGE if sent is not None else _picture(scope)
+    most = 4 * LONGEST_IMAGE if sent is not None else int(scope.settings.result_size * PICTURE_SHARE)
     asked: dict[str, Any] = {
         "tool": "augment_image",
         "prompt": arguments.prompt,
@@ -55,8 +62,9 @@ def augment_dataset(arguments: AugmentDatasetArguments, scope: DraftScope) -> Dr
     parsed, paths = understood(arguments.prompt), _paths(scope)
     given, output = _given(arguments, paths)
     options = Options(enable_classification_check=False).model_dump()
+    most = int(scope.settings.result_size * PICTURE_SHARE)
     asked: dict[str, Any] = {"tool": "augment_dataset", "prompt": arguments.prompt, "whole": True}
-    asked |= {"seed": arguments.seed, "options": options, "most_bytes": _picture(scope)}
+    asked |= {"seed": arguments.seed, "options": options, "most_bytes": most}
     return _draft(parsed, given, output, asked, partial(dataset_made, parsed))
 
 
@@ -91,11 +99,6 @@ def understood(prompt: str) -> Parsed:
         advice = " ".join(one.suggestion for one in wrong) or "list_available_transforms has their names."
         raise refusal("PARSE_ERROR", message, advice)
     return parsed
-
-
-def _picture(scope: DraftScope) -> int:
-    """Bytes of a picture that, as base64, takes about half of the longest result."""
-    return int(scope.settings.result_size * PICTURE_SHARE)
 
 
 def _draft(
@@ -167,14 +170,3 @@ def _sent(text: str) -> str | None:
             "INVALID_IMAGE", "the image is no base64.", "Send the bytes of the file as base64."
         ) from error
     return data
-
-
-def _classifier(options: Options, scope: DraftScope, paths: Paths) -> dict[str, Located | None]:
-    """The model that the operator named for what is asked for, and its list of classes; None for what is not there."""
-    found: dict[str, Located | None] = {"classifier": None, "classes": None}
-    folder = scope.settings.classifiers
-    if folder is not None and options.enable_classification_check:
-        for key, ending in (("classifier", "onnx"), ("classes", "txt")):
-            with suppress(PathRefused):
-                found[key] = paths.workspaces.input(f"{folder}/{options.classifier_model}.{ending}")
-    return found

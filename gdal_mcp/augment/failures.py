@@ -5,7 +5,6 @@ from typing import Any, Final, Literal
 
 from gdal_mcp.errors import Code, Stage, ToolError
 
-Said = Literal["PARSE_ERROR", "INVALID_IMAGE", "TRANSFORM_FAILED"]
 _CODES: Final[Mapping[Code, str]] = {
     Code.INVALID_ARGUMENT: "PARSE_ERROR",
     Code.NOT_FOUND: "INVALID_IMAGE",
@@ -23,7 +22,7 @@ _STAGES: Final[Mapping[str, str]] = {"PARSE_ERROR": "parsing", "INVALID_IMAGE": 
 _CRITICAL: Final = frozenset({Code.INTERNAL, Code.ENGINE_UNAVAILABLE})
 
 
-def refusal(code: Said, message: str, suggestion: str) -> ToolError:
+def refusal(code: Literal["PARSE_ERROR", "INVALID_IMAGE"], message: str, suggestion: str) -> ToolError:
     """A failure that the product has no code of its own for."""
     return ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, message, suggestion, check={"code": code})
 

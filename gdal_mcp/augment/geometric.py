@@ -191,7 +191,13 @@ class Geometric(Building):
     def _factors(self, quantity: Quantity) -> list[Made]:
         """As "by 50 %", "to half", "2x", "enlarge by 20 %"."""
         direction = self._sign()
-        low, high = sorted(_factor(end, quantity, direction) for end in (quantity.low, quantity.high))
+        ends = [quantity.low, quantity.high]
+        if quantity.unit == "%":
+            reached = quantity.link == "to" or direction == 0
+            ends = [end / 100 if reached else 1 + direction * end / 100 for end in ends]
+        elif direction < 0:
+            ends = [1 / end if end > 1 else end for end in ends]
+        low, high = sorted(ends)
         if quantity.form in ("most", "around") or (self.random and quantity.form == "exact"):
             change = abs(high - 1) if direction or quantity.unit != "%" else quantity.high / 100
             low, high = 1 - change * (direction <= 0), 1 + change * (direction >= 0)
@@ -252,9 +258,3 @@ class Geometric(Building):
         if self.clause.value("side") == "left":
             low, high = -high, -low
         return [(self.name, {"shear": {axis: [low, high], other: [0, 0]}})]
-
-
-def _factor(value: float, quantity: Quantity, direction: int) -> float:
-    if quantity.unit == "%":
-        return value / 100 if quantity.link == "to" or direction == 0 else 1 + direction * value / 100
-    return 1 / value if direction < 0 and value > 1 else value

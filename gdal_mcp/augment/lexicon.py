@@ -117,7 +117,10 @@ class Lexicon:
         for kind, value, words in _entries(read):
             for phrase in self._split(words):
                 given.setdefault(phrase, Meaning(kind, value))
-        plain = {kind: self._table(read[kind]) for kind in ("bound", "number", "share", "unit")}
+        plain = {
+            kind: {phrase: value for value, words in read[kind].items() for phrase in self._split(words)}
+            for kind in ("bound", "number", "share", "unit")
+        }
         phrases = [*given, *(phrase for table in plain.values() for phrase in table)]
         self.words = self.fillers | {word for phrase in phrases for word in phrase}
         self.phrases = self._stemmed(given)
@@ -128,9 +131,6 @@ class Lexicon:
         for word in sorted(self.words - self.fillers - set(read["links"].split())):
             if len(word) >= 4:  # shorter ones are near to too much
                 self.spelt.setdefault(word[0], []).append(word)
-
-    def _table(self, table: Mapping[str, str]) -> dict[Phrase, str]:
-        return {phrase: value for value, words in table.items() for phrase in self._split(words)}
 
     def _split(self, words: str) -> Iterator[Phrase]:
         for phrase in words.split(";"):
@@ -177,6 +177,5 @@ class Lexicon:
         return None
 
 
-LEXICON: Final = Lexicon(
-    tomllib.loads(files("gdal_mcp.augment").joinpath("data", "lexicon.toml").read_text(encoding="utf-8"))
-)
+_TEXT: Final = files("gdal_mcp.augment").joinpath("data", "lexicon.toml").read_text(encoding="utf-8")
+LEXICON: Final = Lexicon(tomllib.loads(_TEXT))

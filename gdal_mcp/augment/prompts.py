@@ -5,17 +5,15 @@ exactly, and is drawn from a range only where one is asked for; every step's arg
 prompt raises, and the time grows with its length alone.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, Literal
 
 from gdal_mcp.augment.geometric import Geometric
 from gdal_mcp.augment.lexicon import LEXICON, Concept
 from gdal_mcp.augment.reading import Clause, clauses, items
-from gdal_mcp.augment.steps import Ambiguity, Parsed, Problem, Step, complexity, conflicts, estimated_seconds
+from gdal_mcp.augment.steps import Ambiguity, Parsed, Problem, Step, conflicts
 from gdal_mcp.augment.transforms import TRANSFORMS
-
-__all__ = ["Ambiguity", "Parsed", "Problem", "Step", "complexity", "estimated_seconds", "parse"]
-_EXAMPLE = "for example: rotate 15 degrees and add some noise"
 
 
 class _Pipeline:
@@ -36,29 +34,27 @@ class _Pipeline:
         for word in clause.values("unknown"):
             self._tell(f"{word!r} was not understood", "say it in other words, or leave it out", "warning")
         concept = clause.concept
-        text = clause.text(self.prompt)
+        said = clause.items
+        text = self.prompt[min(one.start for one in said) : max(one.end for one in said)]
         if clause.negated:
             self._without(concept, text)
         elif clause.join == "or" and concept is not None and self.steps:
             self.ambiguities.append(Ambiguity(text, (self.steps[-1].text, text)))
         elif concept is not None:
-            self._build(clause, concept, text)
+            built = Geometric(clause, concept, text)
+            self.errors += built.problems
+            self.suggestions += built.suggestions
+            self.ambiguities += built.ambiguities
+            together = len(built.made) > 1 and concept.build == "rotate"
+            self.groups += together
+            for name, parameters in built.made:
+                group = self.groups if together else None
+                self._take(Step(name, parameters, built.chance, round(built.confidence, 2), text, group))
         else:
             self._other(clause)
 
     def _tell(self, message: str, suggestion: str, severity: Literal["warning", "error"] = "error") -> None:
         self.errors.append(Problem(message, severity, suggestion))
-
-    def _build(self, clause: Clause, concept: Concept, text: str) -> None:
-        built = Geometric(clause, concept, text)
-        self.errors += built.problems
-        self.suggestions += built.suggestions
-        self.ambiguities += built.ambiguities
-        together = len(built.made) > 1 and concept.build == "rotate"
-        self.groups += together
-        for name, parameters in built.made:
-            group = self.groups if together else None
-            self._take(Step(name, parameters, built.chance, round(built.confidence, 2), text, group))
 
     def _take(self, step: Step) -> None:
         transform = TRANSFORMS[step.name]
@@ -108,7 +104,8 @@ class _Pipeline:
         self.errors += conflicts(self.steps)
         if not self.steps and not any(one.severity == "error" for one in self.errors):
             unclear = "; ".join(dict.fromkeys(way for one in self.ambiguities for way in one.interpretations))
-            hint = f"say one of: {unclear}" if unclear else _EXAMPLE
+            example = "for example: rotate 15 degrees and add some noise"
+            hint = f"say one of: {unclear}" if unclear else example
             self._tell("no transform is asked for in words that are understood", hint)
         return Parsed(
             tuple(self.steps),
@@ -120,26 +117,18 @@ class _Pipeline:
 
 
 def parse(prompt: str) -> Parsed:
+    found = clauses(items(prompt))
+    # as in "increase saturation and contrast by 20 %": the direction is said before both, the number after both
+    for one, other in pairwise(found):
+        alike = all(each.concept is not None and each.concept.sign == 0 for each in (one, other))
+        if not alike or one.negated or other.join != "and":
+            continue
+        if one.value("sign") is not None and other.value("sign") is None:
+            numbers = [item for item in other.items if item.kind in ("quantity", "level")]
+            other.items = [*(item for item in one.items if item.kind == "sign"), *other.items]
+            if not one.quantities and one.level is None:
+                one.items += numbers
     pipeline = _Pipeline(prompt)
-    for clause in _shared(clauses(items(prompt))):
+    for clause in found:
         pipeline.add(clause)
     return pipeline.finished()
-
-
-def _shared(found: list[Clause]) -> Iterator[Clause]:
-    """As in "increase saturation and contrast by 20 %": the direction is said before both, the number after both."""
-    for place, clause in enumerate(found):
-        following = found[place + 1] if place + 1 < len(found) else None
-        if following is not None and following.join == "and" and _pair(clause, following):
-            said = [item for item in clause.items if item.kind == "sign"]
-            numbers = [item for item in following.items if item.kind in ("quantity", "level")]
-            following.items = [*said, *following.items]
-            if not clause.quantities and clause.level is None:
-                clause.items += numbers
-        yield clause
-
-
-def _pair(one: Clause, other: Clause) -> bool:
-    concepts = (one.concept, other.concept)
-    needing = all(concept is not None and concept.sign == 0 for concept in concepts)
-    return needing and one.value("sign") is not None and other.value("sign") is None and not one.negated

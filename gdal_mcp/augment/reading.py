@@ -54,7 +54,7 @@ class Clause:
 
     def value(self, kind: str) -> Any:
         """The last one said, None where nothing was."""
-        return next(iter(reversed(self.values(kind))), None)
+        return next(reversed(self.values(kind)), None)
 
     @property
     def concept(self) -> Concept | None:
@@ -77,9 +77,6 @@ class Clause:
                 return float(one.high / 100 if one.unit == "%" or one.high > 1 else one.high)
         chance = self.value("chance")
         return None if chance is None else int(chance) / 100
-
-    def text(self, prompt: str) -> str:
-        return prompt[min(one.start for one in self.items) : max(one.end for one in self.items)]
 
 
 def calls(prompt: str) -> tuple[list[Item], str]:
@@ -261,11 +258,9 @@ def _named(found: Sequence[Item]) -> Iterator[Item]:
         wanted = [one for one in (before, None if own else after) if _is(found, one, "argument")]
         name = next((one for one in wanted if one not in taken), None)
         link = found[place - 1].value if _is(found, place - 1, "link") else ""
-        value = replace(
-            item.value, link=link, argument=tuple(found[name].value.split()) if name is not None else ()
-        )
+        argument = tuple(found[name].value.split()) if name is not None else ()
         taken |= {name} if name is not None else set()
-        yield replace(item, value=value)
+        yield replace(item, value=replace(item.value, link=link, argument=argument))
 
 
 def _past(found: Sequence[Item], place: int, way: int) -> int | None:
@@ -314,9 +309,8 @@ def _whole(made: Sequence[Clause]) -> list[Clause]:
     result: list[Clause] = []
     waiting: list[Item] = []
     for clause in made:
-        if any(clause.values(kind) for kind in (*_THINGS, "vague")) or (
-            clause.join in ("before", "after") and not result
-        ):
+        first = clause.join in ("before", "after") and not result
+        if first or any(clause.values(kind) for kind in (*_THINGS, "vague")):
             clause.items[:0] = waiting
             waiting = []
             result.append(clause)
@@ -324,19 +318,16 @@ def _whole(made: Sequence[Clause]) -> list[Clause]:
             result[-1].items += clause.items
         else:
             waiting += clause.items
-    if waiting:
-        (result or [Clause("then")])[-1].items += waiting
-        result = result or [Clause("then", waiting)]
+    result = result or [Clause("then")]
+    result[-1].items += waiting
     return _negations([one for one in result if one.items])
 
 
 def _negations(made: list[Clause]) -> list[Clause]:
     """Those that say "no" or "not", and what is listed after it: "without blur or noise"."""
-    before = Clause("then")
+    before, plain = Clause("then"), ("concept", "link", "typo")
     for clause in made:
-        bare = clause.concept is not None and all(
-            one.kind in ("concept", "link", "typo") for one in clause.items
-        )
+        bare = clause.concept is not None and all(one.kind in plain for one in clause.items)
         category = TRANSFORMS[clause.concept.transform].category if clause.concept else ""
         listed = clause.join == "or" or (clause.join == "and" and category in _NOUNS)
         clause.negated = clause.value("not") is not None or (before.negated and bare and listed)

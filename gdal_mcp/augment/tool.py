@@ -16,8 +16,8 @@ from gdal_mcp.augment.arguments import (
     ValidateArguments,
 )
 from gdal_mcp.augment.drafts import augment_dataset, augment_image, make_chips, parsed_of
-from gdal_mcp.augment.prompts import complexity, estimated_seconds
-from gdal_mcp.augment.transforms import TRANSFORMS, categories
+from gdal_mcp.augment.steps import complexity, estimated_seconds
+from gdal_mcp.augment.transforms import TRANSFORMS
 from gdal_mcp.toolbox import DraftScope, ImmediateResult, Tool, schema_of, typed
 
 START_SECONDS: Final = 4.0  # of a container with its imports
@@ -108,7 +108,7 @@ def _listed(arguments: ListArguments, _scope: DraftScope) -> ImmediateResult:
         {
             "transforms": rows,
             "total_count": len(rows),
-            "categories": list(categories()),
+            "categories": list(dict.fromkeys(one.category for one in TRANSFORMS.values())),
             **chained("validate_prompt"),
         }
     )

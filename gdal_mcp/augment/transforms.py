@@ -5,7 +5,7 @@ No module of the library that does the work is loaded here: what is said of it i
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -15,7 +15,6 @@ from typing import Any, Final, Literal
 from jsonschema import Draft202012Validator
 
 LIBRARY: Final = "albumentations 2.0.8"
-Georeference = Literal["kept", "exact", "lost"]
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Transform:
     parameters: Mapping[str, Any]
     examples: tuple[str, ...]
     aliases: tuple[str, ...]
-    georeference: Georeference
+    georeference: Literal["kept", "exact", "lost"]
     bands: Literal["any", "rgb"]
     cost: float  # seconds for a million pixels of three uint8 bands, measured once: an order of magnitude
 
@@ -124,21 +123,14 @@ def _transform(name: str, entry: Mapping[str, Any], shared: Mapping[str, Any]) -
     )
 
 
-def _load() -> Mapping[str, Transform]:
-    text = files("gdal_mcp.augment").joinpath("data", "transforms.toml").read_text(encoding="utf-8")
-    entries = tomllib.loads(text)
-    shared = entries.pop("shared")
-    return MappingProxyType({name: _transform(name, entry, shared) for name, entry in entries.items()})
-
-
-TRANSFORMS: Final = _load()
+_TEXT: Final = files("gdal_mcp.augment").joinpath("data", "transforms.toml").read_text(encoding="utf-8")
+_ENTRIES: Final = tomllib.loads(_TEXT)
+_SHARED: Final = _ENTRIES.pop("shared")
+TRANSFORMS: Final[Mapping[str, Transform]] = MappingProxyType(
+    {name: _transform(name, entry, _SHARED) for name, entry in _ENTRIES.items()}
+)
 
 
 @cache
 def _validator(name: str) -> Draft202012Validator:
     return Draft202012Validator(TRANSFORMS[name].parameters)
-
-
-def categories() -> Sequence[str]:
-    """In the catalogue's order."""
-    return tuple(dict.fromkeys(transform.category for transform in TRANSFORMS.values()))

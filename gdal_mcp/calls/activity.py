@@ -1,12 +1,11 @@
 """The calls that are running in this process: what they do, how a person cancels one, and who hears what its end changed.
 
-For one event loop; `report` alone may be called from other threads. Listeners hear of changes in the order in which calls
+For one event loop; a call's progress alone may be set from other threads. Listeners hear of changes in the order in which calls
 ended; changes by other processes are not seen.
 """
 
 import time
 from collections.abc import Callable, Iterator
-from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -29,9 +28,6 @@ class Running:
     ended_by: str = ""  # who cancelled it here
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
-    def report(self, fraction: float, message: str) -> None:
-        self.fraction, self.message = max(self.fraction, fraction), message
-
 
 class Activity:
     def __init__(self) -> None:
@@ -45,10 +41,6 @@ class Activity:
             yield made
         finally:
             del self._running[call_id]
-
-    @property
-    def ids(self) -> AbstractSet[str]:
-        return self._running.keys()
 
     def all(self) -> tuple[Running, ...]:
         """Oldest first."""

@@ -10,14 +10,14 @@ from typing import Any
 import structlog
 
 from gdal_mcp.calls.context import CallContext, Done, Planned, Ran
-from gdal_mcp.calls.results import cost, file_row, place_row, receipt, remote_row
+from gdal_mcp.calls.results import cost, file_row, receipt
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
 from gdal_mcp.ledger.registry import WAITING, Artifact, Call, Registry, RegistryUnavailable
 from gdal_mcp.ledger.schema import json_text
 from gdal_mcp.plan import Draft
-from gdal_mcp.remote.places import local, without_secrets
+from gdal_mcp.remote.places import label, local, without_secrets
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Described
 from sandbox.outputs.store import PublishedFile
@@ -156,9 +156,12 @@ class Records:
     def _finish(self, context: CallContext, done: Done | None, error: ToolError | None) -> Call:
         """How the call ended. What was published is always in it, even when gathering the rest fails."""
         published = done.published if done else None
+        outcome = "OK" if error is None else str(error.code)
+        if error is not None and error.confirmation is not None:
+            outcome = WAITING  # for a person's answer: it was not denied, and will be sent again
         ended = replace(
             self._call(context),
-            outcome=_outcome(error),
+            outcome=outcome,
             message=error.message if error else "",
             durations=dict(context.durations),
             files=tuple(file_row(file) for file in published.files) if published else (),
@@ -189,7 +192,10 @@ class Records:
         # an answer that only read does not wait for digests, as nothing will be traced back to it
         patience = 0.0 if done is None else PATIENCE if done.published is not None else _READ_PATIENCE
         rows = [one.row() for one in watched.result(touched=touched, patience=patience)]
-        return (*rows, *map(remote_row, context.remote))
+        for read in context.remote:  # parts of a file, so without a digest of it
+            told = {"path": read.address, "bytes": read.length, "modified": read.last_modified}
+            rows.append({**told, "sha256": None, "reason": "read in parts", "remote": read.as_dict()})
+        return tuple(rows)
 
     def _register(self, context: CallContext, done: Done | None, ended: Call) -> None:
         """Registers the end, also of a call that failed before it ran. An answer without a container is only audited."""
@@ -222,7 +228,10 @@ class Records:
             host, plan, draft = planned.host, planned.plan, planned.plan.draft
             event["object"] = {
                 "argv": list(draft.command.argv),
-                "inputs": [place_row(located) for located in draft.inputs],
+                "inputs": [
+                    {"path": label(one), "bytes": one.identity.size if one.identity else None}
+                    for one in draft.inputs
+                ],
                 "outputs": [str(output.target) for output in draft.outputs],
                 "transfers": [[str(one.source), str(one.target)] for one in draft.transfers],
                 "removes": [str(located) for located in draft.removes],
@@ -273,13 +282,6 @@ def _effects(draft: Draft, found: Sequence[Described]) -> tuple[Mapping[str, Any
     moved = [{"path": str(one.target), "kind": "moved", "from": str(one.source)} for one in draft.transfers]
     removed = [{"path": str(located), "kind": "removed"} for located in draft.removes]
     return (*written, *changed, *moved, *removed)
-
-
-def _outcome(error: ToolError | None) -> str:
-    """A call that a person has not answered yet waits: it was not denied, and will be sent again."""
-    if error is None:
-        return "OK"
-    return WAITING if error.confirmation is not None else str(error.code)
 
 
 def _reason(error: ToolError | None, *, locked: bool) -> dict[str, Any]:

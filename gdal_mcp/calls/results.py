@@ -11,8 +11,6 @@ from typing import Any
 from gdal_mcp.calls.activity import Changed
 from gdal_mcp.calls.context import Done, Ran
 from gdal_mcp.plan import Draft
-from gdal_mcp.remote.places import label
-from gdal_mcp.remote.record import SourceRead
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Answer
 from gdal_mcp.untrusted import UNTRUSTED
@@ -156,14 +154,13 @@ def _checks(
 
 def _replaced(old: Located, draft: Draft, done: Done, published: Published) -> dict[str, Any]:
     """A file that gave way, with what it held and what the new one holds, as far as that is known."""
-    row: dict[str, Any] = {"path": str(old)}
     before: dict[str, Any] = {"bytes": old.identity.size} if old.identity else {}
     size = next((one.size for one in published.files if str(one.located) == str(old)), None)
     after: dict[str, Any] = {} if size is None else {"bytes": size}
     for output, found in zip(draft.outputs, done.outputs, strict=False):
         if str(output.target) == str(old) and found.before:
             before, after = {**before, **found.before}, {**after, **found.amounts}
-    return {**row, **({"before": before} if before else {}), **({"after": after} if after else {})}
+    return {"path": str(old), **({"before": before} if before else {}), **({"after": after} if after else {})}
 
 
 def _untrusted(done: Done, texts: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -186,16 +183,6 @@ def file_row(file: PublishedFile) -> dict[str, Any]:
     """A published file or folder: bytes and digest as in `sandbox.outputs.store.PublishedFile`."""
     row = {"path": str(file.located), "bytes": file.size, "sha256": file.sha256}
     return {**row, "files": len(file.parts)} if file.located.is_folder else row
-
-
-def place_row(located: Located) -> Mapping[str, Any]:
-    return {"path": label(located), "bytes": located.identity.size if located.identity else None}
-
-
-def remote_row(read: SourceRead) -> Mapping[str, Any]:
-    """What was read over the network, as a material: parts of a file, so without a digest of it."""
-    told = {"bytes": read.length, "modified": read.last_modified, "sha256": None, "reason": "read in parts"}
-    return {"path": read.address, **told, "remote": read.as_dict()}
 
 
 def changed_by(principal: str, call_id: str, done: Done | None) -> Changed:

@@ -161,17 +161,13 @@ def _limited(outcome: _Limit, title: str) -> tuple[Code, str, str]:
 def reported(final: Mapping[str, Any]) -> list[LibraryMessage]:
     """The library's messages, cleaned; malformed rows are left out."""
     rows = final.get("errors")
-    found = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    return [
-        LibraryMessage(
-            clean_text(str(row.get("message", "")), 500), _count(row.get("count")), str(row.get("level"))
-        )
-        for row in found
-    ]
-
-
-def _count(value: Any) -> int:
-    return value if type(value) is int and 1 <= value < 1 << 31 else 1
+    found: list[LibraryMessage] = []
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict):
+            text, count = clean_text(str(row.get("message", "")), 500), row.get("count")
+            count = count if type(count) is int and 1 <= count < 1 << 31 else 1
+            found.append(LibraryMessage(text, count, str(row.get("level"))))
+    return found
 
 
 def stderr_of(result: SandboxResult) -> Mapping[str, str]:
@@ -183,6 +179,4 @@ def unsaid(stderr: str, messages: Iterable[LibraryMessage]) -> str:
     """What stderr holds besides these messages, which the programs print there as well, after a label such as `Warning 1:`."""
     said = {line.strip()[:_COMPARED] for one in messages for line in one.text.splitlines()}
     lines = stderr.splitlines(keepends=True)
-    return "".join(line for line in lines if _LABEL.sub("", line).strip()[:_COMPARED] not in said).lstrip(
-        "\n"
-    )
+    return "".join(one for one in lines if _LABEL.sub("", one).strip()[:_COMPARED] not in said).lstrip("\n")

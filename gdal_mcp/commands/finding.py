@@ -5,7 +5,6 @@ A server whose state folder is not the usual one leaves a link to it in the usua
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
@@ -65,24 +64,14 @@ def _workspaces(call: Call) -> dict[str, tuple[Path, ...]]:
 def _with_state(settings: Settings, query: str, wanted: str) -> Settings:
     if "state_dir" in settings.model_fields_set:
         return settings
-    for folder in _folders():
-        other = settings.model_copy(update={"state_dir": folder})
-        if _holds(other.state.registry, query, wanted):
-            return other
-    return settings
-
-
-def _folders() -> Iterator[Path]:
     usual = usual_folder()
-    yield usual
+    folders = [usual]
     with suppress(OSError):
-        yield from sorted(one.resolve() for one in (usual / _LINKS).iterdir() if one.is_dir())
-
-
-def _holds(database: Path, query: str, wanted: str) -> bool:
-    with (
-        suppress(sqlite3.Error, OSError),
-        closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as db,
-    ):
-        return db.execute(query, (wanted,)).fetchone() is not None
-    return False
+        folders += sorted(one.resolve() for one in (usual / _LINKS).iterdir() if one.is_dir())
+    for folder in folders:
+        other = settings.model_copy(update={"state_dir": folder})
+        uri = f"{other.state.registry.as_uri()}?mode=ro"
+        with suppress(sqlite3.Error, OSError), closing(sqlite3.connect(uri, uri=True)) as database:
+            if database.execute(query, (wanted,)).fetchone() is not None:
+                return other
+    return settings

@@ -22,7 +22,7 @@ def over_stdio(settings: Settings) -> Exit:
 
     from gdal_mcp.app import running
     from gdal_mcp.console.autostart import Autostart
-    from gdal_mcp.mcp.memory import freeze_gc
+    from gdal_mcp.mcp.background import freeze_gc
     from gdal_mcp.mcp.stdio import serve
 
     console = Autostart(settings)
@@ -61,7 +61,7 @@ def over_http(settings: Settings) -> Exit:
 
     from gdal_mcp.app import running
     from gdal_mcp.http.serving import port_of
-    from gdal_mcp.mcp.memory import freeze_gc
+    from gdal_mcp.mcp.background import freeze_gc
     from gdal_mcp.web.server import console_url, prepare, serve
 
     bound = prepare(settings)

@@ -101,7 +101,7 @@ class ConsoleAuth:
             # the token of the session must still be valid, with the same scopes
             if session.token is None or await self._owner(session.token) == session.principal:
                 if self.sessions.find(session.id, session.key) is not None:
-                    return session.viewer
+                    return Viewer(session.principal, session.name)
             else:
                 self.sessions.close(session.id)
         raise Refused(401, "You are not signed in here, or your session has ended.")

@@ -7,8 +7,7 @@ from typing import Final
 import anyio.to_thread
 import structlog
 from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
 from gdal_mcp.app import App
@@ -46,7 +45,9 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
     limit = RequestLimit(_REQUESTS, _REQUESTS)
     found = advertisement(app, url)
     console = build_console(app, found, names.origins, None)
-    page = Starlette(routes=[Route("/", _to_page), *console.routes()])
+    page = Starlette(
+        routes=[Route("/", RedirectResponse(f"{PATH}/", 307), methods=["GET"]), *console.routes()]
+    )
 
     def started() -> None:
         try:
@@ -91,7 +92,3 @@ def _place(settings: Settings) -> tuple[str, int]:
             f"-p 127.0.0.1:{port}:{port} to docker run."
         )
     return EVERYWHERE, published
-
-
-async def _to_page(_request: Request) -> Response:
-    return RedirectResponse(f"{PATH}/", 307)

@@ -80,10 +80,6 @@ class Session:
     token: str | None
     name: str
 
-    @property
-    def viewer(self) -> Viewer:
-        return Viewer(self.principal, self.name)
-
 
 class Sessions:
     """The sessions of one server, in memory alone. For one event loop."""

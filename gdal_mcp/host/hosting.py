@@ -115,7 +115,15 @@ class Hosting:
             if fresh:
                 self._part()
             if toolbox.name not in self._hosts:
-                self._hosts[toolbox.name] = self._connect(toolbox, fresh=fresh)
+                # here, as the engine's client library takes a twentieth of the start, and the first answers need none
+                from sandbox.engines.opening import open_engine  # noqa: PLC0415
+
+                engine = open_engine(self._settings.engine, owner=self._owner.id)
+                try:
+                    self._hosts[toolbox.name] = self._host_on(engine, toolbox, fresh=fresh)
+                except BaseException:
+                    engine.close()  # it may hold connections, and a thread
+                    raise
             return self._hosts[toolbox.name]
 
     def keep_warm(self) -> None:
@@ -126,7 +134,7 @@ class Hosting:
 
     def lost(self) -> None:
         """The engine or an image went away: the next call connects anew."""
-        self._owner.leave_lock()  # an engine that fell silent may have made what nobody was told of
+        self._owner.leaves_lock = True  # an engine that fell silent may have made what nobody was told of
         with self._lock:
             self._part()
 
@@ -165,22 +173,11 @@ class Hosting:
                 host.pool.close()
                 host.engine.close()
             if self._unremoved:
-                self._owner.leave_lock()
+                self._owner.leaves_lock = True
             if self._capacity is not None:
                 self._capacity.close()
                 self._capacity = None
             self._views.close()
-
-    def _connect(self, toolbox: Toolbox, *, fresh: bool) -> Host:
-        # with the engine's client library, which takes a twentieth of the start and is not needed for the first answers
-        from sandbox.engines.opening import open_engine  # noqa: PLC0415
-
-        engine = open_engine(self._settings.engine, owner=self._owner.id)
-        try:
-            return self._host_on(engine, toolbox, fresh=fresh)
-        except BaseException:
-            engine.close()  # it may hold connections, and a thread
-            raise
 
     def _host_on(self, engine: Engine, toolbox: Toolbox, *, fresh: bool) -> Host:
         # the image that the settings name is the first one's, and what others are built on
@@ -195,17 +192,15 @@ class Hosting:
         runner.unremoved = self._unremoved
         self._reap(engine)
         runtime = self._settings.runtime
-        if (
-            runtime and not info.pods and runtime not in info.runtimes
-        ):  # a cluster itself refuses what it does not have
+        # a cluster itself refuses what it does not have
+        if runtime and not info.pods and runtime not in info.runtimes:
             raise AttestationFailed(
                 f"runtime {runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, or leave the "
                 "setting out."
             )
         # a container that waits does not see what is mounted later; where nothing tells of mounts, none waits
-        sizes = (
-            self._settings.sizes() if mount_table() is not None else Sizes(0, 0, self._settings.pool_seconds)
-        )
+        none = Sizes(0, 0, self._settings.pool_seconds)
+        sizes = self._settings.sizes() if mount_table() is not None else none
         pool = WarmPool(runner, sizes, lambda: self._standing(host))
         concurrent = capacity(
             info.cpus or os.cpu_count() or 1,

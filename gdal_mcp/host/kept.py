@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from gdal_mcp.state import put_private
 from sandbox.isolation.rows import Row
-from sandbox.program import Delivery, compile_command, compile_request, compiled, delivered
+from sandbox.program import COMPILE, Delivery, compiled, delivered, words, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
@@ -30,23 +30,16 @@ def kept_rows(
 ) -> tuple[Row, ...]:
     """The rows that `prove` found for the same values within a day, else those it finds now. `fresh` believes none that are kept."""
     key = hashlib.sha256(json.dumps(depends_on, sort_keys=True, default=str).encode()).hexdigest()
-    if not fresh and (rows := _remembered(path, key)):
-        return rows
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        recent = kept["key"] == key and 0 <= time.time() - kept["time"] < ATTESTATION_SECONDS
+        if recent and not fresh and (rows := tuple(Row(**row) for row in kept["rows"])):
+            return rows
     found = prove()
     text = json.dumps({"key": key, "time": time.time(), "rows": [asdict(row) for row in found]})
     with suppress(OSError):
         put_private(path, text.encode())
     return found
-
-
-def _remembered(path: Path, key: str) -> tuple[Row, ...]:
-    try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["key"] != key or not 0 <= time.time() - kept["time"] < ATTESTATION_SECONDS:
-            return ()
-        return tuple(Row(**row) for row in kept["rows"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ()
 
 
 def compiled_program(
@@ -64,9 +57,9 @@ def compiled_program(
         # a power cut may have left half of it
         if known == key and digest == hashlib.sha256(program).digest():
             return compiled(command, program)
-    sent = delivered(compile_command())
+    sent = delivered(worker_command(COMPILE))
     bare = replace(template, command=sent.command, program=sent.program, mounts=(), masks=())
-    job = Job(f"compile-{runner.owner}", bare, compile_request(command))
+    job = Job(f"compile-{runner.owner}", bare, {"words": words(command)})
     made = runner.run(job, cancel).attachments.get("program")
     if not made:  # such an image runs the text
         return plain

@@ -27,7 +27,6 @@ SWEEP_SECONDS: Final = 1.0  # between two checks of the connections
 _KEEP_SECONDS: Final = 10  # an idle connection between two requests
 _HEAD_BYTES: Final = 32 << 10
 _END_SECONDS: Final = 5  # for replies in progress to end, once their requests are cancelled
-_BACKLOG: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ async def serve_routes(
         proxy_headers=False,  # nothing here depends on the peer's address, and a header can claim anything
         server_header=False,
         limit_concurrency=listening.connections,
-        backlog=_BACKLOG,
+        backlog=256,
         timeout_keep_alive=_KEEP_SECONDS,
         timeout_graceful_shutdown=_END_SECONDS,
         h11_max_incomplete_event_size=_HEAD_BYTES,

@@ -1,6 +1,7 @@
 """What Prometheus reads of one server since its start. The only importer of its library."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
+from functools import partial
 from typing import Final
 
 from prometheus_client import (
@@ -34,20 +35,15 @@ class Metrics:
         self._registry = registry = CollectorRegistry(auto_describe=False)
         Info("gdal_mcp_build", "This program.", registry=registry).info({"version": __version__})
 
-        def counter(name: str, about: str, *labels: str) -> Counter:
-            return Counter(f"gdal_mcp_{name}", about, labels, registry=registry)
-
-        def gauge(name: str, about: str, *labels: str) -> Gauge:
-            return Gauge(f"gdal_mcp_{name}", about, labels, registry=registry)
-
-        def histogram(name: str, about: str, buckets: Sequence[float], *labels: str) -> Histogram:
-            return Histogram(f"gdal_mcp_{name}", about, labels, buckets=buckets, registry=registry)
-
-        self._calls = counter("calls", "Calls that ended, by tool and outcome.", "tool", "outcome")
-        self._pool = counter("pool_calls", "Calls by whether a started container waited for them.", "pool")
-        self._seconds = histogram("call_seconds", "Seconds that calls spent in each phase.", SECONDS, "phase")
+        counter = partial(Counter, namespace="gdal_mcp", registry=registry)
+        gauge = partial(Gauge, namespace="gdal_mcp", registry=registry)
+        histogram = partial(Histogram, namespace="gdal_mcp", registry=registry)
+        self._calls = counter("calls", "Calls that ended, by tool and outcome.", ("tool", "outcome"))
+        self._pool = counter("pool_calls", "Calls by whether a started container waited for them.", ("pool",))
+        about = "Seconds that calls spent in each phase."
+        self._seconds = histogram("call_seconds", about, ("phase",), buckets=SECONDS)
         about = "Most memory that a call's container said it used."
-        self._memory = histogram("call_peak_memory_bytes", about, BYTES)
+        self._memory = histogram("call_peak_memory_bytes", about, buckets=BYTES)
         self._cpu = counter("cpu_seconds", "Processor time of the containers of calls.")
         self._bytes = counter("output_bytes", "Bytes that calls published.")
         self._files = counter("output_files", "Files that calls published.")
@@ -55,7 +51,7 @@ class Metrics:
         self._places = gauge("places", "Calls that may run at once.")
         self._taken = gauge("places_taken", "Calls that have a place.")
         self._waiting = gauge("queue_waiting", "Calls that wait for a place.")
-        self._slots = gauge("slots", "Containers of this server's pool, by what they do.", "state")
+        self._slots = gauge("slots", "Containers of this server's pool, by what they do.", ("state",))
         for pool in POOLS:
             self._pool.labels(pool)
 

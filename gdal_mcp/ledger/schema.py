@@ -93,9 +93,10 @@ def _migrate(database: sqlite3.Connection, path: Path) -> None:
                 f"the registry {path} was written by a newer version of this program "
                 f"(its format is {version}, not {len(MIGRATIONS)}). Upgrade, or name another state folder."
             )
-        for statement in (statement for step in MIGRATIONS[version:] for statement in step):
-            database.execute(statement)
-        database.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        for number, step in enumerate(MIGRATIONS[version:], version + 1):
+            for statement in step:
+                database.execute(statement)
+            database.execute(f"PRAGMA user_version = {number}")
 
 
 _LISTS: Final = frozenset({"argv", "inputs", "outputs", "files", "removed", "workspaces", "ways", "remote"})

@@ -1,8 +1,8 @@
 """The SDK's Streamable HTTP transport as an ASGI application, and who sent a request that came through it."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, MutableMapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
+from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, Final
 
 from mcp.server.auth.middleware.auth_context import auth_context_var
@@ -46,11 +46,9 @@ class Protocol:
             max_sessions=settings.http_sessions,
         )
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    def running(self) -> AbstractAsyncContextManager[None]:
         """Serves while the context lasts; then cancels every session and task, and waits for them."""
-        async with self._manager.run():
-            yield
+        return self._manager.run()
 
     @property
     def sessions(self) -> Collection[str]:

@@ -21,7 +21,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from gdal_mcp.calls.longresults import ResultStore, result_uri
 from gdal_mcp.ledger.artifacts import ArtifactStore, Fingerprint
 from gdal_mcp.ledger.audit_record import time_text
-from gdal_mcp.ledger.registry import Artifact, Registry
+from gdal_mcp.ledger.registry import Artifact
 from gdal_mcp.ledger.statement import CALLS, record, statement
 from gdal_mcp.mcp.icons import OUTPUT, RECORD
 from sandbox.errors import PathRefused
@@ -95,13 +95,9 @@ class Resources:
     chunk: int  # the most bytes that one read answers with
     results: ResultStore
 
-    @property
-    def registry(self) -> Registry:
-        return self.store.registry
-
     def page(self, cursor: str | None, of: str | None) -> t.ListResourcesResult:
         try:
-            found = self.registry.artifacts(cursor, PAGE, principal=of)
+            found = self.store.registry.artifacts(cursor, PAGE, principal=of)
         except ValueError as error:
             raise MCPError(t.INVALID_PARAMS, "the cursor is not one that this server gave") from error
         return t.ListResourcesResult(
@@ -114,10 +110,10 @@ class Resources:
 
         def exists(uri: str) -> bool:
             if not uri.startswith(CALLS):
-                found = self.registry.artifact(uri, of)
+                found = self.store.registry.artifact(uri, of)
                 return found is not None and self._is_within(found)
             call_id, _, what = uri.removeprefix(CALLS).partition("/")
-            return what in _RECORDS and self.registry.call(call_id, of) is not None
+            return what in _RECORDS and self.store.registry.call(call_id, of) is not None
 
         return [uri for uri in uris if exists(uri)]
 
@@ -126,7 +122,7 @@ class Resources:
         if uri.startswith(CALLS):
             return self._of_call(uri, version, of)
         plain, offset, length = self._range(uri)
-        artifact = self.registry.artifact(plain, of)
+        artifact = self.store.registry.artifact(plain, of)
         if artifact is None:
             raise not_found(uri, version)
         try:
@@ -197,7 +193,7 @@ class Resources:
             if offset == 0 and len(data) == size:
                 return _json(uri, data.decode("utf-8", "replace"))
             return _Part(uri, result_uri(call_id), _JSON, offset, data, size).result(self.chunk, {}, {})
-        call = self.registry.call(call_id, of)
+        call = self.store.registry.call(call_id, of)
         if call is None or what not in _RECORDS or plain != uri:
             raise not_found(uri, version)
         return _json(uri, json.dumps(statement(call) if what else record(call)))

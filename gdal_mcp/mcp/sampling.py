@@ -51,7 +51,12 @@ class Sampling:
             return reply
         params = _request(question)
         if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            return _told(reply, question, await _answer(ctx, params))
+            said, to = None, ServerMessageMetadata(related_request_id=ctx.request_id)
+            # its user may say no, it may have no channel for questions, be unable to answer, or take too long
+            with anyio.move_on_after(ASK_SECONDS), suppress(MCPError, ValidationError):
+                sent = t.CreateMessageRequest(params=params)
+                said = await ctx.session.send_request(sent, t.CreateMessageResult, metadata=to)
+            return _told(reply, question, said)
         for call in [call for call, (until, *_) in self.waiting.items() if until < time.monotonic()]:
             del self.waiting[call]
         if len(self.waiting) >= MAX_WAITING:
@@ -95,18 +100,6 @@ def _request(question: ModelQuestion) -> t.CreateMessageRequestParams:
         model_preferences=t.ModelPreferences(hints=[t.ModelHint(name=question.hint)]),
         max_tokens=MAX_TOKENS,
     )
-
-
-async def _answer(
-    ctx: ServerRequestContext, params: t.CreateMessageRequestParams
-) -> t.CreateMessageResult | None:
-    asked, to = (
-        t.CreateMessageRequest(params=params),
-        ServerMessageMetadata(related_request_id=ctx.request_id),
-    )
-    with anyio.move_on_after(ASK_SECONDS), suppress(MCPError, ValidationError):
-        return await ctx.session.send_request(asked, t.CreateMessageResult, metadata=to)
-    return None  # its user said no, it has no channel for questions, it cannot answer, or took too long
 
 
 def _told(reply: Reply, question: ModelQuestion, said: t.CreateMessageResult | None) -> Reply:

@@ -45,11 +45,6 @@ def created(task: Task) -> dict[str, Any]:
     return {"resultType": "task", **_told(task)}
 
 
-def detailed(task: Task) -> dict[str, Any]:
-    key = _PAYLOADS.get(task.status)
-    return {**_told(task), **({key: task.payload or {}} if key else {})}
-
-
 def _told(task: Task) -> dict[str, Any]:
     now = time.time()
     kept = task.kept_until(now) - task.created
@@ -98,7 +93,8 @@ def serve_tasks(server: Server[Any], who: Who) -> None:
 
     async def get(ctx: Context, params: TaskParams) -> dict[str, Any]:
         task = await _checked(ctx, params).get(params.task_id, who(ctx).id)
-        return detailed(task)
+        key = _PAYLOADS.get(task.status)
+        return {**_told(task), **({key: task.payload or {}} if key else {})}
 
     async def update(ctx: Context, params: UpdateParams) -> dict[str, Any]:
         sender = who(ctx)

@@ -58,10 +58,18 @@ class RunPythonArguments(Arguments):
 
 
 def run_python_tool() -> Tool:
+    packages = ", ".join(f"{name} {PYTHON_IMAGE.locked[name]}" for name in SHOWN)
     return Tool(
         name=NAME,
         title="Run Python",
-        description=_description(),
+        description=f"""Runs Python beside the data, for what no other tool does. A person approves each call after reading the code, so keep it short and plain.
+Packages: GDAL (osgeo, with exceptions), {packages}.
+`from gdal_mcp_job import inputs, outputs, arguments, progress, result`: `inputs["a.tif"]` is the path to read and `outputs["b.tif"]` the path to write for the names of the call; `result(value)` returns JSON (NaN becomes null), `progress(0.5, "half")` tells how far it is.
+Back come the last expression's value, what was printed, `result`, open Matplotlib figures as pictures, and a description of each output.
+1. {{"code": "import rasterio\\nfrom gdal_mcp_job import inputs\\nwith rasterio.open(inputs['dem.tif']) as dem:\\n    band = dem.read(1, masked=True)\\nfloat(band.mean())", "inputs": ["dem.tif"]}}
+2. {{"code": "import geopandas\\nfrom gdal_mcp_job import *\\nroads = geopandas.read_file(inputs['roads.gpkg'])\\nroads.to_crs(3035).buffer(arguments['metres']).to_file(outputs['near.gpkg'])\\nresult({{'roads': len(roads)}})", "inputs": ["roads.gpkg"], "outputs": ["near.gpkg"], "arguments": {{"metres": 50}}}}
+3. {{"code": "import networkx\\nfrom gdal_mcp_job import *\\ngraph = networkx.Graph(arguments['edges'])\\nresult(networkx.shortest_path(graph, 1, 3))", "arguments": {{"edges": [[1, 2], [2, 3]]}}}}
+Not there: network, pip, other files of the workspaces, subprocess pools, a display, anything of an earlier call.""",
         schema=schema_of(RunPythonArguments),
         draft=typed(RunPythonArguments, _draft),
         writes=True,
@@ -69,19 +77,6 @@ def run_python_tool() -> Tool:
         present=present,
         like=NAME,
     )
-
-
-def _description() -> str:
-    versions, python = PYTHON_IMAGE.locked, ", ".join
-    packages = python(f"{name} {versions[name]}" for name in SHOWN)
-    return f"""Runs Python beside the data, for what no other tool does. A person approves each call after reading the code, so keep it short and plain.
-Packages: GDAL (osgeo, with exceptions), {packages}.
-`from gdal_mcp_job import inputs, outputs, arguments, progress, result`: `inputs["a.tif"]` is the path to read and `outputs["b.tif"]` the path to write for the names of the call; `result(value)` returns JSON (NaN becomes null), `progress(0.5, "half")` tells how far it is.
-Back come the last expression's value, what was printed, `result`, open Matplotlib figures as pictures, and a description of each output.
-1. {{"code": "import rasterio\\nfrom gdal_mcp_job import inputs\\nwith rasterio.open(inputs['dem.tif']) as dem:\\n    band = dem.read(1, masked=True)\\nfloat(band.mean())", "inputs": ["dem.tif"]}}
-2. {{"code": "import geopandas\\nfrom gdal_mcp_job import *\\nroads = geopandas.read_file(inputs['roads.gpkg'])\\nroads.to_crs(3035).buffer(arguments['metres']).to_file(outputs['near.gpkg'])\\nresult({{'roads': len(roads)}})", "inputs": ["roads.gpkg"], "outputs": ["near.gpkg"], "arguments": {{"metres": 50}}}}
-3. {{"code": "import networkx\\nfrom gdal_mcp_job import *\\ngraph = networkx.Graph(arguments['edges'])\\nresult(networkx.shortest_path(graph, 1, 3))", "arguments": {{"edges": [[1, 2], [2, 3]]}}}}
-Not there: network, pip, other files of the workspaces, subprocess pools, a display, anything of an earlier call."""
 
 
 def _draft(arguments: RunPythonArguments, scope: DraftScope) -> Draft:
@@ -116,19 +111,16 @@ def _draft(arguments: RunPythonArguments, scope: DraftScope) -> Draft:
 
 
 def _output(text: str, paths: Paths, inputs: tuple[Located, ...]) -> Output:
-    kind: OutputKind = (
-        "folder" if text.endswith("/") else _KINDS.get(PurePosixPath(text).suffix.lower(), "dataset")
-    )
+    by_name = _KINDS.get(PurePosixPath(text).suffix.lower(), "dataset")
+    kind: OutputKind = "folder" if text.endswith("/") else by_name
     return paths.output(text.rstrip("/") or text, inputs=inputs, overwrite=True, kind=kind)
 
 
 def _refuse_apart(outputs: tuple[Output, ...]) -> None:
     """Raises ToolError for outputs that cannot be staged and published together."""
     if len({output.target.name for output in outputs}) != len(outputs):
-        what, fix = (
-            "two outputs have the same name",
-            "Give each output a name of its own, even in another folder.",
-        )
+        what = "two outputs have the same name"
+        fix = "Give each output a name of its own, even in another folder."
     elif len({output.target.workspace.root for output in outputs}) > 1:
         what, fix = "the outputs are in several workspaces", "Write all of them to one workspace."
     else:

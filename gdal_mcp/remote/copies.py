@@ -22,9 +22,8 @@ from gdal_mcp.remote.limits import ReadFailed
 from gdal_mcp.remote.record import Version
 
 BLOCK: Final = 64 << 10  # bytes: reads are rounded out to it, so that a range tells its server little
-Key = tuple[
-    str, Address
-]  # the principal, and the address with what is secret in it: that may choose what is read
+# the principal, and the address with what is secret in it: that may choose what is read
+Key = tuple[str, Address]
 
 
 @dataclass(slots=True, eq=False)

@@ -102,10 +102,9 @@ class Door:
         self._copies.close()
 
     def _source(self, asked: Address, call: Allowance, means: Means) -> Source:
-        return Source(self._asset(asked, call) if asked.item_asset else asked, asked, call, means)
-
-    def _asset(self, asked: Address, call: Allowance) -> Address:
-        """Where an asset of a STAC item lies, if it may be read. Raises ToolError, ReadFailed."""
+        """What is read: of a STAC item where its asset lies, if that may be read. Raises ToolError, ReadFailed."""
+        if not asked.item_asset:
+            return Source(asked, asked, call, means)
         item = replace(asked, item_asset="")
         text = self.checks.document(item, Meter(call), _MAX_ITEM)
         try:
@@ -117,4 +116,4 @@ class Door:
             ) from error
         # whatever its query says is the item's word, not the caller's
         self.checks.listed(found.hidden, call.principal)
-        return found.hidden
+        return Source(found.hidden, asked, call, means)

@@ -29,7 +29,7 @@ class Means:
 class RemoteFile:
     """For several threads. `look` comes before all else, by itself if need be."""
 
-    def __init__(self, address: Address, meter: Meter, means: Means, first: int = BLOCK) -> None:
+    def __init__(self, address: Address, meter: Meter, means: Means, first: int) -> None:
         """`first` is what is read of it to begin with, in bytes: whole blocks."""
         self.address = address
         self._first = first
@@ -48,10 +48,6 @@ class RemoteFile:
         """What the file is now, asked once. Raises Missing, ReadFailed."""
         return self._opened().version
 
-    def first(self) -> bytes:
-        """How it begins: one block, or all of it."""
-        return self.read([(0, min(BLOCK, self.look().length))])
-
     def read(self, ranges: Sequence[tuple[int, int]]) -> bytes:
         """The bytes of the ranges (offset, length), in their order. Raises ReadFailed, CancelledError of a call that ended."""
         copy = self._opened()
@@ -67,7 +63,11 @@ class RemoteFile:
                 found[block] = view[(block - first) * BLOCK :][:BLOCK]
         with self._lock:
             self._touched.update(wanted)
-        return b"".join(_cut(found, offset, length) for offset, length in ranges)
+        pieces = []
+        for offset, length in ranges:
+            data, skip = b"".join(found[block] for block in _blocks(offset, length)), offset % BLOCK
+            pieces.append(data[skip : skip + length])
+        return b"".join(pieces)
 
     def record(self) -> SourceRead | None:
         """What was read; None if it was not even found."""
@@ -113,10 +113,9 @@ class RemoteFile:
         copies = self._means.copies
         key = self._meter.call.principal, replace(self.address, sidecars=())
         held = copies.known(key)
+        known = held.version if held else None
         try:
-            got = self._means.checks.look(
-                self.address, self._meter, self._first, held.version if held else None
-            )
+            got = self._means.checks.look(self.address, self._meter, self._first, known)
         except ReadFailed as error:
             if held is not None:
                 copies.release(held)
@@ -184,12 +183,6 @@ def _spans(blocks: Sequence[int]) -> list[tuple[int, int]]:
         else:
             spans.append((block, block))
     return spans
-
-
-def _cut(found: dict[int, memoryview], offset: int, length: int) -> bytes:
-    data = b"".join(found[block] for block in _blocks(offset, length))
-    skip = offset % BLOCK
-    return data[skip : skip + length] if skip or len(data) != length else data
 
 
 def _ranges(blocks: Sequence[int], copy: Copy) -> tuple[tuple[int, int], ...]:

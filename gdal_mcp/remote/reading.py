@@ -45,9 +45,8 @@ class Source:
             self._keys = self._found()
             for name in self._keys.first()[:AT_ONCE]:  # what is needed and fails is asked for again
                 means.work.submit(self._file(name).look)
-        except (
-            BaseException
-        ):  # such as that of a call that ended meanwhile: nobody else closes what is half made
+        # such as that of a call that ended meanwhile: nobody else closes what is half made
+        except BaseException:
             self.close()
             raise
 
@@ -66,7 +65,8 @@ class Source:
             if held == "maybe":
                 return None
             raise ReadFailed(f"{error}, though it was there or was listed") from error
-        return looked(Kind.FILE, version.length, version.seconds, file.first())
+        begins = file.read([(0, min(BLOCK, version.length))])
+        return looked(Kind.FILE, version.length, version.seconds, begins)
 
     def read(self, name: str, ranges: Sequence[tuple[int, int]]) -> bytes:
         key = self._key(name)
@@ -139,16 +139,15 @@ class Source:
     def _file(self, key: str) -> RemoteFile:
         with self._lock:
             if key not in self._files:
-                self._files[key] = self._made(key)
+                address, first = self._address, BLOCK
+                if address.is_tree:
+                    address, first = address.beside(key), _WHOLE_CHUNK
+                elif key in self._beside:
+                    address = address.beside(self._beside[key])
+                elif address.path.lower().endswith(".fgb"):
+                    first = _LONG_HEAD
+                self._files[key] = RemoteFile(address, self._meter, self._means, first)
             return self._files[key]
-
-    def _made(self, key: str) -> RemoteFile:
-        if self._address.is_tree:
-            return RemoteFile(self._address.beside(key), self._meter, self._means, _WHOLE_CHUNK)
-        if key in self._beside:
-            return RemoteFile(self._address.beside(self._beside[key]), self._meter, self._means)
-        first = _LONG_HEAD if self._address.path.lower().endswith(".fgb") else BLOCK
-        return RemoteFile(self._address, self._meter, self._means, first)
 
 
 @dataclass(slots=True, eq=False)

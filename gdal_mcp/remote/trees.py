@@ -14,9 +14,8 @@ from typing import Any, Final, Literal
 _METADATA: Final = (".zarray", ".zattrs", ".zgroup")
 # what a server could take for a way out of the tree's folder, as an address of the caller's may not have it either
 _CLIMBS: Final = re.compile(r"(^|/)(\.\.?)?(/|$)|[\\%\0-\x1f]")
-_DEEPEST: Final = (
-    32  # folders above a file that are listed: all those above one name take the square of its length
-)
+# folders above a file that are listed: all those above one name take the square of its length
+_DEEPEST: Final = 32
 
 # `listed` is there; `maybe` is a file beside another, or a chunk that may never have been written: it is as good as empty then
 Held = Literal["listed", "maybe", "folder", "none"]

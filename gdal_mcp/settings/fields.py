@@ -10,12 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 from platformdirs import user_state_path
 from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import (
-    BaseSettings,
-    InitSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from gdal_mcp.settings.file import PREFIX, SettingsError, no_setting, read_toml
 from gdal_mcp.settings.pathmap import PathMap
@@ -39,8 +34,7 @@ class Settings(WebSettings):
     workspaces: Places = Field((), description="Folders a call may read and, through approval, write to.")
     workspaces_ro: Places = Field((), description="Folders a call may only read.")
     image: str | None = Field(
-        None,
-        description="GDAL image: `full` or `small`, the official ones, or a reference or id.",
+        None, description="GDAL image: `full` or `small`, the official ones, or a reference or id."
     )
     engine: str | None = Field(
         None,

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 from pydantic_settings import NoDecode
 
 DAY: Final = 86_400.0  # seconds
@@ -55,6 +55,7 @@ Size = Annotated[int, BeforeValidator(parse_size)]
 # limit, with 98 none does; a quarter more for other versions
 LEAST_MEMORY = 128 << 20
 Place = Annotated[Path, BeforeValidator(as_typed)]
+Resolved = Annotated[Place, AfterValidator(lambda place: place.resolve())]  # with its links resolved
 Places = Annotated[tuple[Place, ...], NoDecode, BeforeValidator(_split)]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_names)]
 Lacks = Annotated[tuple[Literal["landlock", "pids-limit"], ...], NoDecode, BeforeValidator(split_names)]

@@ -3,7 +3,7 @@
 Nobody sits in front of it: its `person` answers what the server asks, with yes unless that is changed.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -12,7 +12,7 @@ import anyio.to_thread
 import httpx2
 import mcp_types as t
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 CALL_SECONDS: Final = 300.0  # a first call may wait for the attestation of the host
@@ -77,11 +77,6 @@ def connected(target: Any) -> Iterator[GdalMcpClient]:
         client = Client(target, elicitation_callback=person, read_timeout_seconds=CALL_SECONDS)
         with portal.wrap_async_context_manager(client):
             yield GdalMcpClient(portal, client, person)
-
-
-def over_stdio(command: Sequence[str], environment: Mapping[str, str]) -> StdioServerParameters:
-    """A server process of its own for each client; it gets this environment and no other."""
-    return StdioServerParameters(command=command[0], args=list(command[1:]), env=dict(environment))
 
 
 @asynccontextmanager

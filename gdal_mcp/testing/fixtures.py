@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 from mcp import StdioServerParameters
 
-from gdal_mcp.testing.client import GdalMcpClient, connected, over_stdio
+from gdal_mcp.testing.client import GdalMcpClient, connected
 from gdal_mcp.testing.samples import write_samples
 
 # what finds the engine, the image and this very package; no other setting of whoever runs the tests reaches the server
@@ -45,9 +45,9 @@ def gdal_mcp_server(
 ) -> StdioServerParameters:
     """How to start a server on that workspace: what `mcp.Client` takes."""
     state = tmp_path_factory.mktemp("gdal-mcp-state")
-    places = ("--workspace", str(gdal_mcp_workspace), "--state-dir", str(state))
+    serve = ["-m", "gdal_mcp", "serve", "--workspace", str(gdal_mcp_workspace), "--state-dir", str(state)]
     ours = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
-    return over_stdio((sys.executable, "-m", "gdal_mcp", "serve", *places), {**ours, **gdal_mcp_settings})
+    return StdioServerParameters(command=sys.executable, args=serve, env={**ours, **gdal_mcp_settings})
 
 
 @pytest.fixture

@@ -69,13 +69,6 @@ class DraftContext:
     principal: str = ""
     door: Door | None = None  # to remote data
 
-    @property
-    def threads(self) -> int:
-        return self.paths.threads
-
-    def permits(self, algorithm: str) -> bool:
-        return self.surface.permits(algorithm)
-
 
 def number(value: float) -> str:
     return repr(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
@@ -94,7 +87,7 @@ def gdal_command(
     is given as --input. Raises ToolError, ArgumentRefused.
     """
     source, output = ends
-    binding = Context(context.catalogue, output.target.name, threads=context.threads)
+    binding = Context(context.catalogue, output.target.name, threads=context.paths.threads)
     bound = bind_either([context.catalogue.algorithms[one] for one in algorithms], *given, binding)
     read = [source.located]
 

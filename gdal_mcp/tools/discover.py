@@ -5,12 +5,13 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from gdal_mcp.gdal.answers.described import crs_match
-from gdal_mcp.gdal.discovery.describe import describe, describe_step, sql_of
+from gdal_mcp.gdal.discovery.describe import describe, describe_step
 from gdal_mcp.gdal.discovery.formats import formats
 from gdal_mcp.gdal.discovery.search import search
+from gdal_mcp.gdal.discovery.sql import sql_of
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, schema_of, spelling, typed
-from gdal_mcp.tools.algorithm import algorithm_named, is_algorithm
+from gdal_mcp.tools.algorithm import algorithm_named, path_named
 from gdal_mcp.tools.common import DraftContext, Number
 
 Limit = Annotated[int, Field(ge=1, le=50)]
@@ -62,28 +63,25 @@ def _search(arguments: SearchArguments, context: DraftContext) -> ImmediateResul
     picked = [
         (one.name, one.title, one.description, one.writes)
         for one in context.surface.callable.values()
-        if one is not GDAL_SEARCH and not is_algorithm(context.catalogue, one.name)
+        if one is not GDAL_SEARCH and path_named(context.catalogue, one.name) is None
     ]
     found = search(context.catalogue, arguments.query, limit=50, picked=picked)
-    hits = [hit for hit in found if not hit.path or context.permits(hit.path)]
+    hits = [hit for hit in found if not hit.path or context.surface.permits(hit.path)]
     return ImmediateResult({"hits": [hit.as_dict() for hit in hits[: arguments.limit]]})
 
 
 def _describe(arguments: DescribeArguments, context: DraftContext) -> ImmediateResult:
     catalogue, name = context.catalogue, arguments.algorithm
+    path = path_named(catalogue, name)
     step = next((key for key in catalogue.steps if spelling(key) == spelling(name)), None)
-    if step is not None and not is_algorithm(catalogue, name):
+    if step is not None and path is None:
         return ImmediateResult(describe_step(catalogue, step))
     tool = context.surface.callable.get(name.strip())
-    if tool is None or (is_algorithm(catalogue, name) and "_" in name):  # a generated tool
+    if tool is None or (path is not None and "_" in name):  # a generated tool
         return ImmediateResult(describe(catalogue, algorithm_named(name, context)))
-    known = describe(catalogue, algorithm_named(name, context)) if is_algorithm(catalogue, name) else {}
-    return ImmediateResult(_tool(tool) | {key: known[key] for key in known.keys() & {"steps", "related"}})
-
-
-def _tool(tool: Tool) -> dict[str, Any]:
-    """A tool that is picked by hand; its description has an example."""
-    return {
+    known = describe(catalogue, algorithm_named(name, context)) if path is not None else {}
+    # a tool that is picked by hand; its description has an example
+    told = {
         "tool": tool.name,
         "line": tool.description,
         "writes": tool.writes,
@@ -91,10 +89,7 @@ def _tool(tool: Tool) -> dict[str, Any]:
         "input_schema": tool.input_schema,
         **sql_of(tool.name),
     }
-
-
-def _formats(arguments: FormatsArguments, context: DraftContext) -> ImmediateResult:
-    return ImmediateResult(formats(context.catalogue, arguments.kind, arguments.name))
+    return ImmediateResult(told | {key: known[key] for key in known.keys() & {"steps", "related"}})
 
 
 def _find_crs(arguments: FindCrsArguments, context: DraftContext) -> Draft:
@@ -143,7 +138,10 @@ FORMATS = Tool(
     title="List formats",
     description="Formats that GDAL reads and writes, or one with the options that may be set.",
     schema=schema_of(FormatsArguments),
-    draft=typed(FormatsArguments, _formats),
+    draft=typed(
+        FormatsArguments,
+        lambda asked, context: ImmediateResult(formats(context.catalogue, asked.kind, asked.name)),
+    ),
     writes=False,
     runs=False,
 )

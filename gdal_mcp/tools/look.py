@@ -1,14 +1,13 @@
 """`preview` and `list_workspace`: what the data looks like and what there is."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from gdal_mcp.gdal.answers.described import shown
 from gdal_mcp.gdal.datasets.listing import MAX_PATTERN, MAX_ROWS, Query, as_json, page
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, schema_of, typed
+from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, schema_of, typed
 from gdal_mcp.tools.common import DatasetArguments, DatasetPath, DraftContext
 from sandbox.browse import opened
 
@@ -63,14 +62,13 @@ def _list(arguments: ListArguments, context: DraftContext) -> Draft | ImmediateR
         found = page(top, query, arguments.cursor)
     if not found.to_identify:
         return ImmediateResult(as_json(found))
-
-    def present(answer: Answer) -> Mapping[str, Any]:
-        drivers = answer.parsed if isinstance(answer.parsed, dict) else {}
-        return as_json(found, [{"name": name, "driver": driver} for name, driver in drivers.items()])
-
-    names = tuple(str(located) for located in found.to_identify)
-    command = Command("identify", (), names)
-    return Draft(command, (), looked_at=(folder,), wants_json=True, present=present)
+    return Draft(
+        Command("identify", (), tuple(map(str, found.to_identify))),
+        (),
+        looked_at=(folder,),
+        wants_json=True,
+        present=lambda answer: as_json(found, answer.parsed),
+    )
 
 
 LIST_WORKSPACE = Tool(

@@ -17,7 +17,7 @@ from gdal_mcp.gdal.catalogue.given import argument_named
 from gdal_mcp.gdal.catalogue.model import DATASET_KINDS, Algorithm, Argument, Role, Step
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Arguments, Tool, schema_of, spelling, typed
-from gdal_mcp.tools.algorithm import PIPELINES, ResolvedPaths, binding_context, presented
+from gdal_mcp.tools.algorithm import ResolvedPaths, binding_context, presented
 from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext
 from gdal_mcp.tools.notation import MAX_DEPTH, StepCall, parse_notation
 
@@ -175,7 +175,7 @@ def _agreed(
             "the pipeline means one thing for rasters and another for vectors.",
             "Run it as `raster pipeline` or `vector pipeline` with gdal_write.",
         )
-    without = next((one for one in _algorithms(readings) if not context.permits(one)), None)
+    without = next((one for one in _algorithms(readings) if not context.surface.permits(one)), None)
     if without is not None:
         raise _excluded(without)
     return readings
@@ -220,7 +220,7 @@ def _variants(path: str, name: str, context: DraftContext) -> list[Step]:
         raise ArgumentRefused(
             f"{name[:60]!r} is no step of `gdal {path}`.", "gdal_describe of the pipeline lists its steps."
         )
-    if not any(context.permits(step.algorithm.path) for step in found):
+    if not any(context.surface.permits(step.algorithm.path) for step in found):
         raise _excluded(found[0].algorithm.path)
     return found
 
@@ -340,4 +340,3 @@ PIPELINE = Tool(
     like="pipeline",
     **WRITES_OUTPUT,
 )
-assert PIPELINE.name in PIPELINES

@@ -13,7 +13,6 @@ from gdal_mcp.plan import Command, Draft
 from gdal_mcp.remote.address import Address, is_address
 from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.finding import keys, search
-from gdal_mcp.remote.listing import Listed
 from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, schema_of, typed
 from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext, Number, OutputPath
 from gdal_mcp.untrusted import UNTRUSTED, clean_value
@@ -64,13 +63,18 @@ def _remote_list(arguments: RemoteListArguments, context: DraftContext) -> Immed
     with door.asking(context.principal, time.monotonic() + _SECONDS) as meter:
         rows = keys(door, meter, folder, arguments.limit + 1)
     shown = rows[: arguments.limit]
+    entries = [
+        {"name": row.name}
+        | ({"folder": True} if row.is_folder else {"size": row.size, "modified": row.modified})
+        for row, _ in shown
+    ]
     found = (address for row, address in shown if row.name.lower().endswith(_DATA))
     return ImmediateResult(
         {
             "count": len(shown),
             "more": len(rows) > len(shown),
             "remote": {"host": folder.host, "requests": meter.requests, "bytes": meter.read},
-            UNTRUSTED: clean_value({"entries": [_row(row) for row, _ in shown]}),
+            UNTRUSTED: clean_value({"entries": entries}),
             **_next(found, "Describes one of what is listed."),
         }
     )
@@ -82,12 +86,6 @@ def _door(context: DraftContext, tool: str) -> Door:
     if context.door is None or not isinstance(verdict, Allow):
         raise denied(f"{tool} makes its requests at once, and nobody is asked before; {verdict.reason}")
     return context.door
-
-
-def _row(row: Listed) -> dict[str, Any]:
-    return {"name": row.name} | (
-        {"folder": True} if row.is_folder else {"size": row.size, "modified": row.modified}
-    )
 
 
 def _next(addresses: Iterable[Address | None], reason: str) -> Mapping[str, Any]:

@@ -25,12 +25,10 @@ class ValidateArguments(Arguments):
 def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | ImmediateResult:
     tool = context.surface.callable.get(arguments.tool)
     if tool is None or tool.name == VALIDATE_CALL.name:
-        raise ToolError(
-            Code.NOT_FOUND,
-            Stage.LOOKUP,
-            "there is no such tool to validate.",
-            f"{_meant(arguments.tool, context)}Name a tool of tools/list.",
-        )
+        near = nearest(arguments.tool, context.surface.callable)
+        meant = f"Did you mean `{near[0]}`? " if near else ""
+        fix = f"{meant}Name a tool of tools/list."
+        raise ToolError(Code.NOT_FOUND, Stage.LOOKUP, "there is no such tool to validate.", fix)
     draft = tool.draft(arguments.arguments, context)
     if isinstance(draft, ImmediateResult):
         return ImmediateResult({"valid": True, "effect": "read", "container": False})
@@ -45,15 +43,10 @@ def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | Immed
         return ImmediateResult(_answer(tool.name, draft, context))
 
     def present(answer: Answer) -> Mapping[str, Any]:
-        context.preflight.described(look, answer.parsed)
+        context.preflight.described(look.looked_at, answer.parsed)
         return _answer(tool.name, draft, context)
 
     return replace(look, present=present)
-
-
-def _meant(name: str, context: DraftContext) -> str:
-    near = nearest(name, context.surface.callable)
-    return f"Did you mean `{near[0]}`? " if near else ""
 
 
 def _answer(tool: str, draft: Draft, context: DraftContext) -> dict[str, Any]:

@@ -105,15 +105,13 @@ def _audit(app: App) -> bool:
 def health_routes(watch: Watch) -> list[BaseRoute]:
     """The routes that need no token."""
 
-    async def alive(_request: Request) -> Response:
-        return PlainTextResponse("ok\n", headers=_FRESH)
-
     async def ready(_request: Request) -> Response:
         seen = (await watch.now()).well
         well = all(seen.values())
         items = {name: "ok" if good else "failed" for name, good in seen.items()}
         return JSONResponse({"ready": well, **items}, 200 if well else 503, _FRESH)
 
+    alive = PlainTextResponse("ok\n", headers=_FRESH)
     return [Route(HEALTH_PATH, alive, methods=["GET"]), Route(READY_PATH, ready, methods=["GET"])]
 
 

@@ -8,7 +8,6 @@ Invariants:
 
 import json
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -58,13 +57,6 @@ class Issuer:
                 )
         return made
 
-    def descriptions(self) -> Iterator[str]:
-        """The addresses of its metadata, by RFC 8414 and by OpenID Connect."""
-        parts = urlsplit(self.name)
-        root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-        yield f"{root}/.well-known/oauth-authorization-server{path}"
-        yield f"{root}{path}/.well-known/openid-configuration"
-
 
 class Keys(jwt.PyJWKClient):
     """The keys of one issuer. PyJWT's client keeps and chooses them; how they are fetched is our own."""
@@ -112,7 +104,11 @@ class Keys(jwt.PyJWKClient):
     def _address(self) -> str:
         if self.issuer.jwks:
             return self.issuer.jwks
-        for url in self.issuer.descriptions():
+        parts = urlsplit(self.issuer.name)
+        root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+        # by RFC 8414, and by OpenID Connect
+        for known in ("/.well-known/oauth-authorization-server{}", "{}/.well-known/openid-configuration"):
+            url = root + known.format(path)
             try:
                 document = from_thread.run(fetched, url)
             except FetchFailed as error:

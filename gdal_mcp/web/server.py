@@ -9,8 +9,7 @@ import anyio
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 
 from gdal_mcp.access.identity import READ, SCOPES
@@ -38,7 +37,6 @@ from gdal_mcp.web.protocol import ProtocolEndpoint
 from gdal_mcp.web.uploads import UploadRoutes
 
 METADATA_PATH: Final = f"/.well-known/oauth-protected-resource{MCP_PATH}"
-_METADATA_SECONDS: Final = 3600
 _SENT: Final = (
     *("Authorization", "Content-Type", "Accept", "Last-Event-ID", "MCP-Protocol-Version", "Mcp-Session-Id"),
     *("Mcp-Method", "Mcp-Name"),
@@ -169,11 +167,8 @@ def _metadata_route(settings: Settings, port: int) -> BaseRoute:
         "bearer_methods_supported": ["header"],
         "resource_name": "GDAL in a sandbox",
     }
-
-    async def metadata(_request: Request) -> Response:
-        return JSONResponse(document, headers={"Cache-Control": f"public, max-age={_METADATA_SECONDS}"})
-
-    return Route(METADATA_PATH, metadata, methods=["GET"])
+    headers = {"Cache-Control": "public, max-age=3600"}
+    return Route(METADATA_PATH, JSONResponse(document, headers=headers), methods=["GET"])
 
 
 def _listening(settings: Settings) -> Listening:

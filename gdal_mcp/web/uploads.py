@@ -30,7 +30,7 @@ from gdal_mcp.http import replies
 from gdal_mcp.http.auth import Authenticator
 from gdal_mcp.http.concurrency import Full, RequestLimit
 from gdal_mcp.http.guard import TooSlow
-from gdal_mcp.operations.uploading import Destination, Reception, Uploads
+from gdal_mcp.operations.uploading import Destination, Reception, Uploads, reception
 from gdal_mcp.web.files import FILES_PATH
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspace
@@ -130,7 +130,8 @@ class UploadRoutes:
         to: Destination = await anyio.to_thread.run_sync(look)
         if to.output.replaces and not sent.overwrite:
             return replies.refused(412, "exists", "there is a file of that name")
-        async with self._held(self.uploads.reception(to)) as received:
+        name, user = to.output.target.name, self.uploads.app.hosting.user()
+        async with self._held(reception(to.area, name, user, to.most)) as received:
             await self._take(receive, received)
             if sent.sha256 not in (None, received.sha256):
                 raise _invalid(
@@ -176,11 +177,11 @@ class UploadRoutes:
             "if-none-match" not in headers,
         )
 
-    async def _take(self, receive: Receive, reception: Reception) -> None:
+    async def _take(self, receive: Receive, received: Reception) -> None:
         """Writes the body to the disk. Raises ToolError, TooSlow, ClientDisconnect."""
         with anyio.move_on_after(self.seconds):
             async for piece in _pieces(receive):
-                await self._thread(reception.write, piece)
+                await self._thread(received.write, piece)
             return
         raise TooSlow
 

@@ -45,6 +45,7 @@ PRCTL = table(  # linux/prctl.h: what no job asks for
 IOCTL = table("TIOCSTI=0x5412 TIOCLINUX=0x541C TIOCSETD=0x5423 FS_IOC_GETFLAGS=0x80086601")
 FCNTL = table("F_SETOWN=8 F_SETSIG=10 F_SETLEASE=1024 F_NOTIFY=1026 F_ADD_SEALS=1033")
 PLACES = "/ /etc /usr /var /var/tmp /home /root /run /opt /dev /dev/shm /proc /sys /proc/sys/kernel".split()
+KERNEL = ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/driver", "/sys")
 # files of which each is, or was, a way to have the host run something
 SETTINGS = """
 /proc/sys/kernel/core_pattern /proc/sys/kernel/modprobe /proc/sys/kernel/hostname /proc/sys/vm/drop_caches
@@ -187,7 +188,8 @@ def sight(folders):
         "engines": [path for path in ENGINES if os.path.exists(path)],
         "specials": specials(folders),
         "devices": devices(),
-        "settings": writable_settings(),
+        # files that are the kernel's, not this process's, and may be written
+        "settings": sorted(one for top in KERNEL for one in below(top) if os.access(one, os.W_OK))[:100],
         "local socket": outcome(lambda: local().close()),
         "processes": sorted(int(name) for name in os.listdir("/proc") if name.isdigit()),
         "descriptors": descriptors(),
@@ -288,12 +290,6 @@ def devices():
 
 def below(start):
     return (os.path.join(top, name) for top, _, names in os.walk(start) for name in names)
-
-
-def writable_settings():
-    """Files of /proc and /sys that are the kernel's, not this process's, and may be written."""
-    starts = ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/driver", "/sys")
-    return sorted(path for start in starts for path in below(start) if os.access(path, os.W_OK))[:100]
 
 
 def descriptors():
@@ -542,10 +538,7 @@ def crashes(_folders):
             raise OSError(errno.EPERM, "not dumped")
 
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
-    return {
-        "have one dumped": dump,
-        "allow dumps": lambda: set_limit(resource.RLIMIT_CORE, (0, hard)),
-    }
+    return {"have one dumped": dump, "allow dumps": lambda: set_limit(resource.RLIMIT_CORE, (0, hard))}
 
 
 def other_architectures(_folders):

@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, MASKED, rlimits
-from sandbox.isolation.rows import Evidence, Found, Judge, Row, Rule, none, nothing, same, verdict
+from sandbox.isolation.rows import Evidence, Found, Judge, Row, Rule, judged, none, nothing, same, verdict
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET, SandboxTemplate
 
 # file systems that an engine mounts of its own accord and that hold nothing of the host's files
@@ -34,8 +34,7 @@ _PAGE: Final = 4096
 def shortfalls(template: SandboxTemplate, facts: Mapping[str, Any], *, pods: bool = False) -> tuple[Row, ...]:
     """The rows in which a container is weaker than asked; empty when all is well."""
     rules = (*FACTS, *LIMITS_IN_FORCE) if template.cgroup_visible else FACTS
-    evidence = Evidence(template, facts, pods=pods)
-    return tuple(rule.row(one) for rule in rules for one in rule.found(evidence) if one.verdict == "failed")
+    return tuple(row for row in judged(rules, Evidence(template, facts, pods=pods)) if not row.ok)
 
 
 # --- the process ---
@@ -104,9 +103,7 @@ def _mounts(evidence: Evidence) -> Iterator[Found]:
         yield same("one page, read-only", "one page, read-only", "shared memory", "5.17")
     else:
         yield same("absent", "absent" if memory is None else "mounted", "shared memory", "5.17")
-    shared = [
-        target for target, row in seen.items() if any(word.startswith("shared:") for word in row["shared"])
-    ]
+    shared = (one for one, row in seen.items() if any(word.startswith("shared:") for word in row["shared"]))
     yield none(shared, "shared propagation", "5.20")
     of_pods = {target for target in _OF_PODS if evidence.pods and target in seen}
     if evidence.pods:
@@ -212,12 +209,7 @@ FACTS: Final = (
     Rule(_GROUP, "capabilities", _capabilities, "5.4, 5.5"),
     Rule(_GROUP, "NoNewPrivs", _status("NoNewPrivs", "1"), "5.26"),
     Rule(_GROUP, "Seccomp", _status("Seccomp", "2"), "5.22"),
-    Rule(
-        _GROUP,
-        "network interfaces",
-        _network,
-        "5.8, 5.9, 5.10, 5.14, 5.30",
-    ),
+    Rule(_GROUP, "network interfaces", _network, "5.8, 5.9, 5.10, 5.14, 5.30"),
     Rule(_GROUP, "process", _fact("pid", 1), "5.16"),
     Rule(_GROUP, "host name", _fact("hostname", HOSTNAME), "5.21"),
     Rule(_GROUP, "working folder", _fact("folder", SCRATCH_TARGET)),

@@ -70,8 +70,10 @@ def rlimits(limits: Limits) -> dict[str, int]:
     """The resource limits of a process, soft and hard alike, by the names that engines use."""
     return {
         "core": _NO_CORES,
-        "cpu": limits.cpu_seconds,
-        "data": limits.data_bytes,
+        # ends an orphan that computes, should the host that watches the clock be gone
+        "cpu": int(limits.wall_seconds * max(limits.cpus, 1.0)) + 30,
+        # an eighth below the memory limit, so that an allocation fails readably before a kill
+        "data": limits.memory_bytes - limits.memory_bytes // 8,
         "fsize": limits.file_bytes,
         "nofile": limits.open_files,
     }

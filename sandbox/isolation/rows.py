@@ -52,15 +52,12 @@ class Evidence:
     look: Mapping[str, Any] = field(default_factory=dict)  # what the look program found, by section
     nonces: Mapping[str, str] = field(default_factory=dict)  # file inside -> what the server wrote there
     folders: Mapping[str, Folder] = field(default_factory=dict)  # folder inside -> what the server sees there
-    shares: frozenset[str] = (
-        frozenset()
-    )  # of these folders, those whose numbers may differ from mount to mount
+    # of these folders, those whose numbers may differ from mount to mount
+    shares: frozenset[str] = frozenset()
     boot: str = ""  # of the engine's kernel, if its device and inode numbers mean the same here
     security_options: tuple[str, ...] = ()  # of the engine, such as name=apparmor
     namespaces: Mapping[str, str] = field(default_factory=dict)  # of the server's own process
-    pods: bool = (
-        False  # whether it is a Pod, of which its node decides some things: those are judged by effect
-    )
+    pods: bool = False  # of a Pod its node decides some things: those are judged by effect
     gone: bool = True  # the engine does not know the container any more after its job
 
 
@@ -86,19 +83,17 @@ class Rule:
     judge: Judge
     cis: str = ""
 
-    def found(self, evidence: Evidence) -> list[Found]:
-        try:
-            return list(self.judge(evidence))
-        except _MALFORMED as error:
-            return [Found("", f"malformed: {error!r}"[:200], "failed")]
-
-    def row(self, found: Found) -> Row:
-        return Row(self.group, found.name or self.name, *found[:3], found.cis or self.cis)
-
 
 def judged(rules: Iterable[Rule], evidence: Evidence) -> tuple[Row, ...]:
     """A row, or several, for each rule."""
-    return tuple(rule.row(one) for rule in rules for one in rule.found(evidence))
+    rows: list[Row] = []
+    for rule in rules:
+        try:
+            found = list(rule.judge(evidence))
+        except _MALFORMED as error:
+            found = [Found("", f"malformed: {error!r}"[:200], "failed")]
+        rows += [Row(rule.group, one.name or rule.name, *one[:3], one.cis or rule.cis) for one in found]
+    return tuple(rows)
 
 
 def differs(name: str, asked: object, made: object) -> Row:
@@ -121,15 +116,20 @@ def none(found: Iterable[object], name: str = "", cis: str = "") -> Found:
     return Found("none", few(names) or "none", verdict(not names), name, cis)
 
 
+def note(found: str, name: str = "") -> Found:
+    """What a container shows and cannot hide."""
+    return Found("", found, "note", name)
+
+
 def nothing(sought: Callable[[Evidence], Iterable[object]]) -> Judge:
     """A judge that holds when nothing of what is sought is found."""
     return lambda evidence: [none(sought(evidence))]
 
 
-def few(names: list[str], most: int = 8) -> str:
-    """The first names; the rest are counted."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def few(names: list[str]) -> str:
+    """The first eight names; the rest are counted."""
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return ", ".join(names[:8]) + more
 
 
 def told(rows: Iterable[Row]) -> str:

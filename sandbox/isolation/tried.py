@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sandbox.isolation.measured import ENGINE_NAMES, OWN_TYPES
-from sandbox.isolation.rows import Evidence, Folder, Found, Judge, Rule, few, nothing, same, verdict
+from sandbox.isolation.rows import Evidence, Folder, Found, Judge, Rule, few, note, nothing, same, verdict
 from sandbox.isolation.seccomp import rules
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET
 
@@ -25,12 +25,8 @@ def _nonces(evidence: Evidence) -> Iterator[Found]:
     for path, nonce in evidence.nonces.items():
         found = str(evidence.look["files"]["nonces"].get(path))
         place = path.rpartition("/")[0]
-        yield Found(
-            "its nonce",
-            "its nonce" if found == nonce else found[:40],
-            verdict(found == nonce),
-            f"{place} is this host's folder",
-        )
+        shown = "its nonce" if found == nonce else found[:40]
+        yield Found("its nonce", shown, verdict(found == nonce), f"{place} is this host's folder")
 
 
 def _folders(evidence: Evidence) -> Iterator[Found]:
@@ -94,12 +90,8 @@ def _privileges(evidence: Evidence) -> Iterator[Found]:
     sight, user = evidence.look["sight"], str(evidence.template.user[0])
     yield same(1, sight["no_new_privs"], "no new privileges")
     ids = sight["set-user-id"]
-    yield Found(
-        user,
-        "none in the image" if ids is None else " ".join(ids),
-        verdict(ids in (None, [user])),
-        "user of a set-user-id program",
-    )
+    shown = "none in the image" if ids is None else " ".join(ids)
+    yield Found(user, shown, verdict(ids in (None, [user])), "user of a set-user-id program")
 
 
 def _confined(evidence: Evidence) -> Iterator[Found]:
@@ -132,31 +124,29 @@ def _security_module(evidence: Evidence) -> Iterator[Found]:
 def _namespaces(evidence: Evidence) -> Iterator[Found]:
     found, own = evidence.look["sight"]["namespaces"], evidence.namespaces
     shared = [name for name in _SEPARATE if found[name] == own.get(name)]
-    text = f"shared: {', '.join(shared)}" if shared else ", ".join(_SEPARATE)
-    yield Found(
-        ", ".join(_SEPARATE), text, verdict(not shared), "namespaces of its own", "5.10, 5.16, 5.17, 5.21"
-    )
+    asked, cis = ", ".join(_SEPARATE), "5.10, 5.16, 5.17, 5.21"
+    text = f"shared: {', '.join(shared)}" if shared else asked
+    yield Found(asked, text, verdict(not shared), "namespaces of its own", cis)
     others = [name for name in ("cgroup", "time") if found.get(name) == own.get(name)]
-    yield Found("", ", ".join(others) or "none", "note", "namespaces of the host")
+    yield note(", ".join(others) or "none", "namespaces of the host")
 
 
 def _user_namespace(evidence: Evidence) -> Iterator[Found]:
     """An engine that remaps user ids must have done so."""
-    ranges = [
-        f"{inside} is {outside}, {count} ids" for inside, outside, count in evidence.look["sight"]["uid_map"]
-    ]
+    rows = evidence.look["sight"]["uid_map"]
+    ranges = [f"{inside} is {outside}, {count} ids" for inside, outside, count in rows]
     if ranges and ranges != ["0 is 0, 4294967295 ids"]:
         yield Found("remapped", "; ".join(ranges), "held")
     elif any("userns" in option for option in evidence.security_options):
         yield Found("remapped", "the host's, though this engine remaps user ids", "failed")
     else:
-        yield Found("", "the host's: user ids are not remapped by this engine", "note")
+        yield note("the host's: user ids are not remapped by this engine")
 
 
 def _own_programs(evidence: Evidence) -> Iterator[Found]:
     said = evidence.look["sight"]["programs"][str(STAGING_TARGET)]
     runs = "it runs, under the same filter and limits as the job: an engine cannot mount a folder without programs"
-    yield Found("", runs if said in _WORKED else f"refused: {said}", "note")
+    yield note(runs if said in _WORKED else f"refused: {said}")
 
 
 def _shown(evidence: Evidence) -> Iterator[Found]:
@@ -166,7 +156,7 @@ def _shown(evidence: Evidence) -> Iterator[Found]:
     own = {*OWN_TYPES, "overlay"}
     paths = {root for target, root in roots.items() if target in WRITABLE or kinds.get(target) not in own}
     text = f"kernel {evidence.look['sight']['kernel']}, processors, memory, load, the container's id"
-    yield Found("", f"{text}; paths of this host: {few(sorted(paths - {'/'})) or 'none'}", "note")
+    yield note(f"{text}; paths of this host: {few(sorted(paths - {'/'})) or 'none'}")
 
 
 FILES: Final = (Rule("files", "nonces", _nonces), Rule("files", "folders", _folders))
@@ -176,11 +166,7 @@ KERNEL: Final = Rule(
     "container",
     "kernel",
     lambda one: [
-        Found(
-            "",
-            f"{one.look['files']['kernel']}, under {one.template.runtime or 'the default runtime'}",
-            "note",
-        )
+        note(f"{one.look['files']['kernel']}, under {one.template.runtime or 'the default runtime'}")
     ],
 )
 _OUT: Final = "escape"
@@ -238,11 +224,7 @@ SIGHT: Final = (
     ),
     Rule(_SIGHT, "run a program from the output folder", _own_programs),
     Rule(_SIGHT, "learn from mounts, /proc and uname", _shown),
-    Rule(
-        "container",
-        "runtime",
-        lambda one: [Found("", one.template.runtime or "the engine's default", "note")],
-    ),
+    Rule("container", "runtime", lambda one: [note(one.template.runtime or "the engine's default")]),
     Rule("container", "namespaces", _namespaces),
     Rule("container", "user namespace", _user_namespace, "5.31"),
     Rule("container", "security module", _security_module),

@@ -67,7 +67,7 @@ def test_what_runs_is_not_taken_by_a_server_on_another_machine_that_finds_its_lo
     """A state folder may come to another node while the server that had it still runs."""
     for elsewhere in ({UPTIME_DEADLINE: "another-boot 10.0"}, {}):
         dead = Owner(other.folder)
-        dead.leave_lock()
+        dead.leaves_lock = True
         dead.close()
         assert other.is_dead(dead.id)
         marks = {**labels(dead.id, "call", 600.0), **elsewhere}

@@ -122,12 +122,8 @@ def test_what_gdal_says_of_a_file_is_told_with_it_and_of_nothing_else(root):
     shown = one_page(root)
     known = ("a.tif", "b/readme.txt", "b/roads.shp", "c.zarr", "d.gdb", "marked")
     assert set(map(str, shown.to_identify)) == {str(root / name) for name in known}
-    report = [
-        {"name": str(root / "a.tif"), "driver": "GTiff"},
-        {"name": str(root / "b/readme.txt"), "driver": None},
-        {"name": str(root / "b"), "driver": "ESRI Shapefile"}, {"name": "/etc/passwd", "driver": "CSV"},
-        "nonsense",
-    ]  # fmt: skip
+    names = [*(str(root / name) for name in ("a.tif", "b/readme.txt", "b")), "/etc/passwd"]
+    report = dict(zip(names, ["GTiff", None, "ESRI Shapefile", "CSV"], strict=True))
     entries = {entry["path"]: entry.get("driver") for entry in as_json(shown, report)["entries"]}
     assert entries[str(root / "a.tif")] == "GTiff"
     assert entries[str(root / "b/readme.txt")] is None

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sandbox.isolation.measured import CAPABILITIES, LIMITS_IN_FORCE, PROCESSES, shortfalls
 from sandbox.isolation.measured import FACTS as RULES
+from sandbox.isolation.policy import rlimits
 from sandbox.isolation.rows import Evidence, judged
 from tests.fuzz.kit import anything
 from tests.unit import hardening_kit
@@ -68,8 +69,8 @@ FACTS = {
         "NOFILE": [256, 256],
         "FSIZE": [1 << 20, 1 << 20],
         "CORE": [1, 1],
-        "DATA": [LIMITS.data_bytes] * 2,
-        "CPU": [LIMITS.cpu_seconds] * 2,
+        "DATA": [rlimits(LIMITS)["data"]] * 2,
+        "CPU": [rlimits(LIMITS)["cpu"]] * 2,
     },
     "environment": {"PATH": "/usr/bin", "LC_ALL": "C.UTF-8", "HOME": "/"},
     "hostname": "sandbox",

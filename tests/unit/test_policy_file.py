@@ -40,7 +40,8 @@ def settings(folders: tuple[Path, Path], **more: object) -> Settings:
     return Settings(workspaces=folders, state_dir=folders[0].parent / "state", **more)  # type: ignore[arg-type]
 
 
-def test_rules_and_entries_are_read(folders: tuple[Path, Path]):
+def test_rules_and_entries_are_read(folders: tuple[Path, Path], tmp_path: Path):
+    (tmp_path / "link").symlink_to(folders[1])  # a workspace is the folder, however it is spelt
     policy = loaded(
         folders,
         f"""
@@ -54,7 +55,7 @@ def test_rules_and_entries_are_read(folders: tuple[Path, Path]):
         reason = "maps are shared"
         [[principal]]
         principals = ["token:ann"]
-        workspaces = ["{folders[1]}"]
+        workspaces = ["{tmp_path}/link"]
         memory = "256MiB"
         calls_per_minute = 3
         concurrent = 2

@@ -8,15 +8,7 @@ from typing import Any
 
 from sandbox.engine import RLIMITS
 from sandbox.isolation.policy import rlimits
-from sandbox.program import (
-    EXIT_OTHER_PROGRAM,
-    Delivery,
-    compile_command,
-    compile_request,
-    compiled,
-    delivered,
-    with_rlimits,
-)
+from sandbox.program import COMPILE, EXIT_OTHER_PROGRAM, Delivery, compiled, delivered, with_rlimits, words
 from sandbox.template import Limits, SandboxTemplate
 
 TEXT = "import json, os, sys\nprint(json.dumps([__name__, sys.argv[1:], os.read(0, 100).decode()]))\n"
@@ -60,9 +52,9 @@ print(json.dumps([sys.argv[1][0], space["told"](sys.argv[2:])]))
 """
     command = ("python3", "-I", "-c", text, part, "two\0words", "ä")
     handler: dict[str, Any] = {}
-    exec(compile_command()[5], handler)
+    exec(COMPILE, handler)
     made: dict[str, bytes] = {}
-    handler["run"](compile_request(command), SimpleNamespace(attach=made.__setitem__))
+    handler["run"]({"words": words(command)}, SimpleNamespace(attach=made.__setitem__))
     delivery = compiled(command, made["program"])
     assert json.loads(run(delivery, delivery.program).stdout) == [
         "part",

@@ -97,7 +97,7 @@ def test_threads_of_a_standing_server_share_their_memory():
     told = told_by(
         """
 import json, sys, threading
-from gdal_mcp.mcp.memory import freeze_gc
+from gdal_mcp.mcp.background import freeze_gc
 freeze_gc()
 filled, looked = threading.Barrier(9), threading.Barrier(9)
 def fill():

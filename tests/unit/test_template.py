@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 
 import pytest
 
+from sandbox.isolation.policy import rlimits
 from sandbox.template import Limits, SandboxTemplate
 
 TEMPLATE = SandboxTemplate(image="sha256:abc", command=("true",), user=(1000, 1000), limits=Limits())
@@ -20,12 +21,12 @@ def test_no_limit_can_be_switched_off(subtests):
 
 def test_an_allocation_fails_before_the_kernel_kills():
     limits = Limits(memory_bytes=1000 << 20)
-    assert limits.memory_bytes * 3 // 4 < limits.data_bytes < limits.memory_bytes
+    assert limits.memory_bytes * 3 // 4 < rlimits(limits)["data"] < limits.memory_bytes
 
 
 def test_a_job_that_uses_all_of_its_processors_to_its_deadline_is_not_ended_earlier():
     for wall, cpus in [(300.0, 2.0), (10.0, 0.5), (0.1, 8.0)]:
-        assert Limits(wall_seconds=wall, cpus=cpus).cpu_seconds > wall * cpus
+        assert rlimits(Limits(wall_seconds=wall, cpus=cpus))["cpu"] > wall * cpus
 
 
 @pytest.mark.claim("sandbox.not-root")

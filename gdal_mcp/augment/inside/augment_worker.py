@@ -30,14 +30,11 @@ def warm():
 
 
 def run(job, report):
-    job["report"], job["refused"] = report, None
-    return gdal.run(job, report) | {"refused": job["refused"], "tool_version": version()}
-
-
-def version():
     from importlib.metadata import version
 
-    return version("albumentations")
+    job["report"], job["refused"] = report, None
+    answer = gdal.run(job, report)
+    return answer | {"refused": job["refused"], "tool_version": version("albumentations")}
 
 
 def run_program(job, _progress):

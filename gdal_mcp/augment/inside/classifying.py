@@ -21,7 +21,10 @@ def compared(path, classes, before, after):
         shares = [predicted(model, raster) for raster in (before, after)]
     except cv2.error as error:
         return {"failed": str(error)[:300]}
-    labels = names(classes)
+    labels = {}
+    if classes is not None:
+        with open(classes, encoding="utf-8", errors="replace") as file:
+            labels = dict(enumerate(file.read().splitlines()))
     old, new = (ranked(one, labels) for one in shares)
     alike = float(np.minimum(*shares).sum())  # what the two distributions have in common
     return {
@@ -46,15 +49,5 @@ def predicted(model, raster):
 
 
 def ranked(shares, labels):
-    named = dict(enumerate(labels))
     best = np.argsort(-shares, kind="stable")[:TOP].tolist()
-    return [
-        {"index": one, "class": named.get(one, str(one)), "confidence": float(shares[one])} for one in best
-    ]
-
-
-def names(path):
-    if path is None:
-        return []
-    with open(path, encoding="utf-8", errors="replace") as file:
-        return file.read().splitlines()
+    return [{"index": n, "class": labels.get(n, str(n)), "confidence": float(shares[n])} for n in best]

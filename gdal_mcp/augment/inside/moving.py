@@ -15,9 +15,8 @@ import numpy as np
 from gdal_mcp.augment.inside import rasters
 
 SEEDS = 1 << 32
-BY_OPENCV = dict.fromkeys(
-    ("i4", "u4"), np.float64
-)  # types that it cannot move, and one that holds their values
+# types that it cannot move, and one that holds their values
+BY_OPENCV = dict.fromkeys(("i4", "u4"), np.float64)
 WINDOWED = ("crop_coords", "crop_params")  # of what a transform drew: it cut a window out
 WHOLE = 1e-3  # of a pixel that may come from outside
 MAX_DRAWN = 16  # numbers of one drawn value that are told
@@ -63,7 +62,9 @@ def run(steps, transforms, scene, seed, watch=None):
         if not done:
             skipped.append({"step": number, "bands": before.pixels.shape[2], **why})
             continue
-        row = {"step": number, "drawn": told(made.params), "seconds": time.perf_counter() - begun}
+        # as JSON; of long arrays, such as the noise of each pixel, the shape, as the seed has the rest
+        drawn = {name: plain(value) for name, value in made.params.items() if name not in GIVEN}
+        row = {"step": number, "drawn": drawn, "seconds": time.perf_counter() - begun}
         applied.append(row)
         if watch is not None:
             watch(row, before, scene.raster)
@@ -187,11 +188,6 @@ def warped(made, points):
     rows = np.zeros((len(points), 5))
     rows[:, :2] = points - 0.5
     return np.asarray(made.apply_to_keypoints(rows, **made.params), float)[:, :2] + 0.5
-
-
-def told(drawn):
-    """What a transform drew, as JSON; of long arrays, such as the noise of each pixel, the shape, as the seed has the rest."""
-    return {name: plain(value) for name, value in drawn.items() if name not in GIVEN}
 
 
 def plain(value):

@@ -17,17 +17,11 @@ class Labels:
         self._features, self.fields, self.written = features, definition, 0
         self.points = np.concatenate([np.zeros((0, 2)), *(points_of(one) for one, _ in features)])
 
-    def at(self, points):
-        """The features as geometries with other vertices, and their values."""
-        there = iter(points.tolist())
-        return [(placed(geometry, there), values) for geometry, values in self._features]
-
     def cut(self, scene):
         """The features in pixels as they are now, cut off at the image's edges."""
-        frame = rectangle(0, 0, *scene.raster.size)
-        return [
-            (one, values) for geometry, values in self.at(scene.points) if (one := clipped(geometry, frame))
-        ]
+        frame, there = rectangle(0, 0, *scene.raster.size), iter(scene.points.tolist())
+        moved = [(placed(geometry, there), values) for geometry, values in self._features]
+        return [(one, values) for geometry, values in moved if (one := clipped(geometry, frame))]
 
     def write(self, path, scene):
         """In the image's CRS, or in pixels from its upper left corner where it has lost its place."""
@@ -66,9 +60,7 @@ class Layer:
             there.Segmentize(max(there.GetEnvelope()[1] - there.GetEnvelope()[0], 1e-9) / 16)
             there.Transform(self._back)
         self._layer.SetSpatialFilter(there)
-        backward = np.linalg.inv(
-            np.array([[place[1], place[2], place[0]], [place[4], place[5], place[3]], [0, 0, 1]])
-        )
+        backward = gdal.InvGeoTransform(place)
         found = []
         for feature in self._layer:
             geometry = feature.GetGeometryRef()
@@ -78,7 +70,7 @@ class Layer:
             geometry.FlattenTo2D()
             if self._to is not None:
                 geometry.Transform(self._to)
-            inside = mapped(geometry, (backward[0, 2], *backward[0, :2], backward[1, 2], *backward[1, :2]))
+            inside = mapped(geometry, backward)
             if (seen := clipped(inside, frame)) is not None:  # what lies outside has no pixels to move with
                 found.append((seen, [feature.GetField(number) for number in range(len(self.fields))]))
         return Labels(found, self.fields)

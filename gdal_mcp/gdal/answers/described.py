@@ -49,14 +49,11 @@ def described(final: Mapping[str, Any], expected: int) -> tuple[Described, ...]:
     given = said[:expected] if isinstance(said, list) else []
     parts = [one if isinstance(one, dict) else {} for one in given]
     parts += [{}] * (expected - len(parts))
-    return tuple(_described(one) for one in parts)
-
-
-def _described(row: Mapping[str, Any]) -> Described:
-    found, before = facts(row.get("facts")), facts(row.get("before"))
-    return Described(
-        found, names(row.get("names")), checks(row.get("checks")), amounts(found), amounts(before)
-    )
+    told = []
+    for row in parts:
+        found, texts, odd = facts(row.get("facts")), names(row.get("names")), checks(row.get("checks"))
+        told.append(Described(found, texts, odd, amounts(found), amounts(facts(row.get("before")))))
+    return tuple(told)
 
 
 def amounts(facts: Mapping[str, Any]) -> Mapping[str, Any]:

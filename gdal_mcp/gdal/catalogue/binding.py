@@ -8,7 +8,7 @@ Invariants of what is rendered:
 """
 
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -59,11 +59,23 @@ class Bound:
     def resolve(self, resolver: Resolver) -> "Bound":
         """The same with every path put through `resolver`, which returns an absolute path or raises."""
 
-        def placed(given: GivenArgument) -> GivenArgument:
-            values = tuple(_place(given.argument, text, resolver) for text in given.values)
-            return replace(given, values=values)
+        def placed(argument: Argument, text: str) -> str:
+            what = f"--{argument.name}"
+            parts = split(argument.rule.form, text, what)
+            if parts.path is None:
+                return parts.text
+            place = resolver(argument, parts.path)
+            absolute = place.startswith("/") or (argument.role is Role.INPUT and _PLACE.match(place))
+            if not absolute or "\0" in place:
+                raise ValueError(f"the resolver of {what} returned a path that is not absolute")
+            return unsplit(argument, parts.join(place, what))
 
-        found = (placed(one) if one.role in PATH_ROLES else one for one in self.arguments)
+        found = (
+            replace(one, values=tuple(placed(one.argument, text) for text in one.values))
+            if one.role in PATH_ROLES
+            else one
+            for one in self.arguments
+        )
         return Bound(self.path, tuple(found), resolved=True)
 
 
@@ -155,7 +167,16 @@ def render(bound: Bound) -> tuple[str, ...]:
     passed = [one for one in arguments if one.role is not Role.HOST_OWNED]
     if not bound.resolved and (paths := [one.name for one in passed if one.role in PATH_ROLES]):
         raise ValueError(f"the paths of --{paths[0]} are not resolved")
-    return tuple(_guarded(word) for one in passed for word in _words(one))
+    words: list[str] = []
+    for one in passed:
+        argument, values = one.argument, one.values
+        if argument.type == "boolean":
+            words.append(f"--{one.name}" if values == ("true",) else f"--{one.name}=false")
+            continue
+        if argument.packed and (not argument.repeatable or argument.element_type in ("integer", "real")):
+            values = (",".join(values),)
+        words += [f"--{one.name}={value}" for value in values]
+    return tuple(map(_guarded, words))
 
 
 def _refuse_owned(argument: Argument) -> None:
@@ -198,28 +219,6 @@ def _bind(algorithm: Algorithm, given: Sequence[GivenArgument], context: Context
         checked = accepted(Situation(context, algorithm, values, one.argument), one.values)
         arguments.append(GivenArgument(one.argument, checked))
     return Bound(algorithm.path, tuple(arguments))
-
-
-def _place(argument: Argument, text: str, resolver: Resolver) -> str:
-    what = f"--{argument.name}"
-    parts = split(argument.rule.form, text, what)
-    if parts.path is None:
-        return parts.text
-    place = resolver(argument, parts.path)
-    absolute = place.startswith("/") or (argument.role is Role.INPUT and _PLACE.match(place))
-    if not absolute or "\0" in place:
-        raise ValueError(f"the resolver of {what} returned a path that is not absolute")
-    return unsplit(argument, parts.join(place, what))
-
-
-def _words(given: GivenArgument) -> Iterator[str]:
-    argument, values = given.argument, given.values
-    if argument.type == "boolean":
-        yield f"--{given.name}" if values == ("true",) else f"--{given.name}=false"
-        return
-    if argument.packed and (not argument.repeatable or argument.element_type in ("integer", "real")):
-        values = (",".join(values),)
-    yield from (f"--{given.name}={value}" for value in values)
 
 
 def _guarded(word: str) -> str:

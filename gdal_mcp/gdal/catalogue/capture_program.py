@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -65,12 +64,7 @@ PIPELINES = ("pipeline", "raster pipeline", "vector pipeline")
 KINDS = ("raster", "vector")
 PLACES = ("first", "middle", "last")
 
-HOW = (
-    "short_name",
-    "aliases",
-    "positional",
-    "hidden_choices",
-)  # what GDAL's JSON does not say of an argument
+HOW = ("short_name", "aliases", "positional", "hidden_choices")  # GDAL's JSON does not say it of an argument
 
 SECTION = re.compile(r"(\S.*):")  # of a help text, such as `Advanced Options:`
 COMMON = "Common Options"
@@ -196,7 +190,10 @@ def steps(leaves: dict[str, Entry]) -> list[Entry]:
         path: json.loads(instance(path).GetUsageAsJSON())["pipeline_algorithms"] for path in PIPELINES
     }
     usages = {path: {usage["name"]: usage for usage in listed} for path, listed in pipelines.items()}
-    common = hidden_in_all(list(leaves.values()))
+    # the hidden arguments that every algorithm has, and so every step too
+    hidden = [{one["name"] for one in leaf["arguments"] if "hidden" in one} for leaf in leaves.values()]
+    first = next(iter(leaves.values()))
+    common = [one for one in first["arguments"] if one["name"] in set.intersection(*hidden)]
     found: dict[str, tuple[Entry, Entry]] = {}
     for one in pipelines["pipeline"]:
         # raster or vector, as the page says that describes the step; both where that page is of all pipelines
@@ -237,7 +234,15 @@ def step(head: Entry, usage: Entry, leaf: Entry | None, common: list[Entry]) -> 
     texts = {"description": about["description"], "url": about.get("url", ""), "places": where}
     hidden = [one["name"] for one in known.values() if "hidden" in one] if leaf else common
     arguments = [one["name"] if one == known.get(one["name"]) else one for one in told]
-    return {**head, **texts, **sides(kind, where, known.values() or told), "arguments": [*hidden, *arguments]}
+    # what it takes from the step before it and gives to the next; nothing where there is none
+    kinds = {
+        one["name"]: one["dataset_type"][0]
+        for one in known.values() or told
+        if len(one.get("dataset_type", ())) == 1
+    }
+    takes = "" if where == ["first"] else kinds.get("input", kind)
+    gives = "" if where == ["last"] else kinds.get("output", kind)
+    return {**head, **texts, "takes": takes, "gives": gives, "arguments": [*hidden, *arguments]}
 
 
 def step_arguments(head: Entry, usage: Entry, known: dict[str, Entry]) -> list[Entry]:
@@ -260,12 +265,6 @@ def in_step(facts: Entry, leaf: Entry, how: Entry | None) -> Entry:
     return {**bare, **how, **shown(names), **{key: leaf[key] for key in ("hidden_choices",) if key in leaf}}
 
 
-def hidden_in_all(leaves: list[Entry]) -> list[Entry]:
-    """The hidden arguments that every algorithm has, and so every step too."""
-    names = [{one["name"] for one in leaf["arguments"] if "hidden" in one} for leaf in leaves]
-    return [one for one in leaves[0]["arguments"] if one["name"] in set.intersection(*names)]
-
-
 def places(name: str, home: str) -> list[str]:
     """Where a step may stand, from what GDAL says of pipelines that are wrong in just that."""
     dataset, step_name = ENDLESS[home]
@@ -286,14 +285,6 @@ def objection(home: str, words: list[str]) -> str:
     except RuntimeError as error:
         return str(error)
     return ""
-
-
-def sides(kind: str, where: list[str], arguments: Iterable[Entry]) -> Entry:
-    """What a step takes from the one before it and gives to the next; nothing where there is none."""
-    kinds = {one["name"]: one["dataset_type"] for one in arguments if len(one.get("dataset_type", ())) == 1}
-    takes = "" if where == ["first"] else kinds.get("input", [kind])[0]
-    gives = "" if where == ["last"] else kinds.get("output", [kind])[0]
-    return {"takes": takes, "gives": gives}
 
 
 def written(help_text: str) -> dict[str, Entry]:

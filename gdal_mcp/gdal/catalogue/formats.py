@@ -11,8 +11,6 @@ from gdal_mcp.gdal.catalogue.values import check_text
 
 # Extensions of two parts; GDAL looks at these before it takes what stands behind the last dot.
 _DOUBLE: Final = ("shp.zip", "gpkg.zip", "gdb.zip")
-_PIPELINE: Final = ".gdalg.json"
-_MAX_NAME: Final = 64
 # what is written in place of each kind of data, the most useful first
 _INSTEAD: Final[dict[Kind, tuple[str, ...]]] = {
     "raster": ("GTiff", "COG", "PNG"),
@@ -66,7 +64,7 @@ def input_format(catalogue: Catalogue, name: str, kind: Kind | None) -> str:
 
 
 def _first(catalogue: Catalogue, name: str, kind: Kind) -> str | None:
-    if name.lower().endswith(_PIPELINE):
+    if name.lower().endswith(".gdalg.json"):
         return "GDALG" if "gdalg" in catalogue.driver_names else None
     low = name.lower().rpartition("/")[2]
     double = next((one for one in _DOUBLE if low.endswith(f".{one}")), "")
@@ -81,7 +79,7 @@ def _first(catalogue: Catalogue, name: str, kind: Kind) -> str | None:
 
 def known_driver(catalogue: Catalogue, name: str) -> Driver:
     """The driver of GDAL's short name, in any case. Raises ArgumentRefused, with why there is none."""
-    text = check_text(name, "the format", _MAX_NAME)
+    text = check_text(name, "the format", 64)
     driver = catalogue.driver_names.get(text.lower())
     if driver is not None:
         return driver

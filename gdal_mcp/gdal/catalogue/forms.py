@@ -64,7 +64,15 @@ def split(form: str, text: str, what: str) -> Parts:
         _refuse_list(text, what)
         return Parts(text, never=("*", "?", "["))
     if form == "named":
-        return _named(text, what)
+        match = _NAMED.fullmatch(text)
+        name, path = match.groups() if match else ("", text)
+        if not path or path.lstrip().startswith("["):
+            raise ArgumentRefused(
+                f"{what} is NAME=path; a nested pipeline is not accepted.",
+                "Run the inner steps first, or use pipeline.",
+            )
+        _refuse_list(path, what)
+        return Parts(path, before=f"{name}=") if name else Parts(path, never=("=",))
     if form == "band":
         _refuse_list(text, what)
         match = _BAND.fullmatch(text)
@@ -73,18 +81,6 @@ def split(form: str, text: str, what: str) -> Parts:
     if form not in FORMS:
         raise ValueError(f"{form!r} is not a form of a path")
     return Parts(text)
-
-
-def _named(text: str, what: str) -> Parts:
-    match = _NAMED.fullmatch(text)
-    name, path = match.groups() if match else ("", text)
-    if not path or path.lstrip().startswith("["):
-        raise ArgumentRefused(
-            f"{what} is NAME=path; a nested pipeline is not accepted.",
-            "Run the inner steps first, or use pipeline.",
-        )
-    _refuse_list(path, what)
-    return Parts(path, before=f"{name}=") if name else Parts(path, never=("=",))
 
 
 def _refuse_list(text: str, what: str) -> None:

@@ -30,7 +30,6 @@ KEYED: Final = frozenset(
 NUMERIC: Final = frozenset("band by-band level nodata percentage point-count size threads".split())
 
 _SWITCH: Final = re.compile(r"-(?![0-9.])")  # a negative number is a value
-_NUMERIC: Final = frozenset(("integer", "real"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,28 +123,13 @@ def split_packed(argument: Argument, text: str) -> list[str]:
             f"--{argument.name} holds a quote.", "Give the values one by one instead of quoting."
         )
     parts = text.split(",")
-    return [part.strip() for part in parts] if argument.element_type in _NUMERIC else parts
+    return [part.strip() for part in parts] if argument.element_type in ("integer", "real") else parts
 
 
 def texts_of(argument: Argument, value: Any) -> tuple[str, ...]:
     """The texts of one argument's value; none for what is the same as leaving it out. Raises ArgumentRefused."""
     if value is None or (value is False and argument.usage.get("default") is not True):
         return ()
-    return _texts(argument, value)
-
-
-def refuse_excess(given: GivenArgument) -> None:
-    """Raises ArgumentRefused for more texts, or longer ones, than a command line may hold."""
-    sizes = [len(one.encode("utf-8", "surrogatepass")) for one in given.values]
-    if len(sizes) > MAX_VALUES or sum(sizes) > MAX_BYTES:
-        raise ArgumentRefused(f"--{given.name} has too many values.", f"The most are {MAX_VALUES}.")
-    if any("\0" in one for one in given.values) or any(size > ELEMENT_BYTES for size in sizes):
-        raise ArgumentRefused(
-            f"a value of --{given.name} is too long or holds a NUL.", f"The most is {ELEMENT_BYTES} bytes."
-        )
-
-
-def _texts(argument: Argument, value: Any) -> tuple[str, ...]:
     if isinstance(value, Mapping):
         if argument.rule.check not in KEYED or not argument.is_list:
             raise ArgumentRefused(f"--{argument.name} is no object.", "See its schema.")
@@ -157,6 +141,17 @@ def _texts(argument: Argument, value: Any) -> tuple[str, ...]:
     if isinstance(value, str) and is_packed(argument):
         return tuple(split_packed(argument, value))
     return (_text(argument, value),)
+
+
+def refuse_excess(given: GivenArgument) -> None:
+    """Raises ArgumentRefused for more texts, or longer ones, than a command line may hold."""
+    sizes = [len(one.encode("utf-8", "surrogatepass")) for one in given.values]
+    if len(sizes) > MAX_VALUES or sum(sizes) > MAX_BYTES:
+        raise ArgumentRefused(f"--{given.name} has too many values.", f"The most are {MAX_VALUES}.")
+    if any("\0" in one for one in given.values) or any(size > ELEMENT_BYTES for size in sizes):
+        raise ArgumentRefused(
+            f"a value of --{given.name} is too long or holds a NUL.", f"The most is {ELEMENT_BYTES} bytes."
+        )
 
 
 def is_packed(argument: Argument) -> bool:

@@ -7,8 +7,8 @@ Invariants:
 """
 
 import json
-import tomllib
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
+from gdal_mcp.gdal import data_of
 from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
 from gdal_mcp.gdal.catalogue.model import (
     Algorithm,
@@ -34,10 +35,10 @@ from gdal_mcp.gdal.catalogue.model import (
     Step,
 )
 
+_PACKAGE: Final = "gdal_mcp.gdal.catalogue"
 DATA: Final = "gdal-3.13.json"
 RELEASE: Final = (3, 13)  # of the packaged data
 GENERATOR: Final = "gdal-mcp catalogue build --image REFERENCE"  # the header of what `capture` makes
-MAX_SHOWN: Final = 200  # problems in one message
 
 
 @lru_cache(maxsize=1)
@@ -52,24 +53,18 @@ def catalogue_of(text: str) -> Catalogue:
         facts = json.loads(text)
     except ValueError as error:
         raise CatalogueBroken(f"the catalogue's data is not JSON: {error}. Build it again.") from error
-    rules = (_toml("roles.toml"), _toml("options.toml"), _toml("formats.toml"))
+    roles, options, formats, patches = (
+        data_of(_PACKAGE, f"{name}.toml") for name in ("roles", "options", "formats", "patches")
+    )
     try:
-        return build(patched(facts, _toml("patches.toml")), *rules)
+        return build(patched(facts, patches), roles, options, formats)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise CatalogueBroken(f"the catalogue's data is not complete: {error!r}. Build it again.") from error
 
 
 def packaged_text() -> str:
     """The data of this package, as it was generated."""
-    return _read(DATA)
-
-
-def _read(name: str) -> str:
-    return files("gdal_mcp.gdal.catalogue").joinpath("data", name).read_text(encoding="utf-8")
-
-
-def _toml(name: str) -> dict[str, Any]:
-    return tomllib.loads(_read(name))
+    return files(_PACKAGE).joinpath("data", DATA).read_text(encoding="utf-8")
 
 
 @cache
@@ -89,7 +84,7 @@ def _read_as(model: Any, entry: Any) -> Any:
 
 
 def build(
-    facts: dict[str, Any], roles: dict[str, Any], options: dict[str, Any], formats: dict[str, Any]
+    facts: dict[str, Any], roles: Mapping[str, Any], options: Mapping[str, Any], formats: Mapping[str, Any]
 ) -> Catalogue:
     reader = _Reader(roles)
     algorithms = {entry["path"]: reader.algorithm(entry) for entry in facts["algorithms"]}
@@ -135,7 +130,7 @@ class _Reader:
     def require_roles(self, version: str) -> None:
         """Names all that is missing at once, as a new GDAL brings several arguments."""
         if self._missing:
-            shown = "\n  ".join(self._missing[:MAX_SHOWN])
+            shown = "\n  ".join(self._missing[:200])
             raise CatalogueBroken(
                 f"{len(self._missing)} arguments of GDAL {version} have no role. Give each one in roles.toml:\n  {shown}"
             )
@@ -200,7 +195,7 @@ def _driver(entry: dict[str, Any], written_by_algorithms: Mapping[str, str]) -> 
     return driver
 
 
-def _option_rules(options: dict[str, Any]) -> dict[tuple[str, Scope, str], OptionRule]:
+def _option_rules(options: Mapping[str, Any]) -> dict[tuple[str, Scope, str], OptionRule]:
     """`options` of a row is a list that holds for each of its `drivers`, or a table of lists by driver."""
     rules: dict[tuple[str, Scope, str], OptionRule] = {}
     for entry in (*options["permit"], *({**one, "kind": ""} for one in options["refuse"])):
@@ -225,7 +220,7 @@ def patched(facts: dict[str, Any], patches: Mapping[str, Any]) -> dict[str, Any]
     strict = facts["gdal"].startswith(f"{patches['release']}.")
     paths = {path for patch in patches["patch"] for path in patch["algorithms"]}
     algorithms, steps = (
-        {entry["path"]: _copy(entry) if entry["path"] in paths else entry for entry in facts[part]}
+        {entry["path"]: deepcopy(entry) if entry["path"] in paths else entry for entry in facts[part]}
         for part in ("algorithms", "steps")
     )
     for patch in patches["patch"]:
@@ -237,11 +232,6 @@ def patched(facts: dict[str, Any], patches: Mapping[str, Any]) -> dict[str, Any]
             if not _apply(algorithms.get(path), patch) and strict:
                 raise CatalogueBroken(f"{named} finds no fault in {path}. Take it out, or correct `was`.")
     return {**facts, "algorithms": list(algorithms.values()), "steps": list(steps.values())}
-
-
-def _copy(entry: dict[str, Any]) -> dict[str, Any]:
-    arguments = [one if isinstance(one, str) else dict(one) for one in entry["arguments"]]
-    return {**entry, "arguments": arguments}
 
 
 def _apply(entry: dict[str, Any] | None, patch: Mapping[str, Any]) -> bool:

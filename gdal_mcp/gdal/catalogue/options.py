@@ -76,8 +76,7 @@ def decide(catalogue: Catalogue, driver: str, scope: Scope, spec: OptionSpec) ->
     rules = catalogue.option_rules
     rule = rules.get((driver, scope, spec.name)) or rules.get(("*", scope, spec.name))
     if rule is not None:
-        closed = rule.shape is not None and rule.shape.kind == "closed"
-        if closed:
+        if rule.shape is not None and rule.shape.kind == "closed":
             return OptionRule(rule.reason, _closed_shape(spec))
         if rule.shape is None or spec.max_letters is None:
             return rule

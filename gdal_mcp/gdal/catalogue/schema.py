@@ -104,9 +104,8 @@ def _list(argument: Argument) -> dict[str, Any]:
         values = {"type": ["string", "number", "boolean"]}
         return {"type": ["object", "array"], "additionalProperties": values, "items": {"type": "string"}}
     packed = is_packed(argument)
-    few = argument.min_count <= 1
-    schema: dict[str, Any] = {"type": ["array", "string"] if packed or (few and _is_text(items)) else "array"}
-    schema["items"] = items
+    bare = argument.min_count <= 1 and items.get("type") == "string" and "enum" not in items
+    schema: dict[str, Any] = {"type": ["array", "string"] if packed or bare else "array", "items": items}
     if argument.min_count:
         schema["minItems"] = argument.min_count
     if argument.max_count is not None and argument.max_count <= MAX_VALUES:
@@ -114,16 +113,16 @@ def _list(argument: Argument) -> dict[str, Any]:
     return schema
 
 
-def _is_text(schema: Mapping[str, Any]) -> bool:
-    return schema.get("type") == "string" and "enum" not in schema
-
-
 def _scalar(argument: Argument) -> dict[str, Any]:
     kind = argument.element_type
     if argument.rule.check == "pipeline":
         return {"type": ["array", "string"]}
     if kind in ("integer", "real"):
-        schema: dict[str, Any] = {"type": "integer" if kind == "integer" else "number", **_range(argument)}
+        schema: dict[str, Any] = {"type": "integer" if kind == "integer" else "number"}
+        if argument.minimum is not None:
+            schema["minimum" if argument.min_included else "exclusiveMinimum"] = _number(argument.minimum)
+        if argument.maximum is not None:
+            schema["maximum" if argument.max_included else "exclusiveMaximum"] = _number(argument.maximum)
         if argument.choices:
             schema["enum"] = [int(one) for one in argument.choices]
         return schema
@@ -132,15 +131,6 @@ def _scalar(argument: Argument) -> dict[str, Any]:
     if argument.choices and argument.role not in PATH_ROLES:
         return {"type": "string", "enum": list(argument.choices)}
     return {"type": ["string", "number"] if argument.rule.check in NUMERIC else "string"}
-
-
-def _range(argument: Argument) -> dict[str, Any]:
-    bounds: dict[str, Any] = {}
-    if argument.minimum is not None:
-        bounds["minimum" if argument.min_included else "exclusiveMinimum"] = _number(argument.minimum)
-    if argument.maximum is not None:
-        bounds["maximum" if argument.max_included else "exclusiveMaximum"] = _number(argument.maximum)
-    return bounds
 
 
 def _number(value: float) -> float:

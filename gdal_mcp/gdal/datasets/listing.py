@@ -58,12 +58,6 @@ class Row:
         path = str(self.found.relative)
         return path == self.found.shown and path == shown_text(path)
 
-    @property
-    def askable(self) -> bool:
-        """Whether GDAL can be asked for its driver; it would take a comma for the end of the name."""
-        fits = self.found.kind is Kind.FILE or self.is_dataset
-        return fits and self.addressable and "," not in str(self.found.located)
-
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -75,8 +69,10 @@ class Page:
 
     @property
     def to_identify(self) -> tuple[Located, ...]:
-        """What to ask GDAL about, see `as_json`."""
-        return tuple(row.found.located for row in self.rows if row.askable)
+        """What to ask GDAL about, see `as_json`; it would take a comma for the end of a name."""
+        fit = (row for row in self.rows if row.found.kind is Kind.FILE or row.is_dataset)
+        found = (row.found.located for row in fit if row.addressable)
+        return tuple(one for one in found if "," not in str(one))
 
 
 def page(top: Folder, query: Query, cursor: str | None = None) -> Page:
@@ -102,9 +98,8 @@ def page(top: Folder, query: Query, cursor: str | None = None) -> Page:
 
 
 def as_json(shown: Page, report: Any = None) -> Mapping[str, Any]:
-    """A page as JSON, with the drivers of GDAL's report: the JSON of `dataset identify` on `to_identify`, cleaned."""
-    rows = report if isinstance(report, list) else []
-    drivers = {row.get("name"): row.get("driver") for row in rows if isinstance(row, dict)}
+    """A page as JSON, with the drivers of GDAL's report on `to_identify`: the driver of each by its name, cleaned."""
+    drivers = report if isinstance(report, dict) else {}
     entries = [_entry(row, drivers.get(clean_text(str(row.found.located)))) for row in shown.rows]
     more = {"next_cursor": shown.cursor} if shown.cursor else {}
     return {"entries": entries, **more, "complete": shown.complete}

@@ -9,14 +9,13 @@ What GDAL is given is `before + path + after`. Invariants of what `parse` lets t
 """
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from importlib.resources import files
 from typing import Final, Literal
 
 from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.gdal import data_of
 from gdal_mcp.remote.address import is_address
 from sandbox.workspace import hides
 
@@ -184,27 +183,20 @@ def _start(text: str) -> str:
 def _part(text: str, start: str, grammars: tuple[_Grammar, ...], *, addresses: bool) -> DatasetName:
     for grammar in grammars:
         if match := grammar.pattern.fullmatch(text):
-            name = _around(grammar, match, addresses=addresses)
-            if _NETWORK_INSIDE.search(name.before + name.after):  # no part of a file is called that
+            inner = _inner(match["path"], addresses=addresses)
+            begin, end = match.span("path")
+            quote = '"' if grammar.bare else ""
+            before = grammar.prefix + text[len(grammar.prefix) : begin] + quote + inner.before
+            after = inner.after + quote + text[end:]
+            if _NETWORK_INSIDE.search(before + after):  # no part of a file is called that
                 raise _NETWORK.error(start)
-            return name
+            place = grammar.form.place if inner.is_plain else "file"
+            forbidden = inner.forbidden | (_IN_QUOTES if grammar.quoted else _BARE)
+            return replace(inner, before=before, after=after, place=place, forbidden=forbidden)
     if _NETWORK_INSIDE.search(text):
         raise _NETWORK.error(start)
     known = " or ".join(name for grammar in grammars for name in grammar.form.names)
     raise refused(f"this is not how {start} names a dataset.", f"Known here: {known}.")
-
-
-def _around(grammar: _Grammar, match: re.Match[str], *, addresses: bool) -> DatasetName:
-    inner = _inner(match["path"], addresses=addresses)
-    start, end = match.span("path")
-    quote = '"' if grammar.bare else ""
-    return replace(
-        inner,
-        before=grammar.prefix + match.string[len(grammar.prefix) : start] + quote + inner.before,
-        after=inner.after + quote + match.string[end:],
-        place=grammar.form.place if inner.is_plain else "file",
-        forbidden=inner.forbidden | (_IN_QUOTES if grammar.quoted else _BARE),
-    )
 
 
 def _inner(text: str, *, addresses: bool) -> DatasetName:
@@ -299,8 +291,7 @@ def invalid(message: str, suggestion: str) -> ToolError:
 @lru_cache(maxsize=1)
 def table() -> Table:
     """The hand-written table. Raises ValueError if a row is not well-formed; a test loads it."""
-    text = files("gdal_mcp.gdal.catalogue").joinpath("data", "names.toml").read_text(encoding="utf-8")
-    read = tomllib.loads(text)
+    read = data_of("gdal_mcp.gdal.catalogue", "names.toml")
     forms, grammars = [], dict[str, tuple[_Grammar, ...]]()
     for row in read["form"]:
         form = Form(row["driver"], tuple(row["names"]), row["place"], row["reason"], row.get("proved", True))

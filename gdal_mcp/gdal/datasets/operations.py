@@ -100,7 +100,11 @@ def _move_dataset(given: Given, paths: Paths, *, copies: bool) -> FileWork:
         places = (*stale, *(place for one in moves for place in (one.source, one.target)))
         return _on_datasets((source,), places, transfers=moves, removes=stale)
     outputs = tuple(
-        Output(one.target, "dataset" if one.source == source else "file", replaces=_there(one.target))
+        Output(
+            one.target,
+            "dataset" if one.source == source else "file",
+            replaces=(one.target,) if one.target.identity is not None else (),
+        )
         for one in moves
     )
     return _on_datasets((source,), (*stale, *targets.values()), outputs=outputs, copies=moves, removes=stale)
@@ -181,11 +185,8 @@ def _named_alike(source: Located, output: Output, paths: Paths) -> tuple[Transfe
     moves = []
     for one in _files(source, paths):
         whole = one.name.startswith(old.name)
-        name = (
-            new.name + one.name.removeprefix(old.name)
-            if whole
-            else new.stem + one.name.removeprefix(old.stem)
-        )
+        before, after = (old.name, new.name) if whole else (old.stem, new.stem)
+        name = after + one.name.removeprefix(before)
         target = known.get(name) or _free(_place(str(output.target.path.parent / name), paths))
         moves.append(Transfer(one, target))
     return tuple(moves)
@@ -232,11 +233,12 @@ def _sync(given: Given, paths: Paths) -> FileWork:
     nested = source.is_folder and not text.endswith("/")
     if found.is_folder and (nested or not source.is_folder):
         found, nested = _place(str(found.path / source.name), paths), False
-    if found.identity is not None and found.is_folder is not source.is_folder:
+    there = found.identity is not None
+    if there and found.is_folder is not source.is_folder:
         raise invalid(f"{found.name} would turn from file to folder or back.", "Choose another destination.")
     _refuse_nested(source, found)
     kind: OutputKind = "folder" if source.is_folder else "file"
-    output = Output(found, kind, update=found.identity is not None, replaces=_there(found))
+    output = Output(found, kind, update=there, replaces=(found,) if there else ())
     recursive = ("--recursive",) if _true(given, "recursive") else ()
     values = (f"--{name}={value}" for name in ("strategy", "num-threads") for value in given.get(name, ()))
     named = f"{source}/" if source.is_folder and not nested else str(source)
@@ -313,10 +315,6 @@ def _refuse_several(places: tuple[Located, ...]) -> None:
             "files of two workspaces would change, which cannot be published or undone at once.",
             "Copy to the other workspace first, then delete the source, in two calls.",
         )
-
-
-def _there(target: Located) -> tuple[Located, ...]:
-    return (target,) if target.identity is not None else ()
 
 
 def _listings(places: tuple[Located, ...]) -> Mapping[PurePosixPath, str]:

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 from gdal_mcp.gdal.catalogue.model import Algorithm, Catalogue, Step
 from gdal_mcp.gdal.catalogue.schema import input_schema, json_name
 from gdal_mcp.gdal.discovery import read
 from gdal_mcp.gdal.discovery.entries import effects, tool_name
-from gdal_mcp.gdal.discovery.sql import TAUGHT, teaching
+from gdal_mcp.gdal.discovery.sql import sql_of
 
 
 def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
@@ -27,7 +26,8 @@ def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
             for one in examples()
             if one["algorithm"] == algorithm.path
         ],
-        "related": list(related().get(algorithm.path, ())),
+        # what somebody who looks at it may mean, or need next
+        "related": list(read("examples.toml")["related"].get(algorithm.path, ())),
         "input_schema": input_schema(algorithm),
     }
     steps: dict[str, list[str]] = {}  # of a pipeline command, by what they do to the data
@@ -35,11 +35,6 @@ def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
         if algorithm.path in one.pipelines:
             steps.setdefault(f"{one.takes or 'nothing'} -> {one.gives or 'nothing'}", []).append(path)
     return {**told, **({"steps": steps} if steps else {}), **sql_of(algorithm.path)}
-
-
-def sql_of(name: str) -> dict[str, Any]:
-    """What is taught of SQL, for an algorithm, a step or a tool that takes it."""
-    return {"sql": teaching()} if name in TAUGHT else {}
 
 
 def describe_step(catalogue: Catalogue, path: str) -> dict[str, Any]:
@@ -70,12 +65,4 @@ def examples() -> tuple[Mapping[str, Any], ...]:
     return tuple(
         {**one, "arguments": {json_name(name): value for name, value in one["arguments"].items()}}
         for one in read("examples.toml")["example"]
-    )
-
-
-@lru_cache(maxsize=1)
-def related() -> Mapping[str, tuple[str, ...]]:
-    """For an algorithm the ones that somebody who looks at it may mean, or need next."""
-    return MappingProxyType(
-        {path: tuple(others) for path, others in read("examples.toml")["related"].items()}
     )

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.formats import absent_by_name, advice, instead, known_driver
-from gdal_mcp.gdal.catalogue.model import Catalogue, Driver, Kind, OptionSpec, Scope, Shape, SomeBuilds
+from gdal_mcp.gdal.catalogue.model import Catalogue, Driver, Kind, OptionSpec, Scope, Shape
 from gdal_mcp.gdal.catalogue.options import decide
 
 _KINDS: Final[tuple[Kind, ...]] = ("raster", "vector", "multidim")
@@ -17,12 +17,16 @@ def formats(catalogue: Catalogue, kind: Kind | None = None, name: str | None = N
     Raises ArgumentRefused for a name that is no format.
     """
     if name is not None:
-        lacks = absent_by_name(catalogue, name)
-        return (
-            one_format(catalogue, known_driver(catalogue, name))
-            if lacks is None
-            else _lacking(catalogue, lacks)
-        )
+        if (lacks := absent_by_name(catalogue, name)) is None:
+            return one_format(catalogue, known_driver(catalogue, name))
+        return {
+            "name": lacks.name,
+            "available": False,
+            "extensions": sorted(lacks.extensions),
+            "instead": instead(catalogue, lacks.kind),
+            "reason": "GDAL has this format, but the image of this server lacks it.",
+            "suggestion": advice(catalogue, lacks, reads=False),
+        }
     rows = []
     for driver in catalogue.drivers:
         kinds = {one: _abilities(catalogue, driver, one) for one in (_KINDS if kind is None else (kind,))}
@@ -37,17 +41,6 @@ def formats(catalogue: Catalogue, kind: Kind | None = None, name: str | None = N
         "legend": "can: for raster (r), vector (v) and multidimensional (m) data the letters r reads, w writes, u updates",
         "formats": rows,
         "switched_off": "formats of networks, databases and other programs do not exist here",
-    }
-
-
-def _lacking(catalogue: Catalogue, lacks: SomeBuilds) -> dict[str, Any]:
-    return {
-        "name": lacks.name,
-        "available": False,
-        "extensions": sorted(lacks.extensions),
-        "instead": instead(catalogue, lacks.kind),
-        "reason": "GDAL has this format, but the image of this server lacks it.",
-        "suggestion": advice(catalogue, lacks, reads=False),
     }
 
 

@@ -102,8 +102,10 @@ class Index:
             meant = [(other, _RELATED) for other in related]
             if self._rows(_RANKED, word):
                 meant.append((word, 1.0))
-            elif not related:
-                meant += [(near, _NEAREST) for near in self._nearest(word)]
+            elif not related and len(word) >= _SHORT:  # the first letter is taken to be right
+                alike = [one for one in self._known if one[0] == word[0] and abs(len(one) - len(word)) <= 2]
+                near = get_close_matches(word, alike, n=1, cutoff=_NEAR_ENOUGH)
+                meant += [(one, _NEAREST) for one in near]
             for other, importance in meant:
                 if found.get(other, (0.0, ""))[0] < importance:
                     found[other] = (importance, word)
@@ -112,10 +114,3 @@ class Index:
     def _rows(self, query: str, word: str) -> list[tuple[Any, ...]]:
         with self._lock:
             return self._database.execute(query, [f'"{word}"']).fetchall()
-
-    def _nearest(self, word: str) -> list[str]:
-        """The most similar known word of about that length; the first letter is taken to be right."""
-        if len(word) < _SHORT:
-            return []
-        alike = [one for one in self._known if one[0] == word[0] and abs(len(one) - len(word)) <= 2]
-        return get_close_matches(word, alike, n=1, cutoff=_NEAR_ENOUGH)

@@ -8,20 +8,21 @@ from typing import Any, Final
 
 from gdal_mcp.gdal.discovery import read
 
-TAUGHT: Final = frozenset({"vector sql", "query", "query_to_file"})  # algorithms, steps and tools
+_TAUGHT: Final = frozenset({"vector sql", "query", "query_to_file"})  # algorithms, steps and tools
 _NO_FUNCTION: Final = re.compile(r".*?(?:no such function: |Undefined function ')(\w{1,60})", re.DOTALL)
 _NO_NAME: Final = re.compile(
     r".*(?:no such (?:table|column): |SELECT from table .* failed|Unrecognized field name|\".*\" not recognised as an available field)",
     re.DOTALL,
 )
 _OGRSQL: Final = re.compile(r".*(?:Undefined function '|SQL Expression Parsing Error)", re.DOTALL)
-_NEAREST: Final = 3
 
 
-def teaching() -> dict[str, Any]:
-    """The rules by what they are about, the functions by purpose, and the examples as calls of `query`."""
+def sql_of(name: str) -> dict[str, Any]:
+    """What is taught of SQL, for an algorithm, a step or a tool that takes it: rules, functions by purpose, calls of `query`."""
+    if name not in _TAUGHT:
+        return {}
     known = read("sql.toml")
-    return {
+    taught = {
         "rules": {one["of"]: one["text"] for one in known["rule"]},
         "functions": dict(known["functions"]),
         "query_examples": [
@@ -29,6 +30,7 @@ def teaching() -> dict[str, Any]:
             for one in known["example"]
         ],
     }
+    return {"sql": taught}
 
 
 def sql_advice(errors: Iterable[str]) -> str:
@@ -50,7 +52,7 @@ def _instead(name: str) -> str:
     instead = read("sql.toml")["instead"]
     if name in instead:
         return f"Use {instead[name]}."
-    near = get_close_matches(name, _names(), _NEAREST, 0.7)
+    near = get_close_matches(name, _names(), 3, 0.7)
     if near:
         return f"The nearest functions are {', '.join(_names()[one] for one in near)}."
     return "gdal_describe `vector sql` lists the functions by purpose."

@@ -33,16 +33,20 @@ def told(path: str) -> dict[str, Any]:
     """What a dataset holds; `problem` instead when it cannot be said."""
     try:
         dataset = gdal.OpenEx(path, gdal.OF_RASTER | gdal.OF_VECTOR)
-        if dataset.RasterCount or dataset.GetLayerCount():
-            return {"driver": dataset.GetDriver().ShortName, **raster(dataset), **vector(dataset)}
-        return {"arrays": list(arrays(gdal.OpenEx(path, gdal.OF_MULTIDIM_RASTER).GetRootGroup(), ""))}
+        layers = [dataset.GetLayer(i) for i in range(dataset.GetLayerCount())]
+        if not dataset.RasterCount and not layers:
+            return {"arrays": list(arrays(gdal.OpenEx(path, gdal.OF_MULTIDIM_RASTER).GetRootGroup(), ""))}
+        held: dict[str, Any] = {"driver": dataset.GetDriver().ShortName}
+        if dataset.RasterCount:
+            held |= raster(dataset)
+        if layers:
+            held["layers"] = [layer(one) for one in sorted(layers, key=lambda one: str(one.GetName()))]
     except (RuntimeError, ValueError, TypeError, AttributeError) as error:
         return {"problem": type(error).__name__}
+    return held
 
 
 def raster(dataset: Any) -> dict[str, Any]:
-    if not dataset.RasterCount:
-        return {}
     transform = dataset.GetGeoTransform(can_return_null=True)
     return {
         "size": [dataset.RasterXSize, dataset.RasterYSize],
@@ -79,13 +83,6 @@ def pixels(one: Any) -> str:
     for top in range(0, one.YSize, rows):
         total.update(one.ReadRaster(0, top, one.XSize, min(rows, one.YSize - top)))
     return total.hexdigest()
-
-
-def vector(dataset: Any) -> dict[str, Any]:
-    if not dataset.GetLayerCount():
-        return {}
-    layers = [dataset.GetLayer(i) for i in range(dataset.GetLayerCount())]
-    return {"layers": [layer(one) for one in sorted(layers, key=lambda one: str(one.GetName()))]}
 
 
 def layer(one: Any) -> dict[str, Any]:

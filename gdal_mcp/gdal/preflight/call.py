@@ -77,9 +77,6 @@ class Call:
             return None
         return numbers[0], numbers[1], numbers[2], numbers[3]
 
-    def layer_option(self, key: str) -> str:
-        return self.option(key, "layer-creation-option")
-
     def option(self, key: str, argument: str = "creation-option") -> str:
         """The value of a creation option in capitals; "" if it was not given. The last one counts."""
         pairs = [text.partition("=") for text in self.arguments.get(argument, ())]
@@ -137,15 +134,9 @@ class Finding:
 
     def as_dict(self) -> dict[str, Any]:
         """Without what does not apply."""
+        own = ("change", "instead", "steps", "numbers")
         said = {key: value for key, value in asdict(self).items() if value not in (None, False, "")}
-        for own in ("change", "instead", "steps"):
-            said.pop(own, None)
-        numbers: dict[str, Any] = said.pop("numbers")
-        return {**said, **numbers}
-
-    def brief(self) -> dict[str, Any]:
-        """Without the texts, for an error that has them itself."""
-        return {key: one for key, one in self.as_dict().items() if key not in ("message", "suggestion")}
+        return {**{key: value for key, value in said.items() if key not in own}, **self.numbers}
 
 
 def passed_on(call: Call) -> DatasetFacts | None:

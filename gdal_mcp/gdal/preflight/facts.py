@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from threading import Lock
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias
 
 from gdal_mcp.gdal.answers import transformations
 from gdal_mcp.gdal.answers.described import facts as known_facts
@@ -37,9 +37,6 @@ _COLUMNS: Final = "number_texts comma_texts large_texts date_texts geometry_text
 _MAX_COLUMNS: Final = 20  # of each kind
 _MAX_NAME: Final = 64  # letters of a column's name
 _MAX_CRS: Final = 16  # of one file, in which its extent is kept
-
-
-V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,15 +236,11 @@ class FactsCache:
         with self._lock:
             before = self._facts.pop(key, None)
             if before is not None and facts is not None:
-                named = ("places", "changes", "looks")
-                kept: dict[str, Any] = {
-                    name: _newest(getattr(before, name), getattr(facts, name)) for name in named
-                }
+                kept: dict[str, Any] = {}
+                for name in ("places", "changes", "looks"):
+                    both = {**getattr(before, name), **getattr(facts, name)}
+                    kept[name] = dict(list(both.items())[-_MAX_CRS:])  # the newest
                 facts = replace(facts, **kept)
             self._facts[key] = facts
             while len(self._facts) > self.size:
                 self._facts.popitem(last=False)
-
-
-def _newest(before: Mapping[str, V], now: Mapping[str, V]) -> dict[str, V]:
-    return dict(list({**before, **now}.items())[-_MAX_CRS:])

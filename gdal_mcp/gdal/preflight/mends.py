@@ -40,7 +40,12 @@ def mend_of_output(
     corrected = {"raster clip": _clipped, "raster reproject": _changed, "raster mosaic": _changed}
     if code != "collar_without_nodata" or draft.algorithm not in corrected:
         return None
-    hidden = _hidden(output["description"].get("bands") or ())
+    # a nodata value that no pixel has, else a band of transparency
+    bands = output["description"].get("bands") or ()
+    known = [band["min"] for band in bands if isinstance(band.get("min"), int | float)]
+    signed = all(band.get("type") in ("Int16", "Int32", "Float32", "Float64") for band in bands)
+    free = signed and known and len(known) == len(bands) and min(known) > -9999
+    hidden: Change = {"output-nodata": ("-9999",)} if free else {"add-alpha": ("true",)}
     return corrected[draft.algorithm](draft, catalogue.algorithms[draft.algorithm], hidden)
 
 
@@ -55,16 +60,6 @@ def _clipped(draft: Draft, algorithm: Algorithm, hidden: Change) -> Mapping[str,
     }
     steps = (("edit", {"nodata": hidden["output-nodata"][0]}), ("clip", shapes))
     return _piped(draft, steps, [located for name, located in draft.named or () if name == "input"])
-
-
-def _hidden(bands: Sequence[Mapping[str, Any]]) -> Change:
-    """A nodata value that no pixel has, else a band of transparency."""
-    lows = [band.get("min") for band in bands]
-    known = [low for low in lows if isinstance(low, int | float)]
-    signed = all(band.get("type") in ("Int16", "Int32", "Float32", "Float64") for band in bands)
-    if signed and known and len(known) == len(bands) and min(known) > -9999:
-        return {"output-nodata": ("-9999",)}
-    return {"add-alpha": ("true",)}
 
 
 def _piped(

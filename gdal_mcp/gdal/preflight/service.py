@@ -72,7 +72,7 @@ class Preflight:
     * a call that runs sends `crs_named(draft)` with its request as `crs`; before it starts to work, its worker describes the
       inputs (`sandbox.protocol.Interim`), and `heard(draft, value)` checks again. What it raises ends the job: nothing is published;
     * a call that a person has to approve, and `validate_call`, run `description(draft)` first when it is not None: a job that
-      only describes the inputs. Its printed JSON goes to `described(look, rows)`, after which `check(draft)` knows more;
+      only describes the inputs. Its printed JSON goes to `described(look.looked_at, rows)`, after which `check(draft)` knows more;
     * `learn(located, facts)` for each published output.
     """
 
@@ -121,13 +121,14 @@ class Preflight:
             raise ToolError(code, stage, broken.message, broken.suggestion)
         if report.refusals:
             first = report.refusals[0]
-            check = first.brief()
+            # the error has the texts itself
+            check = {key: one for key, one in first.as_dict().items() if key not in ("message", "suggestion")}
             raise ToolError(Code.INVALID_ARGUMENT, stage, first.message, first.suggestion, check=check)
         return report
 
     def heard(self, draft: Draft, value: Mapping[str, Any]) -> PreflightReport:
         """As `check`, with the worker's description of the inputs, which comes before it starts to work."""
-        self._learn(worked_on(draft), value.get("inputs"))
+        self.described(worked_on(draft), value.get("inputs"))
         return self.check(draft, Stage.RUN)
 
     def description(self, draft: Draft) -> Draft | None:
@@ -143,18 +144,18 @@ class Preflight:
         unknown = tuple(one for one in files if not one.is_folder and not self.known.knows(one, *keys))
         if not unknown:
             return None
-        names = tuple(map(str, unknown))
-        command = Command("describe", (), names, extra=asked)
-        look = Draft(command, (), looked_at=unknown, wants_json=True, algorithm="dataset identify")
-        return replace(look, addresses=draft.addresses)
-
-    def described(self, look: Draft, rows: Any) -> None:
-        """Keeps what a call made by `description` printed."""
-        self._learn(look.looked_at, rows)
+        return Draft(
+            Command("describe", (), tuple(map(str, unknown)), extra=asked),
+            (),
+            looked_at=unknown,
+            addresses=draft.addresses,
+            wants_json=True,
+            algorithm="dataset identify",
+        )
 
     def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
         """Keeps a container's description of a file that it wrote."""
-        self._learn((located,), [{"facts": facts}])
+        self.described((located,), [{"facts": facts}])
 
     def kind_of(self, located: Located) -> str:
         """What a file is, for a person who is asked whether it may go; "" where no container has said so."""
@@ -173,7 +174,8 @@ class Preflight:
         facts = self.known.get(located)
         return facts.disk_bytes if facts is not None else 0
 
-    def _learn(self, files: Sequence[Located], rows: Any) -> None:
+    def described(self, files: Sequence[Located], rows: Any) -> None:
+        """Keeps a container's descriptions of files. Raises FormatAbsent for one whose format its GDAL lacks."""
         for located, row in zip(files, rows if isinstance(rows, list) else (), strict=False):
             if (lacks := absent_format(self.catalogue, located.name, row)) is not None:
                 raise lacks

@@ -52,16 +52,22 @@ def of_output(path, dataset, facts, rows, origin):
 
 
 def same_bytes(one, other):
-    if not (os.path.isfile(one) and os.path.isfile(other)):
-        return False
-    sizes = os.path.getsize(one), os.path.getsize(other)
-    return sizes[0] == sizes[1] <= SAME_BYTES and filecmp.cmp(one, other, shallow=False)
+    files = os.path.isfile(one) and os.path.isfile(other)
+    return files and os.path.getsize(one) <= SAME_BYTES and filecmp.cmp(one, other, shallow=False)
 
 
 def same_content(dataset, facts, name, found):
     """Also true of another file whose structure, values and metadata are all the same."""
-    if facts["driver"] != found["driver"] or (dataset.RasterCount and not same_raster(dataset, facts, found)):
+    if facts["driver"] != found["driver"]:
         return False
+    if dataset.RasterCount:  # whether the pixels are worth comparing, and few enough
+        bands = [
+            [[band[key] for key in BAND_KEYS] for band in one.get("bands", ())] for one in (facts, found)
+        ]
+        if bands[0] != bands[1] or any(facts.get(key) != found.get(key) for key in RASTER_KEYS):
+            return False
+        if dataset.RasterXSize * dataset.RasterYSize * dataset.RasterCount > SAME_PIXELS:
+            return False
     with quiet() as aside:
         source = opened(name, aside)
         if source is None or dataset.GetMetadata() != source.GetMetadata():
@@ -71,13 +77,6 @@ def same_content(dataset, facts, name, found):
             return all(same_band(dataset.GetRasterBand(i), source.GetRasterBand(i)) for i in numbers)
         layers, theirs = layers_of(dataset), layers_of(source)
         return 0 < len(layers) == len(theirs) <= MAX_LAYERS and all(map(same_layer, layers, theirs))
-
-
-def same_raster(dataset, facts, found):
-    """Whether the pixels are worth comparing, and few enough."""
-    bands = [[[band[key] for key in BAND_KEYS] for band in one.get("bands", ())] for one in (facts, found)]
-    alike = bands[0] == bands[1] and all(facts.get(key) == found.get(key) for key in RASTER_KEYS)
-    return alike and dataset.RasterXSize * dataset.RasterYSize * dataset.RasterCount <= SAME_PIXELS
 
 
 def same_layer(one, other):

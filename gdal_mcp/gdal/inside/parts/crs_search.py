@@ -64,7 +64,9 @@ def run_find_crs(job, _report):
     found = by_code(database, query)
     unknown = [] if found else search.unknown()
     ids = (found or search.best())[: min(int(job["limit"]), LIMIT)]
-    print_json({"matches": search.rows(ids), "unknown_words": unknown})
+    chosen = database.chosen(ids)
+    matches = [search.row(one, *chosen[one]) for one in ids]
+    print_json({"matches": matches, "unknown_words": unknown})
     return True
 
 
@@ -104,11 +106,20 @@ class Search:
         self.database, self.datum, self.question = database, datum, Question(query)
         extents = database.rows(EXTENTS)
         named = self.question.find_place(extents)
-        self.box = box and widened(*box)
+        self.box = None
+        if box:  # it may be a point, which has no size
+            west, south, east, north = box
+            self.box = west - POINT, max(south - POINT, -90.0), east + POINT, min(north + POINT, 90.0)
         self.boxes = [self.box] if box else named
         self.named, self.bonus = self._names()
-        self.areas = self._areas(extents, TIGHT_BOX if box else TIGHT_PLACE)
-        self.anywhere = 0.0 if self.boxes else 0.75  # fit of what has no area of use
+        if self.boxes:
+            tight = TIGHT_BOX if box else TIGHT_PLACE
+            fits = ((*one[:2], max(fit_in(one[4:], box, tight) for box in self.boxes)) for one in extents)
+        else:  # the larger the better
+            fits = ((*one[:2], 1 + 0.06 * math.log10(size(one[4:]) / 720 + 1e-4)) for one in extents)
+        # by CRS how well its area of use fits the place, and what fits without one
+        self.areas = database.used([row for row in fits if row[2] > 0.1])
+        self.anywhere = 0.0 if self.boxes else 0.75
         self.meant = {meaning: self._meant(meaning) for meaning in self.question.meanings}
         self.chosen = {}
 
@@ -131,14 +142,6 @@ class Search:
             elif len(self.question.exact) > 1 and words_of(text.rpartition(" / ")[2]) == self.question.exact:
                 bonus[one] = max(bonus[one], LAST_PART)
         return fits, bonus
-
-    def _areas(self, extents, tight):
-        """By CRS how well its area of use fits the place; where none is asked about, the larger the better."""
-        if self.boxes:
-            fits = ((*one[:2], max(fit_in(one[4:], box, tight) for box in self.boxes)) for one in extents)
-        else:
-            fits = ((*one[:2], 1 + 0.06 * math.log10(size(one[4:]) / 720 + 1e-4)) for one in extents)
-        return self.database.used([row for row in fits if row[2] > 0.1])
 
     def _meant(self, meaning):
         """By CRS how well it has a property, is of a kind or measures in a unit."""
@@ -208,10 +211,6 @@ class Search:
             return None
         return self.database.accuracy(datum_of(crs), self.datum, max(boxes, key=size))
 
-    def rows(self, ids):
-        chosen = self.database.chosen(ids)
-        return [self.row(one, *chosen[one]) for one in ids]
-
     def row(self, one, crs, usages):
         area, _, box = max(usages, key=self.shared, default=(None, "", None))
         named = self.named.get(one, {})
@@ -239,11 +238,6 @@ class Search:
     def shared(self, usage):
         """By how much of the place it covers, else by its size."""
         return sum(common(usage[2], box) for box in self.boxes) if self.boxes else size(usage[2])
-
-
-def widened(west, south, east, north):
-    """A box may be a point, which has no size."""
-    return west - POINT, max(south - POINT, -90.0), east + POINT, min(north + POINT, 90.0)
 
 
 def holds(pattern, text):

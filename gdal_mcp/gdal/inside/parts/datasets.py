@@ -4,14 +4,7 @@ import os
 
 from osgeo import gdal, ogr
 
-from gdal_mcp.gdal.inside.parts.extents import (
-    crs_facts,
-    crs_name,
-    in_degrees,
-    layer_extent,
-    raster_extent,
-    wgs84_box,
-)
+from gdal_mcp.gdal.inside.parts.extents import crs_facts, in_degrees, raster_extent, wgs84_box
 from gdal_mcp.gdal.inside.parts.outputs import bytes_of
 from gdal_mcp.gdal.inside.parts.reporting import Errors, plain, quiet
 from gdal_mcp.gdal.inside.parts.survey import Clock, Survey, around
@@ -38,12 +31,8 @@ def opened(path, errors):
 
 def facts_and_names(path, dataset, *, whole=True):
     """Of an open dataset. Unless `whole`, nothing is transformed, and only what the format has at hand is read."""
-    facts, names, count = (
-        {"driver": dataset.GetDriver().ShortName, "bytes": bytes_of(path)},
-        {},
-        dataset.GetLayerCount(),
-    )
-    parts = []
+    facts = {"driver": dataset.GetDriver().ShortName, "bytes": bytes_of(path)}
+    names, parts, count = {}, [], dataset.GetLayerCount()
     if dataset.RasterCount:
         parts.append(raster(dataset, whole=whole))
     if count:
@@ -94,14 +83,17 @@ def raster(dataset, *, whole):
             if one is not None and one != usual:
                 row[key] = plain(one)
         facts["bands"].append(row)
-    return facts, {"crs": crs_name(crs), "bands": [band.GetDescription() for band in bands]}
+    return facts, {"crs": crs and crs.GetName(), "bands": [band.GetDescription() for band in bands]}
 
 
 def layer_facts_and_names(layer, *, whole):
     definition, crs = layer.GetLayerDefn(), layer.GetSpatialRef()
     # some formats read the whole file to answer these, even without force; what they call fast they have at hand
     count = layer.GetFeatureCount() if whole or layer.TestCapability(ogr.OLCFastFeatureCount) else -1
-    extent = layer_extent(layer) if whole or layer.TestCapability(ogr.OLCFastGetExtent) else None
+    extent = None
+    if definition.GetGeomFieldCount() and (whole or layer.TestCapability(ogr.OLCFastGetExtent)):
+        west_first = layer.GetExtent(can_return_null=True)
+        extent = [plain(west_first[i]) for i in (0, 2, 1, 3)] if west_first else None
     facts = {
         "geometry": ogr.GeometryTypeToName(layer.GetGeomType()),
         "features": count if count >= 0 else None,
@@ -117,13 +109,14 @@ def layer_facts_and_names(layer, *, whole):
             spans = around(Survey(layer, Clock(), kinds=()).spans)
             box = [spans[0], box[1], spans[1], box[3]] if spans else box
         facts["wgs84"] = box
-    for field in fields(definition, MOST):
+    listed = fields(definition, MOST)
+    for field in listed:
         row = {"type": field.GetTypeName()}
         if field.GetSubType() != ogr.OFSTNone:
             row["subtype"] = ogr.GetFieldSubTypeName(field.GetSubType())
         facts["fields"].append(row)
-    names = [field.GetName() for field in fields(definition, MOST)]
-    return facts, {"name": layer.GetName(), "crs": crs_name(crs), "fields": names}
+    names = [field.GetName() for field in listed]
+    return facts, {"name": layer.GetName(), "crs": crs and crs.GetName(), "fields": names}
 
 
 def multidimensional(root):
@@ -157,7 +150,7 @@ def multidimensional(root):
                 "name": array.GetFullName(),
                 "unit": array.GetUnit() or None,
                 "dimensions": [one.GetName() for one in array.GetDimensions()],
-                "crs": crs_name(array.GetSpatialRef()),
+                "crs": (crs := array.GetSpatialRef()) and crs.GetName(),
             }
             for array in arrays
         ],

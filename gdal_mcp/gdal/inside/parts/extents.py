@@ -57,10 +57,6 @@ def in_degrees(crs):
     return bool(crs.IsGeographic()) and abs(crs.GetAngularUnits() - DEGREE) < 1e-12
 
 
-def crs_name(crs):
-    return crs.GetName() if crs is not None else None
-
-
 def raster_extent(dataset):
     """[west, south, east, north] in the CRS of the raster, or None without a geotransform."""
     transform = dataset.GetGeoTransform(can_return_null=True)
@@ -70,14 +66,6 @@ def raster_extent(dataset):
     corners = [gdal.ApplyGeoTransform(transform, x, y) for x in (0, width) for y in (0, height)]
     xs, ys = zip(*corners, strict=True)
     return [plain(value) for value in (min(xs), min(ys), max(xs), max(ys))]
-
-
-def layer_extent(layer):
-    """As `raster_extent`; None for a layer without features."""
-    if not layer.GetLayerDefn().GetGeomFieldCount():
-        return None
-    box = layer.GetExtent(can_return_null=True)
-    return [plain(box[i]) for i in (0, 2, 1, 3)] if box else None
 
 
 def is_box(box):
@@ -153,12 +141,8 @@ def far_from_use(box, crs):
     area = crs.GetAreaOfUse() if box else None
     if area is None:
         return False
-    west, south, east, north = (
-        area.west_lon_degree,
-        area.south_lat_degree,
-        area.east_lon_degree,
-        area.north_lat_degree,
-    )
+    west, east = area.west_lon_degree, area.east_lon_degree
+    south, north = area.south_lat_degree, area.north_lat_degree
     wide, high = ((east - west) % 360 or 360) / 2, (north - south) / 2
     if wide >= 90:
         west, east = -180.0, 180.0

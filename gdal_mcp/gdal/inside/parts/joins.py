@@ -89,21 +89,18 @@ class Core:
 
     def groups(self):
         """The terms of GROUP BY, where a number or an alias stands for a term of the SELECT."""
-        shown = split(self.selected)
-        texts = [self.sql[term[0].start : bare(term)[-1].end] for term in shown]
-        named = {term[-1].name: text for term, text in zip(shown, texts, strict=False)}
+        texts, named = [], {}
+        for term in split(self.selected):
+            marks = (i for i, one in enumerate(term) if one.upper == "AS" and one.depth == term[0].depth)
+            last = term[next(marks, 0) - 1]  # before its alias, if it has one
+            texts.append(self.sql[term[0].start : last.end])
+            named[term[-1].name] = texts[-1]
         for term in split(self.parts.get("GROUP", [])[1:]):
             text = self.sql[term[0].start : term[-1].end]
             if text.isdecimal() and 0 < int(text) <= len(texts):
                 yield texts[int(text) - 1]
             else:
                 yield named.get(term[0].name, text) if len(term) == 1 else text
-
-
-def bare(term):
-    """A term of a SELECT without its alias."""
-    at = next((i for i, one in enumerate(term) if one.upper == "AS" and one.depth == term[0].depth), None)
-    return term[:at] if at else term
 
 
 def split(words):
@@ -208,11 +205,6 @@ class Counting:
         )
         return {item.alias for item, names in named if self.returns(item, names)}
 
-    def measures(self, item):
-        """Its columns of numbers that no condition of a join names."""
-        keys = {one.name for part in ("FROM", "WHERE") for one in self.core.parts.get(part, ())}
-        return {name for name, kind in columns_of(self.layers[item.table]).items() if kind in NUMBERS} - keys
-
 
 def join_checks(dataset, sql, begin="", dialect="SQLITE"):
     """`begin` is what the statement's tables are named by, before it."""
@@ -262,8 +254,12 @@ def expects_one(counting, first, *, few, mutual):
     by_keys = any(one.keys for one in others) or has_keys(counting.core.parts.get("WHERE", []))
     if drawn == {first.alias} or (mutual and by_keys):
         return True
-    measured = len(drawn) < 2 and counting.returns(first, counting.measures(first))
-    return measured and (others[0].joined == "LEFT" or (few and by_keys))
+    if len(drawn) > 1 or not (others[0].joined == "LEFT" or (few and by_keys)):
+        return False
+    # its columns of numbers that no condition of a join names
+    numbers = {name for name, kind in columns_of(counting.layers[first.table]).items() if kind in NUMBERS}
+    keys = {one.name for part in ("FROM", "WHERE") for one in counting.core.parts.get(part, ())}
+    return counting.returns(first, numbers - keys)
 
 
 def summed_twice(counting):

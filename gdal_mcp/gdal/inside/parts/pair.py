@@ -16,7 +16,7 @@ FIXED = ("KML", "LIBKML", "GPX", "DXF")  # which have fields of their own, besid
 TILES = ("MVT", "PMTiles", "MBTiles")  # which cut features into pieces
 SHEETS = ("XLSX", "ODS")  # whose first row is read as names or as values, as it looks
 UNTITLED = re.compile(r"Field\d+")
-WHOLE = (ogr.OFTInteger, ogr.OFTInteger64)
+WHOLE = {ogr.OFTInteger, ogr.OFTInteger64}
 
 
 class Pair:
@@ -25,9 +25,9 @@ class Pair:
     def __init__(self, layer, source, driver, clock, keeps):
         self.layer, self.source, self.driver, self.keeps = layer, source, driver, keeps
         self.own, self.theirs = layer.GetLayerDefn(), source.GetLayerDefn()
-        self.types = types_of(self.theirs)
+        self.types = [one.GetType() for one in fields(self.theirs, MAX_FIELDS)]
         self.places = matched(self.own, self.theirs, new="values" in keeps and driver not in FIXED)
-        kinds = types_of(self.own)
+        kinds = [one.GetType() for one in fields(self.own, MAX_FIELDS)]
         for place, kind in zip(self.places, self.types, strict=True):
             if place is not None and place < len(kinds):
                 kinds[place] = kind  # both are compared as what the source has
@@ -35,7 +35,8 @@ class Pair:
         self.before = Survey(source, clock)
 
     def checks(self):
-        if self.driver in SHEETS and self._untitled():
+        names, theirs = ([one.GetName() for one in fields(each)] for each in (self.own, self.theirs))
+        if self.driver in SHEETS and names != theirs and all(map(UNTITLED.fullmatch, names)):
             yield {"code": "header_as_row"}
             return
         if "features" in self.keeps and self.driver not in TILES:
@@ -54,10 +55,6 @@ class Pair:
         if "coordinates" in self.keeps and "rounded" not in self.keeps:
             yield from self._coordinates()
 
-    def _untitled(self):
-        names, theirs = ([one.GetName() for one in fields(each)] for each in (self.own, self.theirs))
-        return names != theirs and all(map(UNTITLED.fullmatch, names))
-
     def _fields(self):
         # values may have become the ids of the features, as GeoPackage does with `fid` and `id`
         own_id = (self.layer.GetFIDColumn() or "").casefold()
@@ -68,7 +65,9 @@ class Pair:
         changed = [
             place
             for place, kind in zip(self.places, self.types, strict=True)
-            if place is not None and not alike(self.own.GetFieldDefn(place).GetType(), kind)
+            if place is not None
+            and (own := self.own.GetFieldDefn(place).GetType()) != kind
+            and not {own, kind} <= WHOLE
         ]
         if changed and self.driver not in TEXT_ONLY:
             yield {"code": "field_type_changed", "fields": changed}
@@ -144,14 +143,6 @@ def matched(own, theirs, *, new):
     found = {name.removeprefix("ogr_"): i for i, name in reversed(list(enumerate(here)))}  # a prefix of GPX
     found |= {name: i for i, name in reversed(list(enumerate(here)))}
     return [found.get(name) for name in names[:MAX_FIELDS]]
-
-
-def alike(one, other):
-    return one == other or (one in WHOLE and other in WHOLE)
-
-
-def types_of(definition):
-    return [one.GetType() for one in fields(definition, MAX_FIELDS)]
 
 
 def what_happened(old, new):

@@ -26,18 +26,15 @@ def value_ranges(dataset):
             rows.append(None)
             continue
         left -= pixels if exact else WHOLE // 4  # a sample is a few blocks; three more bands are worth one
-        rows.append({**value_range(band, exact=exact), "exact": exact})
+        with Errors(quiet=True) as heard:  # GDAL leaves out what nodata, a mask or alpha hides
+            found = band.ComputeRasterMinMax(not exact, can_return_none=True)
+        if found is not None and not heard.failures:
+            low, high = found if is_float(band) else map(int, found)
+            row = {"min": plain(low), "max": plain(high)}
+        else:
+            row = {"empty" if nothing_valid(band, exact=exact) else "unreadable": True}
+        rows.append({**row, "exact": exact})
     return rows
-
-
-def value_range(band, *, exact):
-    """GDAL leaves out what nodata, a mask or alpha hides."""
-    with Errors(quiet=True) as heard:
-        found = band.ComputeRasterMinMax(not exact, can_return_none=True)
-    if found is not None and not heard.failures:
-        low, high = found if is_float(band) else map(int, found)
-        return {"min": plain(low), "max": plain(high)}
-    return {"empty": True} if nothing_valid(band, exact=exact) else {"unreadable": True}
 
 
 def nothing_valid(band, *, exact):

@@ -36,14 +36,16 @@ def run_query(job, _report):
     try:
         result = result_of(tables.dataset, job["sql"], read_first)
         if job["form"]:
-            answer = {"count": write(job, result, result.rows())}
+            answer = {"count": write(job, result)}
         else:
             found = list(islice(result.rows(), job["limit"] + 1))
             rows = [shown(result, row, job["geometry"]) for row in found[: job["limit"]]]
             answer = {"rows": rows, "more": len(found) > len(rows)}
     except NoResult:
         return False
-    print_json({**answer, **result.told()})
+    left_out = [result.names[number] for number in sorted(result.blobs)]
+    about = {"columns": result.names, "geometry_columns": left_out, "infinite": result.infinite}
+    print_json({**answer, **about})
     if read_first and time.process_time() - begun < MAX_SECONDS:
         begin = tables.read_first(job["sql"], rows=True)
         job["checks"] = list(join_checks(tables.dataset, job["sql"], begin))
@@ -131,7 +133,7 @@ class Result:
 
     def __init__(self, dataset, sql):
         self._dataset, self._sql = dataset, sql
-        with Selected(dataset, f"SELECT * FROM ({sql}) LIMIT 0") as layer:  # noqa: S608 - the host read it token by token
+        with selected(dataset, f"SELECT * FROM ({sql}) LIMIT 0") as layer:  # noqa: S608 - the host read it token by token
             definition = layer.GetLayerDefn()
             plain, drawn = ([one.GetName() for one in of(definition)] for of in (fields, shapes))
             self._columns = [name for name in (*plain, *drawn) if not HIDDEN.fullmatch(name)]
@@ -152,24 +154,21 @@ class Result:
         ]
         named = ", ".join(f"{text} AS c{number}" for number, text in enumerate(arrays))
         statement = f"SELECT {named} FROM ({self._sql}) q"  # noqa: S608 - as above
-        with Selected(self._dataset, statement) as layer:
+        with selected(self._dataset, statement) as layer:
             for feature in layer:
                 texts = [json.loads(feature.GetField(i)) for i in range(feature.GetFieldCount())]
                 values = [one for part in texts[::2] for one in part]
                 flags = [one for part in texts[1::2] for one in part]
-                yield [
-                    self._blob(number, one) if is_blob else self._plain(one)
-                    for number, (one, is_blob) in enumerate(zip(values, flags, strict=True))
-                ]
+                pairs = enumerate(zip(values, flags, strict=True))
+                yield [self._value(number, one, is_blob) for number, (one, is_blob) in pairs]
 
-    def _blob(self, number, text):
-        data, srid = json.loads(text) if isinstance(text, str) else text
-        self.blobs.add(number)
-        if srid is not None:
-            self.srids.add(srid)
-        return bytes.fromhex(data)
-
-    def _plain(self, value):
+    def _value(self, number, value, is_blob):
+        if is_blob:
+            data, srid = json.loads(value) if isinstance(value, str) else value
+            self.blobs.add(number)
+            if srid is not None:
+                self.srids.add(srid)
+            return bytes.fromhex(data)
         if isinstance(value, float) and not math.isfinite(value):
             self.infinite += 1
             return None
@@ -186,7 +185,7 @@ class Result:
         # the statement's layers have to be in it, for their CRSs to be in the table
         there = f"(SELECT count(*) FROM (SELECT 1 FROM ({self._sql}) LIMIT 0)) = 0"  # noqa: S608 - as above
         statement = f"{named} WHERE srid = {int(number or 0)} AND {there}"
-        with Selected(self._dataset, statement) as layer:
+        with selected(self._dataset, statement) as layer:
             texts = [text for feature in layer for text in (feature.GetField(0), feature.GetField(1)) if text]
         for text in texts:
             with quiet():
@@ -196,25 +195,17 @@ class Result:
             raise RuntimeError("the CRS of the geometries is not known; name it with SetSRID or ST_Transform")
         return None
 
-    def told(self):
-        left_out = [self.names[number] for number in sorted(self.blobs)]
-        return {"columns": self.names, "geometry_columns": left_out, "infinite": self.infinite}
 
-
-class Selected:
+@contextlib.contextmanager
+def selected(dataset, sql):
     """The result of a statement, which is given back at the end."""
-
-    def __init__(self, dataset, sql):
-        self._dataset = dataset
-        self._layer = dataset.ExecuteSQL(sql, None, "SQLITE")
-        if self._layer is None:
-            raise NoResult
-
-    def __enter__(self):
-        return self._layer
-
-    def __exit__(self, *_):
-        self._dataset.ReleaseResultSet(self._layer)
+    layer = dataset.ExecuteSQL(sql, None, "SQLITE")
+    if layer is None:
+        raise NoResult
+    try:
+        yield layer
+    finally:
+        dataset.ReleaseResultSet(layer)
 
 
 def shown(result, row, how):
@@ -240,12 +231,20 @@ def geometry_of(data):
         return ogr.CreateGeometryFromWkb(data)
 
 
-def write(job, result, rows):
+def write(job, result):
     """Writes all rows, and returns how many there are."""
     path, form = job["output"], job["form"]
-    if form in ("json", "jsonl"):
-        return write_records(path, (shown(result, row, job["geometry"]) for row in rows), form)
-    found = list(rows)
+    if form in ("json", "jsonl"):  # one record a line, for `json` within an array
+        count, (begin, between, end) = 0, ("[\n", ",\n", "\n]\n") if form == "json" else ("", "\n", "\n")
+        with open(path, "w", encoding="utf-8") as file:
+            for row in result.rows():
+                record = shown(result, row, job["geometry"])
+                text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+                file.write((between if count else begin) + text)
+                count += 1
+            file.write(end if count else "[]\n" if form == "json" else "")
+        return count
+    found = list(result.rows())
     write_layer(path, form, result, found, job)
     if job.get("members"):  # foreign ones of a GeoJSON, behind its opening brace
         with open(path, encoding="utf-8") as file:
@@ -254,19 +253,6 @@ def write(job, result, rows):
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"{start}{brace}{more},{rest}")
     return len(found)
-
-
-def write_records(path, records, form):
-    """One record a line, for `json` within an array."""
-    count, (begin, between, end) = 0, ("[\n", ",\n", "\n]\n") if form == "json" else ("", "\n", "\n")
-    with open(path, "w", encoding="utf-8") as file:
-        for record in records:
-            file.write(
-                (between if count else begin) + json.dumps(record, ensure_ascii=False, allow_nan=False)
-            )
-            count += 1
-        file.write(end if count else "[]\n" if form == "json" else "")
-    return count
 
 
 def write_layer(path, driver, result, rows, job):

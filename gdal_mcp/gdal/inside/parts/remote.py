@@ -186,7 +186,8 @@ class Host:
     def _fetch(self, file, found, keep):
         """Asks for runs of blocks, several in a question while they are few bytes."""
         asked, count = [], 0
-        for first, stop in (part for run in found for part in cut(run)):
+        parts = ((at, min(at + PART, end)) for begin, end in found for at in range(begin, end, PART))
+        for first, stop in parts:
             if asked and (count + stop - first > PART or len(asked) == MAX_RANGES):
                 self._send(file, asked, keep)
                 asked, count = [], 0
@@ -227,8 +228,3 @@ def runs(numbers):
         else:
             found.append([number, number + 1])
     return found
-
-
-def cut(run):
-    """A run in parts of one question each."""
-    return [(at, min(at + PART, run[1])) for at in range(run[0], run[1], PART)]

@@ -25,8 +25,12 @@ def tell_names(job, errors):
         return
     name = found[found.lastindex].rpartition(".")[2].strip('"').lower()
     with quiet():
-        found = (row for one in datasets(job) for row in columns_of(one))
-        tables = {name: columns for name, columns in found if not name.startswith(SOURCE)}
+        tables = {}
+        for layer in (layer for one in datasets(job) for layer in layers_of(one)):
+            definition = layer.GetLayerDefn()
+            drawn = [one.GetName() or "geometry" for one in shapes(definition)]
+            if not layer.GetName().startswith(SOURCE):
+                tables[layer.GetName()] = [*(one.GetName() for one in fields(definition)), *drawn]
 
     def likeness(other):
         return difflib.SequenceMatcher(None, name, other.lower()).ratio()
@@ -56,10 +60,3 @@ def datasets(job):
     for path in job.get("sources", ()):
         if (found := gdal.OpenEx(path, gdal.OF_VECTOR)) is not None:
             yield found
-
-
-def columns_of(dataset):
-    for layer in layers_of(dataset):
-        definition = layer.GetLayerDefn()
-        drawn = [one.GetName() or "geometry" for one in shapes(definition)]
-        yield layer.GetName(), [*(one.GetName() for one in fields(definition)), *drawn]

@@ -17,6 +17,13 @@ MAX_FEATURES = 20_000
 OF_OUTPUT = ("--output=", "--output-format", "--overwrite", "--creation-option", "--layer-creation-option")
 # formats whose layers are tables, and whose statements go to SQLite when no dialect is named
 OWN_SQL = ("GPKG", "SQLite")
+# whether a value is none of its column's type. Of a text that is said of numbers, which sort as text then
+LOST = {
+    ogr.OFTInteger: "typeof({0}) = 'text' OR (typeof({0}) = 'real' AND {0} <> CAST({0} AS INTEGER)) OR abs({0}) > 2147483647",
+    ogr.OFTInteger64: "typeof({0}) = 'text' OR (typeof({0}) = 'real' AND {0} <> CAST({0} AS INTEGER))",
+    ogr.OFTReal: "typeof({0}) = 'text'",
+    ogr.OFTString: "typeof({0}) IN ('integer', 'real')",
+}
 
 
 def made_again(words, kind, *more):
@@ -36,26 +43,22 @@ def made_again(words, kind, *more):
 
 def statement_checks(job):
     """A statement that is slow is not asked again."""
-    asked = job["statement"]
+    asked, words = job["statement"], job["options"]
     if job["seconds"] > MAX_SECONDS:
         return []
     with quiet():
-        dataset = flowing(job, asked)
+        # the dataset that the statement was of: the input, or what the steps before it give
+        if "pipeline" in words:
+            at = next(i for i, word in enumerate(words) if word == "!" and words[i + 1] == "sql")
+            dataset = made_again([*words[:at], "!", "write"], "MEM")
+        else:
+            dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR, open_options=asked["open_options"])
         dialect = asked["dialect"].upper()
         own = not dialect and dataset and dataset.GetDriver().ShortName in OWN_SQL
         if dialect != "SQLITE" and not own:
             return []
         found = list(join_checks(dataset, asked["sql"], dialect=dialect))
         return found + (list(type_checks(dataset, asked["sql"], dialect)) if job["outputs"] else [])
-
-
-def flowing(job, asked):
-    """The dataset that the statement was of: the input, or what the steps before it give; None where that cannot be had."""
-    words = list(job["options"])
-    if "pipeline" not in words:
-        return gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR, open_options=asked["open_options"])
-    at = next(i for i, word in enumerate(words) if word == "!" and words[i + 1] == "sql")
-    return made_again([*words[:at], "!", "write"], "MEM")
 
 
 def type_checks(dataset, sql, dialect):
@@ -66,7 +69,7 @@ def type_checks(dataset, sql, dialect):
     columns = fields(layer.GetLayerDefn(), MAX_COLUMNS)
     kinds = [('q."{}"'.format(one.GetName().replace('"', '""')), one.GetType()) for one in columns]
     dataset.ReleaseResultSet(layer)
-    tests = ", ".join(f"coalesce(max({lost(kind).format(name)}), 0)" for name, kind in kinds)
+    tests = ", ".join(f"coalesce(max({LOST.get(kind, '0').format(name)}), 0)" for name, kind in kinds)
     counted = tests and dataset.ExecuteSQL(f"SELECT {tests} FROM ({sql}) q", None, dialect)  # noqa: S608 - read token by token
     if not counted:
         return
@@ -75,16 +78,6 @@ def type_checks(dataset, sql, dialect):
     dataset.ReleaseResultSet(counted)
     if places:
         yield {"code": "type_of_first_row", "fields": places}
-
-
-def lost(kind):
-    """Whether a value is none of its column's type. Of a text that is said of numbers, which sort as text then."""
-    return {
-        ogr.OFTInteger: "typeof({0}) = 'text' OR (typeof({0}) = 'real' AND {0} <> CAST({0} AS INTEGER)) OR abs({0}) > 2147483647",
-        ogr.OFTInteger64: "typeof({0}) = 'text' OR (typeof({0}) = 'real' AND {0} <> CAST({0} AS INTEGER))",
-        ogr.OFTReal: "typeof({0}) = 'text'",
-        ogr.OFTString: "typeof({0}) IN ('integer', 'real')",
-    }.get(kind, "0")
 
 
 def range_checks(job):

@@ -21,8 +21,8 @@ OGR_TIME = re.compile(r"^(\d{4})/(\d\d)/(\d\d)")
 class Clock:
     """The time that is left for the surveys of a call, which only they use up, and how many features each may read."""
 
-    def __init__(self, seconds=MAX_SECONDS):
-        self._left, self.features = seconds, MAX_FEATURES
+    def __init__(self):
+        self._left, self.features = MAX_SECONDS, MAX_FEATURES
 
     def limit(self, counts):
         """For layers of so many features, or None; in both layers of a pair as many are read."""
@@ -113,7 +113,13 @@ def value_of(feature, index, own, kind):
         return number_text(feature, index, own)
     if kind in TIMES:
         zoned = own == ogr.OFTDateTime  # of others there is no such text
-        return moment(feature.GetFieldAsISO8601DateTime(index) if zoned else feature.GetFieldAsString(index))
+        text = feature.GetFieldAsISO8601DateTime(index) if zoned else feature.GetFieldAsString(index)
+        spelled = OGR_TIME.sub(r"\1-\2-\3", text.strip())
+        try:
+            found = datetime.fromisoformat(spelled)
+        except ValueError:  # as it is
+            return spelled or None
+        return (found.astimezone(UTC) if found.tzinfo else found).isoformat()
     return feature.GetFieldAsString(index) or None
 
 
@@ -129,16 +135,6 @@ def number_text(feature, index, own):
     except ValueError:
         return text
     return str(int(number)) if number.is_integer() else f"{number:.10g}"
-
-
-def moment(text):
-    """A time in UTC where it has a zone, in one spelling; a text that is none as it is."""
-    spelled = OGR_TIME.sub(r"\1-\2-\3", text.strip())
-    try:
-        found = datetime.fromisoformat(spelled)
-    except ValueError:
-        return spelled or None
-    return found.astimezone(UTC).isoformat() if found.tzinfo else found.isoformat()
 
 
 def around(spans):

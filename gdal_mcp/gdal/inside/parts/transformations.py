@@ -26,13 +26,8 @@ from gdal_mcp.gdal.inside.parts.extents import (
 )
 from gdal_mcp.gdal.inside.parts.reporting import library, quiet
 
-SAMPLE = (
-    0.1,
-    0.3,
-    0.5,
-    0.7,
-    0.9,
-)  # of each side of the data; its corners may lie beyond any operation's area
+# of each side of the data; its corners may lie beyond any operation's area
+SAMPLE = (0.1, 0.3, 0.5, 0.7, 0.9)
 CONVERSION = 21  # PJ_TYPE_CONVERSION: exact, as no datum changes
 IGNORED = 2  # PROJ_GRID_AVAILABILITY_IGNORED
 INTERSECTION = 1  # PROJ_SPATIAL_CRITERION_PARTIAL_INTERSECTION
@@ -75,11 +70,8 @@ class Proj:
         self.context = self.context_create()
         self.log_level(self.context, 0)
 
-    def crs(self, reference):
-        return self.create(self.context, reference.ExportToWkt(["FORMAT=WKT2_2019"]).encode())
-
-    def used(self, source, target, points, area=None):
-        """How often each operation is used; `area` as GDAL tells PROJ, in degrees."""
+    def used(self, source, target, box, area):
+        """How often each operation is used in a box; `area` as GDAL tells PROJ, in degrees, or None."""
         within = None
         if area is not None:
             within = self.area_create()
@@ -89,8 +81,9 @@ class Proj:
         if not way:
             return []
         counts, first = Counter(), {}
-        for x, y in points:
-            at = Coordinate(x, y, 0.0, math.inf)
+        west, south, east, north = box
+        for x, y in itertools.product(SAMPLE, SAMPLE):
+            at = Coordinate(west + x * (east - west), south + y * (north - south), 0.0, math.inf)
             failed = self.trans_array(way, 1, 1, ctypes.byref(at))
             if not failed and (last := self.trans_get_last_used_operation(way)):
                 row = self.told(last)
@@ -177,7 +170,8 @@ def crs_named(name):
 
 def described(source, target, box, raster, asked):
     proj = the_proj()
-    ends = proj.crs(source), proj.crs(target)
+    texts = (crs.ExportToWkt(["FORMAT=WKT2_2019"]).encode() for crs in (source, target))
+    ends = [proj.create(proj.context, text) for text in texts]
     if not all(ends):
         return None
     area = wgs84_box(box, source)
@@ -190,7 +184,7 @@ def described(source, target, box, raster, asked):
             assumed = [float(one) for one in asked.split(",")]
         elif raster and not asked:
             assumed = assumed_box(box, source)
-        operations = proj.used(*ends, points(box), assumed)
+        operations = proj.used(*ends, box, assumed)
     if not operations:
         return None
     used, better = operations[0], None
@@ -231,9 +225,3 @@ def assumed_box(box, crs):
         return None
     degrees.SetAngularUnits("degree", DEGREE)
     return box_in(box, crs, degrees)
-
-
-def points(box):
-    west, south, east, north = box
-    for x, y in itertools.product(SAMPLE, SAMPLE):
-        yield west + x * (east - west), south + y * (north - south)

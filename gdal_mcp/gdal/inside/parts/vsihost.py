@@ -68,7 +68,7 @@ class FileSystem:
     def __init__(self, host):
         self.host = host
         self._handles, self._numbers = {}, itertools.count(1)
-        self._functions = {name: self._callback(name) for name in TYPES}  # GDAL has no reference to them
+        self.functions = {name: self._callback(name) for name in TYPES}  # GDAL has no reference to them
 
     def _callback(self, name):
         work = getattr(self, name)
@@ -84,22 +84,6 @@ class FileSystem:
             return result
 
         return ctypes.CFUNCTYPE(*TYPES[name], use_errno=True)(call)
-
-    def install(self):
-        """Once in a process."""
-        for name, kind in (("VSIAllocFilesystemPluginCallbacksStruct", _POINTER), ("VSICalloc", _POINTER)):
-            getattr(library, name).restype = kind
-        library.VSICalloc.argtypes = [_SIZE, _SIZE]
-        library.VSIStrdup.argtypes, library.VSIStrdup.restype = [ctypes.c_char_p], _POINTER
-        library.VSIInstallPluginHandler.argtypes = [_POINTER, _POINTER]
-        library.VSIFreeFilesystemPluginCallbacksStruct.argtypes = [_POINTER]
-        where = library.VSIAllocFilesystemPluginCallbacksStruct()
-        callbacks = Callbacks.from_address(where)
-        for name, function in self._functions.items():
-            setattr(callbacks, name, ctypes.cast(function, _POINTER).value)
-        if library.VSIInstallPluginHandler(ctypes.addressof(PREFIX), where) != 0:
-            raise RuntimeError("GDAL did not take the file system /vsihost/")
-        library.VSIFreeFilesystemPluginCallbacksStruct(where)  # it was copied
 
     def _tell(self, name, why):
         """Keeps a failure, and tells the thread that GDAL runs in."""
@@ -212,10 +196,22 @@ INSTALLED = []  # the one of this process
 
 
 def install(ask):
-    """Shows GDAL what the host reads when it is asked by `ask`. Returns the `Host`."""
+    """Shows GDAL what the host reads when it is asked by `ask`, once in a process. Returns the `Host`."""
     limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
     budget = min(limit // SHARE, MOST_KEPT) if 0 < limit < UNLIMITED else MOST_KEPT
     made = FileSystem(Host(ask, budget))
-    made.install()
+    for name in ("VSIAllocFilesystemPluginCallbacksStruct", "VSICalloc", "VSIStrdup"):
+        getattr(library, name).restype = _POINTER
+    library.VSICalloc.argtypes = [_SIZE, _SIZE]
+    library.VSIStrdup.argtypes = [ctypes.c_char_p]
+    library.VSIInstallPluginHandler.argtypes = [_POINTER, _POINTER]
+    library.VSIFreeFilesystemPluginCallbacksStruct.argtypes = [_POINTER]
+    where = library.VSIAllocFilesystemPluginCallbacksStruct()
+    callbacks = Callbacks.from_address(where)
+    for name, function in made.functions.items():
+        setattr(callbacks, name, ctypes.cast(function, _POINTER).value)
+    if library.VSIInstallPluginHandler(ctypes.addressof(PREFIX), where) != 0:
+        raise RuntimeError("GDAL did not take the file system /vsihost/")
+    library.VSIFreeFilesystemPluginCallbacksStruct(where)  # it was copied
     INSTALLED.append(made)
     return made.host

@@ -101,7 +101,7 @@ def geojson_not_wgs84(call: Call) -> Finding | None:
 
 def rounded(call: Call) -> Finding | None:
     rounds = call.switched_on("RFC7946", "layer-creation-option")
-    if call.driver != "GeoJSON" or not rounds or call.layer_option("COORDINATE_PRECISION"):
+    if call.driver != "GeoJSON" or not rounds or call.option("COORDINATE_PRECISION", "layer-creation-option"):
         return None
     return Finding(
         "coordinates_rounded",
@@ -135,7 +135,7 @@ def geometry_left_out(call: Call) -> Finding | None:
     if _without_geometry(call):
         return None
     by_points = facts.geometry in ("Point", "3D Point", "")
-    if (kept := call.layer_option("GEOMETRY")) == "AS_XY" and facts.geometry == "3D Point":
+    if (kept := call.option("GEOMETRY", "layer-creation-option")) == "AS_XY" and facts.geometry == "3D Point":
         return Finding(
             "z_lost",
             "the points have heights, and GEOMETRY=AS_XY keeps x and y alone.",
