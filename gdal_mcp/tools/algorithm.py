@@ -31,7 +31,7 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
 
     Raises ToolError for one that does not exist or that this server excludes.
     """
-    path = _path_named(context.catalogue, name)
+    path = path_named(context.catalogue, name)
     if path is None:
         # of those that this server has the nearest: by the whole path, or by its last word alone
         paths = {spelling(one): one for one in context.catalogue.algorithms if context.surface.permits(one)}
@@ -54,12 +54,8 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
     return context.catalogue.algorithms[path]
 
 
-def is_algorithm(catalogue: Catalogue, name: str) -> bool:
-    """Whether a tool of this name is an algorithm of the catalogue."""
-    return _path_named(catalogue, name) is not None
-
-
-def _path_named(catalogue: Catalogue, name: str) -> str | None:
+def path_named(catalogue: Catalogue, name: str) -> str | None:
+    """The path of the algorithm of this name, however it is spelt; None for what is no algorithm."""
     plain = spelling(name)
     return next((path for path in catalogue.algorithms if spelling(path) == plain), None)
 
