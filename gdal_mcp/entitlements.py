@@ -14,7 +14,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.preflight import Preflight
 from gdal_mcp.settings import Settings
 from gdal_mcp.surface import Surface, Toolboxes
-from gdal_mcp.toolbox import Toolbox, spelling
+from gdal_mcp.toolbox import spelling
 from sandbox.template import Limits
 from sandbox.workspace import Workspaces
 
@@ -34,9 +34,6 @@ class Entitlements:
         limits = settings.limits()
         preflights = {box.name: box.preflight(limits) for box in toolboxes.items}
         return cls(settings, workspaces, toolboxes.surface(settings), limits, preflights)
-
-    def preflight(self, toolbox: Toolbox) -> Preflight:
-        return self.preflights[toolbox.name]
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,7 @@ class Pipeline:
         tool = request.operation.tool or surface.callable.get(request.tool)
         if tool is None:
             raise no_such_tool(request.tool, surface)
-        context.admitted = admitted = Admitted(context, entitlements, tool, surface.toolbox_of(tool))
+        context.admitted = admitted = Admitted(context, entitlements, tool, surface.toolboxes[tool.name])
         return admitted
 
     async def _planned(self, admitted: Admitted) -> Planned | ImmediateResult:
@@ -205,7 +205,7 @@ class Pipeline:
         }
         known = context.preflight
         checks = [one.as_dict() for one in known.findings]
-        preflight = planned.admitted.entitlements.preflight(planned.admitted.toolbox)
+        preflight = planned.admitted.entitlements.preflights[planned.admitted.toolbox.name]
         question = Call(
             plan,
             verdict,
@@ -234,7 +234,10 @@ class Pipeline:
         Raises ToolError when the call is certain to break a limit.
         """
         admitted, plan, context = planned.admitted, planned.plan, planned.context
-        preflight, validates = admitted.entitlements.preflight(admitted.toolbox), admitted.toolbox.validates
+        preflight, validates = (
+            admitted.entitlements.preflights[admitted.toolbox.name],
+            admitted.toolbox.validates,
+        )
         look = preflight.description(plan.draft) if validates else None
         if look is None or not isinstance(decide(case(look, validates, plan.principal), self.policy), Allow):
             return

@@ -31,9 +31,6 @@ class Surface:
         """Whether an operation, or a step of a pipeline that is one, may run on this server."""
         return spelling(operation) not in self.excluded
 
-    def toolbox_of(self, tool: Tool) -> Toolbox:
-        return self.toolboxes[tool.name]
-
 
 @dataclass(frozen=True)
 class Toolboxes:

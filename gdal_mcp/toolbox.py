@@ -338,9 +338,8 @@ class Toolbox:
     tell: Callable[[Sequence[LibraryMessage], Sequence[Described], object], MessageSummary] = (
         lambda messages, _outputs, _found: MessageSummary((), tuple(one.text for one in messages))
     )
-    suggest: Callable[[Sequence[LibraryMessage]], str] = lambda _errors: (
-        ""
-    )  # what to do about the errors of a job
+    # what to do about the errors of a job
+    suggest: Callable[[Sequence[LibraryMessage]], str] = lambda _errors: ""
     # 0 for a staged file that does not belong to an output of that name, else how closely it does
     belongs: Callable[[str, str], int] = lambda name, target: int(name == target)
     failure: Code = Code.TOOL_ERROR  # of a job that ends with an error

@@ -98,9 +98,8 @@ class WheelImage:
             ]
             ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words, no shell
         if ran.returncode:
-            said = " / ".join(line for line in ran.stderr.splitlines() if not line.startswith("WARNING"))[
-                -500:
-            ]
+            lines = (line for line in ran.stderr.splitlines() if not line.startswith("WARNING"))
+            said = " / ".join(lines)[-500:]
             raise ImageMissing(
                 f"pip did not bring the packages: {said}. Check the network and pip's configuration."
             )

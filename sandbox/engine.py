@@ -1,9 +1,11 @@
 """What a container engine must offer. Implementations live in `sandbox.engines`, siblings of each other."""
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+from sandbox.errors import EngineUnavailable
 from sandbox.template import SandboxTemplate
 
 STDOUT, STDERR = 1, 2
@@ -160,3 +162,14 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Gives back what it holds on this host; its containers stay."""
+
+
+@contextlib.contextmanager
+def removed_on_failure(engine: Engine, container: str) -> Iterator[None]:
+    """For a container that was never started. The first failure is the one that is raised."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(EngineUnavailable):
+            engine.remove(container)
+        raise

@@ -77,11 +77,9 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One plan put to a person. `approval_id` is the registry's row, `url` the page of it, if there is a console."""
+    """A row as it is put to a person: the ways in which a yes counts now, and the page of it, if there is a console."""
 
-    approval_id: str
-    plan_digest: str
-    text: str
+    row: Approval
     ways: frozenset[Way] = WAYS
     url: str | None = None
 
@@ -130,7 +128,7 @@ class Terminal(Approver):
             return None
         if self.assume_yes:
             return Decision(approved=True, by=self.user, how=self.how, way="terminal")
-        sys.stderr.write(f"{question.text}\n\nRun it? [y/N] ")
+        sys.stderr.write(f"{question.row.summary}\n\nRun it? [y/N] ")
         sys.stderr.flush()
         await anyio.wait_readable(sys.stdin)  # a terminal gives whole lines; Ctrl-C ends the wait
         answer = sys.stdin.readline()

@@ -136,7 +136,7 @@ class ApprovalQueue:
         address = await self.console_url(not call.approver.asks(call.verdict.ways))
         url = f"{address}#approval={row.id}" if address else None
         command = shlex.join((*program(), "approve", row.id, *self.options))
-        question = Question(row.id, row.plan_digest, row.summary, call.verdict.ways, url)
+        question = Question(row, call.verdict.ways, url)
         call.tell(0.0, waiting_text(question, command))
         try:
             with anyio.move_on_after(self.open_seconds):
@@ -173,14 +173,14 @@ class ApprovalQueue:
             """The row as the client's user decided it; None if the client asks nobody, after the call's patience."""
             decision = await approver.ask(question) if approver is not None else None
             if decision is not None:
-                return await _thread(self.service.decide, question.approval_id, decision)
+                return await _thread(self.service.decide, question.row.id, decision)
             await anyio.sleep(self.wait_seconds)  # meanwhile the row is watched
             return None
 
         async def watched() -> Approval | None:
             """The row once it is no longer open, whoever decided."""
             while True:
-                row = await _thread(self.service.approvals.look, question.approval_id)
+                row = await _thread(self.service.approvals.look, question.row.id)
                 if row is None or row.state != "pending":
                     return row
                 await anyio.sleep(LOOK_SECONDS)

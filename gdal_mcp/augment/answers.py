@@ -161,9 +161,8 @@ def image_made(parsed: Parsed, options: Options, session: str, answer: Answer) -
         result |= analysis
         errors += trouble
     if said.reduced:
-        errors.append(
-            _error("complete", "the picture in this answer is smaller than the result in the file.")
-        )
+        smaller = "the picture in this answer is smaller than the result in the file."
+        errors.append(_error("complete", smaller))
     result["errors"] = errors
     result |= chained("augment_image", image=f"{answer.output}/{said.result}", prompt="increase brightness")
     return result
@@ -201,9 +200,8 @@ def seen(result: Mapping[str, Any], model: str, words: str) -> Mapping[str, Any]
     """The result with what a model said: its score is a number, all else of it is untrusted text."""
     made = {**result, UNTRUSTED: {**result.get(UNTRUSTED, {}), "vision": {"model": model, "text": words}}}
     try:
-        score = min(
-            5.0, max(1.0, float(json.loads(words[words.index("{") : words.rindex("}") + 1])["score"]))
-        )
+        given = json.loads(words[words.index("{") : words.rindex("}") + 1])["score"]
+        score = min(5.0, max(1.0, float(given)))
         measured, errors = result["vision_analysis"], result["errors"]
     # no score, or a result that was too long; brackets and digits of which there is no end
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):

@@ -177,6 +177,5 @@ class Lexicon:
         return None
 
 
-LEXICON: Final = Lexicon(
-    tomllib.loads(files("gdal_mcp.augment").joinpath("data", "lexicon.toml").read_text(encoding="utf-8"))
-)
+_TEXT: Final = files("gdal_mcp.augment").joinpath("data", "lexicon.toml").read_text(encoding="utf-8")
+LEXICON: Final = Lexicon(tomllib.loads(_TEXT))

@@ -258,11 +258,9 @@ def _named(found: Sequence[Item]) -> Iterator[Item]:
         wanted = [one for one in (before, None if own else after) if _is(found, one, "argument")]
         name = next((one for one in wanted if one not in taken), None)
         link = found[place - 1].value if _is(found, place - 1, "link") else ""
-        value = replace(
-            item.value, link=link, argument=tuple(found[name].value.split()) if name is not None else ()
-        )
+        argument = tuple(found[name].value.split()) if name is not None else ()
         taken |= {name} if name is not None else set()
-        yield replace(item, value=value)
+        yield replace(item, value=replace(item.value, link=link, argument=argument))
 
 
 def _past(found: Sequence[Item], place: int, way: int) -> int | None:
@@ -311,9 +309,8 @@ def _whole(made: Sequence[Clause]) -> list[Clause]:
     result: list[Clause] = []
     waiting: list[Item] = []
     for clause in made:
-        if any(clause.values(kind) for kind in (*_THINGS, "vague")) or (
-            clause.join in ("before", "after") and not result
-        ):
+        first = clause.join in ("before", "after") and not result
+        if first or any(clause.values(kind) for kind in (*_THINGS, "vague")):
             clause.items[:0] = waiting
             waiting = []
             result.append(clause)
@@ -328,11 +325,9 @@ def _whole(made: Sequence[Clause]) -> list[Clause]:
 
 def _negations(made: list[Clause]) -> list[Clause]:
     """Those that say "no" or "not", and what is listed after it: "without blur or noise"."""
-    before = Clause("then")
+    before, plain = Clause("then"), ("concept", "link", "typo")
     for clause in made:
-        bare = clause.concept is not None and all(
-            one.kind in ("concept", "link", "typo") for one in clause.items
-        )
+        bare = clause.concept is not None and all(one.kind in plain for one in clause.items)
         category = TRANSFORMS[clause.concept.transform].category if clause.concept else ""
         listed = clause.join == "or" or (clause.join == "and" and category in _NOUNS)
         clause.negated = clause.value("not") is not None or (before.negated and bare and listed)

@@ -73,9 +73,8 @@ def conflicts(steps: Sequence[Step]) -> Iterator[Problem]:
             continue
         if step.name in ("CenterCrop", "RandomCrop") and size and (height > size[0] or width > size[1]):
             left = f"the {size[1]}x{size[0]} that are left before it"
-            yield Problem(
-                f"a crop of {width}x{height} does not fit into {left}", "error", "crop first, or crop less"
-            )
+            message = f"a crop of {width}x{height} does not fit into {left}"
+            yield Problem(message, "error", "crop first, or crop less")
         size = (height, width)
 
 

@@ -123,9 +123,8 @@ def _transform(name: str, entry: Mapping[str, Any], shared: Mapping[str, Any]) -
     )
 
 
-_ENTRIES = tomllib.loads(
-    files("gdal_mcp.augment").joinpath("data", "transforms.toml").read_text(encoding="utf-8")
-)
+_TEXT: Final = files("gdal_mcp.augment").joinpath("data", "transforms.toml").read_text(encoding="utf-8")
+_ENTRIES: Final = tomllib.loads(_TEXT)
 _SHARED: Final = _ENTRIES.pop("shared")
 TRANSFORMS: Final[Mapping[str, Transform]] = MappingProxyType(
     {name: _transform(name, entry, _SHARED) for name, entry in _ENTRIES.items()}

@@ -1,6 +1,6 @@
 """The calls that are running in this process: what they do, how a person cancels one, and who hears what its end changed.
 
-For one event loop; `report` alone may be called from other threads. Listeners hear of changes in the order in which calls
+For one event loop; a call's progress alone may be set from other threads. Listeners hear of changes in the order in which calls
 ended; changes by other processes are not seen.
 """
 
@@ -28,13 +28,10 @@ class Running:
     ended_by: str = ""  # who cancelled it here
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
-    def report(self, fraction: float, message: str) -> None:
-        self.fraction, self.message = max(self.fraction, fraction), message
 
-
+@dataclass(frozen=True, slots=True, eq=False)
 class Activity:
-    def __init__(self) -> None:
-        self._running: dict[str, Running] = {}
+    _running: dict[str, Running] = field(default_factory=dict)
 
     @contextmanager
     def of(self, call_id: str, tool: str, principal: str, client: str) -> Iterator[Running]:

@@ -125,8 +125,8 @@ class CallContext:
 
     def report_progress(self, fraction: float, message: str) -> None:
         """From any thread."""
-        if self.running is not None:
-            self.running.report(fraction, message)
+        if (shown := self.running) is not None:
+            shown.fraction, shown.message = max(shown.fraction, fraction), message
         self.request.on_progress(fraction, message)
 
     def enter(self, stage: str) -> None:

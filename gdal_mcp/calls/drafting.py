@@ -62,14 +62,14 @@ class Drafting:
         if draft.writes and not request.who.holds(WRITE):
             raise missing_scope(WRITE)
         draft = replace(draft, algorithm=draft.algorithm or tool.like, addresses=scope.remote.addresses)
-        admitted.context.preflight = entitlements.preflight(admitted.toolbox).check(draft)
+        admitted.context.preflight = entitlements.preflights[toolbox.name].check(draft)
         request.operation.accept(draft)
         return draft
 
     def learn(self, admitted: Admitted, draft: Draft, done: Done) -> None:
         """What was written is known from its description, so that a call on it can be judged without another look."""
         located = {file.located.path: file.located for file in done.published.files} if done.published else {}
-        preflight = admitted.entitlements.preflight(admitted.toolbox)
+        preflight = admitted.entitlements.preflights[admitted.toolbox.name]
         for output, described in zip(draft.outputs, done.outputs, strict=False):
             if output.target.path in located:
                 preflight.learn(located[output.target.path], described.facts)
@@ -84,7 +84,7 @@ class Drafting:
             limits=entitlements.limits,
             surface=entitlements.surface,
             verdict=lambda tool, draft: decide(case(draft, tool, principal), self.policy),
-            preflight=entitlements.preflight(toolbox),
+            preflight=entitlements.preflights[toolbox.name],
             remote=Numbered(lambda text: self.door.address(text, principal)),
             as_new=bool(as_new),
             principal=principal,

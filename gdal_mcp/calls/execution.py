@@ -32,9 +32,8 @@ from sandbox.workspace import Located, Workspace, open_folder
 MAX_PREVIEW = 4 << 20  # bytes; a photograph of 1024 x 1024 pixels stays below that as PNG
 _PNG = b"\x89PNG\r\n\x1a\n"
 _MAX_MESSAGES = 20
-_FAILS = frozenset(
-    {"no_overlap", "all_pairs", "geometry_left_out"}
-)  # checks that say why a call failed, where it did
+# checks that say why a call failed, where it did
+_FAILS = frozenset({"no_overlap", "all_pairs", "geometry_left_out"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ class Execution:
         admitted = planned.admitted
 
         def judge_inputs(value: Mapping[str, Any]) -> bool:
-            preflight = admitted.entitlements.preflight(admitted.toolbox)
+            preflight = admitted.entitlements.preflights[admitted.toolbox.name]
             try:
                 planned.context.preflight = preflight.heard(planned.plan.draft, value)
             except ToolError as error:

@@ -30,9 +30,8 @@ from gdal_mcp.untrusted import UNTRUSTED, locked
 MAX_KEPT: Final = 200  # whole results
 MAX_BYTES: Final = 512 << 20  # of all of them together
 MAX_AGE: Final = 7 * 86_400.0  # seconds
-MAX_ERROR: Final = (
-    700  # bytes of JSON of an error, but for the call that mends it and the question to a person
-)
+# bytes of JSON of an error, but for the call that mends it and the question to a person
+MAX_ERROR: Final = 700
 NOTE: Final = 120  # bytes of JSON that the note on the whole may take
 WHOLE: Final = "whole"  # the key of that note
 

@@ -68,7 +68,7 @@ class Records:
             if context.request.operation.in_history:
                 self.registry.begin_call(self._call(context))
             try:
-                self.audit.append({**self._event(context, "call.started"), "outcome": "started"})
+                self.audit.append(self._event(context, "call.started", "started"))
             except AuditUnavailable as error:
                 ended = replace(self._call(context), outcome=str(Code.INTERNAL), message=str(error))
                 self.registry.finish_call(ended)
@@ -82,14 +82,14 @@ class Records:
     def answered(self, context: CallContext) -> None:
         """Records an answer that needs no container, before it is given. Raises ToolError when it cannot."""
         try:
-            self.audit.append({**self._event(context, "call.started"), "outcome": "started"})
+            self.audit.append(self._event(context, "call.started", "started"))
         except AuditUnavailable as error:
             raise _unrecorded(error) from error
 
     def suspended(self, context: CallContext) -> None:
         """Records that the client was asked for approval and will call again."""
         try:
-            self.audit.append({**self._event(context, "approval.requested"), "outcome": "asked"})
+            self.audit.append(self._event(context, "approval.requested", "asked"))
         except AuditUnavailable:
             _log.exception("audit_failed", call=context.call_id)
 
@@ -140,8 +140,7 @@ class Records:
 
     def _ending(self, context: CallContext, done: Done | None, ended: Call) -> dict[str, Any]:
         event = {
-            **self._event(context, "call.finished"),
-            "outcome": ended.outcome,
+            **self._event(context, "call.finished", ended.outcome),
             "seconds": dict(ended.durations),
             "materials": list(ended.inputs),
         }
@@ -214,10 +213,11 @@ class Records:
             for listener in self.listeners:
                 listener(self.registry.call(ended.id) or ended)  # with its times
 
-    def _event(self, context: CallContext, kind: str) -> dict[str, Any]:
+    def _event(self, context: CallContext, kind: str, outcome: str) -> dict[str, Any]:
         request, planned = context.request, context.planned
         event: dict[str, Any] = {
             "type": kind,
+            "outcome": outcome,
             "call": context.call_id,
             "subject": {"principal": request.principal, "client": request.client},
             "source": {"server": self.server},

@@ -179,6 +179,4 @@ def unsaid(stderr: str, messages: Iterable[LibraryMessage]) -> str:
     """What stderr holds besides these messages, which the programs print there as well, after a label such as `Warning 1:`."""
     said = {line.strip()[:_COMPARED] for one in messages for line in one.text.splitlines()}
     lines = stderr.splitlines(keepends=True)
-    return "".join(line for line in lines if _LABEL.sub("", line).strip()[:_COMPARED] not in said).lstrip(
-        "\n"
-    )
+    return "".join(one for one in lines if _LABEL.sub("", one).strip()[:_COMPARED] not in said).lstrip("\n")

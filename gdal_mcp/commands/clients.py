@@ -81,19 +81,16 @@ CLIENTS: Final[Mapping[str, Client]] = {
 def _program() -> list[str]:
     """What starts this program from anywhere. Paths are absolute: clients with windows have another PATH than a shell."""
     uv = os.environ.get("UV")
-    if uv and "archive-v" in sys.prefix:  # the environment of `uvx` is in uv's cache, which may be emptied
-        return [str(Path(uv).with_name("uvx")), *_package()]
-    return [sys.executable, "-m", "gdal_mcp"]
-
-
-def _package() -> list[str]:
-    """What `uvx` is told to run: this version as it is published, or where else it was installed from."""
+    if not uv or "archive-v" not in sys.prefix:
+        return [sys.executable, "-m", "gdal_mcp"]
+    # the environment of `uvx` is in uv's cache, which may be emptied
+    uvx = str(Path(uv).with_name("uvx"))
     origin = json.loads(distribution(_NAME).read_text("direct_url.json") or "{}")
-    if not origin:
-        return [f"{_NAME}@{__version__}"]
+    if not origin:  # this version as it is published, else where it was installed from
+        return [uvx, f"{_NAME}@{__version__}"]
     vcs = origin.get("vcs_info")
     source = f"{vcs['vcs']}+{origin['url']}@{vcs['commit_id']}" if vcs else origin["url"]
-    return ["--from", source, _NAME]
+    return [uvx, "--from", source, _NAME]
 
 
 def _folders(settings: Settings) -> list[str]:

@@ -70,15 +70,8 @@ def _with_state(settings: Settings, query: str, wanted: str) -> Settings:
         folders += sorted(one.resolve() for one in (usual / _LINKS).iterdir() if one.is_dir())
     for folder in folders:
         other = settings.model_copy(update={"state_dir": folder})
-        if _holds(other.state.registry, query, wanted):
-            return other
+        uri = f"{other.state.registry.as_uri()}?mode=ro"
+        with suppress(sqlite3.Error, OSError), closing(sqlite3.connect(uri, uri=True)) as database:
+            if database.execute(query, (wanted,)).fetchone() is not None:
+                return other
     return settings
-
-
-def _holds(database: Path, query: str, wanted: str) -> bool:
-    with (
-        suppress(sqlite3.Error, OSError),
-        closing(sqlite3.connect(f"{database.as_uri()}?mode=ro", uri=True)) as db,
-    ):
-        return db.execute(query, (wanted,)).fetchone() is not None
-    return False

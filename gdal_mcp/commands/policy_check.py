@@ -60,7 +60,7 @@ def _draft(app: App, name: str, arguments: Mapping[str, Any], principal: str) ->
     tool = reach.surface.callable.get(name)
     if tool is None:
         raise no_such_tool(name, reach.surface)
-    toolbox = reach.surface.toolbox_of(tool)
+    toolbox = reach.surface.toolboxes[tool.name]
     scope = app.pipeline.drafting.scope(reach, toolbox, principal, "0" * 16)
     draft = tool.draft(arguments, toolbox.context(scope))
     return replace(draft, addresses=scope.remote.addresses) if isinstance(draft, Draft) else draft

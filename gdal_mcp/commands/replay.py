@@ -93,7 +93,7 @@ def _replayed(app: App, call: Call) -> tuple[dict[str, Any], ToolError | None]:
 def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
     """What the call would use now that differs from the record."""
     tool = app.surface.callable.get(call.tool)
-    toolbox = app.surface.toolbox_of(tool) if tool else app.toolboxes.items[0]
+    toolbox = app.surface.toolboxes[tool.name] if tool else app.toolboxes.items[0]
     host = app.hosting.ready(toolbox)
     pairs = (
         ("image", call.image, host.image.digest),

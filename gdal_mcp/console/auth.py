@@ -39,11 +39,11 @@ class Refused(Exception):
         self.reason = reason
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class LoginThrottle:
     """Bounds the logins that are being read. For one event loop."""
 
-    def __init__(self) -> None:
-        self._reading: list[anyio.CancelScope] = []
+    _reading: list[anyio.CancelScope] = field(default_factory=list)
 
     @contextmanager
     def slot(self) -> Iterator[None]:

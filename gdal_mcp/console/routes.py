@@ -79,7 +79,7 @@ class Console:
         api = [
             self._route("POST", "/decide/{id}", service.decide, "approved"),
             self._route("POST", "/allow/{id}", service.allow, "minutes"),
-            self._route("POST", "/cancel/{id}", self._cancel),
+            self._route("POST", "/cancel/{id}", service.cancel),
             self._route("POST", "/undo/{id}", self._undo),
             self._route("POST", "/revoke/{id}", service.revoke),
             self._route("POST", "/link/{number:int}", self._link),
@@ -90,8 +90,8 @@ class Console:
             self._route("GET", "/calls", service.history, "q", "outcome", "cursor"),
             self._route("GET", "/calls/{id}", service.call),
             self._route("GET", "/outputs", service.outputs, "cursor"),
-            self._route("GET", "/pictures/{number:int}", self._picture),
-            self._route("GET", "/questions/{id}/picture/{number:int}", self._replaced),
+            self._route("GET", "/pictures/{number:int}", self._drawn(service.artifact)),
+            self._route("GET", "/questions/{id}/picture/{number:int}", self._drawn(service.replaced)),
             self._route("GET", "/grants", service.grants),
             self._route("GET", "/figures", self._for_admin(_figures)),
             self._route("GET", "/audit", self._for_admin(_checkpoint)),
@@ -190,26 +190,22 @@ class Console:
 
         return Stream(self.live, viewer, good)
 
-    async def _cancel(self, viewer: Viewer, call_id: str) -> Any:
-        return self.service.cancel(viewer, call_id)
-
     async def _undo(self, viewer: Viewer, call_id: str) -> Any:
         told, changed = await _thread(self.service.undo, viewer, call_id)
         self.service.app.pipeline.changes.tell(changed)
         return told
 
-    async def _picture(self, viewer: Viewer, number: int) -> Response:
-        return await self._drawn(await _thread(self.service.artifact, viewer, number), viewer)
+    def _drawn(self, find: Callable[..., Artifact]) -> Callable[..., Awaitable[Response]]:
+        """A handler that answers with the picture of what `find` finds."""
 
-    async def _replaced(self, viewer: Viewer, approval_id: str, number: int) -> Response:
-        """What a call would replace or delete, where an earlier call made it."""
-        return await self._drawn(await _thread(self.service.replaced, viewer, approval_id, number), viewer)
+        async def handler(viewer: Viewer, *named: Any) -> Response:
+            artifact = await _thread(find, viewer, *named)
+            picture = await self.pictures.of(artifact, viewer, self._workspaces(viewer))
+            if picture is None:
+                raise Refused(404, "There is no picture of this.")
+            return Response(picture, media_type="image/png")
 
-    async def _drawn(self, artifact: Artifact, viewer: Viewer) -> Response:
-        picture = await self.pictures.of(artifact, viewer, self._workspaces(viewer))
-        if picture is None:
-            raise Refused(404, "There is no picture of this.")
-        return Response(picture, media_type="image/png")
+        return handler
 
     async def _link(self, viewer: Viewer, number: int) -> Any:
         await _thread(self.service.artifact, viewer, number)

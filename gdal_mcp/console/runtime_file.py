@@ -31,12 +31,12 @@ class Advertisement:
 
 def put(state: Path, notice: Advertisement) -> None:
     """Advertises a console. Raises OSError."""
-    put_private(_path(state, notice.server), json.dumps(asdict(notice)).encode())
+    put_private(state / FOLDER / f"{notice.server}.json", json.dumps(asdict(notice)).encode())
 
 
 def drop(state: Path, server: str) -> None:
     with suppress(OSError):
-        _path(state, server).unlink()
+        (state / FOLDER / f"{server}.json").unlink()
 
 
 def living(state: Path, alive: Callable[[str], bool]) -> tuple[Advertisement, ...]:
@@ -65,7 +65,3 @@ def is_asked(state: Path) -> bool:
     except OSError:
         return False
     return abs(time.time() - asked) < _FRESH
-
-
-def _path(state: Path, server: str) -> Path:
-    return state / FOLDER / f"{server}.json"

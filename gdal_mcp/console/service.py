@@ -94,7 +94,7 @@ class ConsoleService:
             raise Refused(404, "There is no picture of this.")
         return found
 
-    def cancel(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
+    async def cancel(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
         activity = self.app.pipeline.activity
         found = next((one for one in activity.all() if one.call_id == call_id), None)
         if found is None or not viewer.governs(found.principal):

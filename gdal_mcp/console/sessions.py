@@ -17,7 +17,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from gdal_mcp.access.identity import ADMIN, APPROVE, Principal
@@ -81,15 +81,15 @@ class Session:
     name: str
 
 
+@dataclass(slots=True, eq=False)
 class Sessions:
     """The sessions of one server, in memory alone. For one event loop."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._open: dict[str, Session] = {}
+    clock: Callable[[], float] = time.monotonic
+    _open: dict[str, Session] = field(default_factory=dict)
 
     def open(self, principal: Principal, token: str | None) -> Session:
-        now = self._clock()
+        now = self.clock()
         self._open = {name: one for name, one in self._open.items() if now < one.ends}
         mine = [one.id for one in self._open.values() if one.principal == principal]
         for oldest in mine[: max(0, len(mine) + 1 - MOST_OF_ONE)]:
@@ -106,7 +106,7 @@ class Sessions:
         found = self._open.get(session_id)
         if found is None or not hmac.compare_digest(found.key.encode(), key.encode("utf-8", "replace")):
             return None
-        if self._clock() < found.ends:
+        if self.clock() < found.ends:
             return found
         self.close(session_id)
         return None
@@ -121,13 +121,13 @@ def new_login_token(secret: str, now: float) -> str:
     return f"{body}.{_proof(secret, body)}"
 
 
+@dataclass(slots=True, eq=False)
 class LoginTokens:
     """Accepts the tokens of one server. For one event loop."""
 
-    def __init__(self, secret: str, clock: Callable[[], float] = time.time) -> None:
-        self._secret = secret
-        self._clock = clock
-        self._taken: dict[str, int] = {}  # until when each would have been good
+    secret: str = field(repr=False)
+    clock: Callable[[], float] = time.time
+    _taken: dict[str, int] = field(default_factory=dict)  # until when each would have been good
 
     def take(self, text: str) -> bool:
         """Whether a token is valid. It is used up by this."""
@@ -135,8 +135,8 @@ class LoginTokens:
         if parts is None:
             return False
         ends, nonce, proof = int(parts[1]), parts[2], parts[3]
-        now = self._clock()
-        if not hmac.compare_digest(proof, _proof(self._secret, f"{parts[1]}.{nonce}")):
+        now = self.clock()
+        if not hmac.compare_digest(proof, _proof(self.secret, f"{parts[1]}.{nonce}")):
             return False
         if not now < ends <= now + LINK_SECONDS + 1 or nonce in self._taken:
             return False

@@ -57,13 +57,12 @@ FIXED: Final = MappingProxyType(
 )
 
 CACHE_SHARE = 8  # one part of the memory limit for GDAL's block cache; warping and compression need the rest
-_MIB = 1 << 20
 
 
 def environment(limits: Limits) -> MappingProxyType[str, str]:
     """The environment for these limits. GDAL sees neither the CPU quota nor our idea of memory, so both are said."""
     threads = gdal_threads(limits)
-    cache = max(16, limits.memory_bytes // _MIB // CACHE_SHARE)
+    cache = max(16, limits.memory_bytes // CACHE_SHARE >> 20)  # MiB
     return MappingProxyType({**FIXED, "GDAL_NUM_THREADS": str(threads), "GDAL_CACHEMAX": str(cache)})
 
 

@@ -84,14 +84,10 @@ class Authenticator:
             return replies.busy(503, "tokens cannot be checked now")
         if who is None:
             _log.info("stranger", host=headers.get("host", "")[:200])
-            if "authorization" not in headers:
-                challenge = self._challenge(scope=READ)
-                return replies.refused(401, "invalid_token", "a token is needed", challenge)
-            # what is wrong with it is not told
-            challenge = self._challenge(error="invalid_token", scope=READ)
-            return replies.refused(
-                401, "invalid_token", "the token is not valid here, or no longer", challenge
-            )
+            text, error = "a token is needed", {}
+            if "authorization" in headers:  # what is wrong with it is not told
+                text, error = "the token is not valid here, or no longer", {"error": "invalid_token"}
+            return replies.refused(401, "invalid_token", text, self._challenge(**error, scope=READ))
         if not all(who.holds(one) for one in scopes):
             return self.forbidden(scopes)
         return self.limited(who.id, app(who))
@@ -116,9 +112,8 @@ class Authenticator:
         """No part contains a quote: scopes are ours, and addresses are checked."""
         if self.metadata:
             parts["resource_metadata"] = self.metadata
-        return {
-            "WWW-Authenticate": "Bearer " + ", ".join(f'{name}="{value}"' for name, value in parts.items())
-        }
+        said = ", ".join(f'{name}="{value}"' for name, value in parts.items())
+        return {"WWW-Authenticate": f"Bearer {said}"}
 
 
 @dataclass(frozen=True, slots=True)

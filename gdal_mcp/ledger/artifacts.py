@@ -91,10 +91,6 @@ class ArtifactStore:
             raise Absent
         return call.principal
 
-    def files(self, call_id: str) -> tuple[Artifact, ...]:
-        """What a call published and the registry still lists."""
-        return tuple(one for one in self.registry.artifacts_of(call_id) if one.state == "listed")
-
     def find(self, call_id: str, name: str) -> Artifact:
         """A file of a call by its name, which is unique within the call. Raises Absent, Gone."""
         made = [one for one in self.registry.artifacts_of(call_id) if one.name == name]

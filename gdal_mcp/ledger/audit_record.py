@@ -76,9 +76,8 @@ def write_line(after: Checkpoint, time: str, event: Mapping[str, Any]) -> bytes:
         over -= len(whole) - len(fields[key])
     text = ",".join(f"{_canonical(key)}:{fields[key]}" for key in sorted(fields))
     kept = f"{{{text}}}" if over <= 0 else f'{{"fields":{_cut(text)}}}'
-    return f'{{"event":{kept},"previous":"{after.hash}","seq":{after.seq + 1},"time":"{time}"}}'.encode(
-        "ascii"
-    )
+    line = f'{{"event":{kept},"previous":"{after.hash}","seq":{after.seq + 1},"time":"{time}"}}'
+    return line.encode("ascii")
 
 
 def parse_line(line: bytes) -> AuditRecord | None:

@@ -229,6 +229,5 @@ def _time(moment_ns: int) -> str:
     try:
         return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
     except (ValueError, OverflowError, OSError):
-        return (
-            f"@{seconds}.{rest:09}"  # a file system keeps years that a calendar of four digits does not have
-        )
+        # a file system keeps years that a calendar of four digits does not have
+        return f"@{seconds}.{rest:09}"

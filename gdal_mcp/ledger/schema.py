@@ -78,25 +78,21 @@ def connect(path: Path) -> sqlite3.Connection:
         database.row_factory = sqlite3.Row
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA foreign_keys = ON")
-        _migrate(database, path)
+        with database:
+            # Taken even when there is nothing to do: a database that cannot be written is found out now.
+            database.execute("BEGIN IMMEDIATE")
+            version = database.execute("PRAGMA user_version").fetchone()[0]
+            if version > len(MIGRATIONS):
+                raise RegistryUnavailable(
+                    f"the registry {path} was written by a newer version of this program "
+                    f"(its format is {version}, not {len(MIGRATIONS)}). Upgrade, or name another state folder."
+                )
+            for number, step in enumerate(MIGRATIONS[version:], version + 1):
+                for statement in step:
+                    database.execute(statement)
+                database.execute(f"PRAGMA user_version = {number}")
         failed.pop_all()
     return database
-
-
-def _migrate(database: sqlite3.Connection, path: Path) -> None:
-    with database:
-        # Taken even when there is nothing to do: a database that cannot be written is found out now.
-        database.execute("BEGIN IMMEDIATE")
-        version = database.execute("PRAGMA user_version").fetchone()[0]
-        if version > len(MIGRATIONS):
-            raise RegistryUnavailable(
-                f"the registry {path} was written by a newer version of this program "
-                f"(its format is {version}, not {len(MIGRATIONS)}). Upgrade, or name another state folder."
-            )
-        for number, step in enumerate(MIGRATIONS[version:], version + 1):
-            for statement in step:
-                database.execute(statement)
-            database.execute(f"PRAGMA user_version = {number}")
 
 
 _LISTS: Final = frozenset({"argv", "inputs", "outputs", "files", "removed", "workspaces", "ways", "remote"})

@@ -50,24 +50,24 @@ class Elicitation:
             return None
         if self._modern:
             asked = (
-                t.ElicitRequestFormParams(message=question.text, requested_schema=_FORM)
+                t.ElicitRequestFormParams(message=question.row.summary, requested_schema=_FORM)
                 if form
-                else t.ElicitRequestURLParams(message=_LEAD + question.text, url=url)
+                else t.ElicitRequestURLParams(message=_LEAD + question.row.summary, url=url)
             )
             raise Suspended(
                 t.InputRequiredResult(
                     input_requests={KEY: t.ElicitRequest(params=asked)},
-                    request_state=json.dumps({"approval": question.approval_id, "page": not form}),
+                    request_state=json.dumps({"approval": question.row.id, "page": not form}),
                 )
             )
         session, request_id = self.ctx.session, self.ctx.request_id
         try:
             if form:
-                answer = await session.elicit_form(question.text, _FORM, related_request_id=request_id)
+                answer = await session.elicit_form(question.row.summary, _FORM, related_request_id=request_id)
                 return self._decision(answer)
             # only leads the user to the page; the caller watches the row meanwhile
             await session.elicit_url(
-                _LEAD + question.text, url, question.approval_id, related_request_id=request_id
+                _LEAD + question.row.summary, url, question.row.id, related_request_id=request_id
             )
         except MCPError:
             pass  # the client offers elicitation but answered with an error: nobody was asked

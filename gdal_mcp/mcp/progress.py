@@ -8,6 +8,7 @@ Invariants:
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 import anyio
@@ -52,11 +53,12 @@ async def relayed(ctx: ServerRequestContext, work: Callable[[Tell], Awaitable[_R
     return result
 
 
+@dataclass(slots=True, eq=False)
 class Relay:
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self._newest, self._sent = (-1.0, ""), -1.0
-        self._stopped = anyio.Event()
+    send: Send
+    _newest: tuple[float, str] = (-1.0, "")
+    _sent: float = -1.0
+    _stopped: anyio.Event = field(default_factory=anyio.Event)
 
     def tell(self, fraction: float, message: str) -> None:
         if fraction >= self._newest[0]:
@@ -76,5 +78,5 @@ class Relay:
                 ended = self._stopped.is_set()
                 fraction, message = self._newest
                 if fraction > self._sent:
-                    await self._send(fraction, 1.0, message or RUNNING)
+                    await self.send(fraction, 1.0, message or RUNNING)
                     self._sent = fraction

@@ -17,7 +17,7 @@ from sandbox.errors import IsolationRefused, SandboxError
 State = Literal["ok", "warning", "failed"]
 _LIMITED: Final = re.compile(r"limited: (.*?)(?:\. |$)")
 _ADMISSION: Final = (1, 30)  # the version since which an admission policy can pin what a call is
-_AGAIN: Final = "Correct what it names, then run doctor again."
+AGAIN: Final = "Correct what it names, then run doctor again."
 # any of these, in every namespace or of the whole cluster, is more than the rights over calls
 _POWERS: Final = (
     *(
@@ -46,14 +46,13 @@ _OTHER: Final[dict[str, Callable[[dict[str, Any]], object]]] = {
 
 
 class Finding(NamedTuple):
-    name: str
     state: State
     found: str
     fix: str = ""
 
 
-def findings(settings: Settings) -> Iterator[Finding]:
-    """In the order in which they are to be mended; what the API does not answer is a finding, too. Raises SandboxError without an API."""
+def findings(settings: Settings) -> Iterator[tuple[str, Finding]]:
+    """By what they are about, in the order in which they are to be mended; what the API does not answer is a finding, too. Raises SandboxError without an API."""
     address, image = settings.engine or "", settings.image or ""
     with closing(Api(Cluster.named(address))) as api, closing(KubernetesEngine.at(address)) as engine:
         version, architecture = engine.info().api_version, engine.info().architecture
@@ -78,19 +77,20 @@ def findings(settings: Settings) -> Iterator[Finding]:
         }
         for name, ask in asked.items():
             try:
-                yield ask()
+                yield name, ask()
             except SandboxError as error:
-                yield Finding(name, "failed", str(error)[:300], _AGAIN)
-        yield named(image)
+                yield name, Finding("failed", str(error)[:300], AGAIN)
+        yield "image on nodes", named(image)
         try:
             look = looked(engine, api, image, architecture)
         except IsolationRefused as error:
-            yield Finding("network policy", "ok", f"not tried, as no Pod but a call is let in: {error}"[:300])
+            found = f"not tried, as no Pod but a call is let in: {error}"
+            yield "network policy", Finding("ok", found[:300])
         except SandboxError as error:
-            yield Finding("node", "warning", str(error)[:300], _AGAIN)
+            yield "node", Finding("warning", str(error)[:300], AGAIN)
         else:
-            yield node(look, settings)
-            yield network(look)
+            yield "node", node(look, settings)
+            yield "network policy", network(look)
 
 
 def rights(given: set[tuple[str, str]]) -> Finding:
@@ -98,13 +98,11 @@ def rights(given: set[tuple[str, str]]) -> Finding:
     more = sorted(f"{verb} {name}" for name, verb in given - NEEDED if (name, verb) != ("pods/log", "get"))
     if missing:
         shown = ", ".join(sorted(f"{verb} {name}" for name, verb in missing))
-        return Finding(
-            "rights", "failed", f"missing: {shown}", "Bind this account to the chart's Role gdal-mcp-calls."
-        )
+        return Finding("failed", f"missing: {shown}", "Bind this account to the chart's Role gdal-mcp-calls.")
     if more:
         fix = "Bind this account to the chart's Role alone: who takes the server over has these rights."
-        return Finding("rights", "warning", f"more than calls need: {', '.join(more)[:200]}", fix)
-    return Finding("rights", "ok", "over Pods and their streams, and nothing else in the namespace")
+        return Finding("warning", f"more than calls need: {', '.join(more)[:200]}", fix)
+    return Finding("ok", "over Pods and their streams, and nothing else in the namespace")
 
 
 def _covers(given: set[tuple[str, str]], name: str, verb: str) -> bool:
@@ -114,8 +112,8 @@ def _covers(given: set[tuple[str, str]], name: str, verb: str) -> bool:
 def powers(found: list[str]) -> Finding:
     if found:
         fix = "Use an account of the server's own, and no role of the cluster for it."
-        return Finding("rights elsewhere", "warning", f"in every namespace: {', '.join(found)}", fix)
-    return Finding("rights elsewhere", "ok", "none over secrets, nodes, roles or the Pods of others")
+        return Finding("warning", f"in every namespace: {', '.join(found)}", fix)
+    return Finding("ok", "none over secrets, nodes, roles or the Pods of others")
 
 
 def quota(said: str, settings: Settings) -> Finding:
@@ -124,10 +122,7 @@ def quota(said: str, settings: Settings) -> Finding:
     if limited is None:
         found = f"a call that asks for everything is refused otherwise: {said}"[:250] if said else "none"
         return Finding(
-            "quota",
-            "warning",
-            found,
-            "Set a ResourceQuota on the namespace: pods, limits.memory, limits.cpu.",
+            "warning", found, "Set a ResourceQuota on the namespace: pods, limits.memory, limits.cpu."
         )
     told = dict(one.split("=", 1) for one in limited[1].split(",") if "=" in one)
     memory = amount(told.get("limits.memory", "")) or 0.0
@@ -135,10 +130,8 @@ def quota(said: str, settings: Settings) -> Finding:
     shown = f"{', '.join(f'{name} {value}' for name, value in told.items())}: {fitting} Pods of {settings.memory >> 20} MiB"
     if not settings.concurrent > 0 or fitting < wanted:
         fix = f"Set concurrent, and pool_max: together at most {fitting}; or raise the quota."
-        return Finding(
-            "quota", "warning", f"{shown}; {settings.concurrent} run and {settings.pool_max} wait", fix
-        )
-    return Finding("quota", "ok", shown)
+        return Finding("warning", f"{shown}; {settings.concurrent} run and {settings.pool_max} wait", fix)
+    return Finding("ok", shown)
 
 
 def security(let_in: list[str]) -> Finding:
@@ -147,45 +140,37 @@ def security(let_in: list[str]) -> Finding:
             "Label the namespace pod-security.kubernetes.io/enforce=restricted (Kubernetes 1.25 and newer). "
             "Until then, whoever takes the server over has the nodes."
         )
-        return Finding("pod security", "warning", f"a Pod may have {', '.join(let_in)}", fix)
-    return Finding("pod security", "ok", f"no Pod with {', '.join(_HOSTILE)} is let in")
+        return Finding("warning", f"a Pod may have {', '.join(let_in)}", fix)
+    return Finding("ok", f"no Pod with {', '.join(_HOSTILE)} is let in")
 
 
 def pinned(let_in: list[str], version: tuple[int, int]) -> Finding:
     if not let_in:
-        return Finding("admission", "ok", "lets in calls and nothing else")
+        return Finding("ok", "lets in calls and nothing else")
     can = version >= _ADMISSION
     fix = "Install the chart with admission=on." if can else "Kubernetes 1.30 has policies that pin both."
-    return Finding("admission", "warning", f"a Pod may have {' and '.join(let_in)}", fix)
+    return Finding("warning", f"a Pod may have {' and '.join(let_in)}", fix)
 
 
 def named(image: str) -> Finding:
     if "@sha256:" in image:
-        return Finding(
-            "image on nodes", "ok", "named by its digest: a node that lacks it fetches that very one"
-        )
+        return Finding("ok", "named by its digest: a node that lacks it fetches that very one")
     fix = "Name it by its digest, NAME@sha256:..., and let the nodes fetch it; else load it onto each node."
-    return Finding(
-        "image on nodes", "warning", f"{image or 'none named'}: a node that lacks it cannot fetch it", fix
-    )
+    return Finding("warning", f"{image or 'none named'}: a node that lacks it cannot fetch it", fix)
 
 
 def node(look: Look, settings: Settings) -> Finding:
     found = f"{look.node}: Linux {look.kernel}, Landlock {look.landlock or 'absent'}, {'a' if look.filtered else 'no'} filter of the runtime"
     if not look.landlock:
         fix = "Use nodes with Linux 5.13 or newer and landlock among their security modules (lsm=)."
-        return Finding("node", "warning" if "landlock" in settings.nodes_without else "failed", found, fix)
+        return Finding("warning" if "landlock" in settings.nodes_without else "failed", found, fix)
     if not look.filtered:
-        return Finding(
-            "node", "warning", found, "Use a runtime whose RuntimeDefault profile of seccomp is in force."
-        )
-    return Finding("node", "ok", found)
+        return Finding("warning", found, "Use a runtime whose RuntimeDefault profile of seccomp is in force.")
+    return Finding("ok", found)
 
 
 def network(look: Look) -> Finding:
     if look.network:
-        return Finding(
-            "network policy", "ok", f"a plain Pod does not reach the cluster's API: {look.network}"
-        )
+        return Finding("ok", f"a plain Pod does not reach the cluster's API: {look.network}")
     fix = "Use a network that enforces NetworkPolicy, such as Calico or Cilium. Calls open no socket all the same: the gate's filter."
-    return Finding("network policy", "warning", "not enforced: a plain Pod reaches the cluster's API", fix)
+    return Finding("warning", "not enforced: a plain Pod reaches the cluster's API", fix)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from gdal_mcp.access.policy import Policy
 from gdal_mcp.app import running
@@ -17,7 +17,7 @@ from gdal_mcp.gdal.image import OFFICIAL, version_warning
 from gdal_mcp.host.hosting import Host, Hosting
 from gdal_mcp.host.nested import is_lasting, program
 from gdal_mcp.ledger.audit import verify
-from gdal_mcp.operations.cluster import findings
+from gdal_mcp.operations.cluster import AGAIN, State, findings
 from gdal_mcp.plan import Effect
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
@@ -25,8 +25,6 @@ from sandbox.engines.oci.runtime import ADVISED, numbers
 from sandbox.errors import ImageMissing, SandboxError
 from sandbox.outputs.staging import StagingArea
 from sandbox.workspace import Workspaces
-
-State = Literal["ok", "warning", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +75,7 @@ def examine(settings: Settings) -> Report:
                 *_policy(settings, app.reaches.policy),
             ]
     except Exception as error:  # noqa: BLE001 - shows whatever is wrong
-        fix = "Correct what it names, then run doctor again."
-        return Report((Row("server", "start", "failed", str(error) or type(error).__name__, fix),), {})
+        return Report((Row("server", "start", "failed", str(error) or type(error).__name__, AGAIN),), {})
     return Report(tuple(rows), facts)
 
 
@@ -119,7 +116,7 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
         Row("engine", "path map", "ok", f"{inside} is {outside} for the engine")
         for inside, outside in hosting.paths.map.pairs
     ]
-    return [*_engine(host, settings), *paths, *_image(host), *_catalogue(host, settings)], facts
+    return [*_engine(host, settings), *paths, *_image(host, settings)], facts
 
 
 def _cluster(settings: Settings) -> Iterator[Row]:
@@ -127,8 +124,8 @@ def _cluster(settings: Settings) -> Iterator[Row]:
     if not settings.on_cluster:
         return
     try:
-        for finding in findings(settings):
-            yield Row("cluster", *finding)
+        for name, finding in findings(settings):
+            yield Row("cluster", name, *finding)
     except SandboxError as error:
         yield Row("cluster", "API", "failed", str(error), _fix(error))
 
@@ -137,11 +134,7 @@ def _fix(error: SandboxError) -> str:
     if isinstance(error, ImageMissing):
         return f"Bring the image: {shlex.join((*program(), 'setup'))}"
     # discovery tells in its last line what to do about an engine that is not there, or not ours to use
-    return (
-        str(error).rpartition("\n")[2]
-        if "\n" in str(error)
-        else "Correct what it names, then run doctor again."
-    )
+    return str(error).rpartition("\n")[2] if "\n" in str(error) else AGAIN
 
 
 def _engine(host: Host, settings: Settings) -> Iterator[Row]:
@@ -177,7 +170,8 @@ def _warning_if(wrong: bool, group: str, name: str, found: str, fix: str) -> Row
     return Row(group, name, "warning", found, fix) if wrong else Row(group, name, "ok", found)
 
 
-def _image(host: Host) -> Iterator[Row]:
+def _image(host: Host, settings: Settings) -> Iterator[Row]:
+    """And whether the catalogue fits it. Set-up asked the image itself, unless it is the one of the packaged data."""
     image = host.image
     found = f"{image.reference}, a local stand-in" if image.standin else image.reference
     fix = f"Where the registry can be reached: docker pull {OFFICIAL['full']}"
@@ -186,6 +180,11 @@ def _image(host: Host) -> Iterator[Row]:
     warning = version_warning(image)
     yield _warning_if(warning is not None, "image", "GDAL", image.version, warning or "")
     yield from _attested(host, "attestation")
+    known = catalogue_of(store.select(settings.state_dir, settings.image))
+    if reason := known.unfit(image.version):
+        yield Row("catalogue", "GDAL", "failed", reason, "Run `gdal-mcp setup`, then doctor again.")
+    else:
+        yield Row("catalogue", "GDAL", "ok", known.summary)
 
 
 def _further(hosting: Hosting, boxes: Sequence[Toolbox]) -> Iterator[Row]:
@@ -213,15 +212,6 @@ def _attested(host: Host, group: str) -> Iterator[Row]:
         value = f"{row.found}" if row.ok else f"asked {row.asked}, found {row.found}"
         state: State = "warning" if row.verdict == "warning" else "ok" if row.ok else "failed"
         yield Row(group, row.name, state, value)
-
-
-def _catalogue(host: Host, settings: Settings) -> Iterator[Row]:
-    """Whether the catalogue fits the image. Set-up asked the image itself, unless it is the one of the packaged data."""
-    known = catalogue_of(store.select(settings.state_dir, settings.image))
-    if reason := known.unfit(host.image.version):
-        yield Row("catalogue", "GDAL", "failed", reason, "Run `gdal-mcp setup`, then doctor again.")
-    else:
-        yield Row("catalogue", "GDAL", "ok", known.summary)
 
 
 def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) -> Iterator[Row]:

@@ -36,7 +36,6 @@ from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace, open_folder
 
 UPLOAD: Final = "upload"  # the name of the tool in policy, questions and records
-_ID_BYTES: Final = 10
 
 
 class Reception:
@@ -89,7 +88,7 @@ def too_large() -> ToolError:
 @contextmanager
 def reception(area: StagingArea, name: str, user: tuple[int, int], most: int) -> Iterator[Reception]:
     """Receives up to `most` bytes into a file of this name, which is deleted at the end. Raises SandboxError."""
-    staging_id = f"upload-{secrets.token_hex(_ID_BYTES)}"
+    staging_id = f"upload-{secrets.token_hex(10)}"
     with area.open(staging_id, user) as staging:
         folder = PurePosixPath(staging.path.relative_to(area.workspace.root))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -148,7 +147,7 @@ def upload_tool(app: App) -> Tool:
 def draft_upload(app: App, reach: Entitlements, principal: str, arguments: Mapping[str, Any]) -> Draft:
     """What an upload with these arguments would write. Raises ToolError."""
     tool = upload_tool(app)
-    toolbox = reach.surface.toolbox_of(tool)
+    toolbox = reach.surface.toolboxes[tool.name]
     draft = tool.draft(arguments, toolbox.context(app.pipeline.drafting.scope(reach, toolbox, principal, "")))
     assert isinstance(draft, Draft)
     return draft

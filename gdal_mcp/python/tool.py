@@ -111,19 +111,16 @@ def _draft(arguments: RunPythonArguments, scope: DraftScope) -> Draft:
 
 
 def _output(text: str, paths: Paths, inputs: tuple[Located, ...]) -> Output:
-    kind: OutputKind = (
-        "folder" if text.endswith("/") else _KINDS.get(PurePosixPath(text).suffix.lower(), "dataset")
-    )
+    by_name = _KINDS.get(PurePosixPath(text).suffix.lower(), "dataset")
+    kind: OutputKind = "folder" if text.endswith("/") else by_name
     return paths.output(text.rstrip("/") or text, inputs=inputs, overwrite=True, kind=kind)
 
 
 def _refuse_apart(outputs: tuple[Output, ...]) -> None:
     """Raises ToolError for outputs that cannot be staged and published together."""
     if len({output.target.name for output in outputs}) != len(outputs):
-        what, fix = (
-            "two outputs have the same name",
-            "Give each output a name of its own, even in another folder.",
-        )
+        what = "two outputs have the same name"
+        fix = "Give each output a name of its own, even in another folder."
     elif len({output.target.workspace.root for output in outputs}) > 1:
         what, fix = "the outputs are in several workspaces", "Write all of them to one workspace."
     else:

@@ -151,12 +151,9 @@ class Checks:
             now = address.bucket if ask.listing else address
             at = replace(place(source, now), query=ask.listing) if ask.listing else place(source, now)
             home, signs = at.origin, True
+            own = {**ask.headers, "User-Agent": _USER_AGENT, "Accept-Encoding": "identity"}
             for _ in range(_MAX_REDIRECTS + 1):
-                target = replace(
-                    at, headers={**ask.headers, "User-Agent": _USER_AGENT, "Accept-Encoding": "identity"}
-                )
-                if signs:
-                    target = signed(source, now, target, target.headers)
+                target = signed(source, now, at, own) if signs else replace(at, headers=own)
                 answer = self._patiently(target, meter, ask, now)
                 if isinstance(answer, Got):
                     return answer
@@ -315,9 +312,7 @@ class _Answer:
 
     def one(self, name: str) -> str:
         """A header; empty when it is not there. Raises ReadFailed when it is there twice, or too long to be true."""
-        found = [
-            value.decode("latin-1") for key, value in self.headers if key.decode("latin-1").lower() == name
-        ]
+        found = [value.decode("latin-1") for key, value in self.headers if key.lower() == name.encode()]
         if len(found) > 1 or any(len(value) > 4096 or not value.isprintable() for value in found):
             raise ReadFailed(f"{self.host} sends a header that cannot be read")
         return found[0].strip() if found else ""

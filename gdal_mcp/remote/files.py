@@ -63,7 +63,11 @@ class RemoteFile:
                 found[block] = view[(block - first) * BLOCK :][:BLOCK]
         with self._lock:
             self._touched.update(wanted)
-        return b"".join(_cut(found, offset, length) for offset, length in ranges)
+        pieces = []
+        for offset, length in ranges:
+            data, skip = b"".join(found[block] for block in _blocks(offset, length)), offset % BLOCK
+            pieces.append(data[skip : skip + length])
+        return b"".join(pieces)
 
     def record(self) -> SourceRead | None:
         """What was read; None if it was not even found."""
@@ -109,10 +113,9 @@ class RemoteFile:
         copies = self._means.copies
         key = self._meter.call.principal, replace(self.address, sidecars=())
         held = copies.known(key)
+        known = held.version if held else None
         try:
-            got = self._means.checks.look(
-                self.address, self._meter, self._first, held.version if held else None
-            )
+            got = self._means.checks.look(self.address, self._meter, self._first, known)
         except ReadFailed as error:
             if held is not None:
                 copies.release(held)
@@ -180,12 +183,6 @@ def _spans(blocks: Sequence[int]) -> list[tuple[int, int]]:
         else:
             spans.append((block, block))
     return spans
-
-
-def _cut(found: dict[int, memoryview], offset: int, length: int) -> bytes:
-    data = b"".join(found[block] for block in _blocks(offset, length))
-    skip = offset % BLOCK
-    return data[skip : skip + length] if skip or len(data) != length else data
 
 
 def _ranges(blocks: Sequence[int], copy: Copy) -> tuple[tuple[int, int], ...]:

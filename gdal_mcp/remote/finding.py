@@ -84,16 +84,13 @@ class _Pages:
         address = parse(href).hidden  # its server's word, which goes back to it unseen
         if address.origin != self.origin:
             raise ReadFailed(f"a page of {self.origin} leads to {address.origin}")
+        body = None
         if method == "POST":
-            text = self.door.checks.document(
-                address, self.meter, _PAGE, json.dumps(parameters or {}).encode()
-            )
+            body = json.dumps(parameters or {}).encode()
         else:
             rows = tuple((key, urlencode({"": value})[1:]) for key, value in (parameters or {}).items())
-            text = self.door.checks.document(
-                replace(address, secret=(*address.secret, *rows)), self.meter, _PAGE
-            )
-        return text.decode("utf-8", "replace")
+            address = replace(address, secret=(*address.secret, *rows))
+        return self.door.checks.document(address, self.meter, _PAGE, body).decode("utf-8", "replace")
 
 
 def keys(door: Door, meter: Meter, folder: Address, most: int) -> tuple[tuple[Listed, Address | None], ...]:

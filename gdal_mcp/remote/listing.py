@@ -32,15 +32,13 @@ def listed(address: Address, checks: Checks, meter: Meter, *, deep: bool, most: 
         raise ReadFailed(
             f"{address.host} is a host, and hosts have no list of their files that could be relied on"
         )
-    folder = (
-        address.path.lstrip("/") if address.scheme != "az" else address.path.lstrip("/").partition("/")[2]
-    )
+    path = address.path.lstrip("/")
+    folder = path.partition("/")[2] if address.scheme == "az" else path
     folder = f"{folder.rstrip('/')}/" if folder.strip("/") else ""
     count, after = 0, ""
     while True:
-        page = _parsed(
-            checks.listing(address, meter, _PAGE, _query(address, folder, after, deep=deep)), address
-        )
+        query = _query(address, folder, after, deep=deep)
+        page = _parsed(checks.listing(address, meter, _PAGE, query), address)
         for row in _rows(page, folder):
             count += 1
             if count > most:

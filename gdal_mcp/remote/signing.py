@@ -46,9 +46,8 @@ class Target:
 def place(source: Source, address: Address) -> Target:
     """Where an address is asked for, without any credential."""
     if address.scheme in PORTS:
-        query = "&".join(
-            f"{key}={value}" if value else key for key, value in (*address.query, *address.secret)
-        )
+        rows = (*address.query, *address.secret)
+        query = "&".join(f"{key}={value}" if value else key for key, value in rows)
         return Target(address.scheme, address.host.strip("[]"), address.port, address.path, query)
     # a wildcard certificate does not hold for a bucket with a dot in its name
     in_path = bool(source.endpoint) or address.scheme == "gs" or "." in address.host

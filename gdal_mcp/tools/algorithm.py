@@ -31,13 +31,18 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
 
     Raises ToolError for one that does not exist or that this server excludes.
     """
-    path = _path_named(context.catalogue, name)
+    path = path_named(context.catalogue, name)
     if path is None:
+        # of those that this server has the nearest: by the whole path, or by its last word alone
+        paths = {spelling(one): one for one in context.catalogue.algorithms if context.surface.permits(one)}
+        paths |= {spelling(one.rpartition(" ")[2]): one for one in paths.values()} | paths
+        near = nearest(spelling(name), paths)
+        meant = f"Did you mean `{paths[near[0]]}`? " if near else ""
         raise ToolError(
             Code.NOT_FOUND,
             Stage.LOOKUP,
             "GDAL has no algorithm of that name.",
-            f"{_meant(name, context)}Names are command paths such as `raster hillshade`; gdal_search finds them.",
+            f"{meant}Names are command paths such as `raster hillshade`; gdal_search finds them.",
         )
     if not context.surface.permits(path):
         raise ToolError(
@@ -49,20 +54,8 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
     return context.catalogue.algorithms[path]
 
 
-def _meant(name: str, context: DraftContext) -> str:
-    """Of those that this server has: by the whole path, or by its last word alone."""
-    paths = {spelling(path): path for path in context.catalogue.algorithms if context.surface.permits(path)}
-    paths |= {spelling(path.rpartition(" ")[2]): path for path in paths.values()} | paths
-    near = nearest(spelling(name), paths)
-    return f"Did you mean `{paths[near[0]]}`? " if near else ""
-
-
-def is_algorithm(catalogue: Catalogue, name: str) -> bool:
-    """Whether a tool of this name is an algorithm of the catalogue."""
-    return _path_named(catalogue, name) is not None
-
-
-def _path_named(catalogue: Catalogue, name: str) -> str | None:
+def path_named(catalogue: Catalogue, name: str) -> str | None:
+    """The path of the algorithm of this name, however it is spelt; None for what is no algorithm."""
     plain = spelling(name)
     return next((path for path in catalogue.algorithms if spelling(path) == plain), None)
 

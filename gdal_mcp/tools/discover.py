@@ -11,7 +11,7 @@ from gdal_mcp.gdal.discovery.search import search
 from gdal_mcp.gdal.discovery.sql import sql_of
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, schema_of, spelling, typed
-from gdal_mcp.tools.algorithm import algorithm_named, is_algorithm
+from gdal_mcp.tools.algorithm import algorithm_named, path_named
 from gdal_mcp.tools.common import DraftContext, Number
 
 Limit = Annotated[int, Field(ge=1, le=50)]
@@ -63,7 +63,7 @@ def _search(arguments: SearchArguments, context: DraftContext) -> ImmediateResul
     picked = [
         (one.name, one.title, one.description, one.writes)
         for one in context.surface.callable.values()
-        if one is not GDAL_SEARCH and not is_algorithm(context.catalogue, one.name)
+        if one is not GDAL_SEARCH and path_named(context.catalogue, one.name) is None
     ]
     found = search(context.catalogue, arguments.query, limit=50, picked=picked)
     hits = [hit for hit in found if not hit.path or context.surface.permits(hit.path)]
@@ -72,13 +72,14 @@ def _search(arguments: SearchArguments, context: DraftContext) -> ImmediateResul
 
 def _describe(arguments: DescribeArguments, context: DraftContext) -> ImmediateResult:
     catalogue, name = context.catalogue, arguments.algorithm
+    path = path_named(catalogue, name)
     step = next((key for key in catalogue.steps if spelling(key) == spelling(name)), None)
-    if step is not None and not is_algorithm(catalogue, name):
+    if step is not None and path is None:
         return ImmediateResult(describe_step(catalogue, step))
     tool = context.surface.callable.get(name.strip())
-    if tool is None or (is_algorithm(catalogue, name) and "_" in name):  # a generated tool
+    if tool is None or (path is not None and "_" in name):  # a generated tool
         return ImmediateResult(describe(catalogue, algorithm_named(name, context)))
-    known = describe(catalogue, algorithm_named(name, context)) if is_algorithm(catalogue, name) else {}
+    known = describe(catalogue, algorithm_named(name, context)) if path is not None else {}
     # a tool that is picked by hand; its description has an example
     told = {
         "tool": tool.name,

@@ -17,7 +17,7 @@ from gdal_mcp.gdal.catalogue.given import argument_named
 from gdal_mcp.gdal.catalogue.model import DATASET_KINDS, Algorithm, Argument, Role, Step
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Arguments, Tool, schema_of, spelling, typed
-from gdal_mcp.tools.algorithm import PIPELINES, ResolvedPaths, binding_context, presented
+from gdal_mcp.tools.algorithm import ResolvedPaths, binding_context, presented
 from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext
 from gdal_mcp.tools.notation import MAX_DEPTH, StepCall, parse_notation
 
@@ -340,4 +340,3 @@ PIPELINE = Tool(
     like="pipeline",
     **WRITES_OUTPUT,
 )
-assert PIPELINE.name in PIPELINES

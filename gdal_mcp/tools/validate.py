@@ -43,7 +43,7 @@ def _draft(arguments: ValidateArguments, context: DraftContext) -> Draft | Immed
         return ImmediateResult(_answer(tool.name, draft, context))
 
     def present(answer: Answer) -> Mapping[str, Any]:
-        context.preflight.described(look, answer.parsed)
+        context.preflight.described(look.looked_at, answer.parsed)
         return _answer(tool.name, draft, context)
 
     return replace(look, present=present)

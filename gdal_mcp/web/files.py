@@ -117,8 +117,7 @@ class Files:
         return OpenFile(opened.file, headers, opened.close, check)
 
     async def _list(self, who: Principal, request: Request) -> ASGIApp:
-        made = await self._thread(self._made, who, request)
-        rows = await self._thread(lambda: [self._row(one) for one in made])
+        rows = await self._thread(lambda: [self._row(one) for one in self._made(who, request)])
         return JSONResponse({"files": rows}, headers=_ALWAYS)
 
     async def _index(self, who: Principal, request: Request) -> ASGIApp:
@@ -130,8 +129,10 @@ class Files:
         return HTMLResponse("\n".join([title, *rows, ""]), headers=_ALWAYS)
 
     def _made(self, who: Principal, request: Request) -> tuple[Artifact, ...]:
+        """What a call published and the registry still lists. Raises Absent."""
         self.store.owner(request.path_params["call"], who)
-        return self.store.files(request.path_params["call"])
+        made = self.store.registry.artifacts_of(request.path_params["call"])
+        return tuple(one for one in made if one.state == "listed")
 
     def _row(self, one: Artifact) -> dict[str, Any]:
         row = {"name": one.name, "bytes": one.size, "published": time_text(one.created)}

@@ -24,7 +24,6 @@ EXPIRES: Final = "expires"
 SIGNATURE: Final = "signature"
 _STATIC: Final = "token:"
 _TIME: Final = re.compile(r"[1-9]\d{0,11}", re.ASCII)  # seconds since 1970
-_KEY_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class CredentialStatus:
 @dataclass(frozen=True, slots=True)
 class Signer:
     clock: Callable[[], float] = time.time
-    _key: bytes = field(default_factory=lambda: secrets.token_bytes(_KEY_BYTES), repr=False)
+    _key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
 
     def sign(self, subject: Subject, seconds: float) -> tuple[int, str]:
         """The expiry of the link, in seconds since 1970, and its signature."""

@@ -7,6 +7,7 @@ Invariants:
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import jwt
@@ -20,12 +21,12 @@ _MAX_SUBJECT: Final = 255  # characters, as OpenID Connect has it
 _MALFORMED: Final = (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class SignedTokens:
     """Tokens of several issuers, for one resource."""
 
-    def __init__(self, issuers: Mapping[str, Keys], resource: str) -> None:
-        self._issuers = issuers
-        self._resource = resource
+    issuers: Mapping[str, Keys]
+    resource: str
 
     async def verify(self, text: str) -> Principal | None:
         """Whose token it is; None if it is invalid. Raises Unavailable if its issuer's keys are not available."""
@@ -34,7 +35,7 @@ class SignedTokens:
             algorithm, issuer = unproven["header"].get("alg"), unproven["payload"].get("iss")
         except _MALFORMED:
             return None
-        keys = self._issuers.get(issuer) if isinstance(issuer, str) else None
+        keys = self.issuers.get(issuer) if isinstance(issuer, str) else None
         if keys is None or not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
             return None
         key = await keys.find(algorithm, unproven["header"].get("kid"))
@@ -45,7 +46,7 @@ class SignedTokens:
                 text,
                 key,
                 algorithms=[algorithm],
-                audience=self._resource,
+                audience=self.resource,
                 issuer=issuer,
                 leeway=LEEWAY_SECONDS,
                 options={"require": ["exp", "iat", "aud", "iss", "sub"]},

@@ -6,7 +6,7 @@ Invariants:
 """
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -62,11 +62,16 @@ class ProtocolEndpoint:
         except ClientDisconnect:
             return
         else:
-            app = self._chosen(who, _messages(body), Headers(scope=scope))
+            app = self._chosen(who, body, Headers(scope=scope))
             await app(scope, replayed(body, receive), send)
 
-    def _chosen(self, who: Principal, messages: Sequence[Any], headers: Headers) -> ASGIApp:
-        """What answers these messages: a refusal, a stream, a new session, or the protocol directly."""
+    def _chosen(self, who: Principal, body: bytes, headers: Headers) -> ASGIApp:
+        """What answers the messages in a body: a refusal, a stream, a new session, or the protocol directly."""
+        try:
+            found = json.loads(body)
+        except (ValueError, RecursionError):  # which the protocol answers
+            found = []
+        messages = found if isinstance(found, list) else [found]
         session = headers.get(_SESSION, "")
         methods = [one.get("method") if isinstance(one, dict) else None for one in messages]
         writes = any(_called(one) in self.writing for one in messages)
@@ -112,15 +117,6 @@ class ProtocolEndpoint:
             group.start_soon(watch)
             await self.protocol(scope, receive, send)
             group.cancel_scope.cancel()
-
-
-def _messages(body: bytes) -> list[Any]:
-    """The messages in a body; none if it is not JSON, which the protocol answers."""
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        return []
-    return found if isinstance(found, list) else [found]
 
 
 def _called(message: Any) -> str | None:

@@ -37,7 +37,6 @@ from gdal_mcp.web.protocol import ProtocolEndpoint
 from gdal_mcp.web.uploads import UploadRoutes
 
 METADATA_PATH: Final = f"/.well-known/oauth-protected-resource{MCP_PATH}"
-_METADATA_SECONDS: Final = 3600
 _SENT: Final = (
     *("Authorization", "Content-Type", "Accept", "Last-Event-ID", "MCP-Protocol-Version", "Mcp-Session-Id"),
     *("Mcp-Method", "Mcp-Name"),
@@ -168,7 +167,7 @@ def _metadata_route(settings: Settings, port: int) -> BaseRoute:
         "bearer_methods_supported": ["header"],
         "resource_name": "GDAL in a sandbox",
     }
-    headers = {"Cache-Control": f"public, max-age={_METADATA_SECONDS}"}
+    headers = {"Cache-Control": "public, max-age=3600"}
     return Route(METADATA_PATH, JSONResponse(document, headers=headers), methods=["GET"])
 
 

@@ -4,7 +4,7 @@ import contextlib
 import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import Any
 
@@ -13,7 +13,7 @@ import docker.errors
 import requests.exceptions
 import structlog
 
-from sandbox.engine import ContainerDetails, ContainerState, EngineInfo, Leftover, Wire
+from sandbox.engine import ContainerDetails, ContainerState, EngineInfo, Leftover, Wire, removed_on_failure
 from sandbox.engines.docker_spec import READ_ONLY_RECURSIVE, create_body, differences
 from sandbox.engines.images import DockerImages
 from sandbox.engines.wire import DockerWire, answering
@@ -83,7 +83,7 @@ class DockerEngine:
                 container = str(made["Id"])
             except docker.errors.NotFound as error:
                 raise ImageMissing(f"image {template.image} is not on the engine's host.") from error
-        with self._removed_on_failure(container):
+        with removed_on_failure(self, container):
             with answering("asked what it created"):
                 found = differences(body, self._api.inspect_container(container))
             if found:
@@ -91,16 +91,6 @@ class DockerEngine:
                     f"the engine made a weaker container than asked, so nothing was run: {told(found)}"
                 )
         return container
-
-    @contextlib.contextmanager
-    def _removed_on_failure(self, container: str) -> Iterator[None]:
-        """For a container that was never started. The first failure is the one that is raised."""
-        try:
-            yield
-        except BaseException:
-            with contextlib.suppress(EngineUnavailable):
-                self.remove(container)
-            raise
 
     def _refuse_submounts(self, template: SandboxTemplate) -> None:
         if self._info.api_version >= READ_ONLY_RECURSIVE:

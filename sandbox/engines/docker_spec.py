@@ -172,10 +172,6 @@ def _same(asked: Any, got: Any) -> bool:
     return _canonical(asked) == _canonical(got)
 
 
-def _same_members(asked: Any, got: Any) -> bool:
-    return sorted(map(_canonical, asked)) == sorted(map(_canonical, got or ()))
-
-
 def _all_dropped(asked: Any, got: Any) -> bool:
     """Docker repeats ALL; Podman lists what it took from its own default set."""
     names = {str(name).upper().removeprefix("CAP_") for name in got or ()}
@@ -203,7 +199,8 @@ _RULES: Final[Mapping[str, Callable[[Any, Any], bool]]] = MappingProxyType(
         # to the last key: here an empty value says something, `{"/data": {}}` is a volume
         **dict.fromkeys((*_NO_MAP, "Tmpfs", "Volumes"), lambda asked, got: dict(asked) == dict(got or {})),
         **dict.fromkeys(
-            ("SecurityOpt", "Mounts", "MaskedPaths", "ReadonlyPaths", "Ulimits", "Env"), _same_members
+            ("SecurityOpt", "Mounts", "MaskedPaths", "ReadonlyPaths", "Ulimits", "Env"),
+            lambda asked, got: sorted(map(_canonical, asked)) == sorted(map(_canonical, got or ())),
         ),
         "CapDrop": _all_dropped,
         # an image adds labels of its own, which decide nothing

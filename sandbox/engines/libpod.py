@@ -17,7 +17,8 @@ from sandbox.isolation.rows import Row, differs
 from sandbox.template import SCRATCH_TARGET, SandboxTemplate
 
 _OWN_MARK: Final = "/run/.containerenv"  # a file that tells a program that it is in Podman; covered
-_RESOLVER: Final = "/etc/resolv.conf"  # the image's, with the name servers of whoever built it; covered
+# the second is the image's, with the name servers of whoever built it
+_COVERED: Final = (_OWN_MARK, "/etc/resolv.conf")
 _NAMESPACES: Final = ("pid", "network", "ipc", "uts", "mount", "cgroup")
 _UNASKED_NAMES: Final = ("TERM", "container")  # what Podman adds to an environment, if it is let
 # pseudo file systems that Podman mounts of its own accord, and two files of the container's own folder
@@ -62,7 +63,7 @@ def create_spec(
         "seccomp_profile_path": seccomp_file,
         "read_only_filesystem": True,
         "read_write_tmpfs": False,
-        "mask": _masked(template),
+        "mask": [*masked(template), *_COVERED],
         **{name: {"nsmode": "private"} for name in ("pidns", "utsns", "cgroupns")},
         **{name: {"nsmode": "none"} for name in ("netns", "ipcns")},
         "manage_password": False,  # no line for the user in files of its own
@@ -79,10 +80,6 @@ def create_spec(
             for name, value in {**rlimits(limits), "nproc": most_processes}.items()
         ],
     }
-
-
-def _masked(template: SandboxTemplate) -> list[str]:
-    return [*masked(template), _OWN_MARK, _RESOLVER]
 
 
 def _asked_mounts(template: SandboxTemplate) -> list[dict[str, Any]]:
@@ -200,7 +197,7 @@ def _kernel(template: SandboxTemplate, linux: Mapping[str, Any]) -> _Compared:
     found = {row["type"]: row.get("path", "") for row in linux["namespaces"]}
     missing = {name: "its own" for name in _NAMESPACES if found.get(name) != ""}
     yield "namespaces", {}, missing
-    yield "maskedPaths", [], sorted(set(_masked(template)) - set(linux["maskedPaths"]))
+    yield "maskedPaths", [], sorted({*masked(template), *_COVERED} - set(linux["maskedPaths"]))
     yield "readonlyPaths", [], sorted(set(READ_ONLY) - set(linux["readonlyPaths"]))
     yield "sysctl", [], sorted(set(linux.get("sysctl") or ()) - _HARMLESS_SYSCTL)
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import docker.errors
 
-from sandbox.engine import EngineInfo
+from sandbox.engine import EngineInfo, removed_on_failure
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.libpod import create_spec, differences
 from sandbox.engines.wire import answering
@@ -58,7 +58,7 @@ class PodmanEngine(DockerEngine):
                     if self.images.find(template.image) is not None:
                         raise
                     raise ImageMissing(f"image {template.image} is not on the engine's host.") from error
-            with self._removed_on_failure(container):
+            with removed_on_failure(self, container):
                 # has the low-level runtime's configuration written, without running anything
                 with answering("asked to prepare a container"):
                     self._libpod("POST", f"/containers/{container}/init")

@@ -42,20 +42,18 @@ class DockerWire:
         if not data:
             return None
         self._buffer += data
-        return list(self._pieces())
-
-    def _pieces(self) -> Iterator[tuple[int, bytes]]:
-        """Whole and partial engine frames alike: a long one is passed on as it arrives, so memory stays bounded."""
+        pieces = []
+        # whole and partial engine frames alike: a long one is passed on as it arrives, so memory stays bounded
         while len(self._buffer) >= HEADER.size:
             kind, length = HEADER.unpack_from(self._buffer)
             have = min(length, len(self._buffer) - HEADER.size)
             if have == 0 and length:
-                return
-            piece = bytes(self._buffer[HEADER.size : HEADER.size + have])
+                break
+            pieces.append((kind, bytes(self._buffer[HEADER.size : HEADER.size + have])))
             del self._buffer[: HEADER.size + have]
             if have < length:
                 self._buffer[:0] = HEADER.pack(kind, length - have)
-            yield kind, piece
+        return pieces
 
     def send(self, data: bytes, seconds: float) -> None:
         end = time.monotonic() + seconds

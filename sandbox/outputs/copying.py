@@ -22,13 +22,13 @@ _FICLONE = 0x40049409  # linux/fs.h: share the blocks of another file
 class Copier:
     """Copies within limits. Messages call the source `named`.
 
-    `user` (uid, gid) owns the copy, and its rights, judged by the mode alone, decide what may be copied; by default this
+    `user` (uid, gid) owns the copy, and its rights, judged by the mode alone, decide what may be copied; None is this
     process's user. What is `trusted` is the server's own, which need not be readable by the user that the copy is for.
     """
 
     named: str
     limits: Limits
-    user: tuple[int, int] | None = None
+    user: tuple[int, int] | None
     trusted: bool = False
 
     def file(self, source: int, folder: int, name: str) -> None:

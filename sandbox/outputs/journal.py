@@ -132,9 +132,6 @@ class Record:
     contents: tuple[Content, ...]
     kept_bytes: int = 0  # disk used by what the slots hold
 
-    def to(self, state: State) -> "Record":
-        return replace(self, state=state)
-
     def steps_to(self, state: State) -> tuple[Step, ...]:
         """The steps that lead to PUBLISHED, or back to UNDONE."""
         return tuple(step.inverse() for step in reversed(self.steps)) if state is State.UNDONE else self.steps

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from sandbox.errors import OutputRejected, SandboxError, StagingFailed
@@ -35,9 +35,9 @@ class Request:
     out: int  # the open staging folder
     staged: Mapping[str, Staged]
     publications: tuple[Publication, ...]
-    removes: tuple[Located, ...] = ()
-    transfers: tuple[Transfer, ...] = ()
-    listings: Mapping[PurePosixPath, str] = field(default_factory=dict)  # `listing_of` folders, by place
+    removes: tuple[Located, ...]
+    transfers: tuple[Transfer, ...]
+    listings: Mapping[PurePosixPath, str]  # `listing_of` folders, by place
 
     @property
     def removals(self) -> tuple[Located, ...]:

@@ -59,7 +59,7 @@ def transact(
             entry.save(during)
         with suppress(OSError, SandboxError):
             if complete_all(entry, [step.inverse() for step in reversed(steps)]):
-                entry.save(during.to(State.CONFLICT))
+                entry.save(replace(during, state=State.CONFLICT))
         if untouched(entry, steps):
             with suppress(OSError):  # else `recover` does it
                 taken_back()
@@ -105,20 +105,17 @@ def _sync(entry: LockedFolder, steps: Iterable[Step]) -> None:
 
 def untouched(entry: LockedFolder, steps: Iterable[Step]) -> bool:
     """Whether nothing of the steps has been done, or all of it was taken back."""
-    return all(_is_untouched(entry, step) for step in steps)
-
-
-def _is_untouched(entry: LockedFolder, step: Step) -> bool:
-    slot = DirEntry(entry.folder, step.slot).status()
-    starts_empty = step.new is None or step.origin is not None
-    if slot is not None if starts_empty else not (step.new and step.new.fits(slot)):
-        return False
-    try:
-        with _opened(entry, step) as swap:  # something may have arrived and not be gone from the slot yet
+    for step in steps:
+        slot = DirEntry(entry.folder, step.slot).status()
+        starts_empty = step.new is None or step.origin is not None
+        if slot is not None if starts_empty else not (step.new and step.new.fits(slot)):
+            return False
+        with suppress(Conflict), _opened(entry, step) as swap:
+            # something may have arrived and not be gone from the slot yet
             delivered = step.drain is not None and _is_at(swap.beyond, step.old)
-            return not (delivered or _is_at(swap.target, step.new))
-    except Conflict:
-        return True
+            if delivered or _is_at(swap.target, step.new):
+                return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

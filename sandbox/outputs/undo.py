@@ -6,7 +6,7 @@ or renamed comes back to its name, and what was published goes to the slot it ca
 
 import os
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import PurePosixPath
 
@@ -47,7 +47,7 @@ def undo(layout: StagingLayout, call_id: str) -> Undone:
                 raise StagingFailed(f"call {call_id} is {state}; only a published call can be undone.")
             _refuse_changed(entry, record)
             try:
-                undoing = record.to(State.UNDOING)
+                undoing = replace(record, state=State.UNDOING)
                 transact("undoing", entry, undoing, State.UNDONE, partial(entry.save, record))
             except Conflict as error:
                 raise StagingFailed(f"nothing was undone: {error}.") from error
@@ -201,7 +201,7 @@ def _roll(entry: LockedFolder, record: Record) -> Recovery:
     if untouched(entry, steps):
         if undoing:
             targets = tuple(_located(workspace, step.target, step.new or step.old) for step in record.steps)
-            entry.save(record.to(State.PUBLISHED))
+            entry.save(replace(record, state=State.PUBLISHED))
             return Recovery(record.call_id, record.staging_id, Finding.PUBLISHED, targets)
         entry.drop()
         return Recovery(record.call_id, record.staging_id, Finding.DISCARDED)

@@ -100,8 +100,10 @@ class WarmPool:
     def start(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
         """A new container, for a kind that no other call is likely to ask for. Raises as `claim`."""
         end = time.monotonic() + MEMORY_SECONDS
+        capacity, size, reservation = self.runner.capacity, kind.template.limits.memory_bytes, None
         while True:
-            reservation = self._reserve(kind.template.limits.memory_bytes, cancel)
+            if capacity is not None:
+                reservation = capacity.wait(size, MEMORY_SECONDS, lambda: self._make_room(cancel))
             try:
                 return self._lease(self._launch(kind, call, call, cancel, reservation))
             except CapacityExhausted:  # a cluster's own quota or nodes, of which slots that wait hold a part
@@ -139,13 +141,6 @@ class WarmPool:
         with self._lock:
             self._inventory.finish(claimed, time.monotonic())
         self._wakeup.wake()
-
-    def _reserve(self, size: int, cancel: Cancellation) -> MemoryReservation | None:
-        """Memory for a container that a call waits for. Raises CapacityExhausted and LaunchCancelled."""
-        capacity = self.runner.capacity
-        if capacity is None:
-            return None
-        return capacity.wait(size, MEMORY_SECONDS, lambda: self._make_room(cancel))
 
     def _make_room(self, cancel: Cancellation) -> bool:
         """Gives up a slot that waits; whether there was one. Raises LaunchCancelled."""

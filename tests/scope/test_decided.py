@@ -32,7 +32,7 @@ class Meanwhile:
         return None
 
     async def ask(self, question: Question) -> Decision:
-        self.texts.append(question.text)
+        self.texts.append(question.row.summary)
         self.happens()
         return Decision(approved=True, by="somebody", how="test", way="terminal")
 

@@ -12,13 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.approval.model import Grant, Question, Terminal
+from gdal_mcp.approval.model import Approval, Grant, Question, Terminal
 from gdal_mcp.approval.question import MAX_LISTED, parts, question_text
 from gdal_mcp.plan import Draft
 from sandbox.outputs.store import Transfer
 from tests.unit.values import draft, located, output, plan
 
-QUESTION = Question("id", "digest", "Run it?")
+QUESTION = Question(
+    Approval(id="id", plan_digest="digest", principal="ann", tool="convert", summary="Run it?")
+)
 
 
 def text(given_draft: Draft) -> str:

@@ -294,7 +294,7 @@ def test_names_are_cleaned_and_capped_and_empty_ones_left_out():
 def test_a_check_has_our_words_and_only_known_codes_pass():
     given_rows = [{"code": "empty_layer", "layer": 3, "message": LIE}, {"code": LIE}, {"code": ["x"]}, "x"]
     (row,) = checks(given_rows)
-    assert row == {"code": "empty_layer", **CHECKS["empty_layer"]._asdict(), "layer": 3}
+    assert row == {"code": "empty_layer", **CHECKS["empty_layer"], "layer": 3}
     (sampled,) = checks([{"code": "all_nodata", "sampled": True}])
     assert sampled["sampled"] is True
     assert len(checks([{"code": "constant"}] * 10_000)) < 100

@@ -9,7 +9,7 @@ from gdal_mcp.gdal.catalogue.model import Algorithm, Role
 from gdal_mcp.gdal.catalogue.schema import json_name
 from gdal_mcp.gdal.datasets.operations import ALWAYS_ASKED
 from gdal_mcp.gdal.discovery import read
-from gdal_mcp.gdal.discovery.describe import describe, describe_step, examples, related
+from gdal_mcp.gdal.discovery.describe import describe, describe_step, examples
 from gdal_mcp.gdal.discovery.entries import effects
 
 PIPELINES = frozenset({"pipeline", "raster pipeline", "vector pipeline"})
@@ -42,7 +42,7 @@ def test_examples_name_relative_files_only():
 
 
 def test_related_algorithms_exist_and_are_others():
-    for path, others in related().items():
+    for path, others in read("examples.toml")["related"].items():
         assert {path, *others} <= set(packaged().algorithms)
         assert path not in others
 

@@ -119,7 +119,7 @@ def test_inputs_are_described_once_and_again_when_they_change(desk: DraftContext
     assert describing(input="new.png") == (str(new),)
     look = preflight.description(drafted(desk, "raster convert", input="new.png", output="r.tif"))
     assert look is not None
-    preflight.described(look, [None])  # GDAL opens it as nothing, which is known from now on
+    preflight.described(look.looked_at, [None])  # GDAL opens it as nothing, which is known from now on
     assert preflight.known.get(new) is None
     assert describing(input="new.png") is None
     new.path.write_bytes(b"another file")
@@ -139,7 +139,7 @@ def test_where_a_file_lies_is_asked_for_each_crs_that_a_call_names(desk: DraftCo
         "elsewhere": {"EPSG:3857": {"degrees": False, "extent": [0, 0, 10, 10]}},
         "changes": {"\nEPSG:3857\n": None},
     }
-    desk.preflight.described(look, [row])
+    desk.preflight.described(look.looked_at, [row])
     assert desk.preflight.description(draft) is None
     known = desk.preflight.known.get(draft.inputs[0])
     assert known is not None

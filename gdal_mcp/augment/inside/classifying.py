@@ -50,6 +50,4 @@ def predicted(model, raster):
 
 def ranked(shares, labels):
     best = np.argsort(-shares, kind="stable")[:TOP].tolist()
-    return [
-        {"index": one, "class": labels.get(one, str(one)), "confidence": float(shares[one])} for one in best
-    ]
+    return [{"index": n, "class": labels.get(n, str(n)), "confidence": float(shares[n])} for n in best]

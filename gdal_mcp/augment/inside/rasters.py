@@ -88,9 +88,8 @@ class Source:
     def _span(self, bands):
         """The least and the greatest value of a copy that is at most 1024 pixels wide and high."""
         share = max(1.0, max(self.size) / LOOK)
-        small = dict(
-            zip(("buf_xsize", "buf_ysize"), (max(1, round(one / share)) for one in self.size), strict=True)
-        )
+        columns, rows = (max(1, round(one / share)) for one in self.size)
+        small = {"buf_xsize": columns, "buf_ysize": rows}
         low, high = np.inf, -np.inf
         for band in bands:
             data = np.frombuffer(band.ReadRaster(**small), self._kind)
@@ -199,9 +198,8 @@ def shown(raster):
     if pixels.dtype != np.uint8:
         known = pixels if raster.invalid is None else pixels[raster.invalid[:, :, : pixels.shape[2]] == 0]
         low, high = np.percentile(known, (2, 98)) if known.size else (0, 1)
-        pixels = np.clip((pixels.astype(np.float64) - low) / max(high - low, 1e-12) * 255, 0, 255).astype(
-            np.uint8
-        )
+        stretched = (pixels.astype(np.float64) - low) / max(high - low, 1e-12) * 255
+        pixels = np.clip(stretched, 0, 255).astype(np.uint8)
     return pixels
 
 

@@ -5,7 +5,7 @@ other key is left out; codes that GDAL's warnings have as well are in `data/warn
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
@@ -13,17 +13,9 @@ from gdal_mcp.gdal.answers import read
 from gdal_mcp.gdal.answers.words import Count, Number, Real, Switch, at_most, kept, shape
 
 MOST_CHECKS: Final = 50
-
-
-class Advice(NamedTuple):
-    """What is wrong and why, and what to do."""
-
-    message: str
-    suggestion: str
-
-
-CHECKS: Final[Mapping[str, Advice]] = {
-    code: Advice(one["message"], one["suggestion"])
+# by its code: what is wrong and why, and what to do
+CHECKS: Final[Mapping[str, Mapping[str, str]]] = {
+    code: {"code": code, "message": one["message"], "suggestion": one["suggestion"]}
     for code, one in [
         *((one["code"], one) for one in read("warnings.toml")["warning"]),
         *read("checks.toml").items(),
@@ -51,5 +43,5 @@ def checks(value: Any) -> tuple[Mapping[str, Any], ...]:
     for row in value[:MOST_CHECKS] if isinstance(value, list) else []:
         code = row.get("code") if isinstance(row, dict) else None
         if isinstance(code, str) and code in CHECKS:
-            told.append({"code": code, **CHECKS[code]._asdict(), **kept(_NUMBERS, row)})
+            told.append({**CHECKS[code], **kept(_NUMBERS, row)})
     return tuple(told)

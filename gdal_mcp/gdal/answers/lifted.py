@@ -66,7 +66,7 @@ def lifted(
             continue
         rule, numbers = found
         counts[rule.code] += one.count
-        rows.setdefault(rule.code, {"code": rule.code, **CHECKS[rule.code]._asdict(), **numbers})
+        rows.setdefault(rule.code, {**CHECKS[rule.code], **numbers})
         if rule.repeats:
             rows[rule.code]["count"] = counts[rule.code]
     return MessageSummary((*checks(odd), *rows.values()), tuple(folded(messages)))

@@ -8,14 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    StrictBool,
-    ValidationError,
-    WrapValidator,
-)
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, ValidationError, WrapValidator
 from pydantic_core import PydanticOmit
 from typing_extensions import TypedDict
 

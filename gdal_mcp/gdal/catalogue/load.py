@@ -39,7 +39,6 @@ _PACKAGE: Final = "gdal_mcp.gdal.catalogue"
 DATA: Final = "gdal-3.13.json"
 RELEASE: Final = (3, 13)  # of the packaged data
 GENERATOR: Final = "gdal-mcp catalogue build --image REFERENCE"  # the header of what `capture` makes
-MAX_SHOWN: Final = 200  # problems in one message
 
 
 @lru_cache(maxsize=1)
@@ -131,7 +130,7 @@ class _Reader:
     def require_roles(self, version: str) -> None:
         """Names all that is missing at once, as a new GDAL brings several arguments."""
         if self._missing:
-            shown = "\n  ".join(self._missing[:MAX_SHOWN])
+            shown = "\n  ".join(self._missing[:200])
             raise CatalogueBroken(
                 f"{len(self._missing)} arguments of GDAL {version} have no role. Give each one in roles.toml:\n  {shown}"
             )

@@ -118,7 +118,11 @@ def _scalar(argument: Argument) -> dict[str, Any]:
     if argument.rule.check == "pipeline":
         return {"type": ["array", "string"]}
     if kind in ("integer", "real"):
-        schema: dict[str, Any] = {"type": "integer" if kind == "integer" else "number", **_range(argument)}
+        schema: dict[str, Any] = {"type": "integer" if kind == "integer" else "number"}
+        if argument.minimum is not None:
+            schema["minimum" if argument.min_included else "exclusiveMinimum"] = _number(argument.minimum)
+        if argument.maximum is not None:
+            schema["maximum" if argument.max_included else "exclusiveMaximum"] = _number(argument.maximum)
         if argument.choices:
             schema["enum"] = [int(one) for one in argument.choices]
         return schema
@@ -127,15 +131,6 @@ def _scalar(argument: Argument) -> dict[str, Any]:
     if argument.choices and argument.role not in PATH_ROLES:
         return {"type": "string", "enum": list(argument.choices)}
     return {"type": ["string", "number"] if argument.rule.check in NUMERIC else "string"}
-
-
-def _range(argument: Argument) -> dict[str, Any]:
-    bounds: dict[str, Any] = {}
-    if argument.minimum is not None:
-        bounds["minimum" if argument.min_included else "exclusiveMinimum"] = _number(argument.minimum)
-    if argument.maximum is not None:
-        bounds["maximum" if argument.max_included else "exclusiveMaximum"] = _number(argument.maximum)
-    return bounds
 
 
 def _number(value: float) -> float:

@@ -21,7 +21,6 @@ MAX_SHOWN: Final = 24  # more choices than this make a message nobody reads
 _REAL: Final = re.compile(r"[+-]?([0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][+-]?[0-9]{1,4})?")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _BOOLEANS: Final = frozenset({"YES", "NO", "TRUE", "FALSE", "ON", "OFF", "1", "0"})
-_MOST_THREADS: Final = 1024
 # what a text must match as a whole, and what to write instead
 _PATTERNS: Final[Mapping[str, tuple[re.Pattern[str], str]]] = MappingProxyType(
     {
@@ -133,7 +132,7 @@ def _in_range(shape: Shape, value: float, text: str, what: str) -> str:
 def _threads(_shape: Shape, text: str, what: str) -> str:
     if text.upper() == "ALL_CPUS":
         return "ALL_CPUS"
-    return _integer(Shape("integer", minimum=1, maximum=_MOST_THREADS), text, what)
+    return _integer(Shape("integer", minimum=1, maximum=1024), text, what)
 
 
 def _name(_shape: Shape, text: str, what: str) -> str:

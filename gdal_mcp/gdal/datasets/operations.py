@@ -185,11 +185,8 @@ def _named_alike(source: Located, output: Output, paths: Paths) -> tuple[Transfe
     moves = []
     for one in _files(source, paths):
         whole = one.name.startswith(old.name)
-        name = (
-            new.name + one.name.removeprefix(old.name)
-            if whole
-            else new.stem + one.name.removeprefix(old.stem)
-        )
+        before, after = (old.name, new.name) if whole else (old.stem, new.stem)
+        name = after + one.name.removeprefix(before)
         target = known.get(name) or _free(_place(str(output.target.path.parent / name), paths))
         moves.append(Transfer(one, target))
     return tuple(moves)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 from gdal_mcp.gdal.catalogue.model import Algorithm, Catalogue, Step
@@ -27,7 +26,8 @@ def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
             for one in examples()
             if one["algorithm"] == algorithm.path
         ],
-        "related": list(related().get(algorithm.path, ())),
+        # what somebody who looks at it may mean, or need next
+        "related": list(read("examples.toml")["related"].get(algorithm.path, ())),
         "input_schema": input_schema(algorithm),
     }
     steps: dict[str, list[str]] = {}  # of a pipeline command, by what they do to the data
@@ -65,12 +65,4 @@ def examples() -> tuple[Mapping[str, Any], ...]:
     return tuple(
         {**one, "arguments": {json_name(name): value for name, value in one["arguments"].items()}}
         for one in read("examples.toml")["example"]
-    )
-
-
-@lru_cache(maxsize=1)
-def related() -> Mapping[str, tuple[str, ...]]:
-    """For an algorithm the ones that somebody who looks at it may mean, or need next."""
-    return MappingProxyType(
-        {path: tuple(others) for path, others in read("examples.toml")["related"].items()}
     )

@@ -72,7 +72,7 @@ class Preflight:
     * a call that runs sends `crs_named(draft)` with its request as `crs`; before it starts to work, its worker describes the
       inputs (`sandbox.protocol.Interim`), and `heard(draft, value)` checks again. What it raises ends the job: nothing is published;
     * a call that a person has to approve, and `validate_call`, run `description(draft)` first when it is not None: a job that
-      only describes the inputs. Its printed JSON goes to `described(look, rows)`, after which `check(draft)` knows more;
+      only describes the inputs. Its printed JSON goes to `described(look.looked_at, rows)`, after which `check(draft)` knows more;
     * `learn(located, facts)` for each published output.
     """
 
@@ -128,7 +128,7 @@ class Preflight:
 
     def heard(self, draft: Draft, value: Mapping[str, Any]) -> PreflightReport:
         """As `check`, with the worker's description of the inputs, which comes before it starts to work."""
-        self._learn(worked_on(draft), value.get("inputs"))
+        self.described(worked_on(draft), value.get("inputs"))
         return self.check(draft, Stage.RUN)
 
     def description(self, draft: Draft) -> Draft | None:
@@ -153,13 +153,9 @@ class Preflight:
             algorithm="dataset identify",
         )
 
-    def described(self, look: Draft, rows: Any) -> None:
-        """Keeps what a call made by `description` printed."""
-        self._learn(look.looked_at, rows)
-
     def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
         """Keeps a container's description of a file that it wrote."""
-        self._learn((located,), [{"facts": facts}])
+        self.described((located,), [{"facts": facts}])
 
     def kind_of(self, located: Located) -> str:
         """What a file is, for a person who is asked whether it may go; "" where no container has said so."""
@@ -178,7 +174,8 @@ class Preflight:
         facts = self.known.get(located)
         return facts.disk_bytes if facts is not None else 0
 
-    def _learn(self, files: Sequence[Located], rows: Any) -> None:
+    def described(self, files: Sequence[Located], rows: Any) -> None:
+        """Keeps a container's descriptions of files. Raises FormatAbsent for one whose format its GDAL lacks."""
         for located, row in zip(files, rows if isinstance(rows, list) else (), strict=False):
             if (lacks := absent_format(self.catalogue, located.name, row)) is not None:
                 raise lacks

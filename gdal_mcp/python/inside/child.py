@@ -129,9 +129,8 @@ def execute(code):
 
 
 def result_of(value, most):
-    data = json.dumps(plain(value, "result", set()), allow_nan=False, ensure_ascii=False).encode(
-        "utf-8", "replace"
-    )
+    text = json.dumps(plain(value, "result", set()), allow_nan=False, ensure_ascii=False)
+    data = text.encode("utf-8", "replace")
     if len(data) > most:
         raise ValueError(
             f"result() was given {len(data)} bytes of JSON, and {most} fit: write them to an output"
@@ -180,8 +179,7 @@ def failed(error):
     step = error.__traceback__
     while step is not None and step.tb_frame.f_code.co_filename != NAME:
         step = step.tb_next
-    lines = traceback.format_exception(type(error), error, step)
-    trace = "".join(lines)
+    trace = "".join(traceback.format_exception(type(error), error, step))
     half = MAX_TEXT // 2
     trace = trace if len(trace) <= MAX_TEXT else f"{trace[:half]}\n...\n{trace[-half:]}"
     last = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]

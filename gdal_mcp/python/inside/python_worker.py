@@ -143,13 +143,8 @@ class ChildOutput:
             room = self._job["preview_pixels"] and len(self.figures) < MAX_FIGURES
             self.figures += [payload] if room and len(payload) <= MAX_FIGURE else []
         elif kind in (b"V", b"R") and len(payload) <= self._job["result_bytes"]:
-            self.values["value" if kind == b"V" else "result"] = json.loads(
-                payload, parse_constant=refused, parse_float=finite
-            )
-
-    @property
-    def lines(self):
-        return self.printed.decode("utf-8", "replace").splitlines()
+            name = "value" if kind == b"V" else "result"
+            self.values[name] = json.loads(payload, parse_constant=refused, parse_float=finite)
 
 
 def refused(word):
@@ -164,9 +159,8 @@ def finite(word):
 def run_code(job, report):
     """Prints an object with what the code printed, its last value and its result. False when the code failed."""
     child = ChildOutput(job, report)
-    data = json.dumps(
-        {key: job[key] for key in ("code", "arguments", "named", "written", "result_bytes")}
-    ).encode()
+    sent = {key: job[key] for key in ("code", "arguments", "named", "written", "result_bytes")}
+    data = json.dumps(sent).encode()
     with contextlib.suppress(BrokenPipeError):  # it is gone: that is found out below
         os.write(Child.order, struct.pack(">I", len(data)))
         rest = memoryview(data)
@@ -176,9 +170,10 @@ def run_code(job, report):
     status = listen(child, time.monotonic() + job["seconds"])
     end_all()
     drain(child)
+    lines = child.printed.decode("utf-8", "replace").splitlines()
     problem = problem_of(child, status, job)
     if problem:
-        tail = "\n".join(child.lines)[-LAST_PRINTED:]
+        tail = "\n".join(lines)[-LAST_PRINTED:]
         trace = child.error[1] if child.error else ""
         sys.stderr.write("\n".join(filter(None, (tail and f"Printed:\n{tail}", trace))) + "\n")
         raise RuntimeError(problem)
@@ -187,7 +182,7 @@ def run_code(job, report):
             output["kind"] = "file"
     for number, data in enumerate(child.figures):
         report.attach(f"figure-{number}.png", data)
-    printed = {"printed": child.lines} if child.printed else {}
+    printed = {"printed": lines} if child.printed else {}
     if child.dropped:
         printed["printed_bytes_dropped"] = child.dropped
     sys.stdout.write(json.dumps({**child.values, **printed}, ensure_ascii=False))

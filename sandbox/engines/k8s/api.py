@@ -27,29 +27,27 @@ class Api:
         self._pool = urllib3.PoolManager(ssl_context=cluster.tls, retries=False, maxsize=16)
 
     def version(self) -> Object:
-        return self._asked("GET", "/version")
+        return _checked(self._request("GET", "/version"))
 
     def create(self, pod: Object) -> Object:
         """As the API made it. Raises CapacityExhausted, IsolationRefused, EngineUnavailable."""
-        return self._asked("POST", self._pods(), pod)
+        return self.post(self._pods(), pod)
 
     def post(self, path: str, body: Object) -> Object:
         """What the API answers to any other object. Raises as `create`."""
-        return self._asked("POST", path, body)
+        return _checked(self._request("POST", path, body))
 
     def pod(self, name: str) -> Object | None:
         """None for one that there is not."""
-        status, found = self._answer("GET", self._pods(name))
-        if status in _GONE:
-            return None
-        return _checked(status, found)
+        response = self._request("GET", self._pods(name))
+        return None if response.status in _GONE else _checked(response)
 
     def pods(self, selector: str) -> tuple[Object, float]:
         """The list of those with these labels, and when that was by the API's clock, in seconds since the epoch."""
         path = f"{self._pods()}?{urlencode({'labelSelector': selector})}"
         response = self._request("GET", path)
         now = parsedate_to_datetime(response.headers["Date"]).timestamp()
-        return _checked(response.status, _object(response)), now
+        return _checked(response), now
 
     def delete(self, name: str, grace: int, version: str = "") -> bool:
         """`grace` is in seconds; with 0 the entry goes at once, whatever still runs. One that is not there is no failure.
@@ -60,7 +58,7 @@ class Api:
         as_seen = {"preconditions": {"resourceVersion": version}} if version else {}
         response = self._request("DELETE", self._pods(name), {"gracePeriodSeconds": grace, **as_seen})
         if response.status not in (HTTPStatus.OK, *_GONE, HTTPStatus.CONFLICT):
-            _checked(response.status, _object(response))
+            _checked(response)
         return response.status != HTTPStatus.CONFLICT
 
     def watch(self, selector: str, version: str) -> urllib3.BaseHTTPResponse:
@@ -69,7 +67,7 @@ class Api:
         path = f"{self._pods()}?{urlencode({**asked, 'timeoutSeconds': _WATCH_SECONDS})}"
         response = self._request("GET", path, lasting=_WATCH_SECONDS)
         if response.status != HTTPStatus.OK:
-            _checked(response.status, _object(response))
+            _checked(response)
         return response
 
     def close(self) -> None:
@@ -79,13 +77,6 @@ class Api:
         return f"/api/v1/namespaces/{self.cluster.namespace}/pods" + (
             f"/{quote(name, safe='')}" if name else ""
         )
-
-    def _asked(self, method: str, path: str, body: Object | None = None) -> Object:
-        return _checked(*self._answer(method, path, body))
-
-    def _answer(self, method: str, path: str, body: Object | None = None) -> tuple[int, Object]:
-        response = self._request(method, path, body)
-        return response.status, _object(response)
 
     def _request(
         self, method: str, path: str, body: Object | None = None, lasting: float = 0.0
@@ -111,18 +102,17 @@ class Api:
             ) from error
 
 
-def _object(response: urllib3.BaseHTTPResponse) -> Object:
+def _checked(response: urllib3.BaseHTTPResponse) -> Object:
+    """The object that was answered. Raises what `refusal` makes of anything but a success."""
     try:
         found = json.loads(response.data)
     except ValueError:
         found = None
-    return found if isinstance(found, dict) else {"message": response.data.decode("utf-8", "replace")}
-
-
-def _checked(status: int, found: Object) -> Object:
-    if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
+    if not isinstance(found, dict):
+        found = {"message": response.data.decode("utf-8", "replace")}
+    if HTTPStatus.OK <= response.status < HTTPStatus.MULTIPLE_CHOICES:
         return found
-    raise refusal(status, str(found.get("message", ""))[:600])
+    raise refusal(response.status, str(found.get("message", ""))[:600])
 
 
 def refusal(status: int, said: str) -> SandboxError:

@@ -33,7 +33,13 @@ class Cluster:
         """
         context, _, namespace = address.removeprefix(SCHEME).partition("/")
         if not context and (_ACCOUNT / "token").exists():
-            return cls.of_this_pod(namespace)
+            host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
+            return cls(
+                f"https://{f'[{host}]' if ':' in host else host}:{port}",
+                namespace or NAMESPACE,
+                ssl.create_default_context(cafile=str(_ACCOUNT / "ca.crt")),
+                lambda: (_ACCOUNT / "token").read_text(encoding="ascii").strip(),
+            )
         path = Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube/config")
         try:
             return cls.of_kubeconfig(path, context, namespace)
@@ -42,17 +48,6 @@ class Cluster:
                 f"{path} does not say how to reach the cluster: {type(error).__name__}: {error}. Correct it, or name "
                 "another with KUBECONFIG."
             ) from error
-
-    @classmethod
-    def of_this_pod(cls, namespace: str = "", account: Path = _ACCOUNT) -> Self:
-        host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ["KUBERNETES_SERVICE_PORT"]
-        address = f"[{host}]" if ":" in host else host
-        return cls(
-            f"https://{address}:{port}",
-            namespace or NAMESPACE,
-            ssl.create_default_context(cafile=str(account / "ca.crt")),
-            lambda: (account / "token").read_text(encoding="ascii").strip(),
-        )
 
     @classmethod
     def of_kubeconfig(cls, path: Path, context: str = "", namespace: str = "") -> Self:
@@ -71,7 +66,16 @@ class Cluster:
             )
         authority = _material(cluster, "certificate-authority", path.parent)
         tls = ssl.create_default_context(cadata=authority.decode() if authority else None)
-        _present(tls, user, path.parent)
+        certificate, key = (
+            _material(user, name, path.parent) for name in ("client-certificate", "client-key")
+        )
+        if certificate:
+            with (
+                NamedTemporaryFile() as file
+            ):  # OpenSSL takes it from a file only, which nobody else may read
+                file.write(certificate + b"\n" + key)
+                file.flush()
+                tls.load_cert_chain(file.name)
         return cls(
             server, namespace or chosen.get("namespace") or NAMESPACE, tls, _token_of(user, path.parent)
         )
@@ -87,16 +91,6 @@ def _material(entry: Mapping[str, Any], name: str, folder: Path) -> bytes:
     if text := entry.get(f"{name}-data"):
         return base64.b64decode(text)
     return (folder / entry[name]).read_bytes() if entry.get(name) else b""
-
-
-def _present(tls: ssl.SSLContext, user: Mapping[str, Any], folder: Path) -> None:
-    """The user's certificate, if there is one. OpenSSL takes it from a file only, which is gone when this returns."""
-    certificate, key = (_material(user, name, folder) for name in ("client-certificate", "client-key"))
-    if certificate:
-        with NamedTemporaryFile() as file:  # nobody else may read it
-            file.write(certificate + b"\n" + key)
-            file.flush()
-            tls.load_cert_chain(file.name)
 
 
 def _token_of(user: Mapping[str, Any], folder: Path) -> Callable[[], str]:

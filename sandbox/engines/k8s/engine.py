@@ -15,20 +15,20 @@ import secrets
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from sandbox.engine import ContainerState, EngineInfo, ImageInfo, Leftover, Wire
+from sandbox.engine import ContainerState, EngineInfo, ImageInfo, Leftover, Wire, removed_on_failure
 from sandbox.engines.k8s.api import Api, Object
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.pod import CONTAINER, GRACE_SECONDS, SELECTOR, differences, pod
 from sandbox.engines.k8s.status import (
-    age,
     changed,
     has_ended,
     image_of,
@@ -177,7 +177,7 @@ class KubernetesEngine:
                 if time.monotonic() > end:
                     raise
                 time.sleep(_ROOM_SECONDS / 40)
-        with self._removed_on_failure(name):
+        with removed_on_failure(self, name):
             if found := differences(body["spec"], made["spec"]):
                 raise IsolationRefused(
                     f"the cluster made another Pod than was asked for, so nothing was run: {told(found)}"
@@ -186,16 +186,6 @@ class KubernetesEngine:
             with self._lock:
                 self._wires[name] = wire
         return name
-
-    @contextlib.contextmanager
-    def _removed_on_failure(self, name: str) -> Iterator[None]:
-        """The first failure is the one that is raised."""
-        try:
-            yield
-        except BaseException:
-            with contextlib.suppress(EngineUnavailable):
-                self.remove(name)
-            raise
 
     def _attached(self, name: str) -> PodWire:
         """The streams as soon as there are some: the API tells that a container runs a third of a second after it does."""
@@ -355,5 +345,6 @@ def leftover(found: Object, now: float) -> Leftover:
     else:
         with contextlib.suppress(KeyError, ValueError):
             lasting = float(marks[DEADLINE]) - float(marks[STARTED])
-            marks[DEADLINE] = f"{time.time() + lasting - age(found, now):.3f}"
+            age = now - datetime.fromisoformat(found["metadata"]["creationTimestamp"]).timestamp()
+            marks[DEADLINE] = f"{time.time() + lasting - age:.3f}"
     return Leftover(str(found["metadata"]["name"]), marks)

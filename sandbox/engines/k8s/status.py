@@ -16,8 +16,6 @@ from sandbox.errors import CapacityExhausted, EngineUnavailable, ImageMissing, I
 _NO_IMAGE: Final = {"ErrImageNeverPull", "ErrImagePull", "ImagePullBackOff", "InvalidImageName"}
 _NO_CONTAINER: Final = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
 _UNKNOWN_END: Final = -1  # as of a container that is gone without a trace
-# process 1 ends with this and its container is told as out of memory, when it was a child that the kernel ended
-_FINE: Final = 0
 
 
 def state(pod: Object) -> ContainerState:
@@ -25,7 +23,8 @@ def state(pod: Object) -> ContainerState:
         return ContainerState(running=True, exit_code=0, out_of_memory=False, reason=outside(pod))
     ended = _standing(pod).get("terminated") or {}
     code = int(ended.get("exitCode", _UNKNOWN_END))
-    memory = ended.get("reason") == "OOMKilled" and code != _FINE
+    # with 0 it was a child that the kernel ended, and process 1 ended well
+    memory = ended.get("reason") == "OOMKilled" and code != 0
     return ContainerState(running=False, exit_code=code, out_of_memory=memory, reason=outside(pod))
 
 
@@ -101,11 +100,6 @@ def is_leaving(pod: Object) -> bool:
         for one in status.get("conditions") or ()
     )
     return lost or "deletionTimestamp" in pod["metadata"] or status.get("reason") == "Evicted"
-
-
-def age(pod: Object, now: float) -> float:
-    """Seconds from its creation to `now`, both by the API's clock."""
-    return now - datetime.fromisoformat(pod["metadata"]["creationTimestamp"]).timestamp()
 
 
 def changed(pod: Object) -> float:

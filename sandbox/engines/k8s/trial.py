@@ -6,7 +6,6 @@ Nothing that is asked for "as a trial" is ever made: the API judges it and forge
 import json
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from sandbox.engines.k8s.api import Api, Object
@@ -51,15 +50,14 @@ class Look(NamedTuple):
 def allowed(api: Api) -> set[tuple[str, str]]:
     """What this account may do in the namespace of calls, as (resource, verb); another group's resources with their group."""
     status = _asked(api, "selfsubjectrulesreviews", {"namespace": api.cluster.namespace})
-    return set(_pairs(status.get("resourceRules") or ()))
-
-
-def _pairs(rules: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
-    for rule in rules:
-        for group in rule.get("apiGroups") or ("",):
-            if group not in _OWN:
-                for name in rule.get("resources") or ():
-                    yield from ((f"{name}.{group}" if group else name, verb) for verb in rule["verbs"])
+    return {
+        (f"{name}.{group}" if group else name, verb)
+        for rule in status.get("resourceRules") or ()
+        for group in rule.get("apiGroups") or ("",)
+        if group not in _OWN
+        for name in rule.get("resources") or ()
+        for verb in rule["verbs"]
+    }
 
 
 def elsewhere(api: Api, resource: str, verb: str) -> bool:

@@ -75,16 +75,13 @@ class PodWatch:
                 self._thread = threading.Thread(target=self._follow_while_needed, name="pods", daemon=True)
                 self._thread.start()
 
-    def _goes_on(self) -> bool:
-        with self._changed:
-            if not self._stop.is_set and (self._asked or self._needed()):
-                self._asked = False
-                return True
-            self._thread, self._pods = None, {}
-            return False
-
     def _follow_while_needed(self) -> None:
-        while self._goes_on():
+        while True:
+            with self._changed:
+                if self._stop.is_set or not (self._asked or self._needed()):
+                    self._thread, self._pods = None, {}
+                    return
+                self._asked = False
             try:
                 self._follow()
             except (SandboxError, urllib3.exceptions.HTTPError, OSError, ValueError, KeyError) as error:

@@ -56,10 +56,6 @@ class Bundle:
         return ["create", "--bundle", str(self.folder), "--pid-file", str(self.folder / _PID), container]
 
     @property
-    def exists(self) -> bool:
-        return self.folder.is_dir()
-
-    @property
     def pid(self) -> int | None:
         """The container's first process, which may be gone by now."""
         try:

@@ -15,24 +15,18 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from sandbox.engine import ContainerState, EngineInfo, Leftover, Wire
+from sandbox.engine import ContainerState, EngineInfo, Leftover, Wire, removed_on_failure
 from sandbox.engines.oci.bundle import Bundle, bundles, sweep
 from sandbox.engines.oci.config import config
 from sandbox.engines.oci.confinement import confinement, security_options
 from sandbox.engines.oci.fetching import fetch
-from sandbox.engines.oci.kernel import (
-    ControlGroup,
-    cgroup_version,
-    is_of,
-    parent_group,
-    weaker,
-)
+from sandbox.engines.oci.kernel import ControlGroup, is_of, parent_group, weaker
 from sandbox.engines.oci.pipes import Streams
 from sandbox.engines.oci.runtime import FLOORS, Runtime, installed, usable
 from sandbox.engines.oci.store import ImageStore
@@ -73,10 +67,6 @@ class _Made:
 
 class _First(Process):
     """A container's first process, which is a child of ours once its runtime has ended."""
-
-    def kill(self) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self.descriptor, signal.SIGKILL)
 
     def exit_code(self) -> int:
         """As a shell tells it, of a child of ours that has ended."""
@@ -136,7 +126,8 @@ class OciEngine:
             version=runtimes[0].version,
             api_version=(1, 0),  # of the runtime specification
             architecture=os.uname().machine,
-            cgroup_version=cgroup_version(),
+            # as engines say it: 2 only where no controller is left to version 1
+            cgroup_version="2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "1",
             security_options=("name=seccomp", *security_options()),
             rootless=self._rootless,
             runtimes=tuple(one.name for one in runtimes),
@@ -172,7 +163,7 @@ class OciEngine:
         except OSError as error:
             raise EngineUnavailable(f"{self.root} cannot be written to: {error}") from error
         made = self._made[container] = _Made(Streams(), runtime)
-        with self._removed_on_failure(container):
+        with removed_on_failure(self, container):
             try:
                 bundle.with_root(image, targets, partial(self._run_create, container, bundle, made))
             finally:
@@ -180,7 +171,8 @@ class OciEngine:
             pid = bundle.pid or 0
             try:
                 made.ending = _First(pid)
-                found = weaker(template, pid, group, filtered=runtime.filters_early)
+                # crun puts the filter of system calls in force with the start alone
+                found = weaker(template, pid, group, filtered=runtime.name == "runc")
             except OSError as error:
                 raise EngineUnavailable(f"a container ended before its start: {error}") from error
             if found:
@@ -200,15 +192,6 @@ class OciEngine:
             within,
         )
 
-    @contextlib.contextmanager
-    def _removed_on_failure(self, container: str) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            with contextlib.suppress(EngineUnavailable):  # the first failure is the one to tell
-                self.remove(container)
-            raise
-
     def attach(self, container: str) -> Wire:
         wire = self._ours(container).streams.taken()
         if wire is None:
@@ -226,7 +209,7 @@ class OciEngine:
         self._answer()
         bundle, made = Bundle(self._containers, container), self._made.get(container)
         with made.lock if made else contextlib.nullcontext():
-            if not bundle.exists:
+            if not bundle.folder.is_dir():
                 return None
             if made is None or made.ending is None:
                 running = is_of(bundle.pid or 0, container)
@@ -257,7 +240,7 @@ class OciEngine:
         self._answer()
         bundle, made = Bundle(self._containers, container), self._made.get(container)
         with made.lock if made else contextlib.nullcontext():
-            if not bundle.exists:
+            if not bundle.folder.is_dir():
                 return
             bundle.close()
             self._end(container, bundle.group, made.ending if made is not None else None)
@@ -276,7 +259,8 @@ class OciEngine:
         """Ends all processes of a container, and the runtimes that work on it, unless its `first` process is known."""
         end = time.monotonic() + _REMOVAL_SECONDS
         if first is not None:
-            first.kill()
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(first.descriptor, signal.SIGKILL)
         while True:
             at_work = not readable([first], _PAUSE) if first is not None else _kill_runtimes(container)
             if group.cleared() and not at_work:

@@ -79,13 +79,12 @@ def _facts(pid: int, group: "ControlGroup") -> dict[str, Any]:
             for one in mount_points(_text(own / "mountinfo"))
         ],
         "interfaces": [line.split(":")[0].strip() for line in _text(own / "net/dev").splitlines()[2:]],
-        "rlimits": {name: tuple(map(_number, limits[title][:2])) for title, name in _RLIMITS.items()},
+        "rlimits": {
+            name: tuple(int(one) if one.isdigit() else -1 for one in limits[title][:2])
+            for title, name in _RLIMITS.items()
+        },
         "cgroup": group.limits(),
     }
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdigit() else -1
 
 
 def _namespaces(pid: int) -> Row:
@@ -185,11 +184,6 @@ def hierarchies() -> tuple[Path, ...]:
     return tuple(
         Path(left.split(" ")[4]) for left, right in rows if right.split(" ")[0] in ("cgroup", "cgroup2")
     )
-
-
-def cgroup_version() -> str:
-    """As engines say it: 2 only where no controller is left to version 1."""
-    return "2" if Path("/sys/fs/cgroup/cgroup.controllers").exists() else "1"
 
 
 def is_possible() -> bool:

@@ -31,23 +31,20 @@ class PipeWire:
         return -1 if self._epoll.closed else self._epoll.fileno()
 
     def receive(self) -> list[tuple[int, bytes]] | None:
+        pieces: list[tuple[int, bytes]] = []
         try:
-            return self._received()
+            for number, _ in self._epoll.poll(0):
+                stream = self._streams[number]
+                data = self._open[stream].read(_CHUNK)
+                if data:
+                    pieces.append((stream, data))
+                elif data is not None:  # its end
+                    if len(self._open) == 1:
+                        return pieces or None  # and so of both; it stays readable
+                    self._epoll.unregister(number)
+                    del self._open[stream]
         except (OSError, ValueError):  # closed, perhaps by another thread
             return None
-
-    def _received(self) -> list[tuple[int, bytes]] | None:
-        pieces: list[tuple[int, bytes]] = []
-        for number, _ in self._epoll.poll(0):
-            stream = self._streams[number]
-            data = self._open[stream].read(_CHUNK)
-            if data:
-                pieces.append((stream, data))
-            elif data is not None:  # its end
-                if len(self._open) == 1:
-                    return pieces or None  # and so of both; it stays readable
-                self._epoll.unregister(number)
-                del self._open[stream]
         return pieces
 
     def send(self, data: bytes, seconds: float) -> None:
@@ -72,15 +69,12 @@ class Streams:
     """The three pipes of a container that is made: its ends are given away once, and then ours."""
 
     def __init__(self) -> None:
-        (self._stdin, stdin), (stdout, self._stdout), (stderr, self._stderr) = (
+        (reading, stdin), (stdout, writing), (stderr, writing_too) = (
             os.pipe2(os.O_CLOEXEC) for _ in range(3)
         )
+        # for the runtime, which hands them on; closed here as soon as it has, or no end would ever be heard
+        self.theirs = (reading, writing, writing_too)
         self._wire: PipeWire | None = PipeWire(stdin, stdout, stderr)
-
-    @property
-    def theirs(self) -> tuple[int, int, int]:
-        """For the runtime, which hands them on; closed here as soon as it has, or no end would ever be heard."""
-        return self._stdin, self._stdout, self._stderr
 
     def close_theirs(self) -> None:
         for one in self.theirs:

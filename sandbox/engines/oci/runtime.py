@@ -31,11 +31,6 @@ class Runtime:
     path: str
     version: str
 
-    @property
-    def filters_early(self) -> bool:
-        """Whether the filter of system calls is in force before the start; crun's comes with it."""
-        return self.name == "runc"
-
     def run(
         self,
         step: Sequence[str],

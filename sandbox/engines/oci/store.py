@@ -19,7 +19,7 @@ from typing import Any, Final
 from sandbox.engine import ImageInfo
 from sandbox.engines.images import split
 from sandbox.engines.oci.config import ROOTFS
-from sandbox.engines.oci.tree import changed, content_id, harden, listed, written
+from sandbox.engines.oci.tree import changed, content_id, harden, listed
 from sandbox.errors import EngineUnavailable, ImageMissing
 
 _ABOUT, _LIST = "image.json", "list.jsonl"
@@ -98,7 +98,7 @@ class ImageStore:
                 (fresh / ROOTFS).chmod(0o755)
                 harden(fresh / ROOTFS)
                 rows = list(listed(fresh / ROOTFS))
-                text = written(rows)
+                text = b"".join(json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in rows)
                 list_digest = hashlib.sha256(text).hexdigest()
                 about.setdefault("id", content_id(rows, about["labels"]))
                 about.setdefault("digest", about["id"])

@@ -73,10 +73,6 @@ def content_id(rows: list[Row], labels: Mapping[str, str]) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def written(rows: list[Row]) -> bytes:
-    return b"".join(json.dumps(row, separators=(",", ":")).encode() + b"\n" for row in rows)
-
-
 def _walk(root: Path) -> Iterator[tuple[str, os.stat_result]]:
     pending = [os.fspath(root)]
     while pending:

@@ -4,12 +4,7 @@ import os
 
 from osgeo import gdal, ogr
 
-from gdal_mcp.gdal.inside.parts.extents import (
-    crs_facts,
-    in_degrees,
-    raster_extent,
-    wgs84_box,
-)
+from gdal_mcp.gdal.inside.parts.extents import crs_facts, in_degrees, raster_extent, wgs84_box
 from gdal_mcp.gdal.inside.parts.outputs import bytes_of
 from gdal_mcp.gdal.inside.parts.reporting import Errors, plain, quiet
 from gdal_mcp.gdal.inside.parts.survey import Clock, Survey, around

@@ -3,7 +3,9 @@
 import importlib
 import itertools
 import os
+import queue
 import re
+import threading
 
 from osgeo import gdal
 
@@ -17,7 +19,6 @@ from gdal_mcp.gdal.inside.parts.datasets import (
 from gdal_mcp.gdal.inside.parts.extents import box_in, in_degrees, reference
 from gdal_mcp.gdal.inside.parts.pixels import value_ranges
 from gdal_mcp.gdal.inside.parts.reporting import WARNING, Errors, decoded, print_json, quiet
-from gdal_mcp.gdal.inside.parts.side import SIDE_THREAD
 from gdal_mcp.gdal.inside.parts.survey import Clock
 from gdal_mcp.gdal.inside.parts.tables import columns
 from gdal_mcp.gdal.inside.parts.vector_checks import OWN_LAYERS, Origin
@@ -36,6 +37,39 @@ BRIEF = (
     *("rotated", "gcps", "layer_count"),
 )  # fmt: skip
 BRIEF_LAYER = ("geometry", "features", "crs", "extent")
+
+
+class SideThread:
+    """Does, one step at a time, what must leave no trace on the job. It starts with the first, and anew in a process that was forked.
+
+    PROJ caches what it has read for each thread, and words a CRS differently once it has met its datum in another way. So the
+    warm-up and the description of the inputs happen in this thread, whose cache is warm by then, and the job has the main
+    thread's PROJ to itself.
+    """
+
+    def __init__(self):
+        self._thread = self._process = None
+
+    def do(self, step):
+        """Returns when the step is done; a step must not raise, and may ask for another one."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._steps, self._done = queue.SimpleQueue(), queue.SimpleQueue()
+            self._thread = threading.Thread(target=self._work, daemon=True)
+            self._thread.start()
+        if threading.current_thread() is self._thread:
+            step()
+            return
+        self._steps.put(step)
+        self._done.get()
+
+    def _work(self):
+        while True:
+            self._steps.get()()
+            self._done.put(None)
+
+
+SIDE_THREAD = SideThread()
 
 
 def describe_inputs(job, report, errors):

@@ -1,7 +1,7 @@
 """Tiny jobs that run while the worker waits for the real one, so that what GDAL, PROJ and Python do at first use is done by then.
 
 They leave no trace: no file, no setting, no message of GDAL's (some it gives only once), nothing printed. Nor may the job's
-answer differ: the tiny jobs run in the side thread (see `side`), and the real job's thread meets only a CRS that hardly any
+answer differ: the tiny jobs run in the side thread (see `SideThread`), and the real job's thread meets only a CRS that hardly any
 data is in.
 """
 
@@ -13,7 +13,6 @@ import os
 from osgeo import gdal, ogr, osr
 
 from gdal_mcp.gdal.inside.parts.reporting import quiet
-from gdal_mcp.gdal.inside.parts.side import SIDE_THREAD
 
 PLACE = "/tmp/warming"  # this container's own; what lies in its output folder would be published
 RASTER, WRITTEN, LAYERS, COPIED = (f"{PLACE}/{name}" for name in ("a.tif", "b.tif", "a.gpkg", "b.geojson"))
@@ -38,7 +37,7 @@ def steps(run):
     for name in PARTS:
         importlib.import_module(f"gdal_mcp.gdal.inside.parts.{name}")
         yield
-    from gdal_mcp.gdal.inside.parts import programs
+    from gdal_mcp.gdal.inside.parts import describe, programs
 
     for step in (
         lambda: rare(RARE),  # opens PROJ's database
@@ -60,7 +59,7 @@ def steps(run):
             lambda: job(run, "vector info --output-format=json", LAYERS),
             lambda: job(run, "vector convert", LAYERS, COPIED),
         ):
-            SIDE_THREAD.do(lambda step=step: silently(step))
+            describe.SIDE_THREAD.do(lambda step=step: silently(step))
             yield
     for path in ALGORITHMS:
         silently(lambda path=path: programs.instantiated(path.split())[0].GetArgNames())
