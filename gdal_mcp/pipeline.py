@@ -153,7 +153,7 @@ class Pipeline:
     async def _planned(self, admitted: Admitted) -> Planned | ImmediateResult:
         """What the call would run. The same for the same state, so that a call that is sent again reaches the same digest."""
         work = partial(self.drafting.draft, admitted)
-        draft = await self.drafts.run(admitted.request.principal, work)
+        draft = await self.drafts.run(admitted.context.request.principal, work)
         if isinstance(draft, ImmediateResult):
             return draft
         planned = await anyio.to_thread.run_sync(self._plan, admitted, draft)
@@ -163,7 +163,7 @@ class Pipeline:
         return planned
 
     def _plan(self, admitted: Admitted, draft: Draft) -> Planned:
-        request, reach, toolbox = admitted.request, admitted.entitlements, admitted.toolbox
+        request, reach, toolbox = admitted.context.request, admitted.entitlements, admitted.toolbox
         narrow = toolbox.only_inputs or self.settings.mount_scope == "inputs"
         only = toolbox.mounts(draft) if narrow else None
         scope = SandboxScope(reach.workspaces, reach.limits, only)

@@ -151,17 +151,13 @@ def _named(model: type[Arguments], arguments: Mapping[str, Any]) -> dict[str, An
         if own not in fields:
             near = nearest(plain, same)
             hint = f"Did you mean `{same[near[0]]}`? " if near else ""
-            raise _refused(
-                f"there is no argument {name[:64]!r}.", f"{hint}The arguments are: {', '.join(fields)}."
-            )
+            problem = f"there is no argument {name[:64]!r}.", f"{hint}The arguments are: {', '.join(fields)}."
+            raise ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, *problem)
         if own in found:
-            raise _refused(f"`{own}` is given twice, by two of its names.", "Give it once.")
+            problem = f"`{own}` is given twice, by two of its names.", "Give it once."
+            raise ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, *problem)
         found[own] = value
     return found
-
-
-def _refused(message: str, suggestion: str) -> ToolError:
-    return ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, message, suggestion)
 
 
 def nearest(name: str, known: Iterable[str], most: int = 1) -> list[str]:

@@ -53,11 +53,6 @@ class LockFileCapacity:
     def __post_init__(self) -> None:
         self._descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    @property
-    def promised_bytes(self) -> int:
-        with self._freed:
-            return sum(one.length for one in self._held) * _MIB
-
     def take(self, size: int, *, leaving: int = 0) -> MemoryReservation | None:
         """`size` bytes, if they are free now and `leaving` bytes more are."""
         with self._freed:

@@ -102,8 +102,12 @@ class Images(Protocol):
     def names(self, *repositories: str) -> tuple[str, ...]:
         """The names, with their tags, under which images of these repositories are there."""
 
-    def check(self, image: str) -> None:
-        """Compares every file with what was unpacked, where that is kept for it. Raises ImageMissing for another one."""
+    def check(self, _image: str, /) -> None:
+        """Compares every file with what was unpacked, where that is kept for it. Raises ImageMissing for another one.
+
+        By default nothing: an engine of a daemon keeps its images by content itself, and a node compares digests.
+        """
+        return
 
     def pull(self, reference: str, report: Callable[[str], None]) -> None:
         """Fetches from a registry; `report` is given lines of progress. Raises PullFailed, soon when out of reach."""

@@ -101,8 +101,11 @@ def _user_namespace(user: tuple[int, int]) -> Iterator[int]:
         os._exit(0)
     try:
         os.read(ready, 1)
-        Path(f"/proc/{child}/uid_map").write_text(_id_map(user[0]), encoding="ascii")
-        Path(f"/proc/{child}/gid_map").write_text(_id_map(user[1]), encoding="ascii")
+        for kind, number in zip(("uid", "gid"), user, strict=True):
+            # 0 becomes `number`, which is itself left unmapped
+            rows = [(0, number, 1), (1, 1, number - 1), (number + 1, number + 1, _LAST_ID - number)]
+            text = "".join(f"{inside} {outside} {count}\n" for inside, outside, count in rows if count > 0)
+            Path(f"/proc/{child}/{kind}_map").write_text(text, encoding="ascii")
         namespace = os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.write(tell_mapped, b"!")
@@ -113,9 +116,3 @@ def _user_namespace(user: tuple[int, int]) -> Iterator[int]:
         yield namespace
     finally:
         os.close(namespace)
-
-
-def _id_map(number: int) -> str:
-    """Maps 0 to `number`, which is itself left unmapped; all other ids map to themselves."""
-    rows = [(0, number, 1), (1, 1, number - 1), (number + 1, number + 1, _LAST_ID - number)]
-    return "".join(f"{inside} {outside} {count}\n" for inside, outside, count in rows if count > 0)

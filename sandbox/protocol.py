@@ -183,7 +183,12 @@ def _question(payload: bytes) -> Question:
 
 def _object(payload: bytes) -> Mapping[str, Any]:
     try:
-        value = json.loads(payload, parse_constant=_refuse, parse_float=_float, parse_int=_int)
+        value = json.loads(
+            payload,
+            parse_constant=_refuse,
+            parse_float=_float,
+            parse_int=lambda text: int(text) if len(text) <= MAX_DIGITS else _refuse(text),
+        )
     except (ValueError, RecursionError) as error:
         raise ProtocolBreach("a frame that is not JSON") from error
     if not isinstance(value, dict):
@@ -198,7 +203,3 @@ def _refuse(text: str) -> NoReturn:
 def _float(text: str) -> float:
     number = float(text)
     return number if math.isfinite(number) else _refuse(text)  # 1e999 is JSON too
-
-
-def _int(text: str) -> int:
-    return int(text) if len(text) <= MAX_DIGITS else _refuse(text)

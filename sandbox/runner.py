@@ -5,7 +5,7 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -82,15 +82,19 @@ class Job:
         return DiskLow() if usage.disk_low else None
 
 
+@dataclass(eq=False)
 class Runner:
-    """Runs jobs on one engine, each in a container of its own. Safe to use from several threads."""
+    """Runs jobs on one engine, each in a container of its own. Safe to use from several threads.
 
-    def __init__(self, engine: Engine, owner: str, capacity: LockFileCapacity | None = None) -> None:
-        """`capacity` bounds the memory of all containers together; None is for an engine that has nothing else to do."""
-        self.engine = engine
-        self.capacity = capacity
-        self.unremoved: set[str] = set()  # containers that the engine did not remove when it was asked
-        self.owner = owner
+    `capacity` bounds the memory of all containers together; None is for an engine that has nothing else to do.
+    """
+
+    engine: Engine
+    owner: str
+    capacity: LockFileCapacity | None = None
+    unremoved: set[str] = field(
+        default_factory=set
+    )  # containers that the engine did not remove when it was asked
 
     def run(self, job: Job, cancel: Cancellation) -> SandboxResult:
         """Blocks until the container is gone. What the job did is the result's outcome.

@@ -60,10 +60,10 @@ class Token:
         return Principal(f"token:{self.name}", frozenset(self.scopes))
 
 
+@dataclass(frozen=True)
 class TokenStore:
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        self.path = path
-        self._clock = clock
+    path: Path
+    clock: Callable[[], float] = time.time
 
     def new(self, name: str, scopes: tuple[str, ...], days: float | None) -> str:
         """Makes a token and returns its text, the only copy. Raises TokenRefused, TokensUnavailable."""
@@ -80,7 +80,7 @@ class TokenStore:
         if days is not None and not 0 < days <= 36_500:  # a century: a longer time is a mistake
             raise TokenRefused("a token is valid for more than zero days and less than a century.")
         token_id, secret = secrets.token_hex(_ID_BYTES), secrets.token_urlsafe(_SECRET_BYTES)
-        now = self._clock()
+        now = self.clock()
         row = (token_id, name, _digest(secret), " ".join(scopes), now, now + days * _DAY if days else None)
         with self._writing() as db:
             db.execute("DELETE FROM tokens WHERE name = ? AND expires <= ?", (name, now))
@@ -115,7 +115,7 @@ class TokenStore:
             return None
         _, name, scopes, created, expires = row
         token = Token(name, tuple(scopes.split()), created, expires)
-        return token if token.expires is None or self._clock() < token.expires else None
+        return token if token.expires is None or self.clock() < token.expires else None
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:

@@ -8,11 +8,10 @@ Invariants:
 import shlex
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import anyio
-import anyio.to_thread
+from anyio.to_thread import run_sync
 
 from gdal_mcp.access.policy import RequireApproval
 from gdal_mcp.approval.model import Approval, Approver, Decision, Grant, Question, Suspended
@@ -25,7 +24,6 @@ from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.schema import RegistryUnavailable
 from gdal_mcp.plan import Plan
 
-_T = TypeVar("_T")
 LOOK_SECONDS: Final = 0.25  # between two looks at a row that another process may fill in
 
 # The console's address, if there is one. Called with True, it opens the console first if need be.
@@ -77,9 +75,9 @@ class ApprovalQueue:
             if call.verdict.grantable:
                 folders = tuple(one.folder for one in plan.draft.addresses)
                 about = (plan.principal, plan.tool, touched(plan.draft), folders)
-                if (grant := await _thread(self.service.granted, *about)) is not None:
+                if (grant := await run_sync(self.service.granted, *about)) is not None:
                     return grant
-            row = await _thread(self._row, call)
+            row = await run_sync(self._row, call)
             if row.state != "approved":
                 await self._wait(call, row)
         except (RegistryUnavailable, AuditUnavailable) as error:
@@ -119,12 +117,12 @@ class ApprovalQueue:
     async def _answered(self, call: Call, approval_id: str, decision: Decision | None) -> None:
         """The call was sent again, with the answer, or after its user was shown the console."""
         plan, store = call.plan, self.service.approvals
-        row: Approval | None = await _thread(store.approval, approval_id)
+        row: Approval | None = await run_sync(store.approval, approval_id)
         if row is None or (row.plan_digest, row.principal) != (plan.digest, plan.principal):
             raise expired_error("the answer is to another question than this call asks now.")
-        await _thread(store.hold, row.id, f"{self.service.server}:{plan.call_id}")
+        await run_sync(store.hold, row.id, f"{self.service.server}:{plan.call_id}")
         if decision is not None:
-            row = await _thread(self.service.decide, row.id, decision) or row
+            row = await run_sync(self.service.decide, row.id, decision) or row
         if row.state == "pending":
             await self._wait(call, row, asks=False)
         else:
@@ -145,14 +143,14 @@ class ApprovalQueue:
                     _require_approved(decided)
                     return
         except Suspended:
-            await _thread(store.hold, row.id, SUSPENDED)
+            await run_sync(store.hold, row.id, SUSPENDED)
             raise
         except anyio.get_cancelled_exc_class():
             with anyio.CancelScope(shield=True):
-                await _thread(store.drop, row.id)
+                await run_sync(store.drop, row.id)
             raise
-        await _thread(store.hold, row.id)
-        now = await _thread(store.look, row.id) or row
+        await run_sync(store.hold, row.id)
+        now = await run_sync(store.look, row.id) or row
         if now.state == "expired":
             raise expired_error("nobody answered in time.")
         raise unanswered_error(call.plan, now, url, command)
@@ -173,14 +171,14 @@ class ApprovalQueue:
             """The row as the client's user decided it; None if the client asks nobody, after the call's patience."""
             decision = await approver.ask(question) if approver is not None else None
             if decision is not None:
-                return await _thread(self.service.decide, question.row.id, decision)
+                return await run_sync(self.service.decide, question.row.id, decision)
             await anyio.sleep(self.wait_seconds)  # meanwhile the row is watched
             return None
 
         async def watched() -> Approval | None:
             """The row once it is no longer open, whoever decided."""
             while True:
-                row = await _thread(self.service.approvals.look, question.row.id)
+                row = await run_sync(self.service.approvals.look, question.row.id)
                 if row is None or row.state != "pending":
                     return row
                 await anyio.sleep(LOOK_SECONDS)
@@ -191,10 +189,6 @@ class ApprovalQueue:
         if raised:
             raise raised[0]
         return next((row for row in found if row is not None), None)
-
-
-async def _thread(work: Callable[..., _T], *given: Any) -> _T:
-    return await anyio.to_thread.run_sync(partial(work, *given))
 
 
 def _require_approved(row: Approval) -> None:

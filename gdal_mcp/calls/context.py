@@ -51,10 +51,6 @@ class Admitted:
     tool: Tool
     toolbox: Toolbox
 
-    @property
-    def request(self) -> Request:
-        return self.context.request
-
 
 @dataclass(frozen=True, slots=True)
 class Planned:

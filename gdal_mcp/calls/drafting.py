@@ -48,7 +48,7 @@ class Drafting:
 
     def draft(self, admitted: Admitted) -> Draft | ImmediateResult:
         """What the tool makes of the arguments, and a note on what can be told of it before it runs. Raises ToolError."""
-        request, tool, entitlements = admitted.request, admitted.tool, admitted.entitlements
+        request, tool, entitlements = admitted.context.request, admitted.tool, admitted.entitlements
         toolbox, as_new = admitted.toolbox, request.operation.as_new
         scope = self.scope(entitlements, toolbox, request.principal, admitted.context.call_id, as_new)
         try:

@@ -176,7 +176,7 @@ class ResultStore:
             return None
         try:
             status = os.fstat(file)
-            if not stat.S_ISREG(status.st_mode) or self._is_old(status):
+            if not stat.S_ISREG(status.st_mode) or self.clock() - status.st_mtime > self.max_age:
                 return None
             return os.pread(file, length, offset), status.st_size
         finally:
@@ -192,12 +192,13 @@ class ResultStore:
                     found.append((path, path.lstat()))
         for path, status in sorted(found, key=lambda one: one[1].st_mtime, reverse=True):
             total, count = total + status.st_size, count + 1
-            if self._is_old(status) or count > self.max_kept or total > self.max_bytes:
+            if (
+                self.clock() - status.st_mtime > self.max_age
+                or count > self.max_kept
+                or total > self.max_bytes
+            ):
                 with suppress(OSError):
                     path.unlink()
-
-    def _is_old(self, status: os.stat_result) -> bool:
-        return self.clock() - status.st_mtime > self.max_age
 
     def _path(self, call_id: str, owner: str) -> Path:
         """The name holds whose it is, so that nothing is opened to find that out."""

@@ -31,11 +31,14 @@ def call_once(app: App, tool: str, arguments: Mapping[str, Any], *, assume_yes: 
     """Prints the structured result, or the error in the same shape as clients get it."""
     user = local_user()
     leave_link(app.settings)
-
-    def show(fraction: float, message: str) -> None:
-        show_status(f"{fraction:4.0%} {message}")
-
-    request = Request(tool, arguments, user, "gdal-mcp call", Terminal(user.id, assume_yes), on_progress=show)
+    request = Request(
+        tool,
+        arguments,
+        user,
+        "gdal-mcp call",
+        Terminal(user.id, assume_yes),
+        on_progress=lambda fraction, message: show_status(f"{fraction:4.0%} {message}"),
+    )
     try:
         reply: Reply = anyio.run(partial(app.pipeline.call, request))
     finally:

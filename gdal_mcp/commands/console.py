@@ -44,15 +44,11 @@ def _found(state: StateFolder) -> tuple[runtime_file.Advertisement, ...]:
     if not state.servers.is_dir():
         return ()
     with closing(Owner(state.servers)) as owner:
-
-        def alive(server: str) -> bool:
-            return (owner.folder / f"{server}.lock").exists() and not owner.is_dead(server)
-
         others = [path.stem for path in owner.folder.glob("*.lock") if path.stem != owner.id]
-        if not any(alive(server) for server in others):
-            return runtime_file.living(state.root, alive)
+        if not any(owner.is_alive(server) for server in others):
+            return runtime_file.living(state.root, owner.is_alive)
         runtime_file.ask(state.root)
         end = time.monotonic() + WAIT_SECONDS
-        while not (found := runtime_file.living(state.root, alive)) and time.monotonic() < end:
+        while not (found := runtime_file.living(state.root, owner.is_alive)) and time.monotonic() < end:
             time.sleep(_LOOK_SECONDS)
         return found

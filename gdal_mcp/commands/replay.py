@@ -115,7 +115,10 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
     watched = Materials(found, app.settings.digest_size, toolbox.companions())
     after = {one.path: one.row() for one in watched.result(patience=PATIENCE * 60)}
     for path in dict.fromkeys((*before, *after)):
-        old, new = _state(before.get(path)), _state(after.get(path))
+        old, new = (
+            {key: row.get(key) for key in ("bytes", "modified", "sha256")} if row else None
+            for row in (before.get(path), after.get(path))
+        )
         # by digest where both have one, else by size and time
         keys = ["sha256"] if old and new and old["sha256"] and new["sha256"] else ["bytes", "modified"]
         if not (old and new) or any(old[key] != new[key] for key in keys):
@@ -140,10 +143,6 @@ def _remote_change(app: App, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]
         now = {}
     if was != now:
         yield {"what": "remote", "path": row["path"], "was": was, "is": now or None}
-
-
-def _state(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return {key: row.get(key) for key in ("bytes", "modified", "sha256")} if row else None
 
 
 def _text(tool: str, report: Mapping[str, Any], error: ToolError | None) -> str:

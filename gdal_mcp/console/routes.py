@@ -4,12 +4,12 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from inspect import iscoroutinefunction
 from typing import Any, Final
 
-import anyio.to_thread
+import anyio
 import structlog
+from anyio.to_thread import run_sync
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -116,7 +116,7 @@ class Console:
             viewer = await self.auth.viewer(request)
             given = await self.auth.body(request) if method == "POST" else request.query_params
             values = (viewer, *request.path_params.values(), *map(given.get, fields))
-            return await (work(*values) if iscoroutinefunction(work) else _thread(work, *values))
+            return await (work(*values) if iscoroutinefunction(work) else run_sync(work, *values))
 
         return Route(path, self._answered(answer), methods=[method])
 
@@ -191,7 +191,7 @@ class Console:
         return Stream(self.live, viewer, good)
 
     async def _undo(self, viewer: Viewer, call_id: str) -> Any:
-        told, changed = await _thread(self.service.undo, viewer, call_id)
+        told, changed = await run_sync(self.service.undo, viewer, call_id)
         self.service.app.pipeline.changes.tell(changed)
         return told
 
@@ -199,7 +199,7 @@ class Console:
         """A handler that answers with the picture of what `find` finds."""
 
         async def handler(viewer: Viewer, *named: Any) -> Response:
-            artifact = await _thread(find, viewer, *named)
+            artifact = await run_sync(find, viewer, *named)
             picture = await self.pictures.of(artifact, viewer, self._workspaces(viewer))
             if picture is None:
                 raise Refused(404, "There is no picture of this.")
@@ -208,13 +208,13 @@ class Console:
         return handler
 
     async def _link(self, viewer: Viewer, number: int) -> Any:
-        await _thread(self.service.artifact, viewer, number)
+        await run_sync(self.service.artifact, viewer, number)
         return {"href": f"files/{self.links.new(viewer, number)}"}
 
     async def _file(self, request: Request) -> Response:
         viewer, number = self.links.take(request.path_params["link"])
-        artifact = await _thread(self.service.artifact, viewer, number)
-        found: Response = await _thread(download, self._workspaces(viewer), artifact)
+        artifact = await run_sync(self.service.artifact, viewer, number)
+        found: Response = await run_sync(download, self._workspaces(viewer), artifact)
         return found
 
     def _for_admin(self, work: Callable[[App], Any]) -> Callable[..., Awaitable[Any]]:
@@ -223,16 +223,16 @@ class Console:
         async def handler(viewer: Viewer) -> Any:
             if not viewer.is_admin:
                 raise Refused(403, "That needs the scope gdal:admin.")
-            return await anyio.to_thread.run_sync(work, self.service.app, limiter=self._one)
+            return await run_sync(work, self.service.app, limiter=self._one)
 
         return handler
 
 
+@dataclass(frozen=True, slots=True)
 class Guarded:
     """An application whose answers all carry these headers, whatever they are."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    app: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def guarded(message: Message) -> None:
@@ -244,7 +244,7 @@ class Guarded:
             await send(message)
 
         # without `app`, what is not there is answered here and not by an application around this one
-        await self._app({name: one for name, one in scope.items() if name != "app"}, receive, guarded)
+        await self.app({name: one for name, one in scope.items() if name != "app"}, receive, guarded)
 
 
 class Assets(StaticFiles):
@@ -280,10 +280,6 @@ def _examined(app: App) -> dict[str, Any]:
     from gdal_mcp.operations.examine import examine  # noqa: PLC0415 - where it is asked for
 
     return examine(app.settings).as_dict()
-
-
-async def _thread(work: Callable[..., Any], *given: Any) -> Any:
-    return await anyio.to_thread.run_sync(partial(work, *given))
 
 
 def home_url(settings: Settings, port: int) -> str | None:

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from gdal_mcp.app import App
 from gdal_mcp.approval.model import Approval, Decision, Grant
-from gdal_mcp.approval.store import Approvals
 from gdal_mcp.calls.activity import Changed
 from gdal_mcp.console import serializers
 from gdal_mcp.console.auth import Refused
@@ -34,10 +33,6 @@ _WORDS: Final = 8  # in a search; each is looked for in every row
 @dataclass(frozen=True, slots=True)
 class ConsoleService:
     app: App
-
-    @property
-    def approvals(self) -> Approvals:
-        return self.app.approvals.approvals
 
     def decide(self, viewer: Viewer, approval_id: str, approved: object) -> dict[str, Any]:
         """`yours` is False if the question was already decided, or expired.
@@ -77,7 +72,7 @@ class ConsoleService:
         return {"question": serializers.question(row, viewer), **serializers.decision(row)}
 
     def _question(self, viewer: Viewer, approval_id: str) -> Approval:
-        row = self.approvals.approval(approval_id)
+        row = self.app.approvals.approvals.approval(approval_id)
         if row is None or not viewer.sees_question(row.principal):
             raise Refused(404, "There is no such question.")
         return row
@@ -174,11 +169,11 @@ class ConsoleService:
 
     def grants(self, viewer: Viewer) -> dict[str, Any]:
         now = time.time()
-        seen = (one for one in self.approvals.grants() if viewer.sees_question(one.principal))
+        seen = (one for one in self.app.approvals.approvals.grants() if viewer.sees_question(one.principal))
         return {"grants": [serializers.grant(one, now, viewer) for one in seen]}
 
     def revoke(self, viewer: Viewer, grant_id: str) -> dict[str, Any]:
-        found = next((one for one in self.approvals.grants() if one.id == grant_id), None)
+        found = next((one for one in self.app.approvals.approvals.grants() if one.id == grant_id), None)
         if found is None or not viewer.sees_question(found.principal):
             raise Refused(404, "There is no such grant.")
         now = time.time()

@@ -99,8 +99,8 @@ def _preferred(tags: Iterable[str], spec: ImageSpec) -> str | None:
         tag for tag in tags if spec.standin and tag.removeprefix("localhost/").startswith(f"{spec.standin}:")
     ]
     versions = {tag: version for tag in standins if (version := spec.version({}, tag))}
-
-    def parts(tag: str) -> tuple[int, ...]:
-        return tuple(int(part) for part in versions[tag].split(".") if part.isdigit())
-
-    return max(versions, key=parts, default=None)
+    return max(
+        versions,
+        key=lambda tag: [int(part) for part in versions[tag].split(".") if part.isdigit()],
+        default=None,
+    )

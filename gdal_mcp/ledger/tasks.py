@@ -15,7 +15,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -67,15 +67,17 @@ class Keeping:
     clock: Callable[[], float] = time.time
 
 
+@dataclass(eq=False)
 class TaskStore:
-    """The tasks in the registry's file. Threads may share one instance, servers the file."""
+    """The tasks in the registry's file. Threads may share one instance, servers the file.
 
-    def __init__(self, path: Path, keeping: Keeping) -> None:
-        """Opens nothing yet: most servers never have a task."""
-        self.path = path
-        self._keeping = keeping
-        self._opening = threading.Lock()
-        self._opened: Rows | None = None
+    The file is opened with the first task, as most servers never have one.
+    """
+
+    path: Path
+    _keeping: Keeping
+    _opening: threading.Lock = field(default_factory=threading.Lock)
+    _opened: Rows | None = None
 
     def close(self) -> None:
         with self._opening:

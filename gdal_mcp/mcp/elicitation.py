@@ -35,7 +35,8 @@ class Elicitation:
 
     def answered(self) -> tuple[str, Decision | None] | None:
         given = (self.params.input_responses or {}).get(KEY)
-        if not self._modern or not isinstance(given, t.ElicitResult) or not self.params.request_state:
+        modern = self.ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
+        if not modern or not isinstance(given, t.ElicitResult) or not self.params.request_state:
             return None
         state = json.loads(self.params.request_state)  # sealed by us, so intact and ours
         approval = str(state["approval"])
@@ -48,7 +49,7 @@ class Elicitation:
         offered, url = self._offered, question.url or ""
         if not form and not (url and offered is not None and offered.url is not None):
             return None
-        if self._modern:
+        if self.ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
             asked = (
                 t.ElicitRequestFormParams(message=question.row.summary, requested_schema=_FORM)
                 if form
@@ -72,10 +73,6 @@ class Elicitation:
         except MCPError:
             pass  # the client offers elicitation but answered with an error: nobody was asked
         return None
-
-    @property
-    def _modern(self) -> bool:
-        return self.ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     @property
     def _offered(self) -> t.ElicitationCapability | None:

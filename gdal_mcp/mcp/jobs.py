@@ -112,13 +112,15 @@ class Job:
         return replace(task, status="input_required", payload=left)
 
 
+@dataclass(eq=False)
 class Jobs:
     """The calls of this process that may become tasks, and those that are."""
 
-    def __init__(self, group: anyio.abc.TaskGroup, store: TaskStore, rules: Rules, pending: set[str]) -> None:
-        """`pending` holds a mark for each job that must be recorded before the process may end."""
-        self._group, self._store, self._rules, self._pending = group, store, rules, pending
-        self._live: dict[str, Job] = {}
+    _group: anyio.abc.TaskGroup
+    _store: TaskStore
+    _rules: Rules
+    _pending: set[str]  # a mark for each job that must be recorded before the process may end
+    _live: dict[str, Job] = field(default_factory=dict)
 
     async def call(self, job: Job) -> Answer | Task:
         """The call's own answer, or a task in its place. Raises MCPError as the work does."""

@@ -28,11 +28,9 @@ _Result = TypeVar("_Result")
 
 def worded(tell: Tell, *, locked: bool) -> Tell:
     """Sanitizes the progress messages of a container: one visible line, and in lockdown only the number."""
-
-    def told(fraction: float, message: str) -> None:
-        tell(fraction, RUNNING if locked or not message.strip() else shown_text(message, _MAX_WORDS))
-
-    return told
+    return lambda fraction, message: tell(
+        fraction, RUNNING if locked or not message.strip() else shown_text(message, _MAX_WORDS)
+    )
 
 
 async def relayed(ctx: ServerRequestContext, work: Callable[[Tell], Awaitable[_Result]]) -> _Result:

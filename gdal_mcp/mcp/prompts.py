@@ -52,12 +52,12 @@ def get_prompt(
     if unknown:
         raise _refused(shown_text(unknown[0], 60), "this prompt has no such argument")
     values = {one.name: _value(one, given.get(one.name, "") or one.default) for one in prompt.values}
-
-    def fill(match: re.Match[str]) -> str:
-        return match[0][0] if match[1] is None else json.dumps(values[match[1]], ensure_ascii=False)
-
     # one pass, so that a placeholder in a value stays as it is
-    content = t.TextContent(text=_PLACEHOLDER.sub(fill, prompt.text))
+    text = _PLACEHOLDER.sub(
+        lambda one: one[0][0] if one[1] is None else json.dumps(values[one[1]], ensure_ascii=False),
+        prompt.text,
+    )
+    content = t.TextContent(text=text)
     return t.GetPromptResult(
         description=prompt.description, messages=[t.PromptMessage(role="user", content=content)]
     )

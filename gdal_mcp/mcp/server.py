@@ -208,14 +208,14 @@ class Handlers:
         session = self._session(self.who(ctx))
         if session.entitlements is None:
             return t.CompleteResult(completion=t.Completion(values=[]))
-
-        def outputs() -> list[str]:
-            newest = self._app.registry.artifacts(None, COMPLETED, principal=session.sees)
-            return [one.path for one in newest.items]
-
-        own = session.entitlements.workspaces
+        newest = partial(self._app.registry.artifacts, None, COMPLETED, principal=session.sees)
         return await anyio.to_thread.run_sync(
-            complete, params.ref, params.argument, own, self._prompts, outputs
+            complete,
+            params.ref,
+            params.argument,
+            session.entitlements.workspaces,
+            self._prompts,
+            lambda: [one.path for one in newest().items],
         )
 
 

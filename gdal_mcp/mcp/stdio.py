@@ -89,12 +89,10 @@ def refusal(error: Exception) -> t.JSONRPCError | None:
 
 def _leniently(line: Any) -> Any:
     """The line as JSON if Python can parse it at all, "" for a blank line, else None."""
-    text = str(line).strip()
-
-    def short(digits: str) -> int:
-        return int(digits) if len(digits) < 20 else 0  # no id needs more digits
-
+    if not (text := str(line).strip()):
+        return ""
     try:
-        return json.loads(text, parse_int=short, strict=False) if text else ""
+        # no id needs more digits
+        return json.loads(text, parse_int=lambda one: int(one) if len(one) < 20 else 0, strict=False)
     except (ValueError, RecursionError):
         return None

@@ -104,11 +104,6 @@ class Subscriptions:
         self._sessions: dict[object, _Watch] = {}  # by the SDK's connection
         self._group: anyio.abc.TaskGroup
 
-    @property
-    def watching(self) -> int:
-        """How many streams and sessions there are."""
-        return len(self._streams) + len(self._sessions)
-
     def around(self, lifespan: Lifespan[_Yielded]) -> Lifespan[_Yielded]:
         """Extends a server's lifespan: within it sessions of the handshake era are notified."""
 

@@ -94,7 +94,11 @@ def findings(settings: Settings) -> Iterator[tuple[str, Finding]]:
 
 
 def rights(given: set[tuple[str, str]]) -> Finding:
-    missing = NEEDED - {(name, verb) for name, verb in NEEDED if _covers(given, name, verb)}
+    missing = {
+        (name, verb)
+        for name, verb in NEEDED
+        if given.isdisjoint((one, what) for one in (name, "*", "*.*") for what in (verb, "*"))
+    }
     more = sorted(f"{verb} {name}" for name, verb in given - NEEDED if (name, verb) != ("pods/log", "get"))
     if missing:
         shown = ", ".join(sorted(f"{verb} {name}" for name, verb in missing))
@@ -103,10 +107,6 @@ def rights(given: set[tuple[str, str]]) -> Finding:
         fix = "Bind this account to the chart's Role alone: who takes the server over has these rights."
         return Finding("warning", f"more than calls need: {', '.join(more)[:200]}", fix)
     return Finding("ok", "over Pods and their streams, and nothing else in the namespace")
-
-
-def _covers(given: set[tuple[str, str]], name: str, verb: str) -> bool:
-    return any((one, what) in given for one in (name, "*", "*.*") for what in (verb, "*"))
 
 
 def powers(found: list[str]) -> Finding:

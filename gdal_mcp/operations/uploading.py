@@ -14,7 +14,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -38,13 +38,16 @@ from sandbox.workspace import Workspace, open_folder
 UPLOAD: Final = "upload"  # the name of the tool in policy, questions and records
 
 
+@dataclass(eq=False)
 class Reception:
-    """A file that arrives: `size` bytes so far, of at most `most`."""
+    """A file that arrives: `size` bytes so far, of at most `_most`, for the open `_file`."""
 
-    def __init__(self, staging: Staging, name: str, file: int, most: int) -> None:
-        self.staging, self.name, self.size = staging, name, 0
-        self._file, self._most = file, most
-        self._digest = hashlib.sha256()
+    staging: Staging
+    name: str
+    _file: int
+    _most: int
+    size: int = 0
+    _digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
 
     @property
     def sha256(self) -> str:

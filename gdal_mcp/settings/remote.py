@@ -8,7 +8,7 @@ import re
 from functools import cached_property
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, cast
+from typing import Annotated, Final, Literal, Self, cast
 
 import idna
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -133,11 +133,6 @@ def source_at(text: str) -> Source:
     return Source.model_validate({"at": text})
 
 
-def _as_table(value: Any) -> Any:
-    """Hosts alone, with commas between them, are a whole table: what they stand above is not mixed with them."""
-    return {"hosts": split_names(value)} if isinstance(value, str) else value
-
-
 class RemoteSettings(_Table):
     """The table `[remote]`. Without hosts and sources nothing is read over the network."""
 
@@ -170,4 +165,9 @@ class RemoteSettings(_Table):
         return (*self.source, *map(source_at, self.hosts))
 
 
-Remote = Annotated[RemoteSettings, NoDecode, BeforeValidator(_as_table)]
+# hosts alone, with commas between them, are a whole table: what they stand above is not mixed with them
+Remote = Annotated[
+    RemoteSettings,
+    NoDecode,
+    BeforeValidator(lambda value: {"hosts": split_names(value)} if isinstance(value, str) else value),
+]

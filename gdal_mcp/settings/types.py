@@ -45,17 +45,19 @@ def split_names(value: object) -> object:
     )
 
 
-def _split(value: object) -> object:
-    # An empty entry would be the current folder, as in PATH; nobody means that.
-    return [part for part in value.split(os.pathsep) if part] if isinstance(value, str) else value
-
-
 Size = Annotated[int, BeforeValidator(parse_size)]
 # of one call, in bytes: with 99 MiB a container of GDAL 3.13 starts on runc 1.1, which loads our filter under the container's own
 # limit, with 98 none does; a quarter more for other versions
 LEAST_MEMORY = 128 << 20
 Place = Annotated[Path, BeforeValidator(as_typed)]
 Resolved = Annotated[Place, AfterValidator(lambda place: place.resolve())]  # with its links resolved
-Places = Annotated[tuple[Place, ...], NoDecode, BeforeValidator(_split)]
+Places = Annotated[
+    tuple[Place, ...],
+    NoDecode,
+    # an empty entry would be the current folder, as in PATH; nobody means that
+    BeforeValidator(
+        lambda value: list(filter(None, value.split(os.pathsep))) if isinstance(value, str) else value
+    ),
+]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_names)]
 Lacks = Annotated[tuple[Literal["landlock", "pids-limit"], ...], NoDecode, BeforeValidator(split_names)]

@@ -3,13 +3,14 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import docker.errors
 import requests.exceptions
 from docker.api import APIClient
 
-from sandbox.engine import ImageInfo
+from sandbox.engine import ImageInfo, Images
 from sandbox.engines.wire import answering
 from sandbox.errors import ImageMissing, PullFailed
 
@@ -21,12 +22,13 @@ _NOT_IMPLEMENTED: Final = 501
 _ARRIVED: Final = ("Download complete", "Pull complete")
 
 
-class DockerImages:
+@dataclass(eq=False)
+class DockerImages(Images):
     """Reads and fetches through one client of the SDK; never removes an image."""
 
-    def __init__(self, api: APIClient) -> None:
-        self._api = api
-        self._environments: dict[str, tuple[str, ...]] = {}  # by content id, which never changes
+    _api: APIClient
+    # by content id, which never changes
+    _environments: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def find(self, reference: str) -> ImageInfo | None:
         inspected = self._inspected(reference)
@@ -50,9 +52,6 @@ class DockerImages:
                 raise ImageMissing(f"image {image} is not on the engine's host.")
             self._environments[image] = tuple((inspected.get("Config") or {}).get("Env") or ())
         return self._environments[image]
-
-    def check(self, image: str) -> None:
-        """The engine keeps its images by content itself."""
 
     def _inspected(self, reference: str) -> Mapping[str, Any] | None:
         with answering("asked for an image"), contextlib.suppress(docker.errors.NotFound):

@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sandbox.errors import OutputRejected
 from sandbox.portable import EXCHANGE, NOREPLACE, rename
@@ -59,13 +59,13 @@ class DirEntry:
             return None
 
 
+@dataclass(eq=False)
 class DirOps:
     """Moves names. `native=False` behaves as on a file system without the flags of renameat2, such as NFS."""
 
-    def __init__(self, checkpoint: Checkpoint = lambda _point: None, *, native: bool = True) -> None:
-        self.checkpoint = checkpoint
-        self._native = native
-        self._exchanges = False  # known to work
+    checkpoint: Checkpoint = lambda _point: None
+    native: bool = field(default=True, kw_only=True)
+    _exchanges: bool = field(default=False, init=False)  # known to work
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
@@ -127,7 +127,7 @@ class DirOps:
     def _rename(self, source: DirEntry, target: DirEntry, flags: int) -> bool:
         """False, and nothing done, where the file system does not know the flags."""
         try:
-            return self._native and rename((source.folder, source.name), (target.folder, target.name), flags)
+            return self.native and rename((source.folder, source.name), (target.folder, target.name), flags)
         except OSError as error:
             if error.errno in _UNSUPPORTED:
                 return False

@@ -83,12 +83,9 @@ class Inventory:
             self.pause = FIRST_PAUSE
             self.idle.append(one)
 
-    def postpone(self, until: float) -> None:
-        self.resume = until
-
     def refill_failed(self, now: float) -> None:
         """Delays the next try, twice as long after each failure."""
-        self.postpone(now + self.pause)
+        self.resume = now + self.pause
         self.pause = min(self.pause * 2, LONGEST_PAUSE)
 
     def next_change(self, now: float, age_seconds: float) -> float | None:

@@ -85,7 +85,8 @@ class WarmPool:
         while True:
             with self._lock:
                 one = self._inventory.claim(kind, fingerprint, now)
-            if one is None or one.slot.is_idle:
+            # one that waits for a job says nothing
+            if one is None or not readable([one.slot.wire], 0):
                 break
             self._discard_lost(one)
         with self._lock:
@@ -260,7 +261,7 @@ class WarmPool:
                 one = self._launch(kind, name, name, self._cancel, reservation)
             else:
                 with self._lock:
-                    self._inventory.postpone(time.monotonic() + FIRST_PAUSE)
+                    self._inventory.resume = time.monotonic() + FIRST_PAUSE
         except LaunchCancelled:
             pass
         except Exception as error:  # noqa: BLE001 - the outermost handler of its thread; whatever it is, it may last

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import Any
 
+from sandbox.capacity import LockFileCapacity
 from sandbox.errors import EngineUnavailable
 from sandbox.outcome import Exited
 from sandbox.outputs.staging import StagingArea
@@ -31,6 +32,11 @@ def kind(name: str = "reads", *folders: Any, area: Any = None, **more: Any) -> S
     mounts = tuple(Mount(host_source(folder), PurePosixPath(str(folder))) for folder in folders)
     template = SandboxTemplate("sha256:a", (name,), USER, more.pop("limits", LIMITS), mounts, **more)
     return SlotKey(template, area)
+
+
+def promised(capacity: LockFileCapacity) -> int:
+    """The bytes that are reserved in this process."""
+    return sum(one.length for one in [*capacity._held]) * MIB
 
 
 READS = kind("reads")

@@ -18,6 +18,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invaria
 
 from sandbox.capacity import LockFileCapacity
 from sandbox.errors import CapacityExhausted
+from tests.unit.pool_kit import promised
 
 MIB = 1 << 20
 OTHER = """
@@ -85,7 +86,7 @@ def test_no_more_is_promised_than_there_is_and_what_is_given_back_is_free(ours: 
     places[1].release()  # nothing more is free for it
     assert ours.take(64 * MIB) is not None
     assert ours.take(64 * MIB) is None
-    assert ours.promised_bytes == 256 * MIB
+    assert promised(ours) == 256 * MIB
 
 
 @pytest.mark.claim("resources.memory-promised")
@@ -108,7 +109,7 @@ def test_many_threads_at_once_never_hold_more_than_there_is(ours: LockFileCapaci
     for thread in threads:
         thread.join()
     assert 1 <= most[0] <= 4
-    assert ours.promised_bytes == 0
+    assert promised(ours) == 0
 
 
 @pytest.mark.claim("resources.memory-promised")
@@ -167,7 +168,7 @@ def test_who_waits_may_make_room_or_give_up(ours: LockFileCapacity):
         return True
 
     place = ours.wait(64 * MIB, 60.0, make_room)
-    assert ours.promised_bytes == 64 * MIB
+    assert promised(ours) == 64 * MIB
     assert held == []
     place.release()
     held.append(ours.take(256 * MIB))
@@ -237,7 +238,7 @@ class Promises(RuleBasedStateMachine):
         spans = sorted((one.start, one.start + one.length) for one in self.held)
         assert all(end <= 10 for _, end in spans)
         assert all(first[1] <= second[0] for first, second in itertools.pairwise(spans))
-        assert self.capacity.promised_bytes == sum(one.length for one in self.held) * MIB
+        assert promised(self.capacity) == sum(one.length for one in self.held) * MIB
 
     def teardown(self):
         self.capacity.close()

@@ -16,7 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from http import HTTPStatus
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from sandbox.engine import ContainerState, EngineInfo, ImageInfo, Leftover, Wire, removed_on_failure
+from sandbox.engine import ContainerState, EngineInfo, ImageInfo, Images, Leftover, Wire, removed_on_failure
 from sandbox.engines.k8s.api import Api, Object
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.pod import CONTAINER, GRACE_SECONDS, SELECTOR, differences, pod
@@ -34,9 +34,8 @@ from sandbox.engines.k8s.status import (
     image_of,
     is_begun,
     is_leaving,
-    is_running,
-    is_terminated,
     refusal,
+    standing,
     state,
     unplaced,
 )
@@ -68,13 +67,14 @@ _NOBODY: Final = (65534, 65534)
 _NO_LIMIT: Final = 1 << 50  # bytes; the scheduler and the namespace's quota decide
 
 
-class PodImages:
+@dataclass(eq=False)
+class PodImages(Images):
     """The images of the nodes, of which an account without rights over nodes sees only what its Pods are made from."""
 
-    def __init__(self, answer: Callable[[], object], try_out: Callable[[str], str]) -> None:
-        self._answer, self._try_out = answer, try_out
-        self._known: dict[str, str] = {}  # what it was asked for -> content id
-        self._names: dict[str, str] = {}  # content id -> what nodes know it by
+    _answer: Callable[[], object]
+    _try_out: Callable[[str], str]
+    _known: dict[str, str] = field(default_factory=dict)  # what it was asked for -> content id
+    _names: dict[str, str] = field(default_factory=dict)  # content id -> what nodes know it by
 
     def find(self, reference: str) -> ImageInfo | None:
         """By a Pod that is made from it and never starts. A name with a digest is fetched by a node that has it not."""
@@ -99,9 +99,6 @@ class PodImages:
         """Nodes are not asked what they have."""
         self._answer()
         return ()
-
-    def check(self, image: str) -> None:
-        """A node compares what it fetches with the digest."""
 
     def pull(self, reference: str, _report: Callable[[str], None]) -> None:
         raise PullFailed(
@@ -178,7 +175,7 @@ class KubernetesEngine:
                     raise
                 time.sleep(_ROOM_SECONDS / 40)
         with removed_on_failure(self, name):
-            if found := differences(body["spec"], made["spec"]):
+            if found := tuple(differences(body["spec"], made["spec"])):
                 raise IsolationRefused(
                     f"the cluster made another Pod than was asked for, so nothing was run: {told(found)}"
                 )
@@ -196,7 +193,9 @@ class KubernetesEngine:
                 raise reason
             if waited > _START_SECONDS:
                 raise EngineUnavailable(f"no container was made within {_START_SECONDS:.0f} s.")
-            if known is not None and (is_running(known) or (waited > first_try and is_begun(known))):
+            if known is not None and (
+                "running" in standing(known) or (waited > first_try and is_begun(known))
+            ):
                 try:
                     wire = attached(self.cluster, name, CONTAINER)
                 except Refused as refused:
@@ -283,7 +282,7 @@ class KubernetesEngine:
             seen = True
             if has_ended(found):
                 # one that never had a container may get its node just now, which makes it another version
-                version = "" if is_terminated(found) else found["metadata"]["resourceVersion"]
+                version = "" if "terminated" in standing(found) else found["metadata"]["resourceVersion"]
                 if self._api.delete(container, 0, version):
                     return
             elif not asked:
@@ -303,7 +302,7 @@ class KubernetesEngine:
     def _told(self, container: str) -> Object | None:
         """As the watch told it, if that is its end, which stays true; else as the API tells it now."""
         known = self._watch.known(container)
-        return known if known is not None and is_terminated(known) else self._api.pod(container)
+        return known if known is not None and "terminated" in standing(known) else self._api.pod(container)
 
     def leftovers(self) -> tuple[Leftover, ...]:
         found, now = self._api.pods(SELECTOR)

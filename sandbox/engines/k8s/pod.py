@@ -201,12 +201,8 @@ def bpf(architecture: str) -> bytes:
 # --- what came back ---
 
 
-def differences(asked: Mapping[str, Any], made: Mapping[str, Any]) -> tuple[Row, ...]:
-    """Every field in which the spec of a Pod is not what was asked, or says more; empty when it all is."""
-    return tuple(_differing(asked, made, "spec"))
-
-
-def _differing(asked: Any, made: Any, name: str) -> Iterator[Row]:
+def differences(asked: Any, made: Any, name: str = "spec") -> Iterator[Row]:
+    """Every field in which the spec of a Pod is not what was asked, or says more; none when it all is."""
     kind = name.rpartition(".")[2].partition("[")[0]
     # an admission may add some: they decide on which nodes it runs
     if kind in ("tolerations", "nodeSelector"):
@@ -217,10 +213,10 @@ def _differing(asked: Any, made: Any, name: str) -> Iterator[Row]:
         free = _FILLED_IN.get(kind, set())
         for key in sorted({*asked, *made}):
             if key in asked or key not in free:
-                yield from _differing(asked.get(key), made.get(key), f"{name}.{key}")
+                yield from differences(asked.get(key), made.get(key), f"{name}.{key}")
     elif isinstance(asked, list) and isinstance(made, list) and len(asked) == len(made):
         for number, (one, other) in enumerate(zip(asked, made, strict=True)):
-            yield from _differing(one, other, f"{name}[{number}]")
+            yield from differences(one, other, f"{name}[{number}]")
     elif not _same(asked, made):
         yield differs(name, asked, made)
 

@@ -21,7 +21,7 @@ _UNKNOWN_END: Final = -1  # as of a container that is gone without a trace
 def state(pod: Object) -> ContainerState:
     if not has_ended(pod):
         return ContainerState(running=True, exit_code=0, out_of_memory=False, reason=outside(pod))
-    ended = _standing(pod).get("terminated") or {}
+    ended = standing(pod).get("terminated") or {}
     code = int(ended.get("exitCode", _UNKNOWN_END))
     # with 0 it was a child that the kernel ended, and process 1 ended well
     memory = ended.get("reason") == "OOMKilled" and code != 0
@@ -32,23 +32,13 @@ def has_ended(pod: Object | None) -> bool:
     """Whether nothing of it runs, for certain, or there is nothing to know any more."""
     if pod is None or not pod["spec"].get("nodeName"):
         return True
-    waiting = (_standing(pod).get("waiting") or {}).get("reason")  # for something that does not come
-    return is_terminated(pod) or waiting in _NO_IMAGE | _NO_CONTAINER
+    waiting = (standing(pod).get("waiting") or {}).get("reason")  # for something that does not come
+    return "terminated" in standing(pod) or waiting in _NO_IMAGE | _NO_CONTAINER
 
 
 def is_begun(pod: Object) -> bool:
     """Whether its node works at it."""
     return bool(_status(pod))
-
-
-def is_running(pod: Object) -> bool:
-    """Whether its node has told that its container runs, which it does up to a second after that began."""
-    return "running" in _standing(pod)
-
-
-def is_terminated(pod: Object) -> bool:
-    """Whether its node has told the end of its container, which none begins again."""
-    return "terminated" in _standing(pod)
 
 
 def outside(pod: Object) -> str:
@@ -62,7 +52,7 @@ def outside(pod: Object) -> str:
 
 def refusal(pod: Object) -> SandboxError | None:
     """Why its container will not run; None while it may."""
-    waiting = _standing(pod).get("waiting") or {}
+    waiting = standing(pod).get("waiting") or {}
     reason, said = str(waiting.get("reason") or ""), str(waiting.get("message") or "")[:400]
     image = _status(pod).get("image") or pod["spec"]["containers"][0]["image"]
     if reason in _NO_IMAGE:
@@ -70,7 +60,7 @@ def refusal(pod: Object) -> SandboxError | None:
     if reason in _NO_CONTAINER:
         kind = IsolationRefused if "seccomp" in said else EngineUnavailable
         return kind(f"the node cannot make the container: {reason}: {said}")
-    if (pod.get("status") or {}).get("phase") == "Failed" and "terminated" not in _standing(pod):
+    if (pod.get("status") or {}).get("phase") == "Failed" and "terminated" not in standing(pod):
         return EngineUnavailable(f"the cluster ended the Pod before it began: {outside(pod) or 'no reason'}")
     return None
 
@@ -96,7 +86,7 @@ def is_leaving(pod: Object) -> bool:
     """Whether it is being deleted or evicted, or its node is lost to the cluster."""
     status = pod.get("status") or {}
     lost = any(
-        one.get("type") == "Ready" and one.get("status") == "False" and "running" in _standing(pod)
+        one.get("type") == "Ready" and one.get("status") == "False" and "running" in standing(pod)
         for one in status.get("conditions") or ()
     )
     return lost or "deletionTimestamp" in pod["metadata"] or status.get("reason") == "Evicted"
@@ -113,6 +103,7 @@ def _status(pod: Object) -> Mapping[str, Any]:
     return found[0]
 
 
-def _standing(pod: Object) -> Mapping[str, Any]:
-    standing: Mapping[str, Any] = _status(pod).get("state") or {}
-    return standing
+def standing(pod: Object) -> Mapping[str, Any]:
+    """What its node has told of its container, by `waiting`, `running`, up to a second late, or `terminated`, which none begins again."""
+    told: Mapping[str, Any] = _status(pod).get("state") or {}
+    return told

@@ -167,7 +167,8 @@ class OciEngine:
             try:
                 bundle.with_root(image, targets, partial(self._run_create, container, bundle, made))
             finally:
-                made.streams.close_theirs()
+                for theirs in made.streams.theirs:
+                    os.close(theirs)
             pid = bundle.pid or 0
             try:
                 made.ending = _First(pid)

@@ -76,10 +76,6 @@ class Streams:
         self.theirs = (reading, writing, writing_too)
         self._wire: PipeWire | None = PipeWire(stdin, stdout, stderr)
 
-    def close_theirs(self) -> None:
-        for one in self.theirs:
-            os.close(one)
-
     def taken(self) -> PipeWire | None:
         """Our ends, once."""
         wire, self._wire = self._wire, None

@@ -28,7 +28,8 @@ def harden(root: Path) -> None:
         mode = stat.S_IMODE(status.st_mode)
         if not os.path.lexists(path):
             continue  # went with its folder
-        if os.geteuid() != 0 and _is_closed(status.st_mode):
+        needed = stat.S_IXOTH if stat.S_ISDIR(status.st_mode) else stat.S_IROTH
+        if os.geteuid() != 0 and not stat.S_ISLNK(status.st_mode) and not mode & needed:
             shutil.rmtree(path) if stat.S_ISDIR(status.st_mode) else Path(path).unlink()
         elif any(kind(status.st_mode) for kind in _DEVICES):
             Path(path).unlink()
@@ -36,12 +37,6 @@ def harden(root: Path) -> None:
             kept = mode & ~(stat.S_ISUID | stat.S_ISGID)
             if kept != mode:
                 Path(path).chmod(kept)
-
-
-def _is_closed(mode: int) -> bool:
-    """To everybody but its owner and group."""
-    needed = stat.S_IXOTH if stat.S_ISDIR(mode) else stat.S_IROTH
-    return not stat.S_ISLNK(mode) and not mode & needed
 
 
 def listed(root: Path) -> Iterator[Row]:

@@ -18,7 +18,7 @@ from sandbox.pool.sizing import Sizes
 from sandbox.runner import Runner
 from sandbox.workspace import Workspace
 from tests.engines.memory import MemoryEngine
-from tests.unit.pool_kit import LIMITS, READS, Clock, Making, worker
+from tests.unit.pool_kit import LIMITS, READS, Clock, Making, promised, worker
 from tests.waiting import until
 
 
@@ -90,7 +90,7 @@ def room(tmp_path: Path, _nothing_is_left: None) -> Iterator[LockFileCapacity]:
     """Memory for two containers."""
     made = LockFileCapacity(tmp_path / "memory.lock", 2 * LIMITS.memory_bytes)
     yield made
-    assert made.promised_bytes == 0
+    assert promised(made) == 0
     made.close()
 
 

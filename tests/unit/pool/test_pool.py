@@ -30,6 +30,7 @@ from tests.unit.pool_kit import (
     frame,
     jobs,
     kind,
+    promised,
     refuse,
     run,
     served,
@@ -235,7 +236,7 @@ def test_a_claim_that_is_cancelled_or_fails_leaves_nothing(make: Making, engine,
             with pytest.raises(error):
                 pool.claim(kind("x", area=writes), "call-0001", cancel)
             cancel.close()
-            assert (engine.boxes, room.promised_bytes, staged(area)) == ({}, 0, [])
+            assert (engine.boxes, promised(room), staged(area)) == ({}, 0, [])
 
 
 @pytest.mark.claim("staging.private")
@@ -267,7 +268,7 @@ def test_a_call_that_finds_no_memory_takes_that_of_a_waiting_slot(make: Making, 
         wake(pool)
         with pool.claim(kind("b"), "call-0002", cancel) as second:
             assert "box-1" not in engine.boxes
-            assert room.promised_bytes == room.total_bytes
+            assert promised(room) == room.total_bytes
             assert [run(one, cancel).usage.pool for one in (first, second)] == ["cold", "cold"]
     assert pool.figures().lost == 0
 
@@ -276,7 +277,7 @@ def test_waiting_slots_leave_room_for_one_call(make: Making, room):
     pool = make(least=4, capacity=room)
     until(lambda: pool.figures().waiting == 1 and not pool.figures().starting)
     wake(pool)
-    assert room.promised_bytes == LIMITS.memory_bytes
+    assert promised(room) == LIMITS.memory_bytes
     with room.take(LIMITS.memory_bytes):
         assert pool.figures().waiting == 1
 
@@ -327,7 +328,7 @@ def test_never_more_containers_than_memory_for_them(make: Making, engine, tmp_pa
     assert {how for rows in calls for how in rows} <= {"warm", "cold"}
     assert engine.most <= 5
     pool.close()
-    assert room.promised_bytes == 0
+    assert promised(room) == 0
     room.close()
 
 

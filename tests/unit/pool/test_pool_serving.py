@@ -12,7 +12,7 @@ from sandbox.slot import Slot
 from sandbox.template import Limits
 from sandbox.waiting import Cancellation, Wakeup, readable
 from tests.engines.memory import MemoryEngine
-from tests.unit.pool_kit import LIMITS, kind
+from tests.unit.pool_kit import LIMITS, kind, promised
 
 
 @pytest.fixture(autouse=True)
@@ -80,13 +80,13 @@ def test_the_promised_memory_is_free_again_however_a_slot_ends(engine, cancel, r
     runner, template = Runner(engine, "me", room), kind().template
     for what in ("answer", "end"):
         slot = runner.launch(template, "call-0001")
-        assert room.promised_bytes == LIMITS.memory_bytes
+        assert promised(room) == LIMITS.memory_bytes
         runner.serve(slot, Job("call-0001", template, {"do": what}), cancel)
-        assert room.promised_bytes == 0
+        assert promised(room) == 0
     engine.before = lambda what, _about: 1 / 0 if what == "create" else None
     with pytest.raises(ZeroDivisionError):
         runner.launch(template, "call-0001")
-    assert room.promised_bytes == 0
+    assert promised(room) == 0
 
 
 def test_what_another_thread_closed_meanwhile_has_ended():
