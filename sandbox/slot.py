@@ -49,6 +49,11 @@ class Slot:
     unremoved: set[str] | None = None  # collects the containers that the engine did not remove
 
     @property
+    def is_idle(self) -> bool:
+        """True while it lives and has said nothing since it was ready, as a worker without a job does."""
+        return not readable([self.wire], 0)
+
+    @property
     def has_exited(self) -> bool:
         """True once the kernel has told that nothing of it runs any more; where it does not tell, never."""
         return self.ending is not None and bool(readable([self.ending], 0))

@@ -85,8 +85,7 @@ class WarmPool:
         while True:
             with self._lock:
                 one = self._inventory.claim(kind, fingerprint, now)
-            # one that waits for a job says nothing
-            if one is None or not readable([one.slot.wire], 0):
+            if one is None or one.slot.is_idle:
                 break
             self._discard_lost(one)
         with self._lock:

@@ -21,7 +21,7 @@ from sandbox.pool.pool import WarmPool
 from sandbox.pool.sizing import Sizes
 from sandbox.program import delivered, worker_command
 from sandbox.runner import Job, Runner
-from sandbox.waiting import Cancellation, readable
+from sandbox.waiting import Cancellation
 from sandbox.workspace import RESERVED, Workspace
 from tests.conftest import TemplateMaker, handler
 from tests.waiting import until
@@ -218,5 +218,5 @@ def test_an_unclaimed_slot_ends_by_itself_when_its_host_has_stopped(runner, make
     template = replace(make_template(""), command=sent.command, program=sent.program)
     idle = runner.launch(template, "call-0001")
     until(lambda: not runner.engine.state(idle.container).running)
-    assert readable([idle.wire], 0)
+    assert not idle.is_idle
     idle.remove()
