@@ -74,7 +74,7 @@ class Copies:
             old = self._copies.pop(key, None)
             if old is not None and not old.users:
                 self._drop(old)
-            if version.strong:
+            if version.validator == "etag":
                 self._copies[key] = copy
         return copy
 

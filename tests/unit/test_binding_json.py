@@ -48,7 +48,8 @@ def test_null_and_false_are_as_if_left_out() -> None:
     nothing = {"bbox": None, "add-alpha": False, "overwrite": False, "append": False}
     bound = bind(CLIP, {**WINDOW, **nothing}, Context(packaged()))
     assert placed(bound) == ("--input=/ws/a.tif", "--output=/ws/b.tif", "--window=0,0,5,5")
-    assert (bound.replaces, bound.updates) == (False, False)
+    assert not bound.has_mode("replace")
+    assert not bound.has_mode("update")
 
 
 def test_what_becomes_of_an_existing_output_is_told_and_not_always_rendered() -> None:

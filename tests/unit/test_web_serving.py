@@ -15,7 +15,7 @@ from anyio.from_thread import start_blocking_portal
 from gdal_mcp.http import serving
 from gdal_mcp.http.concurrency import RequestLimit
 from gdal_mcp.http.guard import HostFilter, Names
-from gdal_mcp.http.serving import Listening, bind, port_of, serve_routes
+from gdal_mcp.http.serving import Listening, bind, serve_routes
 from gdal_mcp.settings import SettingsError
 from tests.waiting import until
 
@@ -61,7 +61,7 @@ def served(
     gate = gate or RequestLimit(50, 50)
     whole = HostFilter(app, gate, Names((), ()), ANY)
     bound, up = bind("127.0.0.1", 0), threading.Event()
-    port = port_of(bound)
+    port = bound.getsockname()[1]
     listening = Listening(connections)
 
     async def run(scope: anyio.CancelScope) -> None:

@@ -92,7 +92,9 @@ def _move_dataset(given: Given, paths: Paths, *, copies: bool) -> FileWork:
     source = paths.input(text) if copies else _dataset(text, paths)
     if copies:
         _refuse_plain_folder(source)
-    output = _destination(_one(given, "destination"), source, paths, overwrite=_true(given, "overwrite"))
+    output = _destination(
+        _one(given, "destination"), source, paths, overwrite=given.get("overwrite") == ("true",)
+    )
     moves = _named_alike(source, output, paths)
     targets = {one.target.relative: one.target for one in moves}
     stale = tuple(one for one in output.replaces if one.relative not in targets)
@@ -197,7 +199,7 @@ def _named_alike(source: Located, output: Output, paths: Paths) -> tuple[Transfe
 
 def _delete_file(given: Given, paths: Paths) -> FileWork:
     gone = _existing(_one(given, "filename"), paths)
-    if gone.is_folder and not _true(given, "recursive"):
+    if gone.is_folder and given.get("recursive") != ("true",):
         with open_folder(gone.workspace, gone.relative) as opened, os.scandir(opened) as entries:
             if next(entries, None) is not None:
                 fix = "Set recursive to delete it with all in it."
@@ -215,12 +217,12 @@ def _move_file(given: Given, paths: Paths) -> FileWork:
 
 def _copy_file(given: Given, paths: Paths) -> FileWork:
     source = _tree(_one(given, "source"), paths)
-    if source.is_folder and not _true(given, "recursive"):
+    if source.is_folder and given.get("recursive") != ("true",):
         raise invalid(f"{source.name} is a folder.", "Set recursive to copy it with all in it.")
     target = _inside(_one(given, "destination"), source, paths)
     output = Output(target, "folder" if source.is_folder else "file")
     recursive = ("--recursive",) if source.is_folder else ()  # GDAL refuses it for a file
-    skipping = ("--skip-errors",) if _true(given, "skip-errors") else ()
+    skipping = ("--skip-errors",) if given.get("skip-errors") == ("true",) else ()
     argv = ("vsi", "copy", *recursive, *skipping)
     return FileWork((*argv, f"--source={source}", f"--destination={output.inside}"), (source,), (output,))
 
@@ -239,7 +241,7 @@ def _sync(given: Given, paths: Paths) -> FileWork:
     _refuse_nested(source, found)
     kind: OutputKind = "folder" if source.is_folder else "file"
     output = Output(found, kind, update=there, replaces=(found,) if there else ())
-    recursive = ("--recursive",) if _true(given, "recursive") else ()
+    recursive = ("--recursive",) if given.get("recursive") == ("true",) else ()
     values = (f"--{name}={value}" for name in ("strategy", "num-threads") for value in given.get(name, ()))
     named = f"{source}/" if source.is_folder and not nested else str(source)
     argv = ("vsi", "sync", *recursive, *values, f"--source={named}", f"--destination={output.inside}")
@@ -330,7 +332,3 @@ def _one(given: Given, name: str) -> str:
     if len(values) != 1:
         raise invalid(f"{name} is needed, once.", "Give it.")
     return values[0]
-
-
-def _true(given: Given, name: str) -> bool:
-    return given.get(name) == ("true",)

@@ -87,14 +87,6 @@ def of_algorithm(catalogue: Catalogue, algorithm: Algorithm) -> Entry:
     return Entry(hit, texts, factor)
 
 
-def of_tool(tool: Picked) -> Entry:
-    name, title, description, writes = tool
-    return Entry(
-        Hit("", name, title, "writes" if writes else "reads"),
-        {"name": name, "called": title, "help": description},
-    )
-
-
 def effects(algorithm: Algorithm) -> dict[str, Any]:
     """The most that a call can do, as a client sees it: what its roles say, and what only data/effects.toml knows.
 

@@ -20,7 +20,6 @@ from gdal_mcp.gdal.discovery.entries import (
     Hit,
     Picked,
     of_algorithm,
-    of_tool,
     plain_words,
     vocabulary,
     words,
@@ -54,7 +53,14 @@ def search(
 def index(catalogue: Catalogue, picked: tuple[Picked, ...]) -> "Index":
     """The index of a catalogue and these tools, made at the first question."""
     algorithms = (of_algorithm(catalogue, one) for one in catalogue.algorithms.values())
-    return Index([*algorithms, *map(of_tool, picked)])
+    tools = (
+        Entry(
+            Hit("", name, title, "writes" if writes else "reads"),
+            {"name": name, "called": title, "help": description},
+        )
+        for name, title, description, writes in picked
+    )
+    return Index([*algorithms, *tools])
 
 
 class Index:
