@@ -40,6 +40,7 @@ from gdal_mcp.tools.remote import FETCH, REMOTE_LIST, STAC_SEARCH
 from gdal_mcp.tools.run import direct_tool
 from gdal_mcp.tools.upload import UPLOAD
 from gdal_mcp.tools.validate import VALIDATE_CALL
+from sandbox.program import source, worker_command
 
 NAME = "gdal"
 GROUPS = ("raster", "vector", "mdim", "dataset", "driver", "vsi")

@@ -82,7 +82,8 @@ def _delete_datasets(given: Given, paths: Paths) -> FileWork:
     mains = tuple(_dataset(text, paths) for text in given.get("filename", ()))
     if not mains:
         raise invalid("filename is needed.", "Name one dataset or more.")
-    gone = tuple({one.relative: one for main in mains for one in _files(main, paths)}.values())
+    files = (one for main in mains for one in (main, *paths.listings.companions(main)))
+    gone = tuple({one.relative: one for one in files}.values())
     return _on_datasets(mains, gone, removes=gone)
 
 
@@ -132,10 +133,6 @@ def _dataset(text: str, paths: Paths) -> Located:
     return found
 
 
-def _files(main: Located, paths: Paths) -> tuple[Located, ...]:
-    return (main, *paths.listings.companions(main))
-
-
 def _refuse_plain_folder(located: Located) -> None:
     """GDAL takes any folder with a shapefile in it for a dataset, and we would take all that is in it."""
     if not located.is_folder or _ending(located) in WHOLE["folders"]:
@@ -166,7 +163,7 @@ def _destination(text: str, source: Located, paths: Paths, *, overwrite: bool) -
             f"which files belong to a dataset of the kind of {source.name} is not known.",
             "Use vsi move or vsi copy for each of its files, or convert the dataset.",
         )
-    for inner in _files(source, paths):
+    for inner in (source, *paths.listings.companions(source)):
         if _ending(inner) in _NAMED_INSIDE:
             raise invalid(
                 f"{source.name} holds the name of {inner.name}, so it would not find it under another.",
@@ -185,7 +182,7 @@ def _named_alike(source: Located, output: Output, paths: Paths) -> tuple[Transfe
     known = {one.name: one for one in output.replaces}
     old, new = PurePosixPath(source.name), PurePosixPath(output.target.name)
     moves = []
-    for one in _files(source, paths):
+    for one in (source, *paths.listings.companions(source)):
         whole = one.name.startswith(old.name)
         before, after = (old.name, new.name) if whole else (old.stem, new.stem)
         name = after + one.name.removeprefix(before)

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.model import Catalogue
+from gdal_mcp.gdal.discovery import read
 from gdal_mcp.gdal.discovery.entries import (
     FIELDS,
     Entry,
@@ -21,7 +22,6 @@ from gdal_mcp.gdal.discovery.entries import (
     Picked,
     of_algorithm,
     plain_words,
-    vocabulary,
     words,
 )
 
@@ -79,7 +79,7 @@ class Index:
             "CREATE VIRTUAL TABLE synonyms USING fts5(word, meant UNINDEXED, tokenize = 'porter')"
         )
         self._database.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
-        meant = [(word, " ".join(others)) for word, others in vocabulary()["words"].items()]
+        meant = [(word, " ".join(others)) for word, others in read("vocabulary.toml")["words"].items()]
         self._database.executemany("INSERT INTO synonyms VALUES (?, ?)", meant)
 
     def search(self, query: str, limit: int) -> tuple[Hit, ...]:
