@@ -39,9 +39,8 @@ STDIN = io.FileIO(0, closefd=False)
 CHUNK = 65536
 EXIT_CRASHED, EXIT_ORPHANED, EXIT_DEADLINE = 70, 71, 72
 EXIT_FILE_LIMIT = 153  # 128 + SIGXFSZ, as of a program that the signal ended
-CAUGHT = (
-    set()
-)  # SIGXFSZ, once it came: the write itself fails with EFBIG, which GDAL reports in many different words
+# SIGXFSZ, once it came: the write itself fails with EFBIG, which GDAL reports in many different words
+CAUGHT = set()
 PROGRESS_GAP = 0.1  # seconds; ten reports a second are enough for a person
 # seconds after which a job that has not come is not about to come, so that there is time to warm up
 UNUSED = 0.05

@@ -275,14 +275,16 @@ def _classification(
         return {}, [_error("post_transform_classify", message, "MODEL_UNAVAILABLE")]
     found = said.model_dump(exclude={"failed"})
     for key in ("original_prediction", "augmented_prediction"):
-        top = [{"class": _class(row), "confidence": row.confidence} for row in getattr(said, key)]
+        top = [
+            {
+                # the label of the operator's list, or its number where that is no plain word
+                "class": row.name if re.fullmatch(r"[\w ,.()'/-]{1,80}", row.name) else str(row.index),
+                "confidence": row.confidence,
+            }
+            for row in getattr(said, key)
+        ]
         found[key] = {**top[0], "top_k": top}
     return {"classification_analysis": {**found, "model_used": f"{options.classifier_model}.onnx"}}, []
-
-
-def _class(row: _Ranked) -> str:
-    """The label of the operator's list, or its number where that is no plain word."""
-    return row.name if re.fullmatch(r"[\w ,.()'/-]{1,80}", row.name) else str(row.index)
 
 
 def _noted(parsed: Parsed, said: _Image) -> Iterable[dict[str, Any]]:

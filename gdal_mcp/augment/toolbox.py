@@ -17,7 +17,6 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
 from gdal_mcp.wheels import WheelImage
-from sandbox.template import Limits
 
 IMAGE: Final = WheelImage("augment")
 INSTRUCTIONS: Final = (
@@ -38,7 +37,12 @@ def augment(_settings: Settings) -> Toolbox:
         title="Augmentation",
         version=f"albumentations {IMAGE.locked['albumentations']}; sha256:{IMAGE.digest}",
         image=IMAGE.spec,
-        environment=environment,
+        environment=lambda limits: {
+            **gdal_environment(limits),
+            "NO_ALBUMENTATIONS_UPDATE": "1",  # else the library asks the network for a newer one
+            "OPENBLAS_NUM_THREADS": "1",
+            "CHIP_THREADS": str(gdal_threads(limits)),
+        },
         program=augment_command,
         toolsets={"augment": tools},
         operations=frozenset({"augment_image", "augment_dataset", "make_chips"}),
@@ -52,13 +56,6 @@ def augment(_settings: Settings) -> Toolbox:
         explain=_explained,
         error_details=details,
     )
-
-
-def environment(limits: Limits) -> Mapping[str, str]:
-    """GDAL's; and the library asks the network for a newer one unless it is told not to."""
-    threads = str(gdal_threads(limits))
-    told = {"NO_ALBUMENTATIONS_UPDATE": "1", "OPENBLAS_NUM_THREADS": "1", "CHIP_THREADS": threads}
-    return {**gdal_environment(limits), **told}
 
 
 @cache

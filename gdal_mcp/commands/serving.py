@@ -60,7 +60,6 @@ def over_http(settings: Settings) -> Exit:
     import anyio
 
     from gdal_mcp.app import running
-    from gdal_mcp.http.serving import port_of
     from gdal_mcp.mcp.background import freeze_gc
     from gdal_mcp.web.server import console_url, prepare, serve
 
@@ -70,7 +69,7 @@ def over_http(settings: Settings) -> Exit:
         leave_link(settings)
         if sys.stderr.isatty():
             scheme = "https" if settings.tls_cert else "http"
-            say(f"serving MCP at {scheme}://{settings.host}:{port_of(bound)}/mcp; Ctrl-C ends it.")
+            say(f"serving MCP at {scheme}://{settings.host}:{bound.getsockname()[1]}/mcp; Ctrl-C ends it.")
         anyio.run(serve, app, bound)
     return Exit.DONE
 

@@ -16,7 +16,7 @@ from gdal_mcp.console.routes import PATH, advertisement, build_console
 from gdal_mcp.host.nested import in_container, own_container
 from gdal_mcp.http.concurrency import RequestLimit
 from gdal_mcp.http.guard import HostFilter, Names
-from gdal_mcp.http.serving import Listening, bind, port_of, serve_routes
+from gdal_mcp.http.serving import Listening, bind, serve_routes
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.settings.web import LOOPBACK
 from sandbox.engines.opening import open_engine
@@ -38,7 +38,7 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
         raise SettingsError(
             f"port {wanted} of the console is not free; another program may have it. Choose another --console-port, or 0."
         ) from error
-    port = published or port_of(bound)
+    port = published or bound.getsockname()[1]
     url = f"http://{HOST}:{port}{PATH}/"
     hosts = [f"{name}:{port}" for name in (HOST, "localhost")]
     names = Names(hosts, [f"http://{host}" for host in hosts])

@@ -37,7 +37,3 @@ def part_words() -> tuple[str, ...]:
 def modules_of(package: str) -> list[str]:
     found = (one.name for one in resources.files(package).iterdir() if one.name.endswith(".py"))
     return sorted(name.removesuffix(".py") for name in found if name != "__init__.py")
-
-
-def compare_command() -> tuple[str, ...]:
-    return worker_command(source("gdal_mcp.gdal.inside", "compare_program.py"))

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 import anyio
 
@@ -11,22 +12,18 @@ class Full(Exception):
     """As many requests are open as may be."""
 
 
+@dataclass(slots=True, eq=False)
 class RequestLimit:
-    def __init__(self, requests: int, each: int) -> None:
-        self._requests = requests
-        self._each = each
-        self._open: set[anyio.CancelScope] = set()
-        self._shares: Counter[str] = Counter()  # open requests by principal
-        self.closed = False
-
-    @property
-    def number(self) -> int:
-        return len(self._open)
+    requests: int
+    each: int  # of one principal
+    closed: bool = False
+    _open: set[anyio.CancelScope] = field(default_factory=set)
+    _shares: Counter[str] = field(default_factory=Counter)  # open requests by principal
 
     @contextmanager
     def request(self) -> Iterator[anyio.CancelScope]:
         """One open request, cancelled by `close`. Raises Full."""
-        if self.closed or len(self._open) >= self._requests:
+        if self.closed or len(self._open) >= self.requests:
             raise Full
         with anyio.CancelScope() as scope:
             self._open.add(scope)
@@ -38,7 +35,7 @@ class RequestLimit:
     @contextmanager
     def share(self, principal: str) -> Iterator[None]:
         """One open request of this principal. Raises Full."""
-        if self._shares[principal] >= self._each:
+        if self._shares[principal] >= self.each:
             raise Full
         self._shares[principal] += 1
         try:

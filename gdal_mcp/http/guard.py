@@ -27,36 +27,35 @@ class Names:
     origins: Collection[str]
 
 
+@dataclass(frozen=True, slots=True)
 class HostFilter:
     """Counts requests, ends them with the server, and refuses those with a foreign Host or Origin."""
 
-    def __init__(self, app: ASGIApp, limit: RequestLimit, names: Names, anywhere: Collection[str]) -> None:
-        """`anywhere` are paths that are answered under any name, since they reveal nothing."""
-        self._app = app
-        self._limit = limit
-        self._names = names
-        self._anywhere = anywhere
+    app: ASGIApp
+    limit: RequestLimit
+    names: Names
+    anywhere: Collection[str]  # paths that are answered under any name, since they reveal nothing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         reply = _Reply(scope, receive, send)
         try:
-            with self._limit.request():
-                refusal = None if scope["path"] in self._anywhere else self._refusal(Headers(scope=scope))
-                await (refusal or self._app)(scope, reply.receive, reply)
+            with self.limit.request():
+                refusal = None if scope["path"] in self.anywhere else self._refusal(Headers(scope=scope))
+                await (refusal or self.app)(scope, reply.receive, reply)
         except Full:
             await replies.busy(503, "the server is busy")(scope, reply.receive, reply)
             return
         if reply.begun:
             await reply.finish()
-        elif self._limit.closed:
+        elif self.limit.closed:
             await replies.busy(503, "the server is ending")(scope, reply.receive, reply)
 
     def _refusal(self, headers: Headers) -> ASGIApp | None:
-        if headers.getlist("host") not in ([host] for host in self._names.hosts):
+        if headers.getlist("host") not in ([host] for host in self.names.hosts):
             return replies.refused(421, "misdirected_request", "this server is not reached by that name")
-        if any(origin not in self._names.origins for origin in headers.getlist("origin")):
+        if any(origin not in self.names.origins for origin in headers.getlist("origin")):
             return replies.refused(403, "invalid_origin", "pages of that origin may not call this server")
         return None
 

@@ -73,11 +73,6 @@ def require_certificate(listening: Listening) -> None:
         ) from error
 
 
-def port_of(bound: socket.socket) -> int:
-    port: int = bound.getsockname()[1]
-    return port
-
-
 async def serve_routes(
     app: Any,
     bound: socket.socket,

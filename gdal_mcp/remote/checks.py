@@ -120,7 +120,7 @@ class Checks:
     def range(self, address: Address, meter: Meter, start: int, size: int, known: Version) -> Got:
         """So many bytes of a file, fewer only where it ends. Raises ReadFailed."""
         headers = {"Range": f"bytes={start}-{start + size - 1}"}
-        if known.strong:
+        if known.validator == "etag":
             headers["If-Match"] = known.etag
         ask = _Ask(lambda answer: _ranged(answer, start, size, None), size, headers)
         got = self._asked(address, meter, ask)

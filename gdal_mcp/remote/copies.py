@@ -47,15 +47,15 @@ class Copy:
         return min(BLOCK, self.version.length - block * BLOCK)
 
 
+@dataclass(slots=True, eq=False)
 class Copies:
     """The copies of one server. For several threads."""
 
-    def __init__(self, folder: Path, bound: int) -> None:
-        """`bound` is in bytes, of all copies."""
-        self._folder, self.bound = folder, bound
-        self._stored = 0
-        self._lock = threading.Lock()
-        self._copies: OrderedDict[Key, Copy] = OrderedDict()  # the least recently used first
+    folder: Path
+    bound: int  # bytes, of all copies
+    _stored: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _copies: OrderedDict[Key, Copy] = field(default_factory=OrderedDict)  # the least recently used first
 
     def known(self, key: Key) -> Copy | None:
         """What is held of a file, to be asked whether it is still the same; give it back with `release`."""
@@ -68,13 +68,13 @@ class Copies:
 
     def begin(self, key: Key, version: Version) -> Copy:
         """An empty copy of a version. It is found again only if its ETag is a strong one; give it back with `release`."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        copy = Copy(key, version, cast("BinaryIO", tempfile.TemporaryFile(dir=self._folder)), users=1)  # noqa: SIM115
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        copy = Copy(key, version, cast("BinaryIO", tempfile.TemporaryFile(dir=self.folder)), users=1)  # noqa: SIM115
         with self._lock:
             old = self._copies.pop(key, None)
             if old is not None and not old.users:
                 self._drop(old)
-            if version.strong:
+            if version.validator == "etag":
                 self._copies[key] = copy
         return copy
 

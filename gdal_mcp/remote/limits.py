@@ -93,19 +93,22 @@ class Meter:
     requests: int = 0
 
 
+@dataclass(slots=True, eq=False)
 class Days:
     """What principals read today, with what their running calls have read so far. For several threads."""
 
-    def __init__(self, settings: RemoteSettings, quota: Quota) -> None:
-        self._settings, self._quota = settings, quota
-        self._lock = threading.Lock()
-        self._kept: dict[str, tuple[int, int]] = {}  # on disk, when the last call began or ended
-        self._read: Counter[str] = Counter()  # by calls that run
-        self._requests: Counter[str] = Counter()
+    settings: RemoteSettings
+    quota: Quota
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _kept: dict[str, tuple[int, int]] = field(
+        default_factory=dict
+    )  # on disk, when the last call began or ended
+    _read: Counter[str] = field(default_factory=Counter)  # by calls that run
+    _requests: Counter[str] = field(default_factory=Counter)
 
     def begin(self, principal: str, deadline: float, within: tuple[str, ...] | None = None) -> Allowance:
         """What a call may read; to be given to `end`."""
-        kept, settings = self._quota.remote_used(principal), self._settings
+        kept, settings = self.quota.remote_used(principal), self.settings
         with self._lock:
             self._kept[principal] = kept
         return Allowance(principal, deadline, settings.bytes_a_call, settings.requests_a_call, self, within)
@@ -116,7 +119,7 @@ class Days:
             kept_bytes, kept_requests = self._kept[principal]
             bytes_today = kept_bytes + self._read[principal] + read
             requests_today = kept_requests + self._requests[principal] + requests
-            over = bytes_today > self._settings.bytes_a_day or requests_today > self._settings.requests_a_day
+            over = bytes_today > self.settings.bytes_a_day or requests_today > self.settings.requests_a_day
             if over and requests:
                 raise ReadFailed("you have read as much today as you may (`bytes_a_day`, `requests_a_day`)")
             self._read[principal] += read
@@ -125,8 +128,8 @@ class Days:
     def end(self, call: Allowance) -> None:
         """Once no request of the call is under way."""
         principal = call.principal
-        self._quota.remote_spent(principal, call.read, call.requests)
-        kept = self._quota.remote_used(principal)
+        self.quota.remote_spent(principal, call.read, call.requests)
+        kept = self.quota.remote_used(principal)
         with self._lock:
             self._kept[principal] = kept
             self._read[principal] -= call.read

@@ -26,13 +26,12 @@ class Remote(Located):
     period: int = field(default=0, kw_only=True, compare=False)  # in which it was named
 
 
+@dataclass(slots=True, eq=False)
 class Numbered:
     """The addresses of one draft, each with its number from 1 on, in the order in which they are named."""
 
-    def __init__(self, parse: Callable[[str], Address]) -> None:
-        """`parse` raises ToolError for what is no address, or none that may be read."""
-        self._parse = parse
-        self._places: dict[str, Remote] = {}
+    parse: Callable[[str], Address]  # raises ToolError for what is no address, or none that may be read
+    _places: dict[str, Remote] = field(default_factory=dict)
 
     @property
     def addresses(self) -> tuple[Address, ...]:
@@ -41,7 +40,7 @@ class Numbered:
     def place(self, text: str) -> Remote:
         """Raises ToolError."""
         if text not in self._places:
-            address = self._parse(text)
+            address = self.parse(text)
             relative = PurePosixPath(str(len(self._places) + 1), address.name)
             self._places[text] = Remote(
                 _HOST,

@@ -23,10 +23,6 @@ class Version:
         return (self.length, mine) == (other.length, theirs)
 
     @property
-    def strong(self) -> bool:
-        return self.validator == "etag"
-
-    @property
     def validator(self) -> Validator:
         if self.etag:
             return "weak etag" if self.etag.startswith("W/") else "etag"

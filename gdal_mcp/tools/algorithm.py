@@ -180,8 +180,8 @@ class ResolvedPaths:
         output = self.context.paths.output(
             text,
             inputs=read,
-            overwrite=bound.replaces and not in_place,
-            update=bound.updates or in_place,
+            overwrite=bound.has_mode("replace") and not in_place,
+            update=bound.has_mode("update") or in_place,
             kind="dataset" if in_place else _KINDS.get(argument.rule.form, "dataset"),
         )
         if in_place and output.target.identity is None:

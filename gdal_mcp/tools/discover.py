@@ -4,7 +4,8 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gdal_mcp.gdal.answers.described import crs_match
+from gdal_mcp.gdal.answers.described import CRS_MATCH
+from gdal_mcp.gdal.answers.words import kept
 from gdal_mcp.gdal.discovery.describe import describe, describe_step
 from gdal_mcp.gdal.discovery.formats import formats
 from gdal_mcp.gdal.discovery.search import search
@@ -112,7 +113,7 @@ def _found_beside_a_dataset(answer: Answer) -> dict[str, Any]:
     """A container that has opened a dataset vouches for codes and numbers alone; its texts are told apart."""
     rows = [row for row in _found(answer)["matches"] if isinstance(row, dict)]
     texts = [{name: row[name] for name in _CRS_TEXTS if name in row} for row in rows]
-    return {"matches": [crs_match(row) for row in rows], "untrusted": {"matches": texts}}
+    return {"matches": [kept(CRS_MATCH, row) for row in rows], "untrusted": {"matches": texts}}
 
 
 GDAL_SEARCH = Tool(

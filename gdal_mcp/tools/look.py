@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gdal_mcp.gdal.answers.described import shown
+from gdal_mcp.gdal.answers.described import SHOWN
+from gdal_mcp.gdal.answers.words import kept
 from gdal_mcp.gdal.datasets.listing import MAX_PATTERN, MAX_ROWS, Query, as_json, page
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, schema_of, typed
@@ -31,7 +32,7 @@ def _preview(arguments: PreviewArguments, context: DraftContext) -> Draft:
         command,
         (source.located,),
         wants_json=True,
-        present=lambda answer: {"shown": dict(shown(answer.parsed))},
+        present=lambda answer: {"shown": dict(kept(SHOWN, answer.parsed))},
     )
 
 

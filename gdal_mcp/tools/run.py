@@ -103,16 +103,12 @@ GDAL_WRITE = Tool(
 @lru_cache(maxsize=256)
 def direct_tool(catalogue: Catalogue, path: str) -> Tool:
     algorithm = catalogue.algorithms[path]
-
-    def draft(arguments: Mapping[str, Any], context: DraftContext) -> Draft:
-        return draft_call(algorithm_named(path, context), arguments, context)
-
     return Tool(
         name=tool_name(path),
         title=f"gdal {path}",
         description=f"{algorithm.description.rstrip('.')}.",
         schema=lambda: input_schema(algorithm, compact=True),
-        draft=draft,
+        draft=lambda arguments, context: draft_call(algorithm_named(path, context), arguments, context),
         like=path,
         **(WRITES_OUTPUT if may_write(algorithm) else {"writes": False}),
     )

@@ -26,7 +26,7 @@ from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.gdal.preflight.expected import compared, expected, statement, type_range
 from gdal_mcp.gdal.preflight.mends import mend_of_output
 from gdal_mcp.gdal.preflight.service import Preflight, absent_format, asked_of, is_judged
-from gdal_mcp.gdal.worker_source import compare_command, gdal_command
+from gdal_mcp.gdal.worker_source import gdal_command
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.places import label
 from gdal_mcp.settings import Settings
@@ -40,6 +40,7 @@ from gdal_mcp.tools.remote import FETCH, REMOTE_LIST, STAC_SEARCH
 from gdal_mcp.tools.run import direct_tool
 from gdal_mcp.tools.upload import UPLOAD
 from gdal_mcp.tools.validate import VALIDATE_CALL
+from sandbox.program import source, worker_command
 
 NAME = "gdal"
 GROUPS = ("raster", "vector", "mdim", "dataset", "driver", "vsi")
@@ -103,7 +104,7 @@ def of_data(text: str) -> Toolbox:
         mend=partial(mend_of_output, catalogue),
         mount_advice=ADVICE,
         upload=UPLOAD,
-        compare=compare_command,
+        compare=lambda: worker_command(source("gdal_mcp.gdal.inside", "compare_program.py")),
     )
 
 

@@ -22,7 +22,7 @@ from gdal_mcp.http.address import MCP_PATH
 from gdal_mcp.http.auth import Authenticator, TokenVerifier
 from gdal_mcp.http.concurrency import RequestLimit
 from gdal_mcp.http.guard import HostFilter, Names
-from gdal_mcp.http.serving import Listening, bind, port_of, require_certificate, serve_routes
+from gdal_mcp.http.serving import Listening, bind, require_certificate, serve_routes
 from gdal_mcp.ledger.artifacts import ArtifactStore
 from gdal_mcp.mcp.background import end_on_signal, get_ready, reap
 from gdal_mcp.mcp.http import Protocol
@@ -59,7 +59,7 @@ def prepare(settings: Settings) -> socket.socket:
 
 def console_url(settings: Settings, bound: socket.socket) -> ConsoleUrl:
     """Where calls of a server on this socket can be approved."""
-    home = home_url(settings, port_of(bound))
+    home = home_url(settings, bound.getsockname()[1])
 
     async def url(_needed: bool) -> str | None:  # noqa: FBT001 - as ConsoleUrl has it
         return home
@@ -69,7 +69,7 @@ def console_url(settings: Settings, bound: socket.socket) -> ConsoleUrl:
 
 async def serve(app: App, bound: socket.socket) -> None:
     """Serves until a signal, which cancels every call, waits for their containers and ends the process."""
-    settings, port = app.settings, port_of(bound)
+    settings, port = app.settings, bound.getsockname()[1]
     names = Names(address.hosts(settings, port), address.origins(settings, port))
     downloads = address.base_url(settings, port) + FILES_PATH
     protocol = Protocol(app, names.hosts, names.origins, downloads)

@@ -32,7 +32,7 @@ Tool = Callable[[t.CallToolRequestParams, Tell], Awaitable[jobs.Answer]]
 EVERYBODY = Principal("everybody")
 LISTS = ("tools_list_changed", "prompts_list_changed", "resources_list_changed")
 SOON = 0.2  # seconds after which a call of this profile is a task
-LATER = 0.5  # seconds after which one certainly is
+LATER = 1.5  # seconds after which one certainly is
 
 
 def question(key: str) -> t.InputRequiredResult:

@@ -48,15 +48,16 @@ def test_null_and_false_are_as_if_left_out() -> None:
     nothing = {"bbox": None, "add-alpha": False, "overwrite": False, "append": False}
     bound = bind(CLIP, {**WINDOW, **nothing}, Context(packaged()))
     assert placed(bound) == ("--input=/ws/a.tif", "--output=/ws/b.tif", "--window=0,0,5,5")
-    assert (bound.replaces, bound.updates) == (False, False)
+    assert not bound.has_mode("replace")
+    assert not bound.has_mode("update")
 
 
 def test_what_becomes_of_an_existing_output_is_told_and_not_always_rendered() -> None:
     replacing = bind(CLIP, {**WINDOW, "overwrite": True}, Context(packaged()))
-    assert (replacing.replaces, replacing.updates) == (True, False)
+    assert (replacing.has_mode("replace"), replacing.has_mode("update")) == (True, False)
     assert not [word for word in placed(replacing) if "overwrite" in word]
     changing = bind(CLIP, {**WINDOW, "append": True}, Context(packaged()))
-    assert (changing.replaces, changing.updates) == (False, True)
+    assert (changing.has_mode("replace"), changing.has_mode("update")) == (False, True)
     assert "--append" in placed(changing)
 
 

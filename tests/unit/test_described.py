@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from gdal_mcp.gdal.answers import words
 from gdal_mcp.gdal.answers.checks import CHECKS, checks
-from gdal_mcp.gdal.answers.described import described, facts, names, shortened, shown
+from gdal_mcp.gdal.answers.described import SHOWN, described, facts, names, shortened
 from gdal_mcp.gdal.answers.report import facts_of_report, summary
-from gdal_mcp.gdal.answers.words import drivers
+from gdal_mcp.gdal.answers.words import drivers, kept
 from gdal_mcp.toolbox import Answer, Described
 
 RASTER = {
@@ -311,7 +311,7 @@ def test_what_a_preview_shows_is_told_in_numbers():
         "kind": "raster", "color": "gray", "bands": [1], "stretch": [[0.0, "inf"]], "coarse": False,
         "title": LIE,
     }  # fmt: skip
-    assert shown(said) == {key: value for key, value in said.items() if key != "title"}
+    assert kept(SHOWN, said) == {key: value for key, value in said.items() if key != "title"}
 
 
 WORDS = (
@@ -343,7 +343,7 @@ def test_whatever_is_said_becomes_json_without_a_word_that_is_not_gdals(value: A
     told = short(value)
     json.dumps(told.pop("untrusted"))
     shortened(facts(value))
-    for made in (facts(value), facts_of_report(value), told, shown(value)):
+    for made in (facts(value), facts_of_report(value), told, kept(SHOWN, value)):
         text = json.dumps(made, allow_nan=False)
         assert len(text) < 1 << 20
         for leaf in leaves(made):

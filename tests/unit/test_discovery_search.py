@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.discovery.entries import of_algorithm, tool_name, vocabulary, words
+from gdal_mcp.gdal.discovery import read
+from gdal_mcp.gdal.discovery.entries import of_algorithm, tool_name, words
 from gdal_mcp.gdal.discovery.search import MAX_HITS, MAX_LETTERS, MAX_WORDS, Index, search
 from tests.boxes import GDAL
 
@@ -101,15 +102,15 @@ def test_of_a_very_long_question_only_the_beginning_is_read():
 
 
 def test_the_vocabulary_names_existing_algorithms_only_and_all_of_them():
-    assert set(vocabulary()["algorithms"]) == set(packaged().algorithms)
-    assert set(vocabulary()["quiet"]) <= set(packaged().algorithms)
+    assert set(read("vocabulary.toml")["algorithms"]) == set(packaged().algorithms)
+    assert set(read("vocabulary.toml")["quiet"]) <= set(packaged().algorithms)
 
 
 def test_every_word_that_is_meant_by_another_is_known():
     known = Index([of_algorithm(packaged(), one) for one in packaged().algorithms.values()])
     dead = [
         (word, other)
-        for word, others in vocabulary()["words"].items()
+        for word, others in read("vocabulary.toml")["words"].items()
         for other in others
         if all("~" in reason for hit in known.search(other, 50) for reason in hit.why)
     ]

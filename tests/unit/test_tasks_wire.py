@@ -221,7 +221,7 @@ async def test_a_task_is_not_cancelled_by_the_notification_that_cancels_requests
 
 
 async def test_a_question_before_the_task_is_answered_by_calling_again(talk: Talk):
-    async with talk(after=0.2) as line:
+    async with talk(after=0.4) as line:
         asked = await line.call("test_tool_with_task")
         assert asked["resultType"] == "input_required"
         again = {

@@ -229,7 +229,10 @@ class Book:
             name = str(values[self._class]) if self._class is not None else "label"
             category = self._categories.setdefault(name, len(self._categories) + 1)
             left, right, top, bottom = geometry.GetEnvelope()
-            outlines = [vectors.points_of(ring).ravel().tolist() for ring in outer_rings(geometry)]
+            kind = ogr.GT_Flatten(geometry.GetGeometryType())
+            parts = range(geometry.GetGeometryCount() if kind == ogr.wkbMultiPolygon else 0)
+            areas = [geometry] if kind == ogr.wkbPolygon else [geometry.GetGeometryRef(n) for n in parts]
+            outlines = [vectors.points_of(one.GetGeometryRef(0)).ravel().tolist() for one in areas]
             self._annotations.append(
                 {
                     "id": len(self._annotations) + 1,
@@ -264,15 +267,6 @@ class Book:
         data = json.dumps(config, indent=1, sort_keys=True).encode()
         single.save(self._folder, "config.json", data)
         return hashlib.sha256(data).hexdigest()
-
-
-def outer_rings(geometry):
-    """Of areas; lines and points have none."""
-    kind = ogr.GT_Flatten(geometry.GetGeometryType())
-    if kind == ogr.wkbPolygon:
-        return [geometry.GetGeometryRef(0)]
-    polygons = range(geometry.GetGeometryCount()) if kind == ogr.wkbMultiPolygon else ()
-    return [geometry.GetGeometryRef(number).GetGeometryRef(0) for number in polygons]
 
 
 class Sheet:

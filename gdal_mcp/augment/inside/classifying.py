@@ -25,7 +25,13 @@ def compared(path, classes, before, after):
     if classes is not None:
         with open(classes, encoding="utf-8", errors="replace") as file:
             labels = dict(enumerate(file.read().splitlines()))
-    old, new = (ranked(one, labels) for one in shares)
+    old, new = (
+        [
+            {"index": n, "class": labels.get(n, str(n)), "confidence": float(one[n])}
+            for n in np.argsort(-one, kind="stable")[:TOP].tolist()
+        ]
+        for one in shares
+    )
     alike = float(np.minimum(*shares).sum())  # what the two distributions have in common
     return {
         "label_changed": old[0]["index"] != new[0]["index"],
@@ -46,8 +52,3 @@ def predicted(model, raster):
     if values.min() < 0 or abs(values.sum() - 1) > 1e-3:  # no shares yet
         values = np.exp(values - values.max())
     return values / values.sum()
-
-
-def ranked(shares, labels):
-    best = np.argsort(-shares, kind="stable")[:TOP].tolist()
-    return [{"index": n, "class": labels.get(n, str(n)), "confidence": float(shares[n])} for n in best]

@@ -96,40 +96,22 @@ def shortened(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     for rows, count in (("bands", "band_count"), ("layers", "layer_count"), ("fields", "field_count")):
         if short.get(rows) and short.get(count) == len(short[rows]):
             del short[count]
-    for key, shorten in (("bands", _short_band), ("layers", shortened)):
-        if short.get(key):
-            short[key] = [one and shorten(one) for one in short[key]]
+    if short.get("bands"):
+        plain = {"nodata": None, "exact": True}
+        short["bands"] = [
+            one and {key: value for key, value in one.items() if value is not plain.get(key, ...)}
+            for one in short["bands"]
+        ]
+    if short.get("layers"):
+        short["layers"] = [one and shortened(one) for one in short["layers"]]
     if short.get("fields"):
         short["fields"] = [one and field_type(one.get("type"), one.get("subtype")) for one in short["fields"]]
     return short
 
 
-def _short_band(band: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {
-        key: value
-        for key, value in band.items()
-        if value is not {"nodata": None, "exact": True}.get(key, ...)
-    }
-
-
 def names(value: Any) -> Mapping[str, Any]:
     """The names of a description, cleaned; parts without any text are left out."""
     return {key: one for key, one in kept(_NAMES, value).items() if _says_something(one)}
-
-
-def shown(value: Any) -> Mapping[str, Any]:
-    """What a preview says it shows."""
-    return kept(_SHOWN, value)
-
-
-def crs_match(value: Any) -> Mapping[str, Any]:
-    """What is no text of a CRS that was found."""
-    return kept(_MATCH, value)
-
-
-def look(value: Any) -> Mapping[str, Any]:
-    """What a container saw in an input's pixels; nothing of what is no answer."""
-    return kept(_LOOK, value)
 
 
 def _says_something(value: Any) -> bool:
@@ -203,7 +185,7 @@ _NAMES: Final = shape(
     arrays=many(shape(name=_TEXT, unit=_TEXT, dimensions=_TEXTS, crs=_TEXT), 1000),
     kinds=_TEXTS,
 )
-_SHOWN: Final = shape(
+SHOWN: Final = shape(
     kind=Literal["raster", "vector"],
     color=Literal["gray", "rgb", "hillshade", "palette"],
     bands=many(Count, 4),
@@ -217,7 +199,7 @@ _SHOWN: Final = shape(
     layers=many(Count, 200),
     **_PLACE,
 )
-_MATCH: Final = shape(
+CRS_MATCH: Final = shape(
     code=CrsCode,
     kind=Literal[
         "projected", "geographic 2D", "geographic 3D", "geocentric", "vertical", "compound", "other"
@@ -228,7 +210,7 @@ _MATCH: Final = shape(
     deprecated=Switch,
     replaced_by=many(CrsCode, 10),
 )
-_LOOK: Final = shape(
+LOOK: Final = shape(
     holes=Switch,
     classes=Switch,
     mask=Switch,

@@ -151,7 +151,12 @@ def _texts(given: Mapping[str, Any], systems: dict[str, str]) -> dict[str, Any]:
 
 def _text(key: str, value: Any, systems: dict[str, str]) -> Any:
     if key in _SYSTEMS:
-        return _name_of(value.get("wkt") if isinstance(value, dict) else None, systems)
+        wkt = value.get("wkt") if isinstance(value, dict) else None
+        found = _NAME.match(wkt) if isinstance(wkt, str) else None
+        name, code = found[1] if found else "", _code_of(wkt)
+        if code is not None:
+            systems[code] = name
+        return name if code is None else None
     if isinstance(value, str):
         return value if key not in _KEYS or _fact(key, value, 1) is _DROP else None
     if isinstance(value, dict):
@@ -173,15 +178,6 @@ def _item(key: str, one: Any, systems: dict[str, str]) -> Any:
     if isinstance(one, dict):
         return one.get("name") if key == "fields" else _texts(one, systems)
     return one if isinstance(one, str) and one not in _known_words() else None
-
-
-def _name_of(wkt: Any, systems: dict[str, str]) -> str | None:
-    found = _NAME.match(wkt) if isinstance(wkt, str) else None
-    name, code = found[1] if found else "", _code_of(wkt)
-    if code is None:
-        return name
-    systems[code] = name
-    return None
 
 
 def _filled(value: Any) -> Any:
@@ -238,7 +234,9 @@ def _fact(key: str, value: Any, depth: int) -> Any:
         ]
     if isinstance(value, dict):
         if key in _SYSTEMS:
-            return _system(value.get("wkt"))
+            wkt = value.get("wkt")
+            kind = _KIND.search(wkt) if isinstance(wkt, str) else None
+            return {"code": _code_of(wkt), **({"kind": _KINDS[kind[1]]} if kind else {})}
         if key not in _KEYED_BY_NAME:
             return _facts(value, depth)
         value = list(value.values())
@@ -254,11 +252,6 @@ def _fact(key: str, value: Any, depth: int) -> Any:
         return adapter(_Leaf).validate_python(value)
     except ValidationError:
         return _DROP
-
-
-def _system(wkt: Any) -> dict[str, Any]:
-    kind = _KIND.search(wkt) if isinstance(wkt, str) else None
-    return {"code": _code_of(wkt), **({"kind": _KINDS[kind[1]]} if kind else {})}
 
 
 def _code_of(wkt: Any) -> str | None:

@@ -10,7 +10,7 @@ Invariants of what is rendered:
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from gdal_mcp.gdal.catalogue.checks import Context, Situation, accepted, refuse_absent_output, unsplit
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, UnknownArgument
@@ -40,17 +40,8 @@ class Bound:
     arguments: tuple[GivenArgument, ...]
     resolved: bool = False  # until then the values of path roles are as the client wrote them
 
-    @property
-    def replaces(self) -> bool:
-        """Whether an existing output may be replaced."""
-        return self._has_mode("replace")
-
-    @property
-    def updates(self) -> bool:
-        """Whether an existing output is changed, on a copy, and not made anew."""
-        return self._has_mode("update")
-
-    def _has_mode(self, mode: str) -> bool:
+    def has_mode(self, mode: Literal["replace", "update"]) -> bool:
+        """Whether an existing output may be replaced, or is changed, on a copy, and not made anew."""
         return any(one.argument.rule.mode == mode and one.values == ("true",) for one in self.arguments)
 
     def get(self, name: str) -> tuple[str, ...]:
@@ -118,7 +109,9 @@ def bind(
             )
     # in the order of the description: keys of JSON have none, and GDAL takes `--limit` before `--features` for both
     bound = _bind(algorithm, [given[one.name] for one in algorithm.arguments if one.name in given], context)
-    if bound.updates and not any(one.role in (Role.OUTPUT, Role.UPDATE) for one in bound.arguments):
+    if bound.has_mode("update") and not any(
+        one.role in (Role.OUTPUT, Role.UPDATE) for one in bound.arguments
+    ):
         raise ArgumentRefused("the call changes an output and names none.", "Name the output.")
     return bound
 

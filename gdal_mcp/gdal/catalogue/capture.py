@@ -7,6 +7,7 @@ folder. The server never imports this.
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from importlib.resources import files
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ _WITH_ARGUMENTS: Final = frozenset({"algorithms", "steps"})
 # a capture needs a tenth of the memory and prints 1 MB
 _LIMITS: Final = Limits(memory_bytes=1 << 30, pids=64, stdout_bytes=16 << 20, scratch_bytes=64 << 20)
 _NOBODY: Final = (65534, 65534)
+_compact: Final = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
 _OWNER: Final = "catalogue"  # a server takes away what is left of it
 _HANDLER: Final = """
 import sys
@@ -87,7 +89,3 @@ def _rows(name: str, entries: list[dict[str, Any]]) -> Iterator[str]:
         head = _compact({key: value for key, value in entry.items() if key != "arguments"})
         arguments = ",\n".join(_compact(argument) for argument in entry["arguments"])
         yield f'{head[:-1]},"arguments":[\n{arguments}\n]}}'
-
-
-def _compact(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

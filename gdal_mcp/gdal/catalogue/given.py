@@ -110,7 +110,8 @@ def _read_switch(algorithm: Algorithm, switch: str) -> tuple[Argument, str | Non
     if switch.startswith("--"):
         name, sign, text = switch[2:].partition("=")
         return argument_named(algorithm, name), text if sign else None
-    argument = algorithm.short_names.get(switch[1:])
+    short = (one for one in algorithm.arguments if one.short_name and one.short_name == switch[1:])
+    argument = next(short, None)
     if argument is None or argument.hidden:
         raise UnknownArgument(f"gdal {algorithm.path} has no argument {switch[:64]}.", "Use the long name.")
     return argument, None

@@ -89,7 +89,11 @@ def build(
     reader = _Reader(roles)
     algorithms = {entry["path"]: reader.algorithm(entry) for entry in facts["algorithms"]}
     steps = [reader.step(entry, algorithms) for entry in facts["steps"]]
-    reader.require_roles(facts["gdal"])
+    if reader.missing:  # all at once, as a new GDAL brings several arguments
+        shown = "\n  ".join(reader.missing[:200])
+        raise CatalogueBroken(
+            f"{len(reader.missing)} arguments of GDAL {facts['gdal']} have no role. Give each one in roles.toml:\n  {shown}"
+        )
     extra = options.get("extra", ())
     shared = {
         scope: _read_as(
@@ -125,15 +129,7 @@ class _Reader:
             for name, entry in entries.items()
         }
         self._made: dict[tuple[int, str], Argument] = {}
-        self._missing: list[str] = []
-
-    def require_roles(self, version: str) -> None:
-        """Names all that is missing at once, as a new GDAL brings several arguments."""
-        if self._missing:
-            shown = "\n  ".join(self._missing[:200])
-            raise CatalogueBroken(
-                f"{len(self._missing)} arguments of GDAL {version} have no role. Give each one in roles.toml:\n  {shown}"
-            )
+        self.missing: list[str] = []
 
     def algorithm(self, entry: dict[str, Any], like: Algorithm | None = None) -> Algorithm:
         """A step's entry may name arguments of the algorithm of the same path instead of describing them."""
@@ -154,9 +150,9 @@ class _Reader:
     def _argument(
         self, path: str, entry: dict[str, Any] | str, known: Mapping[str, Argument]
     ) -> Argument | None:
-        """None for one without a role, which `require_roles` names, and for what refers to such a one."""
+        """None for one without a role, which goes into `missing`, and for what refers to such a one."""
         if isinstance(entry, str):
-            if entry not in known and not self._missing:
+            if entry not in known and not self.missing:
                 raise CatalogueBroken(
                     f"the step {path} names an argument {entry} that no algorithm of that path has. Build the data again."
                 )
@@ -164,7 +160,7 @@ class _Reader:
         own, shared = (self._rules.get((one, entry["name"])) for one in (path, ""))
         rule = own or shared
         if rule is None or (entry["type"] not in rule.types and (own is None or own.types)):
-            self._missing.append(f"{path} {entry['name']} ({entry['type']})")
+            self.missing.append(f"{path} {entry['name']} ({entry['type']})")
             return None
         key = (id(rule), repr(entry))
         if key not in self._made:

@@ -178,10 +178,6 @@ class Algorithm:
     def long_names(self) -> Mapping[str, Argument]:
         return {name: argument for argument in self.arguments for name in (argument.name, *argument.aliases)}
 
-    @cached_property
-    def short_names(self) -> Mapping[str, Argument]:
-        return {argument.short_name: argument for argument in self.arguments if argument.short_name}
-
 
 @dataclass(frozen=True)
 class Step:

@@ -82,7 +82,8 @@ def _delete_datasets(given: Given, paths: Paths) -> FileWork:
     mains = tuple(_dataset(text, paths) for text in given.get("filename", ()))
     if not mains:
         raise invalid("filename is needed.", "Name one dataset or more.")
-    gone = tuple({one.relative: one for main in mains for one in _files(main, paths)}.values())
+    files = (one for main in mains for one in (main, *paths.listings.companions(main)))
+    gone = tuple({one.relative: one for one in files}.values())
     return _on_datasets(mains, gone, removes=gone)
 
 
@@ -92,7 +93,9 @@ def _move_dataset(given: Given, paths: Paths, *, copies: bool) -> FileWork:
     source = paths.input(text) if copies else _dataset(text, paths)
     if copies:
         _refuse_plain_folder(source)
-    output = _destination(_one(given, "destination"), source, paths, overwrite=_true(given, "overwrite"))
+    output = _destination(
+        _one(given, "destination"), source, paths, overwrite=given.get("overwrite") == ("true",)
+    )
     moves = _named_alike(source, output, paths)
     targets = {one.target.relative: one.target for one in moves}
     stale = tuple(one for one in output.replaces if one.relative not in targets)
@@ -130,10 +133,6 @@ def _dataset(text: str, paths: Paths) -> Located:
     return found
 
 
-def _files(main: Located, paths: Paths) -> tuple[Located, ...]:
-    return (main, *paths.listings.companions(main))
-
-
 def _refuse_plain_folder(located: Located) -> None:
     """GDAL takes any folder with a shapefile in it for a dataset, and we would take all that is in it."""
     if not located.is_folder or _ending(located) in WHOLE["folders"]:
@@ -164,7 +163,7 @@ def _destination(text: str, source: Located, paths: Paths, *, overwrite: bool) -
             f"which files belong to a dataset of the kind of {source.name} is not known.",
             "Use vsi move or vsi copy for each of its files, or convert the dataset.",
         )
-    for inner in _files(source, paths):
+    for inner in (source, *paths.listings.companions(source)):
         if _ending(inner) in _NAMED_INSIDE:
             raise invalid(
                 f"{source.name} holds the name of {inner.name}, so it would not find it under another.",
@@ -183,7 +182,7 @@ def _named_alike(source: Located, output: Output, paths: Paths) -> tuple[Transfe
     known = {one.name: one for one in output.replaces}
     old, new = PurePosixPath(source.name), PurePosixPath(output.target.name)
     moves = []
-    for one in _files(source, paths):
+    for one in (source, *paths.listings.companions(source)):
         whole = one.name.startswith(old.name)
         before, after = (old.name, new.name) if whole else (old.stem, new.stem)
         name = after + one.name.removeprefix(before)
@@ -197,7 +196,7 @@ def _named_alike(source: Located, output: Output, paths: Paths) -> tuple[Transfe
 
 def _delete_file(given: Given, paths: Paths) -> FileWork:
     gone = _existing(_one(given, "filename"), paths)
-    if gone.is_folder and not _true(given, "recursive"):
+    if gone.is_folder and given.get("recursive") != ("true",):
         with open_folder(gone.workspace, gone.relative) as opened, os.scandir(opened) as entries:
             if next(entries, None) is not None:
                 fix = "Set recursive to delete it with all in it."
@@ -215,12 +214,12 @@ def _move_file(given: Given, paths: Paths) -> FileWork:
 
 def _copy_file(given: Given, paths: Paths) -> FileWork:
     source = _tree(_one(given, "source"), paths)
-    if source.is_folder and not _true(given, "recursive"):
+    if source.is_folder and given.get("recursive") != ("true",):
         raise invalid(f"{source.name} is a folder.", "Set recursive to copy it with all in it.")
     target = _inside(_one(given, "destination"), source, paths)
     output = Output(target, "folder" if source.is_folder else "file")
     recursive = ("--recursive",) if source.is_folder else ()  # GDAL refuses it for a file
-    skipping = ("--skip-errors",) if _true(given, "skip-errors") else ()
+    skipping = ("--skip-errors",) if given.get("skip-errors") == ("true",) else ()
     argv = ("vsi", "copy", *recursive, *skipping)
     return FileWork((*argv, f"--source={source}", f"--destination={output.inside}"), (source,), (output,))
 
@@ -239,7 +238,7 @@ def _sync(given: Given, paths: Paths) -> FileWork:
     _refuse_nested(source, found)
     kind: OutputKind = "folder" if source.is_folder else "file"
     output = Output(found, kind, update=there, replaces=(found,) if there else ())
-    recursive = ("--recursive",) if _true(given, "recursive") else ()
+    recursive = ("--recursive",) if given.get("recursive") == ("true",) else ()
     values = (f"--{name}={value}" for name in ("strategy", "num-threads") for value in given.get(name, ()))
     named = f"{source}/" if source.is_folder and not nested else str(source)
     argv = ("vsi", "sync", *recursive, *values, f"--source={named}", f"--destination={output.inside}")
@@ -330,7 +329,3 @@ def _one(given: Given, name: str) -> str:
     if len(values) != 1:
         raise invalid(f"{name} is needed, once.", "Give it.")
     return values[0]
-
-
-def _true(given: Given, name: str) -> bool:
-    return given.get(name) == ("true",)

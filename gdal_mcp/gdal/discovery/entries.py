@@ -76,23 +76,15 @@ def of_algorithm(catalogue: Catalogue, algorithm: Algorithm) -> Entry:
     )
     texts = {
         "name": algorithm.path,
-        "called": " ".join(vocabulary()["algorithms"].get(algorithm.path, ())),
+        "called": " ".join(read("vocabulary.toml")["algorithms"].get(algorithm.path, ())),
         "help": algorithm.description,
         "argument": " ".join(one.name for one in own),
         "choice": " ".join(choice for one in own for choice in one.choices),
         "argument_help": " ".join(one.description for one in own),
     }
     hit = Hit(algorithm.path, tool_name(algorithm.path), algorithm.description, effect)
-    factor = float(vocabulary()["quiet"].get(algorithm.path, 1.0))
+    factor = float(read("vocabulary.toml")["quiet"].get(algorithm.path, 1.0))
     return Entry(hit, texts, factor)
-
-
-def of_tool(tool: Picked) -> Entry:
-    name, title, description, writes = tool
-    return Entry(
-        Hit("", name, title, "writes" if writes else "reads"),
-        {"name": name, "called": title, "help": description},
-    )
 
 
 def effects(algorithm: Algorithm) -> dict[str, Any]:
@@ -132,20 +124,16 @@ def _common(catalogue: Catalogue) -> frozenset[str]:
     return frozenset(name for name, count in counts.items() if count > max(8, len(algorithms) // 8))
 
 
-def vocabulary() -> Mapping[str, Mapping[str, Any]]:
-    return read("vocabulary.toml")
-
-
 def plain_words(text: str) -> list[str]:
     return _WORD.findall(text.casefold())
 
 
 def words(text: str) -> list[str]:
     """The words that are searched, in one spelling and in their order; filling words are left out."""
-    spelling, stop = vocabulary()["spelling"], _stop()
+    spelling, stop = read("vocabulary.toml")["spelling"], _stop()
     return [spelling.get(word, word) for word in plain_words(text) if word not in stop]
 
 
 @lru_cache(maxsize=1)
 def _stop() -> frozenset[str]:
-    return frozenset(vocabulary()["stop"]["words"].split())
+    return frozenset(read("vocabulary.toml")["stop"]["words"].split())

@@ -51,7 +51,9 @@ def _kind(catalogue: Catalogue, given: Mapping[str, Any]) -> _Kind:
         case "crs":
             return check_crs, crs_codes
         case "driver":
-            return lambda text: output_format(catalogue, text, None), partial(_drivers, catalogue)
+            writable = (one.name for one in catalogue.drivers if one.writes(None))
+            known = tuple(name for name in writable if name.lower() not in catalogue.unwritten)
+            return lambda text: output_format(catalogue, text, None), partial(beginning, known)
         case "resampling":
             return _one_of(("auto", *choices(catalogue, "resampling")))
         case "choice":
@@ -116,11 +118,6 @@ def _crs_table() -> Mapping[str, str]:
     north = {f"EPSG:{32600 + zone}": f"wgs 84 utm zone {zone}n {zone} north" for zone in _UTM_ZONES}
     south = {f"EPSG:{32700 + zone}": f"wgs 84 utm zone {zone}s {zone} south" for zone in _UTM_ZONES}
     return MappingProxyType({**table, **north, **south})
-
-
-def _drivers(catalogue: Catalogue, typed: str) -> Iterator[str]:
-    writable = (one.name for one in catalogue.drivers if one.writes(None))
-    return beginning((name for name in writable if name.lower() not in catalogue.unwritten), typed)
 
 
 def choices(catalogue: Catalogue, name: str) -> tuple[str, ...]:

@@ -14,15 +14,14 @@ from functools import lru_cache
 from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.model import Catalogue
+from gdal_mcp.gdal.discovery import read
 from gdal_mcp.gdal.discovery.entries import (
     FIELDS,
     Entry,
     Hit,
     Picked,
     of_algorithm,
-    of_tool,
     plain_words,
-    vocabulary,
     words,
 )
 
@@ -54,7 +53,14 @@ def search(
 def index(catalogue: Catalogue, picked: tuple[Picked, ...]) -> "Index":
     """The index of a catalogue and these tools, made at the first question."""
     algorithms = (of_algorithm(catalogue, one) for one in catalogue.algorithms.values())
-    return Index([*algorithms, *map(of_tool, picked)])
+    tools = (
+        Entry(
+            Hit("", name, title, "writes" if writes else "reads"),
+            {"name": name, "called": title, "help": description},
+        )
+        for name, title, description, writes in picked
+    )
+    return Index([*algorithms, *tools])
 
 
 class Index:
@@ -73,7 +79,7 @@ class Index:
             "CREATE VIRTUAL TABLE synonyms USING fts5(word, meant UNINDEXED, tokenize = 'porter')"
         )
         self._database.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
-        meant = [(word, " ".join(others)) for word, others in vocabulary()["words"].items()]
+        meant = [(word, " ".join(others)) for word, others in read("vocabulary.toml")["words"].items()]
         self._database.executemany("INSERT INTO synonyms VALUES (?, ?)", meant)
 
     def search(self, query: str, limit: int) -> tuple[Hit, ...]:

@@ -109,14 +109,6 @@ class Call:
             return facts.degrees if facts else None
         return facts.places[crs].degrees if crs in facts.places else None
 
-    @property
-    def extent_in_target(self) -> Box | None:
-        """The box of the data in the CRS of the output."""
-        facts = self.input
-        if facts is None or self.keeps_crs:
-            return facts.extent if facts else None
-        return None if self.text("input-crs") else facts.extent_in(self.text("output-crs"))
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:

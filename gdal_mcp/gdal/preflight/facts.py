@@ -10,8 +10,9 @@ from threading import Lock
 from typing import Any, Final, Literal, TypeAlias
 
 from gdal_mcp.gdal.answers import transformations
+from gdal_mcp.gdal.answers.described import LOOK, value_range
 from gdal_mcp.gdal.answers.described import facts as known_facts
-from gdal_mcp.gdal.answers.described import look, value_range
+from gdal_mcp.gdal.answers.words import kept
 from gdal_mcp.remote.places import Remote
 from sandbox.workspace import Located
 
@@ -120,7 +121,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
         degrees = place.get("degrees")
         places[name] = Place(degrees if isinstance(degrees, bool) else None, _box(place.get("extent")))
     changes = {name: transformations.known(one) for name, one in _mapping(row.get("changes")).items()}
-    looks = {name: look(one) for name, one in _mapping(row.get("looks")).items()}
+    looks = {name: kept(LOOK, one) for name, one in _mapping(row.get("looks")).items()}
     common: dict[str, Any] = {"disk_bytes": disk_bytes, "places": places, "changes": changes, "looks": looks}
     if driver and size and all(1 <= side <= _MAX_SIDE for side in size):
         first: Mapping[str, Any] = (facts.get("bands") or ({},))[0] or {}

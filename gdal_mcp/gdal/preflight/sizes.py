@@ -65,7 +65,10 @@ def _box_filled(call: Call, *, joins: bool) -> tuple[Box | None, float]:
     """The box of the output in its CRS, and how certain it is."""
     facts, like, crs = call.input, call.others.get("like"), call.text("bbox-crs")
     clips, chosen = call.path == "raster clip", any(call.arguments.get(name) for name in _SELECTING)
-    box, certain = call.extent_in_target, 0.0 if chosen else 1.0 if call.keeps_crs else _CONVERTED
+    certain = 0.0 if chosen else 1.0 if call.keeps_crs else _CONVERTED
+    box = facts.extent if facts and call.keeps_crs else None
+    if facts is not None and not call.keeps_crs and not call.text("input-crs"):
+        box = facts.extent_in(call.text("output-crs"))
     if call.arguments.get("extent"):
         return call.box("extent"), 1.0
     if like is not None:

@@ -144,16 +144,16 @@ class ChildOutput:
             self.figures += [payload] if room and len(payload) <= MAX_FIGURE else []
         elif kind in (b"V", b"R") and len(payload) <= self._job["result_bytes"]:
             name = "value" if kind == b"V" else "result"
-            self.values[name] = json.loads(payload, parse_constant=refused, parse_float=finite)
+            self.values[name] = json.loads(
+                payload,
+                parse_constant=refused,
+                # 1e999 is JSON too
+                parse_float=lambda word: number if math.isfinite(number := float(word)) else refused(word),
+            )
 
 
 def refused(word):
     raise ValueError(word)
-
-
-def finite(word):
-    number = float(word)
-    return number if math.isfinite(number) else refused(word)  # 1e999 is JSON too
 
 
 def run_code(job, report):

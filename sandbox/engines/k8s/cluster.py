@@ -70,9 +70,8 @@ class Cluster:
             _material(user, name, path.parent) for name in ("client-certificate", "client-key")
         )
         if certificate:
-            with (
-                NamedTemporaryFile() as file
-            ):  # OpenSSL takes it from a file only, which nobody else may read
+            # OpenSSL takes it from a file only, which nobody else may read
+            with NamedTemporaryFile() as file:
                 file.write(certificate + b"\n" + key)
                 file.flush()
                 tls.load_cert_chain(file.name)

@@ -24,9 +24,8 @@ from sandbox.errors import EngineUnavailable, ImageMissing
 
 _ABOUT, _LIST = "image.json", "list.jsonl"
 _FRESH: Final = "new-"
-UNUSED_SECONDS: Final = (
-    24 * 3600.0
-)  # after it has lost its last name; a server may still make containers of it until then
+# after it has lost its last name; a server may still make containers of it until then
+UNUSED_SECONDS: Final = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +142,8 @@ class ImageStore:
 
     def _stored(self, reference: str) -> Stored | None:
         plain = "@" not in reference and not reference.startswith("sha256:")
-        wanted = (
-            ":".join(split(reference)) if plain else reference
-        )  # as it is kept: without a tag it is the latest
+        # as it is kept: without a tag it is the latest
+        wanted = ":".join(split(reference)) if plain else reference
         return next((one for one in self._all() if wanted == one.id or wanted in one.names), None)
 
     def _all(self) -> list[Stored]:

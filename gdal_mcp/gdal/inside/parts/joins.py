@@ -128,11 +128,10 @@ def cores_of(sql):
 def items_of(words):
     """Of a FROM clause, in its order."""
     level, how = words[0].depth if words else 0, ""
-
-    def joins(one):
-        return one.depth == level and (one.text == "," or one.upper in JOINS)
-
-    for joint, found in itertools.groupby(words, joins):
+    runs = itertools.groupby(
+        words, lambda one: one.depth == level and (one.text == "," or one.upper in JOINS)
+    )
+    for joint, found in runs:
         run = list(found)
         if joint:
             kinds = {one.upper for one in run}

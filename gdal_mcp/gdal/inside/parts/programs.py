@@ -161,11 +161,6 @@ def run_warp(job, report):
     return closed(done)
 
 
-def run_build_vrt(job, report):
-    how = {"options": job["options"], "callback": progress(report), "strict": True}
-    return closed(gdal.BuildVRT(job["output"], job["inputs"], **how))
-
-
 def closed(dataset):
     """Closing writes the last blocks; an error in that is an error of the command."""
     return dataset is not None and dataset.Close() == gdal.CE_None
@@ -230,7 +225,11 @@ RUNNERS = {
     "gdalinfo": run_info,
     "gdal_translate": run_on_one(gdal.Translate, gdal.OF_RASTER),
     "gdalwarp": run_warp,
-    "gdalbuildvrt": run_build_vrt,
+    "gdalbuildvrt": lambda job, report: closed(
+        gdal.BuildVRT(
+            job["output"], job["inputs"], options=job["options"], callback=progress(report), strict=True
+        )
+    ),
     "gdal_rasterize": run_on_one(gdal.Rasterize, gdal.OF_VECTOR),
     "gdal2xyz": run_xyz,
     "gdal_merge": run_script("gdal_merge"),

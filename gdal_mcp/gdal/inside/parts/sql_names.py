@@ -36,11 +36,11 @@ def tell_names(job, errors):
         return difflib.SequenceMatcher(None, name, other.lower()).ratio()
 
     statement = " ".join([str(job.get("sql", "")), *map(str, job.get("options", ()))]).lower()
-
-    def merit(table):
-        return table.lower() in statement, max(map(likeness, [table, *tables[table]]))
-
-    ranked = sorted(tables, key=merit, reverse=True)
+    ranked = sorted(
+        tables,
+        key=lambda table: (table.lower() in statement, max(map(likeness, [table, *tables[table]]))),
+        reverse=True,
+    )
     for table in ranked[:MOST_TABLES]:
         columns = sorted(tables[table], key=likeness, reverse=True)
         lengths = itertools.accumulate(map(len, columns))

@@ -9,6 +9,7 @@ import contextlib
 import importlib
 import io
 import os
+from types import SimpleNamespace
 
 from osgeo import gdal, ogr, osr
 
@@ -30,6 +31,7 @@ LATE = (
     *("numpy", "osgeo.gdal_array"),
     *("osgeo_utils.gdal_merge", "osgeo_utils.gdal_polygonize", "osgeo_utils.gdal2xyz"),
 )
+NO_REPORT = SimpleNamespace(**dict.fromkeys(("progress", "interim", "attach"), lambda *_, **__: None))
 
 
 def steps(run):
@@ -123,10 +125,10 @@ def job(run, command, source, output=None):
     words = [*command.split(), source]
     request = {"program": "gdal", "inputs": [], "sources": [source], "preview_pixels": PIXELS}
     if output is None:
-        return run({**request, "options": words, "outputs": []}, NoReport())
+        return run({**request, "options": words, "outputs": []}, NO_REPORT)
     outputs = [{"path": output, "kind": "dataset"}]
     request["changes"] = [["", f"EPSG:{RARE_DEGREES}", ""]]  # of CRS, which PROJ is asked about
-    return run({**request, "options": [*words, output], "outputs": outputs}, NoReport())
+    return run({**request, "options": [*words, output], "outputs": outputs}, NO_REPORT)
 
 
 def write_layer():
@@ -137,10 +139,3 @@ def write_layer():
     feature.SetGeometry(ogr.CreateGeometryFromWkt("POLYGON ((15 -22,16 -22,16 -21,15 -22))"))
     layer.CreateFeature(feature)
     made.Close()
-
-
-class NoReport:
-    def progress(self, *_, **__):
-        pass
-
-    interim = attach = progress
