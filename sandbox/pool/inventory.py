@@ -83,9 +83,12 @@ class Inventory:
             self.pause = FIRST_PAUSE
             self.idle.append(one)
 
+    def postpone(self, until: float) -> None:
+        self.resume = until
+
     def refill_failed(self, now: float) -> None:
         """Delays the next try, twice as long after each failure."""
-        self.resume = now + self.pause
+        self.postpone(now + self.pause)
         self.pause = min(self.pause * 2, LONGEST_PAUSE)
 
     def next_change(self, now: float, age_seconds: float) -> float | None:

@@ -260,7 +260,7 @@ class WarmPool:
                 one = self._launch(kind, name, name, self._cancel, reservation)
             else:
                 with self._lock:
-                    self._inventory.resume = time.monotonic() + FIRST_PAUSE
+                    self._inventory.postpone(time.monotonic() + FIRST_PAUSE)
         except LaunchCancelled:
             pass
         except Exception as error:  # noqa: BLE001 - the outermost handler of its thread; whatever it is, it may last

@@ -102,6 +102,6 @@ def test_the_next_change_is_the_earliest_of_all_and_none_where_nothing_is():
     assert inventory.next_change(NOW, 100.0) == 50.0
     assert inventory.next_change(NOW, age) == 550.0
     inventory.claim(A, "here", NOW)
-    inventory.resume = NOW + 2.0
+    inventory.postpone(NOW + 2.0)
     assert inventory.next_change(NOW, age) == 2.0
     assert inventory.next_change(NOW + 2.5, age) == ALONE_SECONDS - 2.5
