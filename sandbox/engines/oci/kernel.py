@@ -10,7 +10,6 @@ import platform
 import re
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -90,10 +89,11 @@ def _facts(pid: int, group: "ControlGroup") -> dict[str, Any]:
 
 def _namespaces(pid: int) -> Row:
     names = _NAMESPACES if os.geteuid() == 0 else (*_NAMESPACES, "user")
-    ours, theirs = (
-        {name: os.readlink(f"/proc/{process}/ns/{name}") for name in names}  # noqa: PTH115 - no path
-        for process in ("self", pid)
-    )
+
+    def of(process: int | str) -> dict[str, str]:
+        return {name: os.readlink(f"/proc/{process}/ns/{name}") for name in names}  # noqa: PTH115 - no path
+
+    ours, theirs = of("self"), of(pid)
     found = same("none", ", ".join(name for name in names if ours[name] == theirs[name]) or "none")
     return Row("container", "namespaces shared with the host", *found[:3])
 
@@ -119,11 +119,11 @@ def is_of(pid: int, container: str) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
 class ControlGroup:
     """The control groups of one container: one folder with version 2, one for each hierarchy with version 1."""
 
-    path: str  # as the runtime is told
+    def __init__(self, path: str) -> None:
+        self.path = path  # as the runtime is told
 
     def _folders(self) -> list[Path]:
         folders = (Path(f"{point}{self.path}") for point in hierarchies())
@@ -195,15 +195,18 @@ def is_possible() -> bool:
     return may_mount and any(not os.statvfs(one).f_flag & os.ST_RDONLY for one in hierarchies())
 
 
-@cache
 def parent_group() -> str:
-    """The control group that those of containers are made in. Raises EngineUnavailable where nothing would bound them.
+    """The control group that those of containers are made in. Raises EngineUnavailable where nothing would bound them."""
+    return f"/{PARENT}" if os.geteuid() == 0 else _parent_group_of_user()
 
-    A user's is in what was delegated to this process. It moves itself, and whoever is beside it, to another group below, as one with processes gives no controllers to those below
+
+@cache
+def _parent_group_of_user() -> str:
+    """In what was delegated to this process.
+
+    It moves itself, and whoever is beside it, to another group below, as one with processes gives no controllers to those below
     it, cgroups(7).
     """
-    if os.geteuid() == 0:
-        return f"/{PARENT}"
     own = delegated_group()
     if refused := not_root(delegated_controllers(own)):
         raise EngineUnavailable(refused)

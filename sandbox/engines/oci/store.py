@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -90,11 +90,7 @@ class ImageStore:
         `unpack` raises, and EngineUnavailable.
         """
         try:
-            with (
-                (self.root / "lock").open("w") as lock,
-                tempfile.TemporaryDirectory(prefix=_FRESH, dir=self.folder) as temporary,
-            ):
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            with self._locked(), tempfile.TemporaryDirectory(prefix=_FRESH, dir=self.folder) as temporary:
                 fresh = Path(temporary) / "image"
                 (fresh / ROOTFS).mkdir(parents=True)
                 about = dict(unpack(fresh / ROOTFS))
@@ -136,6 +132,12 @@ class ImageStore:
         for left in self.folder.glob(f"{_FRESH}*/image"):
             if time.time() - left.stat().st_mtime > UNUSED_SECONDS:
                 shutil.rmtree(left.parent, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        with (self.root / "lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
 
     def _place(self, image: str) -> Path:
         return self.folder / image.replace(":", "-")
