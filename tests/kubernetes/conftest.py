@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from gdal_mcp.host.image import Image
-from sandbox.engines.k8s.api import Api
+from sandbox.engines.k8s.api import Api, _checked
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.template import Limits, VolumePath
@@ -84,7 +84,7 @@ class Ground:
 
 
 def ask(api: Api, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-    return api._asked(method, path, body)
+    return _checked(api._request(method, path, body))
 
 
 @pytest.fixture(scope="session")
