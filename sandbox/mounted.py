@@ -158,9 +158,8 @@ def kind_at(place: str | PurePath, table: str) -> str:
     return max(enumerate(holding), key=lambda one: (len(one[1].place), one[0]))[1].kind if holding else ""
 
 
-@lru_cache(
-    maxsize=16
-)  # the table is long, and asked for at every claim of a slot; those of containers come once
+# the table is long, and asked for at every claim of a slot; those of containers come once
+@lru_cache(maxsize=16)
 def mount_points(table: str) -> tuple[MountPoint, ...]:
     """Every row, in the order of the table. Raises IsolationRefused for a text that is not mountinfo."""
     points = []

@@ -92,9 +92,8 @@ class Runner:
     engine: Engine
     owner: str
     capacity: LockFileCapacity | None = None
-    unremoved: set[str] = field(
-        default_factory=set
-    )  # containers that the engine did not remove when it was asked
+    # containers that the engine did not remove when it was asked
+    unremoved: set[str] = field(default_factory=set)
 
     def run(self, job: Job, cancel: Cancellation) -> SandboxResult:
         """Blocks until the container is gone. What the job did is the result's outcome.

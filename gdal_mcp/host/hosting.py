@@ -318,7 +318,7 @@ class Hosting:
     def try_to_escape(self) -> tuple[Row, ...]:
         """What the job of a container like a call's could not do. Raises SandboxError."""
         host = self.ready()
-        with self._staging_areas()[0].open(f"escape-{self._owner.id}", self.user()) as staging:
+        with self._staging_area().open(f"escape-{self._owner.id}", self.user()) as staging:
             template = self.template(host, staging.mount)
             return try_to_escape(host.runner, template, host.attested, self._cancel)
 
@@ -336,10 +336,10 @@ class Hosting:
         user = self.user()
         return may(self._views.source(root, user).stat(), user, READ | ENTER)
 
-    def _staging_areas(self) -> tuple[StagingArea, ...]:
-        """Of the writable workspaces, or one in the state folder where there is none."""
+    def _staging_area(self) -> StagingArea:
+        """Of a writable workspace, or one in the state folder where there is none."""
         own = StagingArea(Workspace(self._settings.state_dir, writable=True), source=self.paths)
-        return tuple(self._areas.values()) or (own,)
+        return next(iter(self._areas.values()), own)
 
     def _attested(self, host: Host, *, fresh: bool) -> tuple[Row, ...]:
         template = self.template(host, None)
@@ -361,7 +361,7 @@ class Hosting:
             if self.paths.map.pairs and not self._areas:
                 # no container of this server may write, and its own state need not be where the engine can mount it
                 return attest(host.runner, template, None, self._cancel)
-            with self._staging_areas()[0].open(f"attest-{self._owner.id}", self.user()) as staging:
+            with self._staging_area().open(f"attest-{self._owner.id}", self.user()) as staging:
                 return attest(host.runner, self.template(host, staging.mount), staging.path, self._cancel)
 
         path = self._settings.state_dir / f"attestation-{host.toolbox.name}.json"

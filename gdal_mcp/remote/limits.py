@@ -100,9 +100,8 @@ class Days:
     settings: RemoteSettings
     quota: Quota
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _kept: dict[str, tuple[int, int]] = field(
-        default_factory=dict
-    )  # on disk, when the last call began or ended
+    # on disk, when the last call began or ended
+    _kept: dict[str, tuple[int, int]] = field(default_factory=dict)
     _read: Counter[str] = field(default_factory=Counter)  # by calls that run
     _requests: Counter[str] = field(default_factory=Counter)
 

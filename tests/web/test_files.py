@@ -104,9 +104,8 @@ def test_no_address_leads_to_anything_but_a_listed_file(sender: Sender):
         "../uploads", "%2e%2e/x", "/etc/passwd", "0123456789abcdef/..%2f..%2fetc", "%00/x",
         "0123456789abcdef/%ff", f"{'a' * 3000}/x",
     ):  # fmt: skip
-        connection = http.client.HTTPConnection(
-            sender.hosted.host, timeout=30
-        )  # sends an address as it stands
+        # sends an address as it stands
+        connection = http.client.HTTPConnection(sender.hosted.host, timeout=30)
         connection.request("GET", f"/files/{path}", headers={"Authorization": f"Bearer {sender.token}"})
         assert connection.getresponse().status in (404, 405), path
         connection.close()
