@@ -20,6 +20,8 @@ from sandbox.outputs.store import Finding, KeptPublication, PublishedFile, Recov
 from sandbox.outputs.swap import Conflict, complete_all, settle, transact, untouched
 from sandbox.workspace import Identity, Located, Workspace, open_folder
 
+_CLOSED = (State.PUBLISHED, State.UNDONE)
+
 
 @dataclass(frozen=True, slots=True)
 class Retention:
@@ -99,9 +101,14 @@ def prune(layout: StagingLayout, keep: Retention) -> tuple[str, ...]:
         kept_bytes += record.kept_bytes
         if number < keep.calls and (number == 0 or kept_bytes <= keep.bytes):
             continue
-        with suppress(OSError):  # in use, or not ours to remove; the next publication tries again
+        # in use, or not ours to remove; the next publication tries again
+        with suppress(OSError, JournalDamaged):
             if (entry := layout.claim(layout.undo, record.call_id)) is not None:
                 with closing(entry):
+                    # an undo that died since it was read may have left the only copy of a file here
+                    now = load(entry.folder, record.call_id)
+                    if now is None or now.state not in _CLOSED:
+                        continue
                     entry.drop()
                 pruned.append(record.call_id)
     return tuple(pruned)
@@ -126,7 +133,7 @@ def _finished(layout: StagingLayout) -> list[Record]:
     for call_id in ids(layout.undo):
         with suppress(OSError, JournalDamaged), opened_folder(layout.undo, call_id) as folder:
             record = load(folder, call_id)
-            if record is not None and record.state in (State.PUBLISHED, State.UNDONE):
+            if record is not None and record.state in _CLOSED:
                 found.append(record)
     return sorted(found, key=lambda record: (record.time_ns, record.call_id), reverse=True)
 

@@ -70,6 +70,9 @@ def test_values_have_their_own_types_whatever_the_first_row_holds(talker: Talk):
         {"id": 2, "code": "010", "big": 3, "share": None, "day": "2024-03-01"},
         {"id": 3, "code": "", "big": 5000000000, "share": 1.5, "day": None},
     ]
+    assert rows(talker, "SELECT 1 AS a, 2 AS a, 3 AS a_2 FROM towns LIMIT 1") == [
+        {"a": 1, "a_3": 2, "a_2": 3}
+    ]
     mixed = "SELECT CASE id WHEN 1 THEN NULL WHEN 2 THEN 1 ELSE 2.5 END AS v, json_object('n', id) AS j FROM towns ORDER BY id"
     found = [(row["v"], row["j"]) for row in rows(talker, mixed)]
     assert found == [(None, '{"n":1}'), (1, '{"n":2}'), (2.5, '{"n":3}')]

@@ -204,6 +204,7 @@ features_lost ignoring:fields_lost
 time_changed
     vector convert input=times.geojson output=OUT.mif
     vector convert input=times.geojson output=OUT.fgb
+    vector convert input=ages.geojson output=OUT.gpkg
 fields_lost
     vector convert input=towns.geojson output=OUT.kml
     vector convert input=named.geojson output=OUT.kml
@@ -386,6 +387,9 @@ crs_mismatch refused
 ballpark_transformation refused
     query inputs=["rome_points.gpkg"] sql=SELECT ST_AsText(ST_Transform(geom, 4326)) AS t FROM rome_points
     query inputs=["mm_points.gpkg"] sql=SELECT ST_AsText(ST_Transform(geom, 4326)) AS t FROM mm_points
+ballpark_transformation refused
+    query inputs=["rome_points.gpkg"] sql=SELECT ST_X(ST_Transform(ST_Centroid(p.geom), 4326)) AS x FROM rome_points p
+    query inputs=["mm_points.gpkg"] sql=SELECT ST_X(ST_Transform(ST_Centroid(p.geom), 4326)) AS x FROM mm_points p
 ballpark_transformation refused
     pipeline steps=read rome_points.gpkg ! tee [ reproject --output-crs=EPSG:4326 ! write OUT.gpkg ] ! filter --where=id=0 ! write OUTb.gpkg
     pipeline steps=read points.gpkg ! tee [ reproject --output-crs=EPSG:25832 ! write OUT.gpkg ] ! filter --where=id=0 ! write OUTb.gpkg

@@ -41,6 +41,7 @@ TEXTS = {
     "long.geojson": features([(point(1, 2), {"a_very_long_field_name": 1, "note": "x" * 300})]),
     "short.geojson": features([(point(1, 2), {"name": "x", "note": "y"})]),
     "times.geojson": features([(point(1, 2), {"at": "2024-01-02T03:04:05.678Z", "n": 1})]),
+    "ages.geojson": features([(point(1, 2), {"until": "9999-12-31T23:59:59-05:00"})]),
     "nulls.geojson": features([(point(1, 2), {"n": None, "v": 1.5}), (point(2, 2), {"n": 3, "v": 2.5})]),
     "full.geojson": features([(point(1, 2), {"n": 2, "v": 1.5}), (point(2, 2), {"n": 3, "v": 2.5})]),
     "huge.geojson": features([(point(1, 2), {"v": 1e300}), (point(2, 2), {"v": 0.5})]),

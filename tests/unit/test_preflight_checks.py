@@ -6,7 +6,7 @@ from test_preflight_estimate import DEM, WORLD, ZONES, ask
 
 from gdal_mcp.gdal.preflight.call import Call, Finding
 from gdal_mcp.gdal.preflight.checks import crs, raster, vector
-from gdal_mcp.gdal.preflight.checks.statement import compares, measures
+from gdal_mcp.gdal.preflight.checks.statement import compares, measures, transformed_to
 from gdal_mcp.gdal.preflight.facts import DatasetFacts, Place, facts_of
 from gdal_mcp.gdal.preflight.service import findings
 
@@ -288,6 +288,29 @@ def test_a_statement_measures_in_units_of_the_crs_or_not() -> None:
         "",
     ):
         assert not measures(text), text
+
+
+def test_a_statement_transforms_what_a_table_holds_or_what_it_made_itself() -> None:
+    for text, told in (
+        ("SELECT Transform(geom, 4326) FROM t", {("", "EPSG:4326")}),
+        ("SELECT ST_X(ST_Transform(ST_Centroid(a.geom), 4326)) FROM t AS a", {("t", "EPSG:4326")}),
+        (
+            'SELECT st_transform(ST_MakeValid(ST_Buffer("a"."geom", 1.5)), 3035) FROM t a',
+            {("t", "EPSG:3035")},
+        ),
+        (
+            "SELECT ST_Transform(ST_Union(a.geom, b.geom), 25832) FROM t a, u b",
+            {("t", "EPSG:25832"), ("u", "EPSG:25832")},
+        ),
+        ("SELECT ST_Transform(ST_Transform(geom, 3035), 4326) FROM t", {("", "EPSG:3035")}),
+        ("SELECT ST_Transform(MakePoint(a.x, a.y, 4326), 3035), 'ST_Transform(geom, 1)' FROM t a", set()),
+        (
+            "SELECT ST_Transform(GeomFromText(a.wkt, 4326), 3035), ST_Transform(SetSRID(geom, 4326), 3857) FROM t a",
+            set(),
+        ),
+        ("SELECT ST_Transform(geom, srid) FROM t", set()),
+    ):
+        assert set(transformed_to(text)) == told, text
 
 
 def test_a_statement_takes_a_column_for_a_number_or_not() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from staging_kit import CALL, Trail, area_at, carry_out, leftovers, place, plan, publish, tree, write
 
 from sandbox.errors import StagingFailed
+from sandbox.outputs import undo as undo_module
 from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.journal import Content, Mark, Record, State, Step, load, save
 from sandbox.outputs.staging import StagingArea
@@ -176,6 +177,24 @@ def test_a_publication_does_not_wait_until_the_oldest_call_is_forgotten(workspac
         work()
     assert leftovers(workspace, "undo") == ["call-0002"]
     assert tree(workspace) == {"a.tif": b"2"}
+
+
+def test_a_call_is_not_forgotten_whose_undo_died_since_its_journal_was_read(workspace, monkeypatch):
+    """Its entry may then hold the only copy of a file."""
+    publish(area_at(workspace), {"a.tif": b"0"}, CALL)
+    publish(area_at(workspace), {"a.tif": b"1"}, "call-0002")
+    read = undo_module._finished
+
+    def meanwhile(layout):
+        found = read(layout)
+        manifest = entry(workspace) / "manifest.json"
+        journal = json.loads(manifest.read_text())
+        manifest.write_text(json.dumps({**journal, "state": State.UNDOING.value}))
+        return found
+
+    monkeypatch.setattr(undo_module, "_finished", meanwhile)
+    assert area_at(workspace, keep=Retention(calls=1)).prune() == ()
+    assert entry(workspace).is_dir()
 
 
 def test_a_publication_stands_when_nobody_prunes_any_more_or_pruning_is_refused(workspace):

@@ -200,7 +200,8 @@ class PodWire:
     def end(self) -> None:
         """As of a container that ended: whoever waits for it finds its end. It is still to be closed."""
         with contextlib.suppress(OSError, ValueError):
-            self._socket.shutdown(socket.SHUT_RDWR)
+            # the connection's end alone: a TLS socket's own method would go on in plain text, in both directions
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
     def close(self) -> None:
         self.end()

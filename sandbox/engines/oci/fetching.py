@@ -160,14 +160,15 @@ def _untar(root: Path, pieces: Iterator[bytes]) -> None:
         "--extract --numeric-owner --preserve-permissions --xattrs --anchored --exclude=dev/* --directory"
     )
     command = ["tar", *options.split(), str(root)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as process:  # noqa: S603 - fixed words
-        assert process.stdin is not None
-        assert process.stderr is not None
-        with contextlib.suppress(BrokenPipeError):  # its words tell why
-            for piece in pieces:
-                process.stdin.write(piece)
-            process.stdin.close()
-        said = process.stderr.read().decode(errors="replace")
+    with tempfile.TemporaryFile() as errors:  # a pipe would be full before it is read
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=errors) as process:  # noqa: S603 - fixed words
+            assert process.stdin is not None
+            with contextlib.suppress(BrokenPipeError):  # its words tell why
+                for piece in pieces:
+                    process.stdin.write(piece)
+                process.stdin.close()
+        errors.seek(0)
+        said = errors.read().decode(errors="replace")
     if process.returncode:
         raise PullFailed(f"the image could not be unpacked: {said.strip()[-300:]}")
 

@@ -124,7 +124,10 @@ class ImageStore:
 
     def _collect(self) -> None:
         """Removes the images that lost their last name long ago and that no container is of; and what was left half unpacked."""
-        used = b"".join(one.read_bytes() for one in (self.root / "containers").glob("*/config.json"))
+        used = b""
+        for config in (self.root / "containers").glob("*/config.json"):
+            with contextlib.suppress(FileNotFoundError):  # a container that ends meanwhile
+                used += config.read_bytes()
         for one in self._all():
             is_old = not one.names and time.time() - one.named_until > UNUSED_SECONDS
             if is_old and one.id.encode() not in used:

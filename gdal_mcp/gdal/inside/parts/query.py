@@ -137,7 +137,15 @@ class Result:
             definition = layer.GetLayerDefn()
             plain, drawn = ([one.GetName() for one in of(definition)] for of in (fields, shapes))
             self._columns = [name for name in (*plain, *drawn) if not HIDDEN.fullmatch(name)]
-        self.names = [re.sub(r":(\d+)$", lambda n: f"_{int(n[1]) + 1}", name) for name in self._columns]
+        self.names = []
+        for name in self._columns:  # SQLite calls the second column of a name NAME:1
+            plain, _, number = name.rpartition(":")
+            if plain and number.isdecimal():
+                taken = {one.casefold() for one in (*self._columns, *self.names)}
+                free = (f"{plain}_{n}" for n in itertools.count(int(number) + 1))
+                self.names.append(next(one for one in free if one.casefold() not in taken))
+            else:
+                self.names.append(name)
         self.blobs = {number for number, name in enumerate(self._columns) if name in drawn}
         self.infinite, self.srids = 0, set()
 

@@ -117,9 +117,9 @@ def value_of(feature, index, own, kind):
         spelled = OGR_TIME.sub(r"\1-\2-\3", text.strip())
         try:
             found = datetime.fromisoformat(spelled)
-        except ValueError:  # as it is
+            return (found.astimezone(UTC) if found.tzinfo else found).isoformat()
+        except (ValueError, OverflowError):  # as it is; a last day of the calendar has no time elsewhere
             return spelled or None
-        return (found.astimezone(UTC) if found.tzinfo else found).isoformat()
     return feature.GetFieldAsString(index) or None
 
 

@@ -21,9 +21,13 @@ _RELATION: Final = re.compile(
 )
 _NEAREST: Final = re.compile(r"\(\s*select\b[^()]*\border\s+by\s+(?:st_)?distance\s*\(", re.IGNORECASE)
 _LEAST: Final = re.compile(r"\bmin\s*\(\s*(?:st_)?distance\s*\(", re.IGNORECASE)
-_TRANSFORM: Final = re.compile(
-    r"\b(?:st_)?transform\s*\(\s*(?:(\w+)\s*\.\s*)?(?:\w+|\"[^\"]*\")\s*,\s*([0-9]{1,9})\s*\)", re.IGNORECASE
+_TRANSFORM: Final = re.compile(r"\b(?:st_)?transform\s*\(", re.IGNORECASE)
+# what gives a geometry a CRS that is not its table's
+_MADE: Final = re.compile(
+    r"\b(?:\w*from\w*|(?:st_)?make(?!valid)\w*|(?:st_)?(?:setsrid|transform\w*|point|build\w*)|select)\b",
+    re.IGNORECASE,
 )
+_ALIAS: Final = re.compile(r'(?:\b([a-z_]\w*)|"([^"]*)")\s*\.', re.IGNORECASE)
 _TABLE: Final = re.compile(r'(?:\bfrom|\bjoin|,)\s+"?(\w+)"?(?:\s+(?:as\s+)?(\w+))?', re.IGNORECASE)
 _OGR_AREA: Final = re.compile(r"\bogr_geom_area\b", re.IGNORECASE)
 _TERMS: Final = re.compile(
@@ -37,7 +41,7 @@ def moves(statement: str) -> bool:
 
 
 def transformed_to(statement: str) -> list[tuple[str, str]]:
-    """The CRSs that it transforms columns to, each with the table in small letters, "" where that is not said.
+    """The CRSs that it transforms columns to, or what is computed from them, each with the table in small letters, "" where that is not said.
 
     A point that is made in the statement has a CRS of its own.
     """
@@ -45,11 +49,16 @@ def transformed_to(statement: str) -> list[tuple[str, str]]:
     tables = {
         alias.lower(): table.lower() for table, name in _TABLE.findall(plain) for alias in (table, name)
     }
-    found = (
-        (tables.get(one[1].lower(), "") if one[1] else "", f"EPSG:{one[2]}")
-        for one in _TRANSFORM.finditer(plain)
-    )
-    return list(dict.fromkeys(found))
+    found: dict[tuple[str, str], None] = {}
+    for one in _TRANSFORM.finditer(plain):
+        given = _arguments(plain, one.end())
+        if len(given) != 2 or not re.fullmatch(r"\s*[0-9]{1,9}\s*", given[1]) or _MADE.search(given[0]):
+            continue
+        named = {(a or b).lower() for a, b in _ALIAS.findall(given[0])} or {""}
+        found |= dict.fromkeys(
+            (tables.get(name, "") if name else "", f"EPSG:{given[1].strip()}") for name in sorted(named)
+        )
+    return list(found)
 
 
 def measures(statement: str) -> bool:
@@ -57,7 +66,7 @@ def measures(statement: str) -> bool:
     plain = _without_texts(statement)
     if moves(plain):
         return False
-    found = ((match[1].lower(), _arguments(plain, match.end())) for match in _CALL.finditer(plain))
+    found = ((match[1].lower(), len(_arguments(plain, match.end()))) for match in _CALL.finditer(plain))
     return any(count < _MEASURES[name] for name, count in found) or bool(_OGR_AREA.search(plain))
 
 
@@ -104,12 +113,15 @@ def _without_texts(statement: str) -> str:
     return _TEXT.sub("''", statement)
 
 
-def _arguments(text: str, start: int) -> int:
-    """How many arguments a call has, whose parenthesis is open at `start`."""
-    depth, count = 1, 1
+def _arguments(text: str, start: int) -> list[str]:
+    """The arguments of a call whose parenthesis is open at `start`."""
+    depth, found = 1, [""]
     for letter in text[start:]:
         depth += (letter == "(") - (letter == ")")
-        count += letter == "," and depth == 1
         if depth == 0:
             break
-    return count
+        if letter == "," and depth == 1:
+            found.append("")
+        else:
+            found[-1] += letter
+    return found
