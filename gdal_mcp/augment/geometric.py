@@ -88,13 +88,17 @@ class Geometric(Building):
         found: dict[str, float] = {}
         for one in self.numbers:
             if one.form == "size":
-                found |= {"width": one.low, "height": one.high}
+                said = {"width": one.low, "height": one.high}
             elif one.unit in ("", "px") and one.argument in (("width",), ("height",)):
-                found[one.argument[0]] = self._one(one)
+                said = {one.argument[0]: self._one(one)}
             elif one.unit in ("", "px") and one.form != "box":
-                found |= dict.fromkeys(("width", "height"), self._one(one))
+                said = dict.fromkeys(("width", "height"), self._one(one))
             else:
                 self._wrong(f"{said_of(one)} is no size in pixels")
+                continue
+            if found.keys() & said.keys():
+                self._wrong(f"{said_of(one)} is one size too many")
+            found |= said
         return (round(found["height"]), round(found["width"])) if len(found) == 2 else None
 
     def _one(self, quantity: Quantity) -> float:
@@ -227,7 +231,7 @@ class Geometric(Building):
             share = (3, 6, 20)[self.level]
             return {axis: [-share, share] for axis in "xy"}
         moves: dict[str, list[float]] = {"x": [0, 0], "y": [0, 0]}
-        last, side, paired = None, None, False
+        last, side, paired = None, None, list[Quantity]()
         for item in self.clause.items:
             last = item.value if item.kind == "quantity" and item.value in self.numbers else last
             side = item.value if item.kind in ("side", "axis") and item.value in _WAYS else side
@@ -235,7 +239,9 @@ class Geometric(Building):
                 axes, way = _WAYS[side]
                 low, high = ends_of(last, {"type": "number", "minimum": -1}, both=not way)
                 moves |= {axis: sorted(((way or 1) * low, (way or 1) * high)) for axis in axes}
-                side, paired = None, True
+                paired.append(last)
+                side = None
+        self._stray(paired or self.numbers[-1:])
         if paired:
             return moves
         quantity = self.numbers[-1]

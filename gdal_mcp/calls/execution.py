@@ -52,7 +52,7 @@ class Execution:
             with self._reading(planned) as reading, self._lease(planned, cancel) as lease:
                 context.record_duration("claim", begun)
                 declined: list[ToolError] = []
-                result = lease.run(self._job(planned, lease, declined, reading), cancel)
+                result = lease.run(self._job(planned, lease, declined, reading, cancel), cancel)
                 context.usage = result.usage
                 context.record_duration("run", time.monotonic() - result.usage.run_seconds)
                 if declined:
@@ -105,7 +105,14 @@ class Execution:
         alone = plan.confines.places not in (None, ())
         return (host.pool.start if alone else host.pool.claim)(kind, plan.call_id, cancel)
 
-    def _job(self, planned: Planned, lease: Lease, declined: list[ToolError], reading: Reading | None) -> Job:
+    def _job(
+        self,
+        planned: Planned,
+        lease: Lease,
+        declined: list[ToolError],
+        reading: Reading | None,
+        cancel: Cancellation,
+    ) -> Job:
         """The container's job, once the files it changes are in its staging folder.
 
         What the container reports of the inputs before it works is judged; a refusal ends the job and is added to `declined`.
@@ -133,8 +140,13 @@ class Execution:
             answerer=reading,
             answers=staging is None,
         )
+
+        def go_on() -> None:
+            if cancel.is_set:
+                raise LaunchCancelled("cancelled before its inputs were copied")
+
         if staging is not None and operation.copies(plan.draft):
-            operation.copy_in(planned, staging, self.hosting.seen)
+            operation.copy_in(planned, staging, self.hosting.seen, go_on)
         return job
 
     def _published(self, planned: Planned, staging: Staging, done: Done, cancel: Cancellation) -> Done:

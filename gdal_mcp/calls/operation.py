@@ -35,13 +35,15 @@ class Operation:
         """Whether anything is copied into staging before the job."""
         return bool(draft.copies) or any(output.update for output in draft.outputs)
 
-    def copy_in(self, planned: "Planned", staging: Staging, seen: Callable[[Path], Path]) -> None:
-        """Copies what the command changes, and what the host copies for it. `seen` as `Hosting.seen`."""
+    def copy_in(
+        self, planned: "Planned", staging: Staging, seen: Callable[[Path], Path], go_on: Callable[[], object]
+    ) -> None:
+        """Copies what the command changes, and what the host copies for it. `seen` as `Hosting.seen`, `go_on` as `Staging.copy_in`."""
         draft, limits = planned.plan.draft, planned.plan.limits
         updated = (output for output in draft.outputs if output.update)
         worked_on = [(one, one.name) for output in updated for one in (*output.replaces, *output.shared)]
         for located, name in (*worked_on, *((one.source, one.target.name) for one in draft.copies)):
-            staging.copy_in(located, name, limits, seen(located.workspace.root))
+            staging.copy_in(located, name, limits, seen(located.workspace.root), go_on)
 
     def publish(self, planned: "Planned", staging: Staging, _cancel: Cancellation) -> Published:
         """Publishes what the command left in staging. Raises ToolError for a file that belongs to no output, SandboxError."""

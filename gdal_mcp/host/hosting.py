@@ -146,6 +146,9 @@ class Hosting:
             self._ending.append(threading.Thread(target=host.pool.close, name="lost", daemon=True))
             self._ending[-1].start()
 
+    def _pools(self) -> Iterable[WarmPool]:
+        return [host.pool for host in tuple(self._hosts.values())]
+
     def reap(self) -> tuple[str, ...]:
         """Removes what dead servers left behind, if the engine was ever needed. Raises EngineUnavailable."""
         hosts = tuple(self._hosts.values())
@@ -201,7 +204,7 @@ class Hosting:
         # a container that waits does not see what is mounted later; where nothing tells of mounts, none waits
         none = Sizes(0, 0, self._settings.pool_seconds)
         sizes = self._settings.sizes() if mount_table() is not None else none
-        pool = WarmPool(runner, sizes, lambda: self._standing(host))
+        pool = WarmPool(runner, sizes, lambda: self._standing(host), self._pools)
         concurrent = capacity(
             info.cpus or os.cpu_count() or 1,
             memory,

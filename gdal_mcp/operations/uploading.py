@@ -30,7 +30,8 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.pipeline import Reply, Request
 from gdal_mcp.plan import Draft, Output
 from gdal_mcp.toolbox import Tool
-from sandbox.outputs.staging import Staging, StagingArea, is_low
+from sandbox.outputs.copying import is_low
+from sandbox.outputs.staging import Staging, StagingArea
 from sandbox.outputs.store import Published
 from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace, open_folder
@@ -112,8 +113,10 @@ class Upload(Operation):
     def copies(self, _draft: Draft) -> bool:
         return True
 
-    def copy_in(self, planned: Planned, staging: Staging, _seen: Callable[[Path], Path]) -> None:
-        staging.copy_from(self.received.staging, self.received.name, planned.plan.limits)
+    def copy_in(
+        self, planned: Planned, staging: Staging, _seen: Callable[[Path], Path], go_on: Callable[[], object]
+    ) -> None:
+        staging.copy_from(self.received.staging, self.received.name, planned.plan.limits, go_on)
 
     def publish(self, planned: Planned, _staging: Staging, cancel: Cancellation) -> Published:
         return super().publish(planned, self.received.staging, cancel)

@@ -157,7 +157,8 @@ def _path(path: str, *, bucket: bool) -> str:
     """As it is asked for. Dots that climb and coded slashes are refused, so that a prefix means what it says."""
     plain = path if bucket else unquote(path)
     if (
-        any(segment in (".", "..") for segment in plain.split("/"))
+        # some servers take what stands behind a semicolon for no part of the name
+        any(segment.partition(";")[0] in (".", "..") for segment in plain.split("/"))
         or "//" in plain
         or not plain.isprintable()
     ):

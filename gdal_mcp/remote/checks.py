@@ -274,7 +274,7 @@ def _followed(location: str, at: Target) -> Address:
 
 def _require_told(address: Address, at: Target, meter: Meter) -> None:
     """Raises ReadFailed where a person approved the call, and did not know of that place."""
-    within = meter.call.within
+    within = meter.within
     if within is not None and not f"{address.origin}{address.path}".startswith(within):
         raise ReadFailed(
             f"{at.host} redirects to {address.origin}, which is no part of what was approved; who approves calls can allow it: "

@@ -91,10 +91,12 @@ class Copies:
         with copy.lock:
             known = copy.digests.setdefault(block, digest)
             if room and block not in copy.held and known == digest:
-                with suppress(OSError):  # a full disk keeps nothing, and that is all
-                    os.pwrite(copy.file.fileno(), data, block * BLOCK)
-                    copy.held.add(block)
-                    room = False
+                with suppress(
+                    OSError
+                ):  # a full disk keeps nothing, or a part that is not read, and that is all
+                    if os.pwrite(copy.file.fileno(), data, block * BLOCK) == len(data):
+                        copy.held.add(block)
+                        room = False
         if room:
             with self._lock:
                 self._stored -= len(data)

@@ -74,13 +74,11 @@ class Door:
                 raise ReadFailed(
                     f"a call reads at most {_MAX_ADDRESSES} addresses, and this one names {len(addresses)}"
                 )
-        if any(one.item_asset for one in addresses):
-            within = None
-        call = self._days.begin(principal, deadline, within)
+        call = self._days.begin(principal, deadline)
         work, finding = (ThreadPoolExecutor(AT_ONCE, f"remote-{what}-{call_id}") for what in ("read", "find"))
         means = Means(self.checks, self._copies, work)
         sources = {
-            str(number): finding.submit(self._source, one, call, means)
+            str(number): finding.submit(self._source, one, call, means, within)
             for number, one in enumerate(addresses, 1)
         }
         names = tuple(f"{PREFIX}{number}/{one.name}" for number, one in enumerate(addresses, 1))
@@ -101,12 +99,14 @@ class Door:
         self.checks.close()
         self._copies.close()
 
-    def _source(self, asked: Address, call: Allowance, means: Means) -> Source:
+    def _source(
+        self, asked: Address, call: Allowance, means: Means, within: tuple[str, ...] | None
+    ) -> Source:
         """What is read: of a STAC item where its asset lies, if that may be read. Raises ToolError, ReadFailed."""
         if not asked.item_asset:
-            return Source(asked, asked, call, means)
+            return Source(asked, asked, means, Meter(call, within))
         item = replace(asked, item_asset="")
-        text = self.checks.document(item, Meter(call), _MAX_ITEM)
+        text = self.checks.document(item, Meter(call, within), _MAX_ITEM)
         try:
             href = json.loads(text)["assets"][asked.item_asset]["href"]
             found = parse(urljoin(str(replace(item, query=(), secret=())), href))
@@ -116,4 +116,4 @@ class Door:
             ) from error
         # whatever its query says is the item's word, not the caller's
         self.checks.listed(found.hidden, call.principal)
-        return Source(found.hidden, asked, call, means)
+        return Source(found.hidden, asked, means, Meter(call))

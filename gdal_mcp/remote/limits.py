@@ -47,8 +47,6 @@ class Allowance:
     bytes_left: int
     requests_left: int
     days: "Days"
-    # hosts and folders, as the beginnings of addresses, that whoever approved the call was told of; None where nobody was asked
-    within: tuple[str, ...] | None = None
     read: int = 0
     requests: int = 0
     hosts: dict[str, Asked] = field(default_factory=dict)
@@ -86,9 +84,11 @@ class Allowance:
 
 @dataclass(slots=True, eq=False)
 class Meter:
-    """What one source takes of the allowance of its call."""
+    """What one source takes of the allowance of its call, and where its redirects may lead."""
 
     call: Allowance
+    # hosts and folders, as the beginnings of addresses, that whoever approved the call was told of; None for wherever it may read
+    within: tuple[str, ...] | None = None
     read: int = 0
     requests: int = 0
 
@@ -105,12 +105,12 @@ class Days:
     _read: Counter[str] = field(default_factory=Counter)  # by calls that run
     _requests: Counter[str] = field(default_factory=Counter)
 
-    def begin(self, principal: str, deadline: float, within: tuple[str, ...] | None = None) -> Allowance:
+    def begin(self, principal: str, deadline: float) -> Allowance:
         """What a call may read; to be given to `end`."""
-        kept, settings = self.quota.remote_used(principal), self.settings
-        with self._lock:
-            self._kept[principal] = kept
-        return Allowance(principal, deadline, settings.bytes_a_call, settings.requests_a_call, self, within)
+        settings = self.settings
+        with self._lock:  # around the reading too, so that no older figure takes the place of a newer one
+            self._kept[principal] = self.quota.remote_used(principal)
+        return Allowance(principal, deadline, settings.bytes_a_call, settings.requests_a_call, self)
 
     def spend(self, principal: str, read: int, requests: int) -> None:
         """Raises ReadFailed over a limit; what is given back is always taken."""
@@ -127,9 +127,8 @@ class Days:
     def end(self, call: Allowance) -> None:
         """Once no request of the call is under way."""
         principal = call.principal
-        self.quota.remote_spent(principal, call.read, call.requests)
-        kept = self.quota.remote_used(principal)
         with self._lock:
-            self._kept[principal] = kept
+            self.quota.remote_spent(principal, call.read, call.requests)
+            self._kept[principal] = self.quota.remote_used(principal)
             self._read[principal] -= call.read
             self._requests[principal] -= call.requests

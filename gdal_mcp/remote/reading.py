@@ -34,10 +34,9 @@ _METADATA: Final = (".zmetadata", "zarr.json")
 class Source:
     """The files that an address stands for: one with those beside it, or all of a tree. Made once they are known to be there."""
 
-    def __init__(self, address: Address, asked: Address, call: Allowance, means: Means) -> None:
+    def __init__(self, address: Address, asked: Address, means: Means, meter: Meter) -> None:
         """`asked` is as the caller wrote it. Raises ReadFailed."""
-        self._address, self._asked, self._means = address, asked, means
-        self._meter = Meter(call)
+        self._address, self._asked, self._means, self._meter = address, asked, means, meter
         self._beside = {} if address.is_tree else {plain_name(one): one for one in address.sidecars}
         self._files: dict[str, RemoteFile] = {}
         self._lock = threading.Lock()

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 _METADATA: Final = (".zarray", ".zattrs", ".zgroup")
 # what a server could take for a way out of the tree's folder, as an address of the caller's may not have it either
-_CLIMBS: Final = re.compile(r"(^|/)(\.\.?)?(/|$)|[\\%\0-\x1f]")
+_CLIMBS: Final = re.compile(r"(^|/)(\.\.?)?(;|/|$)|[\\%\0-\x1f]")
 # folders above a file that are listed: all those above one name take the square of its length
 _DEEPEST: Final = 32
 

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import os
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -16,6 +17,9 @@ from sandbox.workspace import Identity
 
 _CHUNK = 1 << 20
 _FICLONE = 0x40049409  # linux/fs.h: share the blocks of another file
+# of the disk that staging lies on, never taken by a job: a server writes its records with it, a person logs in
+_RESERVE_BYTES = 256 << 20
+_RESERVE_PARTS = 50  # a small disk keeps one part in so many
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +28,20 @@ class Copier:
 
     `user` (uid, gid) owns the copy, and its rights, judged by the mode alone, decide what may be copied; None is this
     process's user. What is `trusted` is the server's own, which need not be readable by the user that the copy is for.
+    `go_on` is asked before each part of a file; what it raises ends the copy.
     """
 
     named: str
     limits: Limits
     user: tuple[int, int] | None
     trusted: bool = False
+    go_on: Callable[[], object] = lambda: None
 
     def file(self, source: int, folder: int, name: str) -> None:
         """Copies an open file to a free name.
 
-        Raises PathRefused for what the user may not read, StagingFailed when it changes meanwhile, and OSError.
+        Raises PathRefused for what the user may not read, StagingFailed when it changes meanwhile or the disk is nearly full,
+        and OSError.
         """
         before = os.fstat(source)
         self._refuse_closed(before, READ)
@@ -42,7 +49,7 @@ class Copier:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         target = os.open(name, flags, 0o600, dir_fd=folder)
         try:
-            copy(source, target)
+            copy(source, target, lambda: self._refuse_full(target))
             # GDAL's sync takes a newer destination for one that needs nothing
             os.utime(target, ns=(before.st_atime_ns, before.st_mtime_ns))
             self._give(target)
@@ -102,11 +109,25 @@ class Copier:
         if usage.exceeds(self.limits):
             raise StagingFailed("the dataset is larger than the limits of staging allow. Raise them.")
 
+    def _refuse_full(self, target: int) -> None:
+        self.go_on()
+        if is_low(os.fstatvfs(target)):
+            raise StagingFailed(
+                f"too little of the disk is left to copy {self.named!r}. Make room, or use another disk."
+            )
 
-def copy(source: int, target: int) -> None:
+
+def is_low(disk: os.statvfs_result) -> bool:
+    """Whether less is left of a disk than what no job may take."""
+    reserve = min(_RESERVE_BYTES, disk.f_blocks * disk.f_frsize // _RESERVE_PARTS)
+    return disk.f_bavail * disk.f_frsize < reserve
+
+
+def copy(source: int, target: int, go_on: Callable[[], object]) -> None:
     """Fills an empty file with another's contents: shares its blocks where the file system can, else copies.
 
-    Holes stay holes. The contents are not synced: a copy is only worth something once it is published.
+    `go_on` is asked before each part. Holes stay holes. The contents are not synced: a copy is only worth something once it is
+    published.
     """
     with suppress(OSError):  # not supported, in one of many ways; a real fault shows again below
         fcntl.ioctl(target, _FICLONE, source)
@@ -123,5 +144,6 @@ def copy(source: int, target: int) -> None:
             raise
         end = os.lseek(source, offset, os.SEEK_HOLE)
         while offset < end and (data := os.pread(source, min(end - offset, _CHUNK), offset)):
+            go_on()
             offset += os.pwrite(target, data, offset)
         offset = end

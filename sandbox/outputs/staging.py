@@ -16,7 +16,7 @@ import structlog
 
 from sandbox.errors import OutputRejected, SandboxError, StagingFailed
 from sandbox.mounted import refuse_closed
-from sandbox.outputs.copying import Copier
+from sandbox.outputs.copying import Copier, is_low
 from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.filetree import measure, opened_file, opened_folder, remove
 from sandbox.outputs.inspection import collect
@@ -40,9 +40,6 @@ from sandbox.workspace import RESERVED, Identity, Located, Workspace, open_file,
 _OUT = "out"
 _DEFAULT_LIMITS = Limits()
 _NO_LISTINGS: Mapping[PurePosixPath, str] = MappingProxyType({})
-# of the disk that staging lies on, never taken by a job: a server writes its records with it, a person logs in
-_RESERVE_BYTES = 256 << 20
-_RESERVE_PARTS = 50  # a small disk keeps one part in so many
 _log = structlog.get_logger()
 
 
@@ -161,10 +158,16 @@ class Staging(AbstractContextManager["Staging"]):
             return replace(measure(self._folder, limits), disk_low=is_low(os.fstatvfs(self._folder)))
 
     def copy_in(
-        self, located: Located, name: str, limits: Limits = _DEFAULT_LIMITS, seen: Path | None = None
+        self,
+        located: Located,
+        name: str,
+        limits: Limits = _DEFAULT_LIMITS,
+        seen: Path | None = None,
+        go_on: Callable[[], object] = lambda: None,
     ) -> None:
         """Copies an existing file or folder in, owned by the container's user. Raises PathRefused, StagingFailed.
 
+        `go_on` is asked between its parts; what it raises ends the copy, of which nothing stays.
         What is at `located` must still be what `located` says. Root copies only what the container's user could read in a
         container that shows `seen` as the workspace; without it, the workspace itself.
         """
@@ -176,13 +179,20 @@ class Staging(AbstractContextManager["Staging"]):
                 raise OutputRejected(f"{located} changed since the call was planned. Plan the call again.")
             if user is not None:
                 refuse_closed(place.workspace.root, place, user)
-            copier = Copier(located.name, limits, user)
+            copier = Copier(located.name, limits, user, go_on=go_on)
             (copier.folder if located.is_folder else copier.file)(source, self._folder, name)
 
-    def copy_from(self, other: "Staging", name: str, limits: Limits = _DEFAULT_LIMITS) -> None:
-        """Copies a file that lies in another folder of the same store, to the same name. Raises StagingFailed."""
+    def copy_from(
+        self,
+        other: "Staging",
+        name: str,
+        limits: Limits = _DEFAULT_LIMITS,
+        go_on: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Copies a file that lies in another folder of the same store, to the same name. Raises StagingFailed, and as `copy_in`."""
         with self._copying(name), opened_file(other._folder, name) as source:  # noqa: SLF001 - of its own class
-            Copier(name, limits, self._other_user, trusted=True).file(source, self._folder, name)
+            copier = Copier(name, limits, self._other_user, trusted=True, go_on=go_on)
+            copier.file(source, self._folder, name)
 
     def collect(self, limits: Limits = _DEFAULT_LIMITS) -> tuple[Staged, ...]:
         """The top-level entries that the job left, sorted by name, once its container is gone.
@@ -262,9 +272,3 @@ class Staging(AbstractContextManager["Staging"]):
                 with suppress(OSError):
                     remove(self._folder, name)
                 raise
-
-
-def is_low(disk: os.statvfs_result) -> bool:
-    """Whether less is left of a disk than what no job may take."""
-    reserve = min(_RESERVE_BYTES, disk.f_blocks * disk.f_frsize // _RESERVE_PARTS)
-    return disk.f_bavail * disk.f_frsize < reserve

@@ -11,7 +11,7 @@ import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import structlog
@@ -46,11 +46,18 @@ class WarmPool:
     Without `keep` every claim starts a new container.
     """
 
-    def __init__(self, runner: Runner, sizes: Sizes, standing: Callable[[], Sequence[SlotKey]]) -> None:
-        """`standing` are the kinds of which `sizes.least` wait even when nobody asks."""
+    def __init__(
+        self,
+        runner: Runner,
+        sizes: Sizes,
+        standing: Callable[[], Sequence[SlotKey]],
+        others: Callable[[], Iterable["WarmPool"]] = lambda: (),
+    ) -> None:
+        """`standing` are the kinds of which `sizes.least` wait even when nobody asks. `others` share the memory with this pool."""
         self.runner = runner
         self._sizes = sizes
         self._standing = standing
+        self._others = others
         self._lock = threading.Lock()  # over all that follows but the two executors
         self._inventory = Inventory()
         self._sizing: Sizing[SlotKey] = Sizing(sizes)
@@ -143,9 +150,13 @@ class WarmPool:
         self._wakeup.wake()
 
     def _make_room(self, cancel: Cancellation) -> bool:
-        """Gives up a slot that waits; whether there was one. Raises LaunchCancelled."""
+        """Gives up a slot that waits, its own first; whether there was one. Raises LaunchCancelled."""
         if cancel.is_set:
             raise LaunchCancelled("cancelled before there was memory for a container")
+        return self.give_up() or any(one.give_up() for one in self._others() if one is not self)
+
+    def give_up(self) -> bool:
+        """Removes the newest slot that waits; whether there was one."""
         with self._lock:
             newest = self._inventory.idle.pop() if self._inventory.idle else None
         if newest is not None:

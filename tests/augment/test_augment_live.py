@@ -304,3 +304,37 @@ def test_each_chip_is_made_again_to_the_byte_from_its_config_and_its_name_alone(
     assert len(kept) == 3 * len(names)
     assert [path for path in kept if (first / path).read_bytes() != (second / path).read_bytes()] == []
     assert made.result["georeference"] == "lost"
+
+
+ODD = """
+import numpy as np
+from osgeo import gdal
+gdal.UseExceptions()
+noise = np.random.default_rng(4)
+def raster(name, pixels, kind, nodata=None, **options):
+    made = gdal.GetDriverByName("GTiff").Create(f"{ws}/{name}", pixels.shape[2], pixels.shape[1], pixels.shape[0], kind, **options)
+    made.SetGeoTransform((400000, 10, 0, 5400000, 0, -10)); made.WriteArray(pixels)
+    if nodata is not None: made.GetRasterBand(1).SetNoDataValue(nodata)
+    made.Close()
+raster("thin.tif", noise.integers(0, 255, (1, 1, 2000), dtype="u1"), gdal.GDT_Byte)
+raster("unmarked.tif", noise.integers(0, 255, (1, 80, 90), dtype="u1"), gdal.GDT_Byte, nodata=-9999)
+raster("vast.tif", noise.random((1, 80, 90)) * 1e308, gdal.GDT_Float64)
+glass = noise.integers(1, 255, (4, 128, 256), dtype="u1"); glass[3] = 255; glass[3, :, :128] = 0
+raster("glass.tif", glass, gdal.GDT_Byte, options=["PHOTOMETRIC=RGB", "ALPHA=YES"])
+"""
+
+
+def test_images_that_cannot_be_measured_or_marked_are_transformed_all_the_same(app: App):
+    in_image(ODD, ws=str(root(app)))
+    for image, step in (("thin.tif", FLIP), ("unmarked.tif", TURN), ("vast.tif", FLIP)):
+        with parsed_as(step):
+            made = called(app, "augment_image", image=image, prompt="x")
+        assert made.error is None, (image, made.result)
+        assert [one["name"] for one in made.result["applied_transforms"]] == [step.name], image
+
+
+def test_windows_that_are_transparent_make_no_chips(app: App):
+    in_image(ODD, ws=str(root(app)))
+    made = called(app, "make_chips", input="glass.tif", output="glass", size=64)
+    assert made.error is None, made.result
+    assert (made.result["chips"], made.result["left_out"]["empty"]) == (4, 4)

@@ -66,6 +66,18 @@ def test_prompts_never_tuned_for_keep_their_first_score():
     assert len(listed) - len(failed) >= HELD_OUT_FLOOR, failed
 
 
+def test_a_number_that_nothing_is_made_of_is_said():
+    for prompt in (
+        "center crop 300x300 at 10,20",
+        "resize to 512x512 and 100",
+        "resize to width 100 and width 200",
+        "shift 20 pixels to the right and 5 pixels",
+    ):
+        assert parse(prompt).errors, prompt
+    for prompt in ("resize to width 100 and height 200", "shift 20 pixels to the right and 5 pixels down"):
+        assert not parse(prompt).errors, prompt
+
+
 WORDS = sorted(LEXICON.words) + "15 -10 0.5 % ° x , ( ) and then GaussianBlur( p= zzz".split()
 PROMPTS = st.one_of(
     st.text(min_size=1, max_size=500), st.lists(st.sampled_from(WORDS), min_size=1, max_size=60).map(" ".join)

@@ -124,9 +124,9 @@ def opened() -> Iterator[Opened]:
     """A call that reads some addresses; it is closed at the end of the test."""
     with ExitStack() as stack:
 
-        def made(door: Door, *texts: str, who: str = WHO, seconds: float = 20.0) -> Call:
-            addresses = [door.address(text, who) for text in texts]
-            reading = door.open(addresses, principal=who, call_id="c1", deadline=time.monotonic() + seconds)
+        def made(door: Door, *texts: str, who: str = WHO, seconds: float = 20.0, **more: Any) -> Call:
+            addresses, deadline = [door.address(text, who) for text in texts], time.monotonic() + seconds
+            reading = door.open(addresses, principal=who, call_id="c1", deadline=deadline, **more)
             stack.callback(reading.close)
             reading.require_found()
             return Call(reading)

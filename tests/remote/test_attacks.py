@@ -65,7 +65,7 @@ def test_hosts_buckets_and_folders_are_matched_whole(make: Make):
         door.address(text, WHO)
     refused = """http://data.test/x https://data.test:8443/x https://data.test.evil.test/x https://evil-data.test/x
         https://wild.test/x https://awild.test/x https://x.test:8443/cogs/a https://x.test:8443/cog/../a
-        https://x.test:8443/cog/%2e%2e/a https://x.test:8443/cog/..%2fa https://x.test:8443/cog\\..\\a https://x.test/cog/a
+        https://x.test:8443/cog/%2e%2e/a https://x.test:8443/cog/..;/a https://x.test:8443/cog/..%2fa https://x.test:8443/cog\\..\\a https://x.test/cog/a
         s3://bucket/maps s3://bucket/mapsx/x s3://bucket2/maps/x s3://bucket/maps/../x https://plain.test/x
         https://data.test@evil.test/x https://evil.test#@data.test/x https://data.test/x?leak=1 ftp://data.test/x
         /vsicurl/https://data.test/x file:///etc/passwd""".split()
@@ -318,3 +318,22 @@ def test_a_stac_item_cannot_lead_elsewhere(make: Make, opened: Opened, server: O
             with pytest.raises(ToolError):
                 opened(door, f"stac+{server.url('/items/1')}#{name}")
     assert set(server.paths()[asked:]) == {"/items/1", "/ok/moved"}
+
+
+@pytest.mark.claim("remote.redirects-checked")
+def test_an_item_s_asset_may_lie_elsewhere_and_no_other_redirect_of_an_approved_call_may_lead_there(
+    make: Make, opened: Opened, server: Origin
+):
+    there = server.url("/ok/x.tif", "other.test")
+    server.special["/items/1"] = lambda handler: handler.simple(
+        200, json.dumps({"assets": {"a": {"href": there}}}).encode()
+    )
+    server.special["/ok/moved"] = to(there)
+    door = make(*(f"{name}:{server.port}" for name in ("data.test", "other.test")))
+    item, moved = f"stac+{server.url('/items/1')}#a", server.url("/ok/moved")
+    told = (server.url("/"),)
+    assert opened(door, item, within=told).read((5, 10)).body == DATA[5:15]
+    assert opened(door, moved).read((5, 10)).body == DATA[5:15]
+    for addresses in ((moved,), (item, moved)):
+        with pytest.raises(ToolError):
+            opened(door, *addresses, within=told)

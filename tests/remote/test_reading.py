@@ -1,6 +1,7 @@
 """What a call gets of remote sources, and what is recorded of it."""
 
 import hashlib
+import os
 import threading
 
 import pytest
@@ -113,6 +114,17 @@ def test_copies_stay_within_their_bound(server: Origin, make: Make, opened: Open
     assert server.sent == before  # the newest is held, the oldest is not
     assert opened(door, server.url("/ok/0")).read((0, len(DATA))).body == DATA
     assert server.sent > before
+
+
+def test_a_block_that_was_written_in_part_is_read_again(server, make, opened, monkeypatch):
+    whole = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda file, data, offset: whole(file, data[: len(data) // 2], offset))
+    door = make()
+    for _ in range(2):
+        call = opened(door, server.url("/ok/x.tif"))
+        assert call.read((0, len(DATA))).body == DATA
+        assert call.reading.record()[0].cached_bytes == 0
+        call.reading.close()
 
 
 @pytest.mark.claim("remote.known-names-only")

@@ -19,7 +19,11 @@ VERSION_2 = {
     "metadata": {
         # names of which no server may be asked
         **{
-            key: {} for key in ("..%5cleak/.zgroup", "..\\leak/.zgroup", "a//leak/.zgroup", "../leak/.zgroup")
+            key: {}
+            for key in (
+                *("..%5cleak/.zgroup", "..\\leak/.zgroup", "a//leak/.zgroup", "../leak/.zgroup"),
+                *("..;/leak/.zgroup", "a/..;x/leak/.zgroup"),
+            )
         },
         **{key: {"shape": [9], "chunks": [1]} for key in ("..%2fleak/.zarray", "..\\leak/.zarray")},
         ".zgroup": {"zarr_format": 2},

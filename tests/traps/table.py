@@ -117,6 +117,12 @@ other_grid before
     raster calc input=["A=elevation.tif","B=other_size.tif"] output=OUT.tif calc=["A+B"]
     raster calc input=["A=elevation.tif","B=low.tif"] output=OUT.tif calc=["A+B"]
 other_crs refused
+    gdal_merge src_datasets=["low.tif","other_crs.tif"] dst_dataset=OUT.tif
+    gdal_merge src_datasets=["low.tif","next.tif"] dst_dataset=OUT.tif
+values_rounded before ignoring:geojson_not_wgs84
+    gdal_polygonize src_dataset=low.tif dst_vector=OUT.gpkg
+    gdal_polygonize src_dataset=classes.tif dst_vector=OUT.gpkg
+other_crs refused
     raster zonal-stats input=low.tif zones=zones.gpkg output=OUT.gpkg stat=["mean"] include-field=["id"]
 scale_ignored before
     raster calc input=["A=scaled.tif"] output=OUT.tif calc=["A*2"]

@@ -7,6 +7,7 @@ from staging_kit import CALL, USER, area_at, place, tree, write
 
 from sandbox.errors import SandboxError, StagingFailed
 from sandbox.idmap import Views
+from sandbox.outputs import copying
 from sandbox.owner import Owner
 from sandbox.template import Limits
 
@@ -80,6 +81,37 @@ def test_a_folder_that_cannot_be_copied_whole_is_not_copied_at_all(workspace, wh
         with pytest.raises(StagingFailed):
             staging.copy_in(place(area, "cube.zarr"), "cube.zarr", SMALL)
         assert list(staging.path.iterdir()) == []
+
+
+@pytest.mark.parametrize("parts", [0, 2])
+def test_a_copy_ends_where_the_call_does_and_where_the_disk_is_nearly_full(workspace, monkeypatch, parts):
+    def no_cloning(*_):
+        raise OSError
+
+    def go_on():
+        asked.append(None)
+        if len(asked) > parts:
+            raise InterruptedCall
+
+    asked = []
+    monkeypatch.setattr(copying.fcntl, "ioctl", no_cloning)
+    write(workspace, {"dem.tif": bytes(5 << 20), "cube.zarr/0": b"0" * (5 << 20)})
+    area = area_at(workspace)
+    with area.open(CALL, USER) as staging:
+        for name in ("dem.tif", "cube.zarr"):
+            asked.clear()
+            with pytest.raises(InterruptedCall):
+                staging.copy_in(place(area, name), name, go_on=go_on)
+            assert len(asked) == parts + 1
+        monkeypatch.setattr(copying, "is_low", lambda _disk: len(asked) > parts)
+        asked.clear()
+        with pytest.raises(StagingFailed):
+            staging.copy_in(place(area, "dem.tif"), "dem.tif", go_on=lambda: asked.append(None))
+        assert list(staging.path.iterdir()) == []
+
+
+class InterruptedCall(Exception):
+    pass
 
 
 def test_a_copy_never_overwrites_and_never_leaves_the_folder(workspace):

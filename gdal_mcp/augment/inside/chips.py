@@ -162,7 +162,8 @@ class Maker:
     def chips(self, window):
         """None of a window without data."""
         raster = self._source.read(window[:4])
-        if raster.invalid is not None and raster.invalid.all():
+        no_data = raster.invalid is not None and raster.invalid.all()
+        if no_data or (raster.alpha is not None and not raster.alpha.any()):
             return
         masks = [rasters.marked(self._mask.read(window[:4]))] if self._mask else []
         labels = self._layer.within(raster) if self._layer else None

@@ -44,7 +44,10 @@ def measured(category, before, after):
         pair = [raster.pixels.astype(np.float32) for raster in (before, after)]
         span = max(before.range[1] - before.range[0], 1e-9)
         if pair[0].shape == pair[1].shape:
-            found["changed"] = float(np.abs(pair[0] - pair[1]).mean() / span)
+            with np.errstate(over="ignore", invalid="ignore"):
+                changed = float(np.abs(pair[0] - pair[1]).mean(dtype=np.float64) / span)
+            if np.isfinite(changed):  # not where a value is no number, or the largest that there is
+                found["changed"] = changed
         found["ssim"] = ssim(old, new)
     found["found"], found["angle"] = "", None
     if category == "geometric":
@@ -55,8 +58,8 @@ def measured(category, before, after):
             found["agrees"] = False
     else:
         aim, least = AIMS.get(category, ("changed", 0.0))
-        value = found.get(aim, 0.0)
-        found["agrees"] = value <= least if least < 0 else value > least
+        value = found.get(aim)
+        found["agrees"] = None if value is None else value <= least if least < 0 else value > least
     return {name: round(value, 5) if isinstance(value, float) else value for name, value in found.items()}
 
 
@@ -64,7 +67,8 @@ def small(pixels):
     share = SIDE / max(pixels.shape[:2])
     if share >= 1:
         return pixels
-    return cv2.resize(pixels, None, fx=share, fy=share, interpolation=cv2.INTER_AREA)
+    height, width = (max(1, round(side * share)) for side in pixels.shape[:2])
+    return cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA)
 
 
 def grey(pixels):
@@ -80,7 +84,8 @@ def edges(image):
 def noise(image):
     """The standard deviation of noise, by the second differences that neither a plane nor an edge has (Immerkaer 1996)."""
     kernel = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], np.float32)
-    return float(np.abs(cv2.filter2D(image, cv2.CV_32F, kernel)[1:-1, 1:-1]).mean() * np.sqrt(np.pi / 2) / 6)
+    inner = np.abs(cv2.filter2D(image, cv2.CV_32F, kernel)[1:-1, 1:-1])
+    return float(inner.mean() * np.sqrt(np.pi / 2) / 6) if inner.size else 0.0
 
 
 def histogram(old, new):

@@ -76,7 +76,7 @@ class Source:
         self._alpha = len(bands) > 1 and bands[-1].GetColorInterpretation() == gdal.GCI_AlphaBand
         if self._alpha:
             bands.pop()
-        nodata = tuple(band.GetNoDataValue() for band in bands)
+        nodata = tuple(held(band.GetNoDataValue(), self._kind) for band in bands)
         self._nodata = None if nodata == (None,) * len(bands) else nodata
         self._names = tuple(band.GetDescription() for band in bands)
         whole = gdal.GMF_ALL_VALID | gdal.GMF_ALPHA
@@ -140,6 +140,14 @@ def filled(pixels, invalid):
             rows, columns = ndimage.distance_transform_edt(gaps, return_distances=False, return_indices=True)
             made[:, :, number] = pixels[:, :, number][rows, columns]
     return made
+
+
+def held(nodata, kind):
+    """The nodata value of a band; None where no pixel of its type can have it, such as -9999 of bytes."""
+    if nodata is None or np.dtype(kind).kind not in "iu":
+        return nodata
+    limits = np.iinfo(kind)
+    return nodata if limits.min <= nodata <= limits.max and nodata == int(nodata) else None
 
 
 def marked(raster):

@@ -223,7 +223,10 @@ class Preflight:
             )
         if draft.output is not None:
             last, name = calls[-1], draft.output.target.name
-            algorithm = self.catalogue.algorithms.get(last.algorithm)
+            algorithms = self.catalogue.algorithms
+            algorithm = algorithms.get(last.algorithm) or algorithms.get(
+                draft.algorithm
+            )  # of a classic program
             kind = (algorithm.makes or algorithm.kind) if algorithm else "raster"
             driver = last.text("output-format") or driver_for(self.catalogue, name, kind) or ""
             updates = any(one.update for one in draft.outputs)

@@ -74,7 +74,7 @@ def make(engine: MemoryEngine, ended: threading.Event, room: LockFileCapacity) -
         capacity: LockFileCapacity | None = None,
     ) -> WarmPool:
         kinds = [READS] if standing is None else standing
-        pool = WarmPool(Runner(engine, "me", capacity), Sizes(least, most, age), lambda: kinds)
+        pool = WarmPool(Runner(engine, "me", capacity), Sizes(least, most, age), lambda: kinds, lambda: pools)
         pools.append(pool)
         pool.keep()
         return pool

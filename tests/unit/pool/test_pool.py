@@ -282,6 +282,19 @@ def test_waiting_slots_leave_room_for_one_call(make: Making, room):
         assert pool.figures().waiting == 1
 
 
+def test_a_call_gets_the_memory_of_what_waits_in_another_pool(
+    make: Making, engine, room, cancel, monkeypatch
+):
+    """Two toolboxes have two pools, and the machine one memory."""
+    monkeypatch.setattr(pool_module, "MEMORY_SECONDS", 0.0)
+    full, empty = make(capacity=room), make(most=0, capacity=room)
+    filled(full, 1)
+    with empty.claim(READS, "call-0001", cancel), empty.claim(READS, "call-0002", cancel):
+        assert "box-1" not in engine.boxes
+        assert promised(room) == room.total_bytes
+    assert (full.figures().waiting, full.figures().lost) == (0, 0)
+
+
 def test_a_call_gets_the_memory_of_a_refill_that_ends_while_it_waits(make: Making, engine, room, cancel):
     """Else it waited for another call to end, with an idle slot beside it."""
     hangs, go_on = threading.Event(), threading.Event()

@@ -6,7 +6,7 @@ from gdal_mcp.gdal.preflight.call import Call, Finding, number_of, same_crs
 from gdal_mcp.gdal.preflight.estimate import raster_made
 from gdal_mcp.gdal.preflight.facts import TYPE_RANGE, DatasetFacts
 
-_JOINS: Final = frozenset({"raster mosaic", "raster stack"})
+_JOINS: Final = frozenset({"raster mosaic", "raster stack", "gdal_merge"})
 _BY_PIXEL: Final = frozenset({"raster calc", "raster blend"})  # whose inputs cover one area
 _SLACK: Final = 0.01  # of a pixel
 _LONLAT: Final = frozenset({"EPSG:4326", "OGC:CRS84"})  # one CRS, but for the order of axes
@@ -96,8 +96,21 @@ def other_grid(call: Call) -> Finding | None:
 
 
 def other_crs(call: Call) -> Finding | None:
-    """Zones whose coordinates are read as those of the raster."""
+    """Zones whose coordinates are read as those of the raster, and rasters that are merged as if they were in the first one's CRS."""
     facts, zones = call.input, call.others.get("zones")
+    if call.path == "gdal_merge" and facts is not None and facts.crs:
+        known = (one.crs for one in call.inputs if one and one.crs)
+        other = next(
+            (one for one in known if not same_crs(facts.crs, one) and not {facts.crs, one} <= _LONLAT), None
+        )
+        if other is None:
+            return None
+        return Finding(
+            "other_crs",
+            f"the rasters are in {facts.crs} and {other}; gdal_merge reads the coordinates of all as if they were one CRS.",
+            f"Reproject the others to {facts.crs} first.",
+            refuses=True,
+        )
     if call.path != "raster zonal-stats" or facts is None or zones is None or not (facts.crs and zones.crs):
         return None
     if same_crs(facts.crs, zones.crs) or {facts.crs, zones.crs} <= _LONLAT:
@@ -107,6 +120,16 @@ def other_crs(call: Call) -> Finding | None:
         f"the zones are in {zones.crs} and the raster is in {facts.crs}; GDAL reads the coordinates of both as if they were one CRS.",
         f"Reproject the zones to {facts.crs} first.",
         refuses=facts.degrees != zones.degrees,
+    )
+
+
+def polygons_of_whole_numbers(call: Call) -> Finding | None:
+    if call.path != "gdal_polygonize" or call.input is None or not call.input.data_type.startswith("Float"):
+        return None
+    return Finding(
+        "values_rounded",
+        "gdal_polygonize rounds the pixels of this type to whole numbers, and pixels of different values come into one polygon.",
+        "Call `raster polygonize` (gdal_write), which keeps fractions.",
     )
 
 
@@ -139,4 +162,12 @@ def _continuous(facts: DatasetFacts | None) -> bool:
     return facts is not None and facts.bands == 1 and facts.data_type in _CONTINUOUS
 
 
-CHECKS: Final = (other_grid, other_crs, scale_ignored, nearest, lossy, nodata_out_of_range)
+CHECKS: Final = (
+    other_grid,
+    other_crs,
+    polygons_of_whole_numbers,
+    scale_ignored,
+    nearest,
+    lossy,
+    nodata_out_of_range,
+)
