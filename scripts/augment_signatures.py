@@ -13,6 +13,7 @@ import sys
 import tomllib
 import warnings
 from pathlib import Path
+from typing import Any
 
 import albumentations
 import numpy as np
@@ -23,7 +24,7 @@ from gdal_mcp.augment.transforms import LIBRARY, TRANSFORMS
 TESTS = Path(__file__).resolve().parents[1] / "tests" / "augment"
 
 
-def signature(name: str) -> dict:
+def signature(name: str) -> dict[str, object]:
     """Argument -> default; "required" where there is none."""
     found = inspect.signature(getattr(albumentations, name).__init__).parameters.values()
     return {
@@ -49,7 +50,7 @@ def prompts() -> list[str]:
     return asked
 
 
-def tuples(value: object) -> object:
+def tuples(value: object) -> Any:
     if isinstance(value, dict):
         return {key: tuples(one) for key, one in value.items()}
     return tuple(map(tuples, value)) if isinstance(value, list) else value

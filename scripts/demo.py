@@ -141,6 +141,15 @@ class Session:
         expect(not result.is_error, f"{tool} failed: {result.structured_content}")
         return dict(result.structured_content or {})
 
+    async def record(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the resource of the answered call says."""
+        uri = f"gdal://calls/{answer['receipt']['call_id']}"
+        content = (await self.client.read_resource(uri)).contents[0]
+        if not isinstance(content, t.TextResourceContents):
+            raise Surprise(f"{uri} is not text")
+        read: Mapping[str, Any] = json.loads(content.text)
+        return read
+
     async def _send(self, tool: str, arguments: dict[str, Any]) -> t.CallToolResult:
         say(f"{tool} {json.dumps(arguments)}")
         return await self.client.call_tool(tool, arguments)
@@ -206,8 +215,7 @@ async def look(session: Session, cog: Mapping[str, Any]) -> None:
     say(f"re-opened in the same container: {json.dumps(described)[:300]} ...")
 
     step("The receipt of the Cloud Optimized GeoTIFF")
-    told = await session.client.read_resource(f"gdal://calls/{cog['receipt']['call_id']}")
-    receipt = json.loads(told.contents[0].text)["receipt"]
+    receipt = (await session.record(cog))["receipt"]
     for name in (
         "image",
         "image_digest",
@@ -263,8 +271,8 @@ async def discover(session: Session) -> None:
 
     step("The pipeline, in one container without a file in between")
     made = await session.call("pipeline", steps=steps)
-    told = await session.client.read_resource(f"gdal://calls/{made['receipt']['call_id']}")
-    expect(json.loads(told.contents[0].text)["argv"] == foreseen["argv"], "what ran is not what was foreseen")
+    ran = (await session.record(made))["argv"]
+    expect(ran == foreseen["argv"], "what ran is not what was foreseen")
     for suggestion in made.get("next", ()):
         say(f"next: {suggestion['tool']} {json.dumps(suggestion['arguments'])}")
 

@@ -181,7 +181,7 @@ def main() -> int:
     except SandboxError as error:
         print(error, file=sys.stderr)
         return 1
-    return image.main(["show"])
+    return image.main()
 
 
 if __name__ == "__main__":

@@ -3,9 +3,11 @@
 import io
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from gdal_mcp.host.image import Image
 from sandbox.errors import ImageMissing
 from scripts import standin
 
@@ -104,3 +106,17 @@ def test_it_does_not_take_the_place_of_an_image_that_a_person_named(monkeypatch:
 def test_debians_version_becomes_gdals() -> None:
     for package, version in (("1:3.14.0~beta1+dfsg-1~exp1", "3.14.0"), ("3.12.0-1", "3.12.0"), ("", "0.0")):
         assert standin.upstream_version(package) == version
+
+
+def test_setup_that_had_to_build_a_stand_in_ends_with_the_image_in_use(monkeypatch: pytest.MonkeyPatch):
+    built: list[object] = []
+    monkeypatch.delenv("GDAL_MCP_IMAGE", raising=False)
+    monkeypatch.setattr(standin, "_target", lambda _address: "the engine")
+    monkeypatch.setattr(standin, "build", lambda target, _each: built.append(target))
+    images = SimpleNamespace(images=None)
+    monkeypatch.setattr("sandbox.engines.opening.open_engine", lambda _address: images)
+    used = Image("gdal-mcp-standin:3.13.3", "sha256:1", "sha256:1", "3.13.3", standin=True)
+    monkeypatch.setattr("gdal_mcp.host.image.ensure", lambda *_: used)
+
+    assert standin.main() == 0
+    assert built == ["the engine"]
