@@ -67,7 +67,7 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
     }
     outputs: tuple[Output, ...] = ()
     sql_arguments = {"sql": (sql,), "dialect": ("SQLITE",)}
-    if all(one.name.lower().endswith((".csv", ".tsv")) for one in sources):
+    if any(one.name.lower().endswith((".csv", ".tsv")) for one in sources):
         sql_arguments["open-option"] = ("AUTODETECT_TYPE=YES",)  # as the container opens them
     if isinstance(arguments, QueryToFileArguments):
         form = _form(arguments.output, context)

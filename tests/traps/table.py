@@ -325,6 +325,9 @@ decimal_comma before
     query inputs=["semicolons.csv"] sql=SELECT sum(v) AS v FROM semicolons
     query inputs=["commas.csv"] sql=SELECT name FROM commas
     query inputs=["commas.csv"] sql=SELECT sum(CAST(replace(v, ',', '.') AS REAL)) AS v FROM commas
+decimal_comma
+    query inputs=["towns.geojson","commas.csv"] sql=SELECT sum(v) AS v FROM commas
+    query inputs=["counts.csv","towns.geojson"] sql=SELECT * FROM counts ORDER BY pop
 number_as_text before mends
     vector filter input=counts.csv output=OUT.csv where=pop > '50'
     vector filter input=counts.csv output=OUT.csv where=name > 'a'
@@ -338,6 +341,13 @@ digits_lost
     query inputs=["large.csv"] sql=SELECT v FROM large
     query inputs=["counts.csv"] sql=SELECT * FROM counts ORDER BY pop
     vector convert input=large.csv output=OUT.gpkg
+digits_lost
+    query inputs=["areas.geojson","negative.csv"] sql=SELECT a.code, n.id FROM areas a, negative n
+    query inputs=["areas.geojson","negative.csv"] sql=SELECT a.code, n.v FROM areas a, negative n
+digits_lost
+    query inputs=["microseconds.csv"] sql=SELECT at FROM microseconds
+    query inputs=["milliseconds.csv"] sql=SELECT at FROM milliseconds
+    vector convert input=microseconds.csv output=OUT.gpkg
 fields_lost
     vector convert input=towns.geojson output=bare.geojson output-layer=bare append=true
     vector convert input=towns.geojson output=more.geojson output-layer=more append=true

@@ -75,5 +75,8 @@ TEXTS = {
     "local_dates.csv": "name,day\na,31.12.2024\nb,01.02.2024\n",
     "iso_dates.csv": "name,day\na,2024-12-31\nb,2024-02-01\n",
     "large.csv": "id,v\n9223372036854775813,1\n9223372036854775814,2\n",
+    "negative.csv": "id,v\n-9223372036854775809,1\n0,2\n",
+    "microseconds.csv": "at,v\n2024-01-01T00:00:00.123456,1\n2024-01-01T00:00:01,2\n",
+    "milliseconds.csv": "at,v\n2024-01-01T00:00:00.123000,1\n2024-01-01T00:00:01,2\n",
     "names.csv": "name,kind\na,x\nb,y\nc,z\n",
 }

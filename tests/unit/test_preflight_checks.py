@@ -30,7 +30,7 @@ PLACES = replace(
 TABLE = DatasetFacts("CSV", "vector", geometry="None", number_texts=("Lon", "LAT", "pop"))
 COMMAS = replace(TABLE, number_texts=(), comma_texts=("v",))
 DATES = replace(TABLE, number_texts=(), date_texts=("d",))
-LARGE = replace(TABLE, number_texts=(), large_texts=("id",))
+LARGE = replace(TABLE, number_texts=(), long_texts=("id",))
 TYPED = ("AUTODETECT_TYPE=YES",)
 WITHIN = "SELECT a.id FROM a JOIN b ON ST_Within(a.g, b.g)"
 NEAREST = "SELECT a.id, (SELECT b.id FROM b ORDER BY ST_Distance(a.g, b.g) LIMIT 1) FROM a"

@@ -12,7 +12,11 @@ MOST_FIELDS = 200  # that are looked at
 NUMBERS = (ogr.OFTInteger, ogr.OFTInteger64, ogr.OFTReal)
 NAME = 64  # letters of a column's name
 HEADER = 1 << 16  # bytes
-LARGE = 1 << 63  # of whole numbers: what no type of GDAL holds
+INT64 = range(-(1 << 63), 1 << 63)
+WHOLE = re.compile(r"[-+]?\d{19,4000}", re.ASCII)
+FINE_TIME = re.compile(
+    r"(?:[-\d/]+[T ])?\d\d:\d\d:\d\d\.\d{3}\d*[1-9].*", re.ASCII
+)  # GDAL keeps milliseconds
 DECIMAL = re.compile(r"[-+]?\d+,\d+")
 COMMA = re.compile(r"[-+]?(?:\d+,\d+|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:,\d{3})+\.\d+)")
 LOCAL_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(?:\d{4}|\d{2})(?:[ T].*)?")
@@ -49,7 +53,9 @@ def columns(dataset):
     tests = {
         "number_texts": lambda text: is_number(text) or (not with_commas(text) and DECIMAL.fullmatch(text)),
         "comma_texts": with_commas,
-        "large_texts": lambda text: text.isdecimal() and int(text) >= LARGE,
+        "long_texts": lambda text: (
+            FINE_TIME.match(text) or (WHOLE.fullmatch(text) and int(text) not in INT64)
+        ),
         "date_texts": LOCAL_DATE.fullmatch,
         "geometry_texts": WKT.match,
     }
@@ -57,7 +63,7 @@ def columns(dataset):
         kind: [
             named[i]
             for i, values in texts.items()
-            if values and (any if kind == "large_texts" else all)(map(test, values))
+            if values and (any if kind == "long_texts" else all)(map(test, values))
         ]
         for kind, test in tests.items()
     }

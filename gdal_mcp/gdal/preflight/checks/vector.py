@@ -211,22 +211,22 @@ def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def number_as_text(call: Call) -> Finding | None:
-    facts = call.vector
-    if facts is None or not facts.number_texts or _detects_types(call):
-        return None
-    if not any(compares(call.text(name), facts.number_texts) for name in ("sql", "where")):
+    columns = _columns(call, lambda facts: () if _detects_types(call, facts) else facts.number_texts)
+    if not columns or not any(compares(call.text(name), columns) for name in ("sql", "where")):
         return None
     return Finding(
         "number_as_text",
         "the statement orders or compares a column that is text, though it holds numbers: 9 comes after 1000.",
         "Add the open option AUTODETECT_TYPE=YES, or write CAST(column AS REAL).",
-        change={"open-option": ("AUTODETECT_TYPE=YES",)} if facts.driver == "CSV" else None,
+        change={"open-option": ("AUTODETECT_TYPE=YES",)}
+        if call.vector and call.vector.driver == "CSV"
+        else None,
     )
 
 
 def decimal_comma(call: Call) -> Finding | None:
-    facts = call.vector
-    if facts is None or "replace" in call.text("sql").lower() or not _works_with(call, facts.comma_texts):
+    columns = _columns(call, lambda facts: facts.comma_texts)
+    if "replace" in call.text("sql").lower() or not _works_with(call, columns):
         return None
     return Finding(
         "decimal_comma",
@@ -237,8 +237,8 @@ def decimal_comma(call: Call) -> Finding | None:
 
 
 def local_dates(call: Call) -> Finding | None:
-    facts = call.vector
-    if facts is None or "substr" in call.text("sql").lower() or not _works_with(call, facts.date_texts):
+    columns = _columns(call, lambda facts: facts.date_texts)
+    if "substr" in call.text("sql").lower() or not _works_with(call, columns):
         return None
     return Finding(
         "local_dates",
@@ -248,16 +248,23 @@ def local_dates(call: Call) -> Finding | None:
     )
 
 
-def large_numbers(call: Call) -> Finding | None:
-    """Whole numbers that no type of GDAL holds, made into the largest that one does."""
-    facts = call.vector
-    if facts is None or not _detects_types(call) or not _works_with(call, facts.large_texts):
+def long_values(call: Call) -> Finding | None:
+    """Whole numbers that no type of GDAL holds, and times that it rounds, where a CSV's types are detected."""
+    columns = _columns(call, lambda facts: facts.long_texts if _detects_types(call, facts) else ())
+    if not _works_with(call, columns):
         return None
     return Finding(
         "digits_lost",
-        "a column holds whole numbers beyond 9223372036854775807, and all of them become that number where types are detected.",
+        "a column holds whole numbers beyond 64 bits, or times with more than three digits of a second, and where types are detected "
+        "the first become the largest of 64 bits and the others are rounded.",
         "Read them as texts: in a CSV without AUTODETECT_TYPE, as `vector info` with sql does.",
     )
+
+
+def _columns(call: Call, such: Callable[[DatasetFacts], tuple[str, ...]]) -> tuple[str, ...]:
+    """Such columns of the table that it works on, and of the others that its statement may name."""
+    others = call.inputs[1:] if call.text("sql") else ()
+    return tuple(name for one in (call.vector, *others) if one and one.kind == "vector" for name in such(one))
 
 
 def _works_with(call: Call, columns: tuple[str, ...]) -> bool:
@@ -266,8 +273,10 @@ def _works_with(call: Call, columns: tuple[str, ...]) -> bool:
     return bool(columns) and (names(statement, columns) if statement else bool(call.driver))
 
 
-def _detects_types(call: Call) -> bool:
-    return any("AUTODETECT_TYPE" in one.upper() for one in call.texts("open-option"))
+def _detects_types(call: Call, facts: DatasetFacts) -> bool:
+    return facts.driver == "CSV" and any(
+        "AUTODETECT_TYPE" in one.upper() for one in call.texts("open-option")
+    )
 
 
 def crs_mismatch(call: Call) -> Finding | None:
@@ -321,7 +330,7 @@ CHECKS: Final[tuple[Callable[[Call], Finding | None], ...]] = (
     number_as_text,
     decimal_comma,
     local_dates,
-    large_numbers,
+    long_values,
     crs_mismatch,
     compares_all,
 )
