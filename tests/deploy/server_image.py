@@ -4,6 +4,7 @@ Where no registry can be reached that is Debian with Python and HAProxy. `TEST_B
 images, such as python:3.13-slim and haproxy:3.0.
 """
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -17,6 +18,7 @@ import docker.errors
 
 ROOT = Path(__file__).parents[2]
 TAG = "gdal-mcp-test:server"
+_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gdal-mcp-tests"
 _PARTS = (
     "Dockerfile .dockerignore pyproject.toml README.md LICENSE sandbox gdal_mcp deploy requirements".split()
 )
@@ -25,21 +27,31 @@ _BELOW = "import sys, platform; print('%d.%d' % sys.version_info[:2], platform.m
 
 
 def server_image(client: docker.DockerClient, folder: Path) -> str:
-    """Builds it in `folder`, with what the engine still has of an earlier build."""
-    base = base_image(client)
-    asked = {"entrypoint": [], "remove": True, "network_mode": "none"}
-    version, machine = client.containers.run(base, ["python3", "-c", _BELOW], **asked).decode().split()
-    for part in _PARTS:
-        source = ROOT / part
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / part)
-    shutil.copytree(_wheels(version, machine), folder / "wheels")
-    before = {one.id for one in client.images.list(name=TAG)}
-    made, _ = client.images.build(
-        path=str(folder), tag=TAG, buildargs={"BASE": base, "PIP_NO_INDEX": "1"}, rm=True, network_mode="none"
-    )
-    for old in (*(before - {made.id}), *_older_stages(client)):
-        client.images.remove(old)  # none has a name any more
-    return str(made.id)
+    """Builds it in `folder`, with what the engine still has of an earlier build.
+
+    One at a time: two at once would be two images, of which the later build removes the other.
+    """
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    with (_CACHE / "building").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        base = base_image(client)
+        asked = {"entrypoint": [], "remove": True, "network_mode": "none"}
+        version, machine = client.containers.run(base, ["python3", "-c", _BELOW], **asked).decode().split()
+        for part in _PARTS:
+            source = ROOT / part
+            (shutil.copytree if source.is_dir() else shutil.copy)(source, folder / part)
+        shutil.copytree(_wheels(version, machine), folder / "wheels")
+        before = {one.id for one in client.images.list(name=TAG)}
+        made, _ = client.images.build(
+            path=str(folder),
+            tag=TAG,
+            buildargs={"BASE": base, "PIP_NO_INDEX": "1"},
+            rm=True,
+            network_mode="none",
+        )
+        for old in (*(before - {made.id}), *_older_stages(client)):
+            client.images.remove(old)  # none has a name any more
+        return str(made.id)
 
 
 def _older_stages(client: docker.DockerClient) -> list[str]:
@@ -53,10 +65,9 @@ def _wheels(version: str, machine: str) -> Path:
     """What the locks name, for the Python of the base; fetched once for each state of them."""
     locks = [ROOT / "requirements" / name for name in _LOCKS]
     state = hashlib.sha256(b"".join(lock.read_bytes() for lock in locks) + version.encode()).hexdigest()[:16]
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gdal-mcp-tests"
-    found = cache / f"wheels-{state}"
+    found = _CACHE / f"wheels-{state}"
     if not found.is_dir():
-        fresh = cache / f"fetching-{os.getpid()}"
+        fresh = _CACHE / f"fetching-{os.getpid()}"
         for lock in locks:
             _fetch(lock, fresh, version, machine)
         fresh.rename(found)
