@@ -6,6 +6,7 @@ It needs root, or `sudo` without a password, and `dockerd`; without them the tes
 import contextlib
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -163,7 +164,11 @@ def private_engine(
     """A started one, removed at the end. Its folder has a short name, as a socket's path may have 107 bytes."""
     if shutil.which("dockerd") is None:
         raise AssertionError("these tests start an engine of their own. Install Docker's daemon, dockerd.")
-    made = PrivateEngine(Path(tempfile.mkdtemp(prefix="gme-")), runtimes, shows)
+    folder = Path(tempfile.gettempdir()) / f"gme-{secrets.token_hex(4)}"
+    folder.mkdir(
+        mode=0o700
+    )  # its name is that of a namespace, in which no `_` may stand last or beside another sign
+    made = PrivateEngine(folder, runtimes, shows)
     try:
         made.start()
         yield made

@@ -105,6 +105,11 @@ def pyramids(made):
     made.BuildOverviews("NEAREST", [2])
 for name in ("with_overviews", "with_overviews_too"):
     raster(name, ramp, utm, then=pyramids)
+globe = numpy.linspace(0, 30, 36 * 18, dtype="float32").reshape(18, 36)
+raster("globe", globe, (-180, 90, 10), "EPSG:4326")
+raster("globe_360", globe, (0, 90, 10), "EPSG:4326")
+raster("mercator", ramp, (1400000, 8400000, 100), "EPSG:3857")
+raster("mercator_equator", ramp, (1400000, 5000, 100), "EPSG:3857")
 raster("quarter_high", ramp[:15, :20] + 9000, utm)
 raster("patch", ramp * 0 + 9000, utm)
 layer("zones", ["POLYGON ((9 45.11,9 45.14,9.02 45.14,9.02 45.11,9 45.11))"])

@@ -414,4 +414,76 @@ ballpark_transformation refused
 ballpark_transformation refused
     vector concat input=["mm_points.gpkg","rome_points.gpkg"] mode=single output=OUT.gpkg output-crs=EPSG:4326
     vector concat input=["mm_points.gpkg","points.gpkg"] mode=single output=OUT.gpkg output-crs=EPSG:4326
+
+# numbers that are none, names that are none, and geometries of which one is written
+number_as_text before
+    query inputs=["missing.csv"] sql=SELECT avg(pop) AS mean FROM missing
+    query inputs=["missing.csv"] sql=SELECT name, pop FROM missing
+    query inputs=["missing.csv"] sql=SELECT avg(CAST(pop AS REAL)) AS mean FROM missing WHERE pop GLOB '[0-9]*'
+number_as_text before
+    query inputs=["missing.csv"] sql=SELECT name FROM missing ORDER BY pop DESC
+    query inputs=["missing.csv"] sql=SELECT name FROM missing ORDER BY name DESC
+number_as_text before
+    query inputs=["iso_dates.csv"] sql=SELECT name FROM iso_dates WHERE strftime('%Y', day) >= 2022
+    query inputs=["iso_dates.csv"] sql=SELECT name FROM iso_dates WHERE strftime('%Y', day) >= '2022'
+    query inputs=["iso_dates.csv"] sql=SELECT name FROM iso_dates WHERE CAST(strftime('%Y', day) AS INTEGER) >= 2022
+integer_division
+    query inputs=["towns.geojson"] sql=SELECT name, pop/(pop + 1) AS share FROM towns
+    query inputs=["towns.geojson"] sql=SELECT name, 1.0 * pop/(pop + 1) AS share FROM towns
+    query inputs=["towns.geojson"] sql=SELECT name, CAST(pop AS REAL)/pop AS share, pop/10 AS bin FROM towns
+integer_division
+    vector sql input=areas.geojson output=OUT.csv sql=SELECT code, size/size AS share FROM areas
+column_unknown
+    query inputs=["towns.geojson"] sql=SELECT name FROM towns WHERE "population" > 500
+    query inputs=["towns.geojson"] sql=SELECT "t"."name", "pop" AS "many" FROM towns "t" WHERE "t".name = "a" ORDER BY "many"
+    query inputs=["towns.geojson"] sql=SELECT coalesce(name, "none") AS name, "geom" FROM towns WHERE name IN ("a", "b")
+    query inputs=["towns.geojson"] sql=WITH "w" AS (SELECT pop * 2 AS "twice" FROM "towns") SELECT "twice", sum("twice") AS s FROM "w" GROUP BY "twice"
+column_unknown
+    vector sql input=towns.geojson output=OUT.geojson dialect=SQLITE sql=SELECT name, "populaton" AS pop, geometry FROM towns
+    vector sql input=towns.geojson output=OUT.geojson dialect=SQLITE sql=SELECT name, "pop" AS pop, geometry FROM towns
+several_geometries
+    vector sql input=squares.geojson output=OUT.gpkg dialect=SQLITE sql=SELECT *, ST_Centroid(geometry) AS geometry FROM squares
+    vector sql input=squares.geojson output=OUT.geojson dialect=SQLITE sql=SELECT id, ST_Centroid(geometry) AS geometry FROM squares
+    vector sql input=squares.geojson output=OUT.gpkg dialect=SQLITE sql=SELECT *, abs(id) AS size FROM squares
+missing_counted
+    query inputs=["areas.geojson","sites.geojson"] sql=SELECT a.code, count(*) AS n FROM areas a LEFT JOIN sites s ON a.code = s.area AND s.id > 11 GROUP BY a.code
+    query inputs=["areas.geojson","sites.geojson"] sql=SELECT a.code, count(s.id) AS n FROM areas a LEFT JOIN sites s ON a.code = s.area AND s.id > 11 GROUP BY a.code
+    query inputs=["areas.geojson","sites.geojson"] sql=SELECT a.code, count(*) AS n FROM areas a LEFT JOIN sites s ON a.code = s.area GROUP BY a.code
+    query inputs=["areas.geojson","sites.geojson"] sql=SELECT s.id IS NULL AS none, count(*) AS n FROM areas a LEFT JOIN sites s ON a.code = s.area AND s.id > 11 GROUP BY 1
+
+# rasters whose nodata, place or metres are not what they seem
+nodata_not_propagated before mends
+    raster calc input=["A=elevation.tif","B=elevation_holes.tif"] calc=["A-2*B"] output=OUT.tif
+    raster calc input=["A=elevation.tif","B=elevation_holes.tif"] calc=["A-2*B"] output=OUT.tif propagate-nodata=true
+nodata_out_of_range
+    raster scale input=elevation_holes.tif output=OUT.tif output-min=0 output-max=255 output-data-type=UInt8
+    raster scale input=elevation.tif output=OUT.tif output-min=0 output-max=255 output-data-type=UInt8
+    pipeline steps=read elevation_holes.tif ! scale --output-min=1 --output-max=255 --output-data-type=UInt8 ! edit --nodata=0 ! write OUT.tif
+nodata_dropped before
+    gdal_merge src_datasets=["elevation_holes.tif","next.tif"] dst_dataset=OUT.tif
+    raster mosaic input=["elevation_holes.tif","next.tif"] output=OUT.tif
+longitudes_beyond_180 before
+    reproject input=globe_360.tif output=OUT.tif dst_crs=EPSG:8857 resampling=bilinear
+    reproject input=globe.tif output=OUT.tif dst_crs=EPSG:8857 resampling=bilinear
+    raster reproject input=globe_360.tif output=OUT.tif output-crs=EPSG:4326 bbox=[-180,-90,180,90] resampling=bilinear
+zones_not_covered before
+    raster zonal-stats input=low.tif zones=whole.gpkg output=OUT.gpkg stat=["mean"] include-field=["id"]
+    raster zonal-stats input=low.tif zones=zones_utm.gpkg output=OUT.gpkg stat=["mean"] include-field=["id"]
+mercator_units before
+    raster slope input=mercator.tif output=OUT.tif
+    raster slope input=mercator_equator.tif output=OUT.tif
+mercator_units before
+    vector buffer input=mercator.geojson output=OUT.gpkg distance=100
+    vector buffer input=squares_m.geojson output=OUT.gpkg distance=100
+mercator_units before
+    query inputs=["mercator.geojson"] sql=SELECT ST_Area(geom) AS a FROM mercator
+    query inputs=["mercator.geojson"] sql=SELECT ST_Area(ST_Transform(geom, 25833)) AS a FROM mercator
+mercator_units before
+    query inputs=["squares.geojson"] sql=SELECT ST_Area(ST_Transform(geom, 3857)) AS a FROM squares
+    query inputs=["squares.geojson"] sql=SELECT ST_Area(ST_Transform(geom, 25833)) AS a FROM squares
+values_equal_nodata
+    vector rasterize input=flags.geojson output=OUT.tif resolution=[0.1,0.1] attribute-name=flood
+    vector rasterize input=flags.geojson output=OUT.tif resolution=[0.1,0.1] attribute-name=flood nodata=255 init=[255]
+    vector rasterize input=flags.geojson output=OUT.tif resolution=[0.1,0.1] attribute-name=class
+    vector rasterize input=flags.geojson output=OUT.tif resolution=[0.1,0.1] burn=[1]
 """

@@ -78,5 +78,8 @@ TEXTS = {
     "negative.csv": "id,v\n-9223372036854775809,1\n0,2\n",
     "microseconds.csv": "at,v\n2024-01-01T00:00:00.123456,1\n2024-01-01T00:00:01,2\n",
     "milliseconds.csv": "at,v\n2024-01-01T00:00:00.123000,1\n2024-01-01T00:00:01,2\n",
+    "missing.csv": "name,pop\na,10\nb,n/a\nc,20\nd,9\n",
+    "mercator.geojson": features([(square(1400000, 6800000, 100), {"id": 1})], "EPSG:3857"),
+    "flags.geojson": features([(square(10 + x, 50, 0.9), {"flood": x, "class": x + 1}) for x in range(3)]),
     "names.csv": "name,kind\na,x\nb,y\nc,z\n",
 }

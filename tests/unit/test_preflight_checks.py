@@ -31,6 +31,11 @@ TABLE = DatasetFacts("CSV", "vector", geometry="None", number_texts=("Lon", "LAT
 COMMAS = replace(TABLE, number_texts=(), comma_texts=("v",))
 DATES = replace(TABLE, number_texts=(), date_texts=("d",))
 LARGE = replace(TABLE, number_texts=(), long_texts=("id",))
+MIXED = replace(TABLE, number_texts=(), mixed_texts=("v",))
+NORTH = replace(DEM, crs="EPSG:3857", degrees=False, extent=(0.0, 8.4e6, 1e5, 8.5e6))
+EQUATOR = replace(NORTH, extent=(0.0, 0.0, 1e5, 1e5))
+SQUARES = replace(ZONES_M, crs="EPSG:3857", extent=NORTH.extent)
+GLOBE = replace(DEM, crs="EPSG:4326", degrees=True, extent=(0.0, -90.0, 360.0, 90.0))
 TYPED = ("AUTODETECT_TYPE=YES",)
 WITHIN = "SELECT a.id FROM a JOIN b ON ST_Within(a.g, b.g)"
 NEAREST = "SELECT a.id, (SELECT b.id FROM b ORDER BY ST_Distance(a.g, b.g) LIMIT 1) FROM a"
@@ -102,6 +107,14 @@ DUE = [
     ("local_dates", ask("vector sql", DATES, sql="SELECT max(d) FROM t")),
     ("digits_lost", ask("vector convert", LARGE, driver="GPKG", open_option=TYPED)),
     ("digits_lost", ask("vector sql", LARGE, sql="SELECT id FROM t", open_option=TYPED)),
+    ("number_as_text", ask("vector sql", MIXED, sql="SELECT avg(v) FROM t")),
+    ("number_as_text", ask("vector sql", TABLE, sql="SELECT 1 FROM t WHERE substr(d, 1, 4) > 2022")),
+    ("mercator_units", ask("raster slope", NORTH)),
+    ("mercator_units", ask("vector buffer", SQUARES, distance="10")),
+    ("mercator_units", ask("vector sql", SQUARES, sql="SELECT ST_Area(geom) FROM t")),
+    ("longitudes_beyond_180", ask("raster reproject", GLOBE, output_crs="EPSG:8857")),
+    ("nodata_dropped", ask("gdal_merge", replace(DEM, nodata=-9999.0))),
+    ("zones_not_covered", replace(ask("raster zonal-stats", SHORTER), others={"zones": DEM})),
     ("crs_mismatch", replace(ask("vector layer-algebra", PLACES), others={"method": ZONES_M})),
     ("crs_mismatch", replace(ask("vector layer-algebra", ZONES_M), others={"method": replace(ZONES_M, crs="EPSG:3035")})),
     ("crs_mismatch", replace(ask("vector sql", ZONES_M, sql=WITHIN), inputs=(ZONES_M, PLACES))),
@@ -219,6 +232,14 @@ NOT_DUE = [
     ("crs_mismatch", replace(ask("vector sql", ZONES_M, sql="SELECT a.id FROM a JOIN b USING (id)"), inputs=(ZONES_M, PLACES))),
     ("crs_mismatch", replace(ask("vector layer-algebra", ZONES_M), others={"method": ZONES_M})),
     ("crs_mismatch", replace(ask("vector clip", ZONES_M), others={"like": PLACES})),
+    ("number_as_text", ask("vector sql", MIXED, sql="SELECT avg(v) FROM t WHERE v GLOB '[0-9]*'")),
+    ("mercator_units", ask("raster slope", EQUATOR)),
+    ("mercator_units", ask("raster clip", NORTH)),
+    ("mercator_units", ask("vector sql", SQUARES, sql="SELECT ST_Area(ST_Transform(geom, 3035)) FROM t")),
+    ("longitudes_beyond_180", ask("raster reproject", GLOBE, output_crs="EPSG:4326")),
+    ("nodata_dropped", ask("gdal_merge", replace(DEM, nodata=None))),
+    ("nodata_dropped", ask("raster mosaic", replace(DEM, nodata=-9999.0))),
+    ("zones_not_covered", replace(ask("raster zonal-stats", DEM), others={"zones": SHORTER})),
     ("crs_mismatch", ask("vector layer-algebra", ZONES_M)),
     ("crs_mismatch", replace(ask("vector layer-algebra", ZONES_M), others={"method": replace(ZONES_M, crs=None)})),
     ("all_pairs", replace(ask("vector sql", ZONES_M, sql=NEAREST), inputs=(MANY, replace(MANY, features=100)))),

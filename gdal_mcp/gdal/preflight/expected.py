@@ -39,7 +39,7 @@ _STATES: Final = ("vector sql", "vector info")
 
 def expected(draft: Draft) -> Sequence[str]:
     """What must be kept (`features`, `fields`, `values`, `coordinates`, `pixels`; `added` to what was there), as far as nothing in the call changes it, and what may be
-    made (`gaps`, `nothing`, `elsewhere`, `rounded`).
+    made (`gaps`, `nothing`, `elsewhere`, `rounded`, `constant`).
     """
     steps = steps_of(draft)
     found = [
@@ -52,6 +52,8 @@ def expected(draft: Draft) -> Sequence[str]:
         found.append("rounded")
     if all(path in _PIXELS for path, _ in steps):
         found.append("pixels")
+    if any(path == "vector rasterize" and "burn" in given for path, given in steps):
+        found.append("constant")  # a mask
     if any(path in ("raster edit", "vector edit") and "crs" in given for path, given in steps):
         found.append("elsewhere")  # the `crs` says where the same coordinates are
     return found

@@ -34,7 +34,9 @@ TYPE_RANGE: Final[Mapping[str, tuple[int, int]]] = {
 }
 _MAX_SIDE: Final = (1 << 31) - 1
 _MAX: Final = 1e308  # a coordinate
-_COLUMNS: Final = "number_texts comma_texts long_texts date_texts geometry_texts number_fields".split()
+_COLUMNS: Final = (
+    "number_texts mixed_texts comma_texts long_texts date_texts geometry_texts number_fields".split()
+)
 _MAX_COLUMNS: Final = 20  # of each kind
 _MAX_NAME: Final = 64  # letters of a column's name
 _MAX_CRS: Final = 16  # of one file, in which its extent is kept
@@ -68,9 +70,10 @@ class DatasetFacts:
     extent: Box | None = None
     compression: str = ""  # by the name of GDAL's creation option; NONE is uncompressed
     features: int | None = None  # of all layers
-    # names of columns of the first layer, for comparison with a call and never told: of text that holds numbers, numbers with
-    # commas, whole numbers or times with more digits than a type holds, dates that are not spelled as ISO 8601 has them, geometries; and of numbers
+    # names of columns of the first layer, for comparison with a call and never told: of text that holds numbers, numbers among other texts, numbers
+    # with commas, whole numbers or times with more digits than a type holds, dates that are not spelled as ISO 8601 has them, geometries; and of numbers
     number_texts: tuple[str, ...] = ()
+    mixed_texts: tuple[str, ...] = ()
     comma_texts: tuple[str, ...] = ()
     long_texts: tuple[str, ...] = ()
     date_texts: tuple[str, ...] = ()

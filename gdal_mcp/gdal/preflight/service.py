@@ -93,10 +93,12 @@ class Preflight:
         said += transformations.findings(changed, draft)
         first = next((one for located in draft.inputs if (one := self.known.get(located))), None)
         known = [one for located in worked_on(draft) if (one := self.known.get(located)) is not None]
-        looks = {  # what was seen in the pixels of the first input of which it is known
-            name: next((one.looks[name] for one in known if one.looks.get(name)), {})
-            for name in values.looks_named(draft, self.catalogue)
-        }
+        looks: dict[
+            str, Mapping[str, Any]
+        ] = {}  # what was seen in the pixels of an input with holes, else of the first
+        for name in values.looks_named(draft, self.catalogue):
+            seen = (one.looks.get(name) or {} for one in known)
+            looks[name] = max(filter(None, seen), key=lambda look: bool(look.get("holes")), default={})
         said += values.findings(looks, first.nodata if first else None)
         said = [with_mend(one, draft, calls[0].path, self.catalogue) for one in said]
         found = {one.code: one for one in said}  # of several steps, each remark once

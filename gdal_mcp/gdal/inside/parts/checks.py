@@ -27,7 +27,9 @@ BAND_KEYS = ("type", "nodata", "color")
 def of_output(path, dataset, facts, rows, origin):
     """Of an open output; `rows` are of its pixels."""
     if dataset.RasterCount:
-        yield from raster_checks(dataset, facts, rows, [] if origin.updates else origin.sources)
+        yield from raster_checks(
+            dataset, facts, rows, [] if origin.updates else origin.sources, origin.expected
+        )
         if "pixels" in origin.expected:
             yield from kept_checks(facts, [one for one in origin.sources if one[0] != path])
         if origin.updates:

@@ -237,6 +237,7 @@ def multiplied(counting):
         return
     if core.aggregated:
         yield from summed_twice(counting)
+        yield from missing_counted(counting)
         return
     first, counts = core.items[0], {}
     for one in counting.tables:
@@ -275,6 +276,22 @@ def summed_twice(counting):
         if several:
             yield {"code": "summed_twice", "count": several, "of": there}
             return
+
+
+def missing_counted(counting):
+    """A count of rows of a LEFT JOIN, for each row of the first table, which is 1 where nothing was joined."""
+    core, groups = counting.core, ", ".join(counting.core.groups())
+    counts_rows = re.search(r"COUNT \( [*1] \)", " ".join(one.upper for one in core.selected))
+    if not (groups and counts_rows) or len(core.items) != 2 or core.items[1].joined != "LEFT":
+        return
+    first, second = (one.alias for one in core.items)
+    where = f"WHERE {core.text('WHERE')}" if core.text("WHERE") else ""
+    found = counting.numbers(
+        "SELECT max(n), sum(m) FROM "  # noqa: S608 - read token by token
+        f"(SELECT count(DISTINCT {first}.rowid) AS n, sum({second}.rowid IS NULL) AS m FROM {core.text('FROM')} {where} GROUP BY {groups})"
+    )
+    if found and found[0] == 1 and found[1]:
+        yield {"code": "missing_counted", "count": found[1]}
 
 
 def owners_of(words, counting):

@@ -53,3 +53,11 @@ def nothing_valid(band, *, exact):
 
 def is_float(band):
     return "Float" in gdal.GetDataTypeName(band.DataType)
+
+
+def has_holes(band):
+    if band.GetNoDataValue() is None:
+        return False
+    exact = band.XSize * band.YSize <= WHOLE
+    found = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
+    return found is not None and found[0] == 0

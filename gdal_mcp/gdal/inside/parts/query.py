@@ -19,6 +19,7 @@ from osgeo import gdal, ogr
 from gdal_mcp.gdal.inside.parts.extents import reference, traditional
 from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, join_checks, words_of
 from gdal_mcp.gdal.inside.parts.reporting import print_json, quiet
+from gdal_mcp.gdal.inside.parts.sql_checks import word_checks
 from gdal_mcp.gdal.inside.parts.tables import fields, layers_of, shapes
 
 AT_ONCE = 100  # values in one call of json_array, which takes some hundred arguments
@@ -46,9 +47,10 @@ def run_query(job, _report):
     left_out = [result.names[number] for number in sorted(result.blobs)]
     about = {"columns": result.names, "geometry_columns": left_out, "infinite": result.infinite}
     print_json({**answer, **about})
+    job["checks"] = list(word_checks(tables.dataset, job["sql"]))
     if read_first and time.process_time() - begun < MAX_SECONDS:
         begin = tables.read_first(job["sql"], rows=True)
-        job["checks"] = list(join_checks(tables.dataset, job["sql"], begin))
+        job["checks"] += join_checks(tables.dataset, job["sql"], begin)
     return True
 
 

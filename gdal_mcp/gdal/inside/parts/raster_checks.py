@@ -8,7 +8,7 @@ from osgeo import gdal, ogr, osr
 
 from gdal_mcp.gdal.inside.parts.datasets import has_other_georeferencing
 from gdal_mcp.gdal.inside.parts.extents import crs_checks, traditional
-from gdal_mcp.gdal.inside.parts.pixels import value_ranges
+from gdal_mcp.gdal.inside.parts.pixels import has_holes, value_ranges
 from gdal_mcp.gdal.inside.parts.tables import layers_of
 
 SIDE = 21  # points on each side of a raster, at which it is asked whether the inputs reach there
@@ -23,7 +23,7 @@ LIMITS = {"Byte": (0, 255), **{f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 1
 LIMITS |= {f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)}
 
 
-def raster_checks(dataset, facts, rows, sources):
+def raster_checks(dataset, facts, rows, sources, expected=()):
     seen = [row for row, band in zip(rows, facts["bands"], strict=False) if band["color"] != "Alpha"]
     if seen and all(seen):
         sampled = {} if all(row["exact"] for row in seen) else {"sampled": True}
@@ -31,7 +31,9 @@ def raster_checks(dataset, facts, rows, sources):
             yield {"code": "pixels_unreadable"}
         elif all(row.get("empty") for row in seen):
             yield {"code": "all_nodata", **sampled}
-        elif all(row.get("empty") or row["min"] == row["max"] for row in seen) and facts["size"] != [1, 1]:
+        elif "constant" in expected or facts["size"] == [1, 1]:
+            pass
+        elif all(row.get("empty") or row["min"] == row["max"] for row in seen):
             yield {"code": "constant", **sampled}
     yield from crs_checks(facts, dataset.GetSpatialRef())
     if facts["extent"] is None and not has_other_georeferencing(dataset):
@@ -39,6 +41,20 @@ def raster_checks(dataset, facts, rows, sources):
     if sources:
         yield from collar_checks(dataset, facts, sources)
     yield from statistics_checks(dataset, rows)
+    for number, band in enumerate(facts["bands"]):
+        low, high = LIMITS.get(band["type"], (-math.inf, math.inf))
+        nodata = dataset.GetRasterBand(number + 1).GetNoDataValue()
+        if nodata is not None and not low <= nodata <= high and any(map(with_holes, sources)):
+            yield {"code": "nodata_out_of_range", "band": number}
+            return
+
+
+def with_holes(source):
+    path, found = source
+    dataset = gdal.OpenEx(path, gdal.OF_RASTER) if found and "bands" in found["facts"] else None
+    return dataset is not None and any(
+        has_holes(dataset.GetRasterBand(i + 1)) for i in range(dataset.RasterCount)
+    )
 
 
 def kept_checks(facts, sources):

@@ -3,12 +3,14 @@ formula, whose values may not fit into the type that was asked for. For that com
 """
 
 import itertools
+import math
 
 from osgeo import gdal, ogr
 
-from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, join_checks
+from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, cores_of, join_checks
 from gdal_mcp.gdal.inside.parts.programs import instantiated
 from gdal_mcp.gdal.inside.parts.reporting import quiet
+from gdal_mcp.gdal.inside.parts.sql_checks import word_checks
 from gdal_mcp.gdal.inside.parts.tables import fields, layers_of
 
 MAX_COLUMNS = 100
@@ -53,11 +55,14 @@ def statement_checks(job):
             dataset = made_again([*words[:at], "!", "write"], "MEM")
         else:
             dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR, open_options=asked["open_options"])
+        found = list(word_checks(dataset, asked["sql"])) if dataset else []
         dialect = asked["dialect"].upper()
         own = not dialect and dataset and dataset.GetDriver().ShortName in OWN_SQL
         if dialect != "SQLITE" and not own:
-            return []
-        found = list(join_checks(dataset, asked["sql"], dialect=dialect))
+            return [
+                one for one in found if one["code"] != "column_unknown"
+            ]  # which GDAL's own dialect refuses
+        found += join_checks(dataset, asked["sql"], dialect=dialect)
         return found + (list(type_checks(dataset, asked["sql"], dialect)) if job["outputs"] else [])
 
 
@@ -66,6 +71,13 @@ def type_checks(dataset, sql, dialect):
     layer = dataset.ExecuteSQL(sql, None, dialect)
     if layer is None:
         return
+    core = next(cores_of(sql), None)
+    if (
+        core
+        and layer.GetLayerDefn().GetGeomFieldCount() > 1
+        and any(one.text == "(" for one in core.selected)
+    ):
+        yield {"code": "several_geometries", "count": layer.GetLayerDefn().GetGeomFieldCount()}
     columns = fields(layer.GetLayerDefn(), MAX_COLUMNS)
     kinds = [('q."{}"'.format(one.GetName().replace('"', '""')), one.GetType()) for one in columns]
     dataset.ReleaseResultSet(layer)
@@ -85,10 +97,18 @@ def range_checks(job):
     if job["seconds"] > MAX_SECONDS:
         return []
     with quiet():
-        found = burned(job) if job["options"][:2] == ["vector", "rasterize"] else computed(job)
-    least, most = job["type_range"]
+        rasterized = job["options"][:2] == ["vector", "rasterize"]
+        found = burned(job) if rasterized else computed(job)
+        output = gdal.OpenEx(job["outputs"][0]["path"], gdal.OF_RASTER) if rasterized and found else None
+        nodata = output.GetRasterBand(1).GetNoDataValue() if output else None
+    least, most = job["type_range"] or (-math.inf, math.inf)
     low, high = min((one[0] for one in found), default=least), max((one[1] for one in found), default=most)
-    return [{"code": "values_clamped", "minimum": low, "maximum": high}] if low < least or high > most else []
+    checks = (
+        [{"code": "values_clamped", "minimum": low, "maximum": high}] if low < least or high > most else []
+    )
+    if (count := found.count((nodata, nodata))) and any(one != found[0] for one in found):
+        checks.append({"code": "values_equal_nodata", "count": count, "of": len(found)})
+    return checks
 
 
 def computed(job):

@@ -67,6 +67,8 @@ def columns(dataset):
         ]
         for kind, test in tests.items()
     }
+    shares = {i: sum(map(is_number, values)) / len(values) for i, values in texts.items() if values}
+    kinds["mixed_texts"] = [named[i] for i, share in shares.items() if 0.5 <= share < 1]
     kinds["number_fields"] = [name for i, name in named.items() if found[i].GetType() in NUMBERS]
     return {kind: names[:MOST] for kind, names in kinds.items()}
 

@@ -3,7 +3,7 @@
 import numpy
 from osgeo import gdal, gdal_array
 
-from gdal_mcp.gdal.inside.parts.pixels import WHOLE, is_float
+from gdal_mcp.gdal.inside.parts.pixels import WHOLE, has_holes, is_float
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 
 SIDE = 1024  # of the sample
@@ -40,14 +40,6 @@ def is_mask(band):
         return False
     values, valid = pixels(band)
     return numpy.unique(values[valid]).tolist() == [0, 1]
-
-
-def has_holes(band):
-    if band.GetNoDataValue() is None:
-        return False
-    exact = band.XSize * band.YSize <= WHOLE
-    found = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
-    return found is not None and found[0] == 0
 
 
 def are_classes(band):

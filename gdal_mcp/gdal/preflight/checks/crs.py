@@ -3,13 +3,40 @@
 import math
 from typing import Final
 
-from gdal_mcp.gdal.preflight.call import Call, Finding, overlap
+from gdal_mcp.gdal.preflight.call import Call, Finding, overlap, same_crs
+from gdal_mcp.gdal.preflight.facts import DatasetFacts
 
-DEGREE: Final = math.pi / 180 * 6378137.0  # metres of one degree along the equator
+MERCATOR_SLACK: Final = 1.05  # lengths that are wrong by less are not told
+_DATE_LINE: Final = 181.0  # degrees, with room for half a pixel of a coarse grid
+_RADIUS: Final = 6378137.0  # metres
+DEGREE: Final = math.pi / 180 * _RADIUS  # metres of one degree along the equator
 # the coarsest climate grids have 2.5; as a resolution in degrees it is rare, in metres common
 _LARGE_DEGREES: Final = 2.0
 _CLIPS: Final = frozenset({"raster clip", "vector clip", "vector filter"})
 _REPROJECTS: Final = frozenset({"raster reproject", "vector reproject"})
+
+
+def mercator_factor(facts: DatasetFacts | None) -> float:
+    """How many metres of Web Mercator are one on the ground, in the middle of a dataset that is in it or in degrees; 1 for others."""
+    if facts is None or facts.extent is None:
+        return 1.0
+    middle = (facts.extent[1] + facts.extent[3]) / 2
+    if same_crs(facts.crs, "EPSG:3857"):
+        return math.cosh(min(abs(middle) / _RADIUS, math.pi))  # the edge of the map
+    return 1 / math.cos(math.radians(middle)) if facts.degrees and abs(middle) < 90 else 1.0
+
+
+def longitudes_beyond_180(call: Call) -> Finding | None:
+    facts = call.input
+    if call.path != "raster reproject" or facts is None or not facts.degrees or facts.extent is None:
+        return None
+    if facts.extent[2] <= _DATE_LINE or call.target_degrees or call.target_crs in ("EPSG:4326", "OGC:CRS84"):
+        return None
+    return Finding(
+        "longitudes_beyond_180",
+        f"the raster's longitudes go to {facts.extent[2]:g}, and most CRSs in metres take nothing beyond 180: it is lost, or lies elsewhere.",
+        "Bring it to -180 to 180 first: `raster reproject` with output-crs EPSG:4326 and bbox -180,-90,180,90.",
+    )
 
 
 def resolution_unit(call: Call) -> Finding | None:
@@ -61,4 +88,4 @@ def no_input_crs(call: Call) -> Finding | None:
     )
 
 
-CHECKS: Final = (resolution_unit, no_overlap, no_input_crs)
+CHECKS: Final = (longitudes_beyond_180, resolution_unit, no_overlap, no_input_crs)

@@ -3,6 +3,7 @@
 from typing import Final
 
 from gdal_mcp.gdal.preflight.call import Call, Finding, number_of, same_crs
+from gdal_mcp.gdal.preflight.checks.crs import MERCATOR_SLACK, mercator_factor
 from gdal_mcp.gdal.preflight.estimate import raster_made
 from gdal_mcp.gdal.preflight.facts import TYPE_RANGE, DatasetFacts
 
@@ -133,6 +134,48 @@ def polygons_of_whole_numbers(call: Call) -> Finding | None:
     )
 
 
+def nodata_dropped(call: Call) -> Finding | None:
+    if call.path != "gdal_merge" or all(one is None or one.nodata is None for one in call.inputs):
+        return None
+    return Finding(
+        "nodata_dropped",
+        "gdal_merge gives its output no nodata value, and what is nodata in the inputs counts as data there.",
+        "Call `raster mosaic` (gdal_write), which keeps it.",
+    )
+
+
+def zones_not_covered(call: Call) -> Finding | None:
+    facts, zones = call.input, call.others.get("zones")
+    if (
+        call.path != "raster zonal-stats"
+        or facts is None
+        or zones is None
+        or not same_crs(facts.crs, zones.crs)
+    ):
+        return None
+    if facts.extent is None or zones.extent is None or facts.pixel_size is None:
+        return None
+    pairs = zip(facts.extent, zones.extent, (1, 1, -1, -1), strict=True)
+    if max((own - its) * sign for own, its, sign in pairs) <= max(facts.pixel_size):
+        return None
+    return Finding(
+        "zones_not_covered",
+        "zones reach beyond the raster: their statistics are of the part that it covers, and those wholly outside have a count of 0.",
+        "Clip the zones to the raster's extent, or ask for the count and compare it with the zone's area.",
+    )
+
+
+def terrain_in_mercator(call: Call) -> Finding | None:
+    factor = mercator_factor(call.input)
+    if call.path not in ("raster slope", "raster hillshade") or factor < MERCATOR_SLACK:
+        return None
+    return Finding(
+        "mercator_units",
+        f"the raster is in Web Mercator, whose metres are {factor:.2f} times those on the ground here, so that slopes come out too flat.",
+        "Reproject it to a CRS that is true there (find_crs names one), or give xscale and yscale.",
+    )
+
+
 def scale_ignored(call: Call) -> Finding | None:
     """Computing with the numbers that are stored, which scale and offset would turn into values."""
     if call.input is None or not call.input.scaled:
@@ -166,6 +209,9 @@ CHECKS: Final = (
     other_grid,
     other_crs,
     polygons_of_whole_numbers,
+    nodata_dropped,
+    zones_not_covered,
+    terrain_in_mercator,
     scale_ignored,
     nearest,
     lossy,

@@ -22,6 +22,9 @@ _RELATION: Final = re.compile(
 _NEAREST: Final = re.compile(r"\(\s*select\b[^()]*\border\s+by\s+(?:st_)?distance\s*\(", re.IGNORECASE)
 _LEAST: Final = re.compile(r"\bmin\s*\(\s*(?:st_)?distance\s*\(", re.IGNORECASE)
 _TRANSFORM: Final = re.compile(r"\b(?:st_)?transform\s*\(", re.IGNORECASE)
+_PIECE: Final = re.compile(
+    r"\b(?:strftime|substr|substring)\s*\([^()]*\)\s*(?:<=|>=|<>|!=|==?|<|>)\s*[-+]?[0-9]", re.IGNORECASE
+)
 # what gives a geometry a CRS that is not its table's
 _MADE: Final = re.compile(
     r"\b(?:\w*from\w*|(?:st_)?make(?!valid)\w*|(?:st_)?(?:setsrid|transform\w*|point|build\w*)|select)\b",
@@ -68,6 +71,26 @@ def measures(statement: str) -> bool:
         return False
     found = ((match[1].lower(), len(_arguments(plain, match.end()))) for match in _CALL.finditer(plain))
     return any(count < _MEASURES[name] for name, count in found) or bool(_OGR_AREA.search(plain))
+
+
+def measures_in(statement: str, code: str) -> bool:
+    """Whether it measures geometries that it transforms to this CRS."""
+    plain = _without_texts(statement)
+    given = (_arguments(plain, match.end())[0] for match in _CALL.finditer(plain))
+    return any(_TRANSFORM.search(one) and re.search(rf",\s*{code}\s*\)", one) for one in given)
+
+
+def compares_text_of_date(statement: str) -> bool:
+    """Whether it compares a piece of a text with a number."""
+    return bool(_PIECE.search(_without_texts(statement)))
+
+
+def adds_up(statement: str, columns: Collection[str]) -> bool:
+    """Whether it takes the sum or the mean of one of these columns, without choosing among its values."""
+    names = "|".join(re.escape(one) for one in columns)
+    found = rf'\b(?:sum|avg|total)\s*\(\s*(?:cast\s*\(\s*)?(?:"?\w+"?\.)?"?(?:{names})"?(?!\w)'
+    chosen = re.search(r"\b(?:glob|regexp|typeof|nullif|case)\b", statement, re.IGNORECASE)
+    return not chosen and bool(re.search(found, _without_texts(statement), re.IGNORECASE))
 
 
 def names(statement: str, columns: Collection[str]) -> bool:

@@ -5,10 +5,14 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from gdal_mcp.gdal.preflight.call import Call, Finding, same_crs
+from gdal_mcp.gdal.preflight.checks.crs import MERCATOR_SLACK, mercator_factor
 from gdal_mcp.gdal.preflight.checks.statement import (
+    adds_up,
     compares,
     compares_all_pairs,
+    compares_text_of_date,
     measures,
+    measures_in,
     moves,
     names,
     relates,
@@ -77,6 +81,19 @@ def measure_in_degrees(call: Call) -> Finding | None:
         "from place to place.",
         "Measure ST_Transform(geometry, CODE) in an equal-area CRS for areas or a CRS in metres for lengths (find_crs names one for "
         "the place), or on the ellipsoid: ST_Area(geometry, 1), ST_Length(geometry, 1), ST_Distance(a, b, 1).",
+    )
+
+
+def measure_in_mercator(call: Call) -> Finding | None:
+    facts, sql = call.input or call.flowing, call.text("sql")
+    factor, own = mercator_factor(facts), same_crs(facts.crs if facts else None, "EPSG:3857")
+    lengths = any(call.numbers(name) for name in _LENGTHS.get(call.path, ()))
+    if factor < MERCATOR_SLACK or not (measures_in(sql, "3857") or (own and (lengths or measures(sql)))):
+        return None
+    return Finding(
+        "mercator_units",
+        f"in Web Mercator (EPSG:3857) lengths here are {factor:.2f} times those on the ground, and areas {factor**2:.2f} times.",
+        _METRIC,
     )
 
 
@@ -211,8 +228,24 @@ def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def number_as_text(call: Call) -> Finding | None:
+    statements = [call.text(name) for name in ("sql", "where")]
+    if any(map(compares_text_of_date, statements)):
+        return Finding(
+            "number_as_text",
+            "the statement compares a piece of text with a number, as in strftime('%Y', d) > 2022; in SQL no text equals a number, and "
+            "each is larger than any.",
+            "Write CAST(strftime('%Y', d) AS INTEGER), or compare it with a text: '2022'.",
+        )
+    mixed = _columns(call, lambda facts: facts.mixed_texts)
+    if mixed and any(compares(one, mixed) or adds_up(one, mixed) for one in statements):
+        return Finding(
+            "number_as_text",
+            "a column holds numbers and other texts among them, so it is text: it sorts as text, and a sum or a mean takes what is no "
+            "number as 0, or by the digits that it begins with.",
+            "Leave the others out (WHERE column GLOB '[0-9]*'), and write CAST(column AS REAL).",
+        )
     columns = _columns(call, lambda facts: () if _detects_types(call, facts) else facts.number_texts)
-    if not columns or not any(compares(call.text(name), columns) for name in ("sql", "where")):
+    if not columns or not any(compares(one, columns) for one in statements):
         return None
     return Finding(
         "number_as_text",
@@ -321,6 +354,7 @@ def compares_all(call: Call) -> Finding | None:
 CHECKS: Final[tuple[Callable[[Call], Finding | None], ...]] = (
     length_in_degrees,
     measure_in_degrees,
+    measure_in_mercator,
     geojson_not_wgs84,
     rounded,
     coarse_tiles,
