@@ -49,6 +49,10 @@ holes = ramp.copy(); holes[:5, :5] = -9999
 utm = (500000, 5000000, 100)
 raster("elevation", ramp, utm)
 raster("elevation_holes", holes, utm, nodata=-9999)
+for name in ("holes_in_place", "holes_in_place_too"):
+    raster(name, holes, utm, nodata=-9999)
+raster("whole_in_place", ramp, utm)
+raster("undeclared", holes, utm)
 raster("low", ramp / 10, utm)                                # 10 .. 110
 raster("whole_floats", numpy.floor(ramp / 10), utm)          # whole numbers that fit into bytes
 raster("nan_holes", numpy.where(holes == -9999, numpy.nan, numpy.floor(ramp / 10)).astype("float32"), utm)

@@ -486,4 +486,14 @@ values_equal_nodata
     vector rasterize input=flags.geojson output=OUT.tif resolution=[0.1,0.1] attribute-name=flood nodata=255 init=[255]
     vector rasterize input=flags.geojson output=OUT.tif resolution=[0.1,0.1] attribute-name=class
     vector rasterize input=flags.geojson output=OUT.tif resolution=[0.1,0.1] burn=[1]
+nodata_redeclared before
+    raster edit dataset=holes_in_place.tif nodata=0
+    raster edit dataset=holes_in_place_too.tif nodata=-9999
+    raster edit dataset=whole_in_place.tif nodata=-9999
+nodata_redeclared before
+    pipeline steps=read elevation_holes.tif ! edit --nodata=0 ! write OUT.tif
+    raster reproject input=elevation_holes.tif output=OUT.tif dst-nodata=0 resampling=bilinear
+nodata_undeclared
+    raster clip input=undeclared.tif output=OUT.tif bbox=[500000,4998000,502000,5000000]
+    raster clip input=elevation_holes.tif output=OUT.tif bbox=[500000,4998000,502000,5000000]
 """

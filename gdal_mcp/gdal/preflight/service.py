@@ -10,7 +10,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.answers.transformations import names, told
 from gdal_mcp.gdal.catalogue.formats import FormatAbsent, absent_by_file, driver_for
 from gdal_mcp.gdal.catalogue.model import Catalogue
-from gdal_mcp.gdal.preflight.call import Call, Finding, passed_on
+from gdal_mcp.gdal.preflight.call import Call, Finding, passed_on, steps_of
 from gdal_mcp.gdal.preflight.checks import crs, raster, transformations, values, vector
 from gdal_mcp.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
 from gdal_mcp.gdal.preflight.expected import expected
@@ -91,7 +91,6 @@ class Preflight:
         changed = self._changes(draft)
         said = [one for call in calls for one in findings(call)] if is_judged(draft, self.catalogue) else []
         said += transformations.findings(changed, draft)
-        first = next((one for located in draft.inputs if (one := self.known.get(located))), None)
         known = [one for located in worked_on(draft) if (one := self.known.get(located)) is not None]
         looks: dict[
             str, Mapping[str, Any]
@@ -99,7 +98,7 @@ class Preflight:
         for name in values.looks_named(draft, self.catalogue):
             seen = (one.looks.get(name) or {} for one in known)
             looks[name] = max(filter(None, seen), key=lambda look: bool(look.get("holes")), default={})
-        said += values.findings(looks, first.nodata if first else None)
+        said += values.findings(looks, known[0].nodata if known else None, steps_of(draft))
         said = [with_mend(one, draft, calls[0].path, self.catalogue) for one in said]
         found = {one.code: one for one in said}  # of several steps, each remark once
         return PreflightReport(cost, broken, tuple(found.values()), changed)

@@ -38,7 +38,7 @@ def run(job, report):
     ended = RUNNERS[job["program"]](job, report)
     ended = ended if isinstance(ended, Ended) else Ended(bool(ended))
     job["seconds"] = time.process_time() - begun
-    rasterizes = job["options"][:2] == ["vector", "rasterize"]
+    rasterizes = job["program"] == "gdal" and job["options"][:2] == ["vector", "rasterize"]
     if ended.done and (job.get("statement") or job.get("type_range") or rasterizes):
         statements = importlib.import_module("gdal_mcp.gdal.inside.parts.statements")
         look = statements.statement_checks if job["statement"] else statements.range_checks

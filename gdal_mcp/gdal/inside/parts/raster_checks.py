@@ -20,6 +20,8 @@ MAX_PIXELS = 4 << 20  # of a band whose overviews are compared
 STALE = 0.01  # of an overview's pixels
 # lowest and highest value of types of whole numbers
 LIMITS = {"Byte": (0, 255), **{f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)}}
+# values that stand for nothing in many datasets, and for a measurement in hardly any
+FILLS = (-9999.0, -99999.0, -32767.0, -32768.0)
 LIMITS |= {f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)}
 
 
@@ -41,8 +43,15 @@ def raster_checks(dataset, facts, rows, sources, expected=()):
     if sources:
         yield from collar_checks(dataset, facts, sources)
     yield from statistics_checks(dataset, rows)
+    yield from nodata_checks(dataset, facts, rows, sources)
+
+
+def nodata_checks(dataset, facts, rows, sources):
     for number, band in enumerate(facts["bands"]):
         low, high = LIMITS.get(band["type"], (-math.inf, math.inf))
+        if low < 0 and number < len(rows) and rows[number] and rows[number].get("min") in FILLS:
+            yield {"code": "nodata_undeclared", "band": number, "minimum": rows[number]["min"]}
+            return
         nodata = dataset.GetRasterBand(number + 1).GetNoDataValue()
         if nodata is not None and not low <= nodata <= high and any(map(with_holes, sources)):
             yield {"code": "nodata_out_of_range", "band": number}

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.formats import driver_for
 from gdal_mcp.gdal.catalogue.model import Catalogue
-from gdal_mcp.gdal.preflight.call import Finding, steps_of
+from gdal_mcp.gdal.preflight.call import Finding, Step, number_of, steps_of
 from gdal_mcp.gdal.preflight.facts import TYPE_RANGE
 from gdal_mcp.plan import Draft
 
@@ -35,7 +35,10 @@ _WIDER: Final = (
 
 def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     steps, found = steps_of(draft), []
-    if any(path == "raster calc" and given.get("propagate-nodata") != ("true",) for path, given in steps):
+    computed = any(
+        path == "raster calc" and given.get("propagate-nodata") != ("true",) for path, given in steps
+    )
+    if computed or _nodata_of_edit(steps):
         found.append("holes")
     driver = next(iter(steps[-1][1].get("output-format", ())), "")
     if not driver and draft.output:
@@ -56,10 +59,26 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     return tuple(found)
 
 
-def findings(looks: Mapping[str, Mapping[str, Any]], nodata: float | None = None) -> Iterator[Finding]:
+def _nodata_of_edit(steps: Sequence[Step]) -> str:
+    """The nodata value that `raster edit` gives to pixels as they are in the input; "" where it gives none."""
+    given = [text for path, given in steps if path == "raster edit" for text in given.get("nodata", ())]
+    return given[-1] if given and all(path in _KEEPS for path, _ in steps) else ""
+
+
+def findings(
+    looks: Mapping[str, Mapping[str, Any]], nodata: float | None = None, steps: Sequence[Step] = ()
+) -> Iterator[Finding]:
     """`looks` are those that the call asks for, by their names; `nodata` is the input's."""
     for name, seen in looks.items():
-        if name == "holes" and seen.get("holes"):
+        edit = _nodata_of_edit(steps)
+        if name == "holes" and seen.get("holes") and edit:
+            if number_of(edit, finite=False) not in (nodata, None) or edit == "none":
+                yield Finding(
+                    "nodata_redeclared",
+                    "`raster edit` says another nodata value and leaves the pixels as they are: those that were nodata count as data.",
+                    "To change the pixels as well, use `raster reproject` with dst-nodata and without output-crs.",
+                )
+        elif name == "holes" and seen.get("holes"):
             yield Finding(
                 "nodata_not_propagated",
                 "the input has pixels without data, and the formula computes with their nodata value as if it were a number.",

@@ -87,8 +87,8 @@ def measure_in_degrees(call: Call) -> Finding | None:
 def measure_in_mercator(call: Call) -> Finding | None:
     facts, sql = call.input or call.flowing, call.text("sql")
     factor, own = mercator_factor(facts), same_crs(facts.crs if facts else None, "EPSG:3857")
-    lengths = any(call.numbers(name) for name in _LENGTHS.get(call.path, ()))
-    if factor < MERCATOR_SLACK or not (measures_in(sql, "3857") or (own and (lengths or measures(sql)))):
+    buffers = call.path == "vector buffer"
+    if factor < MERCATOR_SLACK or not (measures_in(sql, "3857") or (own and (buffers or measures(sql)))):
         return None
     return Finding(
         "mercator_units",
