@@ -5,6 +5,8 @@ Everything in it is this user's alone: folders are made with mode 0700, files wi
 
 import os
 import secrets
+import sqlite3
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -34,6 +36,23 @@ def make_private(path: Path) -> None:
     """
     with suppress(FileExistsError):
         make_empty(path, 0o600)
+
+
+def write_ahead(database: sqlite3.Connection, seconds: float) -> None:
+    """Has a database write ahead, so that readers and one writer work at once. Raises sqlite3.Error.
+
+    Where somebody else opens a new one at the same moment, SQLite does not wait for its lock, whatever its timeout.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def put_private(path: Path, data: bytes, mode: int = 0o600) -> None:

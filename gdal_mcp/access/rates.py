@@ -25,7 +25,7 @@ import structlog
 
 from gdal_mcp.access.policy import Entry
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.state import make_private
+from gdal_mcp.state import make_private, write_ahead
 
 _log = structlog.get_logger()
 
@@ -170,7 +170,7 @@ def _opened(path: Path) -> sqlite3.Connection:
     with ExitStack() as failed:
         db = sqlite3.connect(path, _BUSY_SECONDS, check_same_thread=False)
         failed.callback(db.close)
-        db.execute("PRAGMA journal_mode = WAL")
+        write_ahead(db, _BUSY_SECONDS)
         db.execute("PRAGMA synchronous = NORMAL")
         with db:
             db.execute(_TABLE)

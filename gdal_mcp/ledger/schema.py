@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from gdal_mcp.state import make_private
+from gdal_mcp.state import make_private, write_ahead
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -76,7 +76,7 @@ def connect(path: Path) -> sqlite3.Connection:
         database = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
         failed.callback(database.close)
         database.row_factory = sqlite3.Row
-        database.execute("PRAGMA journal_mode = WAL")
+        write_ahead(database, _BUSY_SECONDS)
         database.execute("PRAGMA foreign_keys = ON")
         with database:
             # Taken even when there is nothing to do: a database that cannot be written is found out now.

@@ -4,12 +4,14 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from gdal_mcp.ledger.registry import Registry, RegistryUnavailable
-from gdal_mcp.ledger.schema import MIGRATIONS
+from gdal_mcp.ledger.schema import MIGRATIONS, connect
 from tests.unit.registry_kit import begin, clock, path, registry
 
 __all__ = ["clock", "path", "registry"]
@@ -107,6 +109,19 @@ def test_a_database_that_cannot_be_written_is_unavailable() -> None:
         run = subprocess.run([sys.executable, "-c", OPENER, str(path)], check=False)
         folder.chmod(0o700)
         assert run.returncode == 7
+
+
+def test_several_open_a_new_database_at_once(tmp_path):
+    """SQLite refuses all but one of them now and then, so it is tried often."""
+    ready = threading.Barrier(4)
+
+    def connected(path: Path) -> None:
+        ready.wait()
+        connect(path).close()
+
+    with ThreadPoolExecutor(4) as threads:
+        for number in range(100):
+            list(threads.map(connected, [tmp_path / f"{number}.sqlite"] * 4))
 
 
 def test_a_database_that_is_held_by_another_is_unavailable(path, registry, monkeypatch):
