@@ -472,6 +472,7 @@ zones_not_covered before
 mercator_units before
     raster slope input=mercator.tif output=OUT.tif
     raster slope input=mercator_equator.tif output=OUT.tif
+    raster slope input=degrees.tif output=OUT.tif
 mercator_units before
     vector buffer input=mercator.geojson output=OUT.gpkg distance=100
     vector buffer input=squares_m.geojson output=OUT.gpkg distance=100

@@ -235,6 +235,7 @@ NOT_DUE = [
     ("number_as_text", ask("vector sql", MIXED, sql="SELECT avg(v) FROM t WHERE v GLOB '[0-9]*'")),
     ("mercator_units", ask("raster slope", EQUATOR)),
     ("mercator_units", ask("raster clip", NORTH)),
+    ("mercator_units", ask("raster slope", replace(NORTH, crs="EPSG:4326", degrees=True, extent=(9.0, 60.0, 10.0, 61.0)))),
     ("mercator_units", ask("vector sql", SQUARES, sql="SELECT ST_Area(ST_Transform(geom, 3035)) FROM t")),
     ("longitudes_beyond_180", ask("raster reproject", GLOBE, output_crs="EPSG:4326")),
     ("nodata_dropped", ask("gdal_merge", replace(DEM, nodata=None))),

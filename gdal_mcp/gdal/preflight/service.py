@@ -92,9 +92,8 @@ class Preflight:
         said = [one for call in calls for one in findings(call)] if is_judged(draft, self.catalogue) else []
         said += transformations.findings(changed, draft)
         known = [one for located in worked_on(draft) if (one := self.known.get(located)) is not None]
-        looks: dict[
-            str, Mapping[str, Any]
-        ] = {}  # what was seen in the pixels of an input with holes, else of the first
+        # what was seen in the pixels of an input with holes, else of the first
+        looks: dict[str, Mapping[str, Any]] = {}
         for name in values.looks_named(draft, self.catalogue):
             seen = (one.looks.get(name) or {} for one in known)
             looks[name] = max(filter(None, seen), key=lambda look: bool(look.get("holes")), default={})

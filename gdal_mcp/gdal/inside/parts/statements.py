@@ -59,9 +59,8 @@ def statement_checks(job):
         dialect = asked["dialect"].upper()
         own = not dialect and dataset and dataset.GetDriver().ShortName in OWN_SQL
         if dialect != "SQLITE" and not own:
-            return [
-                one for one in found if one["code"] != "column_unknown"
-            ]  # which GDAL's own dialect refuses
+            # such a column is refused by GDAL's own dialect
+            return [one for one in found if one["code"] != "column_unknown"]
         found += join_checks(dataset, asked["sql"], dialect=dialect)
         return found + (list(type_checks(dataset, asked["sql"], dialect)) if job["outputs"] else [])
 

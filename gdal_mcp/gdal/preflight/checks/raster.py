@@ -166,8 +166,10 @@ def zones_not_covered(call: Call) -> Finding | None:
 
 
 def terrain_in_mercator(call: Call) -> Finding | None:
-    factor = mercator_factor(call.input)
-    if call.path not in ("raster slope", "raster hillshade") or factor < MERCATOR_SLACK:
+    facts, factor = call.input, mercator_factor(call.input)
+    if facts is None or not same_crs(facts.crs, "EPSG:3857") or factor < MERCATOR_SLACK:
+        return None
+    if call.path not in ("raster slope", "raster hillshade"):
         return None
     return Finding(
         "mercator_units",
