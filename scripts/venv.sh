@@ -58,6 +58,9 @@ make_environment() {
     locked >.venv/.locked
 }
 
+# Two at once, in two terminals say, would remove each other's; the lock ends with this script. macOS has no flock.
+exec 9<"scripts/venv.sh"
+! command -v flock >/dev/null || flock 9
 if ! is_stamped locked || ! works; then
     make_environment
 fi

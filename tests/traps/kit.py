@@ -70,23 +70,27 @@ def codes(told: dict[str, Any]) -> set[str]:
 
 
 def spring(talk: Talk, made: Iterable[Case], subtests: pytest.Subtests) -> None:
-    """All calls are sent at once."""
-    under_way = []
-    for case in made:
-        known = not case.twin and case.marks & {"refused", "before"}
-        asked = {"tool": case.tool, "arguments": case.arguments}
-        planned = talk.start("validate_call", **asked) if known else None
-        under_way.append((case, planned, talk.start(case.tool, **case.arguments)))
+    """All calls are sent at once, after all that is asked beforehand: some calls change their own input."""
+    made = list(made)
+    asked = [
+        None
+        if case.twin or not case.marks & {"refused", "before"}
+        else talk.start("validate_call", tool=case.tool, arguments=case.arguments)
+        for case in made
+    ]
+    told = [planned and planned.result(timeout=300).structured_content for planned in asked]
+    under_way = [
+        (case, seen, talk.start(case.tool, **case.arguments)) for case, seen in zip(made, told, strict=True)
+    ]
     for _, _, call in under_way:  # a mending call would wait behind all of them
         call.result(timeout=300)
-    for case, planned, call in under_way:
+    for case, seen, call in under_way:
         with subtests.test(case.code, twin=case.twin, arguments=str(case.arguments)):
             done = call.result(timeout=300)
             said = done.structured_content
             assert done.is_error is case.refused, said
             ignored = {mark.removeprefix("ignoring:") for mark in case.marks}
-            if planned is not None:
-                seen = planned.result(timeout=300).structured_content
+            if seen is not None:
                 assert case.code in codes(seen), seen
                 assert seen["valid"] is not case.refused
             if case.twin:
