@@ -7,6 +7,7 @@ Debian's signatures are checked; only the expiry of the index is not, so that a 
 `make setup` runs it when the official image cannot be pulled and GDAL_MCP_IMAGE names no other.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -40,7 +41,12 @@ _PACKAGES = (
     "gpg",
     "uidmap",
 )  # it needs gpg, and uidmap when not root
-_INSTALL = ("apt-get", "install", "--yes", "--no-install-recommends", *_PACKAGES)
+_INSTALL = (
+    "apt-get",
+    *("-o", "DPkg::Lock::Timeout=120"),
+    *("install", "--yes", "--no-install-recommends"),
+    *_PACKAGES,
+)
 
 
 def build(target: docker.DockerClient | ImageStore, report: Callable[[str], None]) -> str:
@@ -176,6 +182,14 @@ def main() -> int:
         print("GDAL_MCP_IMAGE names an image, so no stand-in is built in its place", file=sys.stderr)
         return 1
     print("building a local stand-in from Debian's packages instead; this takes a minute or two", flush=True)
+    lock = Path(__file__).open()  # noqa: SIM115 - held until this process ends
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:  # two set-ups of one clone, in two terminals
+        print("another set-up builds it already; waiting for that one", flush=True)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if image.main() == 0:
+            return 0
     try:
         build(_target(os.environ.get("GDAL_MCP_ENGINE")), lambda line: print(line, flush=True))
     except SandboxError as error:
