@@ -126,19 +126,20 @@ def test_setup_that_had_to_build_a_stand_in_ends_with_the_image_in_use(monkeypat
 @pytest.mark.parametrize(("found", "builds"), [(0, 0), (1, 1)])
 def test_what_another_set_up_builds_is_waited_for_and_not_built_again(monkeypatch, found, builds):
     monkeypatch.delenv("GDAL_MCP_IMAGE", raising=False)
-    begun, held = [], Path(standin.__file__).open()  # noqa: SIM115 - closed by the wait
-    fcntl.flock(held, fcntl.LOCK_EX)
+    begun: list[str] = []
     flock = fcntl.flock
+    with Path(standin.__file__).open() as held:
+        flock(held, fcntl.LOCK_EX)
 
-    def until_it_is_free(file, kind):
-        if kind == fcntl.LOCK_EX:
-            assert not begun
-            held.close()
-        flock(file, kind)
+        def until_it_is_free(file, kind):
+            if kind == fcntl.LOCK_EX:
+                assert not begun
+                held.close()
+            flock(file, kind)
 
-    monkeypatch.setattr(standin.fcntl, "flock", until_it_is_free)
-    monkeypatch.setattr(standin, "_target", lambda _: None)
-    monkeypatch.setattr(standin, "build", lambda *_: begun.append("build"))
-    monkeypatch.setattr(standin.image, "main", lambda: found)
-    assert standin.main() == found
+        monkeypatch.setattr(standin.fcntl, "flock", until_it_is_free)
+        monkeypatch.setattr(standin, "_target", lambda _: None)
+        monkeypatch.setattr(standin, "build", lambda *_: begun.append("build"))
+        monkeypatch.setattr(standin.image, "main", lambda: found)
+        assert standin.main() == found
     assert len(begun) == builds
