@@ -59,8 +59,9 @@ class Building:
         self.suggestions: list[str] = []
         self.ambiguities: list[Ambiguity] = []
         self.confidence = 0.7 if clause.values("typo") else 1.0
+        times = self._times()
         made: list[Made] = getattr(self, f"_{concept.build}")()
-        self.made = [(name, _rounded(parameters)) for name, parameters in made]
+        self.made = [(name, _rounded(parameters)) for name, parameters in made * times]
 
     @property
     def chance(self) -> float:
@@ -69,6 +70,17 @@ class Building:
         if said is not None:
             return round(max(0.0, min(1.0, said)), 4)
         return 0.5 if self.random and not any(TRANSFORMS[name].arguments for name, _ in self.made) else 1.0
+
+    def _times(self) -> int:
+        """How often it is done: "blur twice". What has a factor of its own takes the number as that; "twice as" leads."""
+        numbered = [item.value for item in self.clause.items if item.kind in ("concept", "quantity")]
+        times = [one for one in numbered[1:] if isinstance(one, Quantity) and one.unit == "x"][-1:]
+        plain = self.concept.sign is None and self.concept.build in ("plain", "gaussian", "rotate")
+        plain = plain and all(one.get("unit") != "factor" for one in self.arguments.values())
+        if not plain or numbered[0] is not self.concept or not times or times[0].high not in range(1, 6):
+            return 1
+        self.numbers = [one for one in self.numbers if one is not times[0]]
+        return int(times[0].high)
 
     def _unclear(self, *interpretations: str) -> None:
         self.ambiguities.append(Ambiguity(self.text, interpretations))
@@ -112,7 +124,7 @@ class Building:
         if unit in self.concept.numbers:
             name, _, factor = self.concept.numbers[unit].partition("*")
             return name, float(factor or 1) * self._share(name, quantity)
-        if not self.amounts or (unit == "x" and self.concept.sign is None):
+        if not self.amounts or unit in ("rad", "m") or (unit == "x" and self.concept.sign is None):
             return None
         measured = self._measure(self.concept.amount)
         fits = measured not in ("px", "degrees") if unit == "%" else measured == _MEASURES.get(unit, measured)
@@ -180,6 +192,10 @@ class Building:
         """A change by so much, in the direction that was said; "twice as" and "to 80 %" name what is to be reached."""
         direction = self._sign()
         exact = quantity.form == "exact"
+        if quantity.unit == "%" and direction == 0 and 0 < low <= 1 <= high:  # "between 80 and 120 %"
+            return low - 1, high - 1
+        if quantity.unit == "x" and low > 1 and direction < 0:  # "darker by a factor of 2"
+            low, high = 1 / high, 1 / low
         leading = direction == 0 and self.clause.items[0].value is quantity  # "half the brightness"
         if quantity.unit == "x" or (quantity.unit == "%" and exact and (quantity.link == "to" or leading)):
             return low - 1, high - 1

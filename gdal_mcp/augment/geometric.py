@@ -106,7 +106,7 @@ class Geometric(Building):
 
     def _stray(self, taken: list[Quantity]) -> None:
         for one in self.numbers:
-            if one not in taken:
+            if not any(one is other for other in taken):  # two that are alike may be said
                 self._wrong(f"{said_of(one)} means nothing here")
 
     def _crop(self) -> list[Made]:
@@ -120,7 +120,8 @@ class Geometric(Building):
                 self._stray([one])
                 corners = map(round, (one.low, one.high, *one.rest))
                 return [("Crop", dict(zip(("x_min", "y_min", "x_max", "y_max"), corners, strict=True)))]
-            if one.unit == "%" and one.form == "exact" and not random and one.high < 100:
+            whole = not random and sides in ([], ["center"])
+            if whole and one.unit == "%" and one.form == "exact" and one.high < 100:
                 self._stray([one])
                 if not centre:
                     self._unclear(f"crop the center {one.high:g} %", "random crop of 256x256")
@@ -161,6 +162,8 @@ class Geometric(Building):
         return [("CropAndPad", {**share, "keep_size": False})]
 
     def _pad(self) -> list[Made]:
+        if _WAYS.keys() & self.clause.values("side"):
+            return self._wrong("a margin is the same on each side", "pad by 16 pixels")
         if any(one.unit == "%" for one in self.numbers):
             return self._borders()
         size = self._dimensions()
@@ -197,7 +200,8 @@ class Geometric(Building):
         direction = self._sign()
         ends = [quantity.low, quantity.high]
         if quantity.unit == "%":
-            reached = quantity.link == "to" or direction == 0
+            about = quantity.form == "range" and ends[0] <= 100 <= ends[1]  # "zoom between 90 and 110 %"
+            reached = quantity.link == "to" or direction == 0 or about
             ends = [end / 100 if reached else 1 + direction * end / 100 for end in ends]
         elif direction < 0:
             ends = [1 / end if end > 1 else end for end in ends]

@@ -16,7 +16,7 @@ HIGHEST: Final = 1e9  # a number beyond is read as this, which no argument takes
 _CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _TOKEN: Final = re.compile(
     r"(?P<number>(?:(?<![\w.)%°])[-+−])?(?:\d{1,3}(?:,\d{3})+(?![\d])|\d+(?:\.\d+)?|\.\d+))"  # noqa: RUF001 - a minus sign
-    r"|(?P<word>[^\W\d_]+(?:['’][^\W\d_]+)?)|(?P<mark>[^\w\s])"  # noqa: RUF001 - an apostrophe as it is typeset
+    r"|(?P<word>[^\W\d_]+(?:['’][^\W\d_]+)?)|(?P<mark>(?!(?<=[^\W\d_])-[^\W\d_])[^\w\s])"  # noqa: RUF001 - an apostrophe as it is typeset
 )
 _MARKS: Final = {"×": "x", "*": "x", "–": "-", "—": "-", "−": "-", "…": "-", "’": "'"}  # noqa: RUF001 - what they stand for
 
@@ -128,7 +128,7 @@ class Lexicon:
         self.plain = {kind: self._stemmed(table) for kind, table in plain.items()}
         self.longest = {phrase[0]: len(phrase) for phrase in sorted(self.phrases, key=len)}
         self.spelt: dict[str, list[str]] = {}  # by the first letter
-        for word in sorted(self.words - self.fillers - set(read["links"].split())):
+        for word in sorted({*self.words, *self.spelling} - self.fillers - set(read["links"].split())):
             if len(word) >= 4:  # shorter ones are near to too much
                 self.spelt.setdefault(word[0], []).append(word)
 
@@ -158,7 +158,8 @@ class Lexicon:
         """A word of the lexicon that one edit makes of this one, with the same first letter."""
         if not 4 <= len(word) <= LONGEST_WORD:
             return None
-        return next((one for one in self.spelt.get(word[0], ()) if _one_edit(one, word)), None)
+        found = next((one for one in self.spelt.get(word[0], ()) if _one_edit(one, word)), None)
+        return self.spelling.get(found or "", found)
 
     def match(self, given: Sequence[Token], place: int) -> tuple[Meaning, int] | None:
         """The longest phrase that begins at this place, and how many tokens it has."""

@@ -5,6 +5,7 @@ exactly, and is drawn from a range only where one is asked for; every step's arg
 prompt raises, and the time grows with its length alone.
 """
 
+import re
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, Literal
@@ -39,7 +40,10 @@ class _Pipeline:
         if clause.negated:
             self._without(concept, text)
         elif clause.join == "or" and concept is not None and self.steps:
-            self.ambiguities.append(Ambiguity(text, (self.steps[-1].text, text)))
+            words = {one.start: self.prompt[one.start : one.end] for one in said if one.kind != "link"}
+            if clause.value("axis") is not None:  # "flip vertically" of "flip horizontally or vertically"
+                words[said[0].start] = re.sub(r"\s*(horizontal|vertical)(ly)?\s*", "", words[said[0].start])
+            self.ambiguities.append(Ambiguity(text, (self.steps[-1].text, " ".join(words.values()))))
         elif concept is not None:
             built = Geometric(clause, concept, text)
             self.errors += built.problems

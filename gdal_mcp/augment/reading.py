@@ -27,7 +27,7 @@ class Quantity:
     low: float
     high: float
     form: Form = "exact"
-    unit: str = ""  # % deg px x bit k
+    unit: str = ""  # % deg px x bit k rad m
     link: str = ""  # to, where a value is named that is to be reached
     argument: tuple[str, ...] = ()  # "sigma 2": the arguments that may be meant
     rest: tuple[float, float] = (0, 0)  # of a box: its right and lower side
@@ -76,7 +76,7 @@ class Clause:
             if "p" in one.argument:
                 return float(one.high / 100 if one.unit == "%" or one.high > 1 else one.high)
         chance = self.value("chance")
-        return None if chance is None else int(chance) / 100
+        return None if chance is None else float(chance) / 100
 
 
 def calls(prompt: str) -> tuple[list[Item], str]:
@@ -170,8 +170,10 @@ def _number(words: Sequence[Token], place: int) -> tuple[float, str, int] | None
         sign, place = -1, place + 1
     if place >= len(words):
         return None
-    if words[place].text == "x" and place + 1 < len(words) and (times := words[place + 1].number) is not None:
-        return times, "x", place + 2  # "x2"
+    if words[place].text in ("x", "factor"):  # "x2", "by a factor of 2"
+        after = place + 1 + (words[place + 1 : place + 2] != [] and words[place + 1].text == "of")
+        times = words[after].number if after < len(words) else None
+        return None if times is None else (times, "x", after + 1)
     share = LEXICON.beside("share", words, place)
     if share is not None:
         value, unit = share[0].split()
@@ -276,6 +278,7 @@ def _is(found: Sequence[Item], place: int | None, kind: str) -> bool:
 
 _THINGS: Final = ("concept", "call", "preset", "absent")  # "denoise with a median blur" is one thing
 _NOUNS: Final = ("blur", "noise", "weather", "dropout")  # categories whose words are things rather than deeds
+_WAYS: Final = {"axis", "side", "spin", "quantity", "level", "link", "typo"}  # how a thing is done
 _FORWARD: Final = ("level", "sign", "random", "not", "chance", "axis")
 
 
@@ -311,11 +314,16 @@ def _whole(made: Sequence[Clause]) -> list[Clause]:
     for clause in made:
         first = clause.join in ("before", "after") and not result
         if first or any(clause.values(kind) for kind in (*_THINGS, "vague")):
-            clause.items[:0] = waiting
-            waiting = []
             result.append(clause)
+            if clause.join == "or" and waiting and clause.concept:  # "horizontal or vertical flip"
+                result.append(_another(clause, waiting))
+            else:
+                clause.items[:0] = waiting
+            waiting = []
         elif result and clause.join != "or":
             result[-1].items += clause.items
+        elif result and result[-1].concept and {one.kind for one in clause.items} <= _WAYS:
+            result.append(_another(result[-1], clause.items))  # "flip horizontally or vertically"
         else:
             waiting += clause.items
     result = result or [Clause("then")]
@@ -323,11 +331,18 @@ def _whole(made: Sequence[Clause]) -> list[Clause]:
     return _negations([one for one in result if one.items])
 
 
+def _another(clause: Clause, ways: Sequence[Item]) -> Clause:
+    """The same thing, done in other ways."""
+    return Clause("or", [next(one for one in clause.items if one.kind == "concept"), *ways])
+
+
 def _negations(made: list[Clause]) -> list[Clause]:
     """Those that say "no" or "not", and what is listed after it: "without blur or noise"."""
-    before, plain = Clause("then"), ("concept", "link", "typo")
+    before, plain = Clause("then"), {"concept", "link", "typo"}
     for clause in made:
-        bare = clause.concept is not None and all(one.kind in plain for one in clause.items)
+        # "do not blur or add noise", but not "no blur and add noise"
+        said = {one.kind for one in clause.items if one.kind != "sign" or clause.join != "or"}
+        bare = clause.concept is not None and said <= plain
         category = TRANSFORMS[clause.concept.transform].category if clause.concept else ""
         listed = clause.join == "or" or (clause.join == "and" and category in _NOUNS)
         clause.negated = clause.value("not") is not None or (before.negated and bare and listed)

@@ -145,6 +145,9 @@ def test_what_is_not_understood_is_told_word_for_word_and_number_for_number():
         assert any(word in problem.message for problem in parse(f"rotate 5 degrees {word} and blur").errors)
     for prompt in """flip twice horizontally;blur by 20 %;rotate by 5 pixels;rotate 10 degrees by 20 %;shot noise with sigma 3;
         shear by 10 pixels;shift 10 px right and 5% up;resize to 512x512 by 10 degrees;crop the center 64x64 and 10%;remove the blur;
+        rotate 0.5 radians;rotate by pi/4;shift 5 metres to the right;gaussian noise with variance 0.01;crop the bottom right quarter;
+        pad 20 px on the left and right;rotate 15 degrees clockwise and 15 degrees counterclockwise;swap red and blue channels;zoom blur 2x;twice as much blur;
+        color jitter with brightness 0.2 and contrast 0.3;
         rotate 5000 degrees;GaussianBlur(blur_limit=4);Rotate(angle=5);Rotate(30)""".split(";"):
         assert any(problem.severity == "error" for problem in parse(prompt).errors), prompt
 
@@ -160,7 +163,8 @@ def test_a_typo_is_taken_with_less_confidence():
 
 
 def test_what_may_mean_several_things_is_told_with_each_of_them():
-    vague = "rotate the image;crop to 300x200;make it pop;flip;blur or sharpen it;contrast;rotate slightly"
+    vague = "rotate the image;crop to 300x200;make it pop;flip;blur or sharpen it;contrast;rotate slightly;old;square"
+    vague += ";flip horizontally or vertically;80% of the time flip horizontally, otherwise flip vertically"
     for prompt in vague.split(";"):
         told = parse(prompt).ambiguities
         assert told, prompt
