@@ -224,9 +224,7 @@ def _read(model: type[T], answer: Answer) -> T:
     try:
         return model.model_validate(answer.parsed)
     except ValidationError as error:
-        raise ToolError(
-            Code.INTERNAL, Stage.RENDER, "the container did not answer as a worker does."
-        ) from error
+        raise ToolError(Code.INTERNAL, Stage.RENDER, "the container answered as no worker does.") from error
 
 
 def _steps(parsed: Parsed, said: _Image) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from sandbox.workspace import Located
 
 LONGEST_IMAGE: Final = 10 << 20  # characters of base64, as the specification has it
 LONGEST_PROMPT: Final = 500
+LONGEST_PATH: Final = 4096  # characters of a path or an address
 # of a result's longest length, in bytes of a picture that a path was given for: as base64 about a half of it
 PICTURE_SHARE: Final = 0.35
 # of PNG, JPEG, WEBP and TIFF, as base64
@@ -47,13 +48,8 @@ def augment_image(arguments: AugmentImageArguments, scope: DraftScope) -> Draft:
     output = paths.new_output("augment", "", "folder")
     # what the caller sent itself may come back as long as it is; a path was given so that it need not
     most = 4 * LONGEST_IMAGE if sent is not None else int(scope.settings.result_size * PICTURE_SHARE)
-    asked: dict[str, Any] = {
-        "tool": "augment_image",
-        "prompt": arguments.prompt,
-        "image": sent,
-        "whole": False,
-    }
-    asked |= {"options": options.model_dump(), "most_bytes": most}
+    asked: dict[str, Any] = {"tool": "augment_image", "prompt": arguments.prompt, "image": sent}
+    asked |= {"whole": False, "options": options.model_dump(), "most_bytes": most}
     present = partial(image_made, parsed, options, output.target.name)
     return _draft(parsed, given, output, asked, present)
 
@@ -84,9 +80,7 @@ def make_chips(arguments: MakeChipsArguments, scope: DraftScope) -> Draft:
 def parsed_of(prompt: str) -> Parsed:
     """Raises ToolError for a prompt that the specification does not allow."""
     if not 1 <= len(prompt) <= LONGEST_PROMPT:
-        raise refusal(
-            "PARSE_ERROR", f"a prompt has 1 to {LONGEST_PROMPT} characters.", "Say it in other words."
-        )
+        raise refusal("PARSE_ERROR", f"a prompt has 1 to {LONGEST_PROMPT} characters.", "Say it otherwise.")
     return parse(prompt)
 
 
@@ -121,23 +115,15 @@ def _draft(
     kind = "geojson" if str(places.get("labels")).lower().endswith("json") else "gpkg"
     absent = dict.fromkeys(("image", "seed", "mask", "labels", "classifier", "classes"))
     extra = {**absent, "labels_format": kind, "steps": steps, **places, **asked}
-    command = Command(
-        "chips" if tool == "make_chips" else "augment",
-        (tool, *(one.name for one in parsed.steps)),
-        tuple(map(str, inputs)),
-        extra=extra,
-    )
+    program, names = "chips" if tool == "make_chips" else "augment", (one.name for one in parsed.steps)
+    command = Command(program, (tool, *names), tuple(map(str, inputs)), extra=extra)
     return Draft(command, inputs, (output,), wants_json=True, algorithm=tool, present=present)
 
 
 def _paths(scope: DraftScope) -> Paths:
-    return Paths(
-        scope.workspaces,
-        scope.settings.outputs_folder,
-        scope.call_id,
-        as_new=scope.as_new,
-        remote=scope.remote if scope.door is not None else None,
-    )
+    remote = scope.remote if scope.door is not None else None
+    folder = scope.settings.outputs_folder
+    return Paths(scope.workspaces, folder, scope.call_id, as_new=scope.as_new, remote=remote)
 
 
 def _given(
@@ -155,18 +141,16 @@ def _sent(text: str) -> str | None:
     """The base64 of an image, without what may stand before it; None for a path or an address. Raises ToolError."""
     if len(text) > LONGEST_IMAGE:
         raise refusal(
-            "INVALID_IMAGE",
-            "the image has more than 10 MiB of base64.",
-            "Give the path of a file, or a smaller image.",
+            "INVALID_IMAGE", "it has more than 10 MiB of base64.", "Give its path, or a smaller one."
         )
     head, comma, data = text.partition(",")
     data = data if comma and head.startswith("data:") else text
     if is_address(text) or not (head.startswith("data:") or text.startswith(_SIGNATURES)):
+        if len(text) > LONGEST_PATH:
+            raise refusal("INVALID_IMAGE", "its format is not known.", "Send PNG, JPEG, WEBP or TIFF.")
         return None
     try:
         base64.b64decode(data, validate=True)
     except binascii.Error as error:
-        raise refusal(
-            "INVALID_IMAGE", "the image is no base64.", "Send the bytes of the file as base64."
-        ) from error
+        raise refusal("INVALID_IMAGE", "it is no base64.", "Send the file's bytes as base64.") from error
     return data

@@ -65,14 +65,16 @@ def presented(
 ) -> dict[str, Any]:
     """A result or an error as a client gets it: without texts from files in lockdown, and not longer than is set.
 
-    An error has at most 700 bytes besides what its reader acts on: the call that mends it, or the question to a person.
+    An error has at most 700 bytes besides what its reader acts on: the call that mends it, the question to a person, the same
+    in a toolbox's words.
     `owner` is the principal whose call it is, who alone may read the whole of it.
     """
     shown = locked(result) if settings.lockdown else result
     limit = settings.result_size
     if "error" in shown:
         error = shown["error"]
-        acted_on = error.get("check", {}).get("mend", ""), error.get("requiresConfirmation", "")
+        mend, details = error.get("check", {}).get("mend", ""), shown.get("error_details", "")
+        acted_on = mend, error.get("requiresConfirmation", ""), details
         limit = min(limit, MAX_ERROR + sum(_size(json_text(one)) for one in acted_on))
     return fit(shown, call_id, limit, store, owner)
 

@@ -326,7 +326,7 @@ raster("glass.tif", glass, gdal.GDT_Byte, options=["PHOTOMETRIC=RGB", "ALPHA=YES
 
 def test_images_that_cannot_be_measured_or_marked_are_transformed_all_the_same(app: App):
     in_image(ODD, ws=str(root(app)))
-    for image, step in (("thin.tif", FLIP), ("unmarked.tif", TURN), ("vast.tif", FLIP)):
+    for image, step in (("thin.tif", FLIP), ("thin.tif", TURN), ("unmarked.tif", TURN), ("vast.tif", FLIP)):
         with parsed_as(step):
             made = called(app, "augment_image", image=image, prompt="x")
         assert made.error is None, (image, made.result)

@@ -135,7 +135,7 @@ def test_an_image_is_base64_a_path_or_nothing(drafted):
         assert named["image"] == PIXEL
         assert [one.name for one in drafted("augment_image", image="a.tif", prompt="x").inputs] == ["a.tif"]
         for image, code in ((PIXEL[:-3] + "*", "INVALID_IMAGE"), ("iVBOR" + "A" * (10 << 20), "INVALID_IMAGE"),
-                            ("none.png", "INVALID_IMAGE"), ("../x.png", "PERMISSION_DENIED")):  # fmt: skip
+                            ("none.png", "INVALID_IMAGE"), ("Qk02" + "A" * 9000, "INVALID_IMAGE"), ("../x.png", "PERMISSION_DENIED")):  # fmt: skip
             with pytest.raises(ToolError) as refused:
                 drafted("augment_image", image=image, prompt="x")
             assert details(refused.value)["error_details"]["error_code"] == code, image[:20]

@@ -206,6 +206,17 @@ def test_a_whole_result_is_its_principals_and_of_those_who_may_see_everybodys(st
         assert store.read(ID, 0, 100, other) is None
 
 
+def test_an_error_in_a_toolboxs_words_as_well_keeps_what_was_wrong(
+    store: ResultStore, tmp_path: Path
+) -> None:
+    error = {"code": "TOOL_ERROR", "message": "m" * 200, "suggestion": "s" * 200}
+    told = {
+        "error": {**error, "untrusted": {"augment": ["why"]}},
+        "error_details": {**error, "suggestions": ["s" * 200]},
+    }
+    assert presented(told, ID, load_settings(state_dir=str(tmp_path)), store) == told
+
+
 def test_an_error_is_short_and_keeps_the_call_that_mends_it(store: ResultStore, tmp_path: Path) -> None:
     settings = load_settings(state_dir=str(tmp_path))
     mend = {"tool": "pipeline", "arguments": {"steps": "read x.tif ! write y.tif " * 30}}

@@ -13,17 +13,13 @@ TOP = 5
 RISKS = ((0.8, "low"), (0.5, "medium"), (0.0, "high"))  # by the least consistency
 
 
-class NoShares(Exception):
-    """A model whose answer tells nothing of classes."""
-
-
 def compared(path, classes, before, after):
     """Numbers of classes, and confidences. Raises nothing: a model that cannot be run is told in `failed`."""
     begun = time.perf_counter()
     try:
         model = cv2.dnn.readNetFromONNX(path)
         shares = [predicted(model, raster) for raster in (before, after)]
-    except (cv2.error, NoShares) as error:
+    except (cv2.error, ValueError) as error:
         return {"failed": str(error)[:300]}
     labels = {}
     if classes is not None:
@@ -54,7 +50,7 @@ def predicted(model, raster):
     model.setInput(((pixels.astype(np.float32) / 255 - MEAN) / SPREAD).transpose(2, 0, 1)[None].copy())
     values = model.forward().astype(np.float64).ravel()
     if not values.size or not np.isfinite(values).all():
-        raise NoShares("the model answers with numbers that are no shares of classes")
+        raise ValueError("the model answers with numbers that are no shares of classes")
     if values.min() < 0 or abs(values.sum() - 1) > 1e-3:  # no shares yet
         values = np.exp(values - values.max())
     return values / values.sum()

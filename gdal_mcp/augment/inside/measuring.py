@@ -117,6 +117,8 @@ def turned(old, new):
 
 def angle(one, other):
     """Degrees by which an image was turned, counted as the library does; None without enough points that fit."""
+    if 1 in (*one.shape[:2], *other.shape[:2]):  # OpenCV would halve it to nothing
+        return None
     finder = cv2.ORB_create(FEATURES)
     (places, words), (to, moved) = (finder.detectAndCompute((grey(image) * 255).astype(np.uint8), None) for image in (one, other))  # fmt: skip
     if words is None or moved is None or min(len(places), len(to)) < ENOUGH:

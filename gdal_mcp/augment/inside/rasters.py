@@ -62,23 +62,21 @@ class Source:
         bands = [dataset.GetRasterBand(number + 1) for number in range(dataset.RasterCount)]
         kinds = {band.DataType for band in bands}
         if len(kinds) > 1 or not kinds <= TYPES.keys():
-            raise Unreadable("its bands are not all of one type, or of one that is not a real number")
+            raise Unreadable("its bands are of several types, or of one that is not taken, such as Int8")
         if bands[0].GetColorTable() is not None:
-            raise Unreadable(
-                "its values are numbers of colours in a palette; turn it into bands of colours first"
-            )
+            raise Unreadable("its values are numbers of a palette; turn it into bands of colours first")
         self.size = dataset.RasterXSize, dataset.RasterYSize
         self.place = dataset.GetGeoTransform(can_return_null=True)
         self.crs = dataset.GetSpatialRef()
         if self.crs is not None:
             self.crs.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
         self._kind = TYPES[bands[0].DataType]
+        self._names = tuple(band.GetDescription() for band in bands)
         self._alpha = len(bands) > 1 and bands[-1].GetColorInterpretation() == gdal.GCI_AlphaBand
         if self._alpha:
             bands.pop()
         nodata = tuple(held(band.GetNoDataValue(), self._kind) for band in bands)
         self._nodata = None if nodata == (None,) * len(bands) else nodata
-        self._names = tuple(band.GetDescription() for band in bands)
         whole = gdal.GMF_ALL_VALID | gdal.GMF_ALPHA
         self._masks = {
             n: band.GetMaskBand() for n, band in enumerate(bands) if not band.GetMaskFlags() & whole
