@@ -125,9 +125,8 @@ def _refuse_apart(outputs: tuple[Output, ...]) -> None:
         what, fix = "the outputs are in several workspaces", "Write all of them to one workspace."
     else:
         return
-    raise ToolError(
-        Code.INVALID_ARGUMENT, Stage.RESOLVE, f"{what}; they are published together or not at all.", fix
-    )
+    what = f"{what}; they are published together or not at all."
+    raise ToolError(Code.INVALID_ARGUMENT, Stage.RESOLVE, what, fix)
 
 
 def present(answer: Answer) -> Mapping[str, Any]:

@@ -69,6 +69,7 @@ def _request(most_bytes: int, draft: Draft, preview_pixels: int) -> Mapping[str,
             {"path": one.inside, "kind": one.kind, "replaces": str(one.replaces[0]) if one.replaces else None}
             for one in draft.outputs
         ],
+        "expected": ("figures",),  # which lie nowhere on earth
         "preview_pixels": preview_pixels,
         "printed_bytes": most_bytes,
         "result_bytes": most_bytes,
@@ -79,9 +80,8 @@ def _explain(draft: Draft, final: Mapping[str, Any]) -> ToolError | None:
     if final.get("timed_out") is not True:
         return None
     seconds = draft.command.extra["seconds"]
-    return ToolError(
-        Code.TIMEOUT,
-        Stage.RUN,
-        f"the code was stopped after {seconds:g} s.",
-        "Let it do less at a time, or give a longer `timeout`; the server's own limit is --timeout-seconds.",
+    what = f"the code was stopped after {seconds:g} s."
+    advice = (
+        "Let it do less at a time, or give a longer `timeout`; the server's own limit is --timeout-seconds."
     )
+    return ToolError(Code.TIMEOUT, Stage.RUN, what, advice)

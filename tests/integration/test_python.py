@@ -131,16 +131,33 @@ def test_a_failure_tells_the_codes_own_lines_and_publishes_nothing(app: App):
     assert "child" not in text
     assert not (app.workspaces.items[0].root / "none.tif").exists()
     syntax = called(app, "x = (")
-    assert "line 1" in str(syntax.error.untrusted)
+    assert "line 1" in str(syntax.error.untrusted["python"])
+    deep = called(app, "import json\njson.loads('x')").error.untrusted
+    assert "line 2" in str(deep["python"])
+    assert "decoder.py" not in deep["stderr"]
+
+
+def test_a_figure_is_not_missed_on_earth_and_a_raster_is(app: App):
+    code = """
+from osgeo import gdal
+from gdal_mcp_job import outputs
+for name in outputs:
+    made = gdal.GetDriverByName("MEM").Create("", 9, 9, 1)
+    made.GetRasterBand(1).WriteRaster(0, 0, 9, 1, bytes(range(9)))
+    gdal.Translate(outputs[name], made)
+"""
+    told = called(app, code, outputs=["figure.png", "raster.tif"]).result["outputs"]
+    assert [[row["code"] for row in one["checks"]] for one in told] == [[], ["has_no_georeferencing"]]
 
 
 @pytest.mark.nightly
 def test_results_are_json_whatever_they_were(equipped: App):
     code = """
-import numpy, pandas
+import numpy, pandas, pyproj
 from gdal_mcp_job import result
 result({"nan": [float("nan"), numpy.inf], "big": 1 << 100, "array": numpy.eye(2, dtype="int8"), "none": None, 3: {1},
-        "frame": pandas.DataFrame({"a": [1]})})
+        "frame": pandas.DataFrame({"a": [1]}), "none of pandas": [pandas.NaT, pandas.NA], "made": (n for n in range(2)),
+        "sums": pandas.Series([1, 2], ["x", "y"]), "twice": pandas.Series([1, 2], ["x", "x"], name="n"), "crs": pyproj.CRS(3035)})
 """
     expected = {
         "nan": [None, None],
@@ -149,6 +166,11 @@ result({"nan": [float("nan"), numpy.inf], "big": 1 << 100, "array": numpy.eye(2,
         "none": None,
         "3": [1],
         "frame": {"a": {"0": 1}},
+        "none of pandas": [None, None],
+        "made": [0, 1],
+        "sums": {"x": 1, "y": 2},
+        "twice": {"index": {"0": "x", "1": "x"}, "n": {"0": 1, "1": 2}},  # and not one row
+        "crs": "EPSG:3035",
     }
     assert said(equipped, code)["result"] == expected
     for given in ("a = []; a.append(a); result(a)", "result('x' * (1 << 24))"):

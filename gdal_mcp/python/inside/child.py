@@ -153,11 +153,24 @@ def plain(value, where, above):
         return {str(key): plain(inner, f"{where}[{key!r}]", above) for key, inner in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(inner, f"{where}[{number}]", above) for number, inner in enumerate(value)]
-    for way in ("__geo_interface__", "tolist", "to_dict", "isoformat"):
+    return plain(nearer(value), where, above)
+
+
+def nearer(value):
+    """What the libraries have, as something that is nearer to JSON."""
+    pandas = sys.modules.get("pandas")
+    if pandas and (value is pandas.NaT or value is pandas.NA):
+        return None
+    if hasattr(value, "to_authority"):  # a CRS, whose dictionary says less
+        return value.to_string()
+    if hasattr(value, "iloc") and not value.index.is_unique:  # pandas would keep one row of each
+        value = value.reset_index()
+    for way in ("__geo_interface__", "to_dict", "tolist", "isoformat"):
         if hasattr(value, way) and not isinstance(value, type):
             found = getattr(value, way)
-            return plain(found() if callable(found) else found, where, above)
-    return str(value)
+            return found() if callable(found) else found
+    # a generator, a range, the keys of a dictionary
+    return list(value) if hasattr(value, "__iter__") and not isinstance(value, bytes | type) else str(value)
 
 
 def figures():
@@ -175,17 +188,19 @@ def figures():
 
 
 def failed(error):
-    """Tells the error with the code's own lines, without the frames of this file."""
-    step = error.__traceback__
-    while step is not None and step.tb_frame.f_code.co_filename != NAME:
-        step = step.tb_next
-    trace = "".join(traceback.format_exception(type(error), error, step))
-    half = MAX_TEXT // 2
-    trace = trace if len(trace) <= MAX_TEXT else f"{trace[:half]}\n...\n{trace[-half:]}"
-    last = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1]
-    at = next((one.lineno for one in reversed(traceback.extract_tb(step)) if one.filename == NAME), None)
-    line = f" ({NAME}, line {at})" if at else ""
-    say_json(b"E", {"message": f"{last}{line}", "trace": trace, "memory": isinstance(error, MemoryError)})
+    """Tells the error with the code's own lines, and none of what they called: the place comes first, as the rest may be cut."""
+    told = one = traceback.TracebackException.from_exception(error)
+    while one is not None:
+        one.stack[:] = [frame for frame in one.stack if frame.filename == NAME]
+        before = one.__cause__ or one.__context__
+        if before is not None and all(frame.filename != NAME for frame in before.stack):
+            one.__cause__ = one.__context__ = before = None  # of a library alone
+        one = before
+    trace = "".join(told.format())
+    said = "".join(traceback.format_exception_only(error)).strip().splitlines()
+    lines = [frame.lineno for frame in told.stack] or [getattr(error, "lineno", None)]  # of a SyntaxError
+    at = f"{NAME}, line {lines[-1]}: " if lines[-1] else ""
+    say_json(b"E", {"message": f"{at}{said[-1]}", "trace": trace, "memory": isinstance(error, MemoryError)})
 
 
 def finish():

@@ -38,7 +38,8 @@ def raster_checks(dataset, facts, rows, sources, expected=()):
         elif all(row.get("empty") or row["min"] == row["max"] for row in seen):
             yield {"code": "constant", **sampled}
     yield from crs_checks(facts, dataset.GetSpatialRef())
-    if facts["extent"] is None and not has_other_georeferencing(dataset):
+    figure = "figures" in expected and dataset.GetDriver().ShortName in ("PNG", "JPEG", "WEBP")
+    if facts["extent"] is None and not figure and not has_other_georeferencing(dataset):
         yield {"code": "has_no_georeferencing"}
     if sources:
         yield from collar_checks(dataset, facts, sources)
