@@ -156,12 +156,9 @@ def folder_of(text: str) -> str:
 def _path(path: str, *, bucket: bool) -> str:
     """As it is asked for. Dots that climb and coded slashes are refused, so that a prefix means what it says."""
     plain = path if bucket else unquote(path)
-    if (
-        # some servers take what stands behind a semicolon for no part of the name
-        any(segment.partition(";")[0] in (".", "..") for segment in plain.split("/"))
-        or "//" in plain
-        or not plain.isprintable()
-    ):
+    # some servers take what stands behind a semicolon for no part of the name
+    climbs = any(segment.partition(";")[0] in (".", "..") for segment in plain.split("/"))
+    if climbs or "//" in plain or not plain.isprintable():
         raise NotAnAddress("its path holds `.`, `..`, an empty folder or control characters")
     if not bucket and re.search("%(2f|5c|00|25)", path, re.IGNORECASE):
         raise NotAnAddress("its path holds a coded slash, backslash, percent sign or zero")

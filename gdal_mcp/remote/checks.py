@@ -45,10 +45,8 @@ _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", re
 # not refused by `is_global` of every Python that we run on, though they are for protocols and documents (RFC 6890, 9637),
 # or lead to addresses inside: NAT64, 6to4 with its relays, Teredo, site-local
 _NOT_OUTSIDE: Final = tuple(
-    map(
-        ipaddress.ip_network,
-        "192.0.0.0/24 192.88.99.0/24 64:ff9b::/96 64:ff9b:1::/48 2001::/23 2002::/16 3fff::/20 fec0::/10".split(),
-    )
+    ipaddress.ip_network(one)
+    for one in "192.0.0.0/24 192.88.99.0/24 64:ff9b::/96 64:ff9b:1::/48 2001::/23 2002::/16 3fff::/20 fec0::/10".split()
 )
 _GLOBAL_V6: Final = ipaddress.ip_network("2000::/3")
 
@@ -326,6 +324,8 @@ class _Answer:
         if self.status in _BUSY:
             after = self.one("retry-after")
             raise _Again(f"HTTP {self.status}", float(after) if after.isdecimal() and len(after) < 6 else 0.0)
+        if self.status in (401, 403):
+            raise ReadFailed(f"{self.host}: HTTP {self.status}; credentials stand in [[remote.source]]")
         if self.status not in (200, 206, 304, 416):
             raise ReadFailed(f"{self.host}: HTTP {self.status}")
         if self.one("content-encoding") not in ("", "identity"):

@@ -91,9 +91,8 @@ class Copies:
         with copy.lock:
             known = copy.digests.setdefault(block, digest)
             if room and block not in copy.held and known == digest:
-                with suppress(
-                    OSError
-                ):  # a full disk keeps nothing, or a part that is not read, and that is all
+                # a full disk keeps nothing, or a part that is not read, and that is all
+                with suppress(OSError):
                     if os.pwrite(copy.file.fileno(), data, block * BLOCK) == len(data):
                         copy.held.add(block)
                         room = False

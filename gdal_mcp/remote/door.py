@@ -45,12 +45,9 @@ class Door:
         try:
             address = parse(text)
         except NotAnAddress as error:
-            raise ToolError(
-                Code.INVALID_ARGUMENT,
-                Stage.VALIDATE,
-                f"an address cannot be used: {error}.",
-                "Write it as https://host/file, s3://bucket/key, gs://bucket/key or az://account/container/key.",
-            ) from error
+            what = f"an address cannot be used: {error}."
+            advice = "Write it as https://host/file, s3://bucket/key, gs://bucket/key or az://account/container/key."
+            raise ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, what, advice) from error
         self.checks.listed(address, principal)
         return address
 
@@ -71,9 +68,7 @@ class Door:
         """
         with explained():
             if len(addresses) > _MAX_ADDRESSES:
-                raise ReadFailed(
-                    f"a call reads at most {_MAX_ADDRESSES} addresses, and this one names {len(addresses)}"
-                )
+                raise ReadFailed(f"a call reads at most {_MAX_ADDRESSES} addresses, not {len(addresses)}")
         call = self._days.begin(principal, deadline)
         work, finding = (ThreadPoolExecutor(AT_ONCE, f"remote-{what}-{call_id}") for what in ("read", "find"))
         means = Means(self.checks, self._copies, work)
@@ -111,9 +106,8 @@ class Door:
             href = json.loads(text)["assets"][asked.item_asset]["href"]
             found = parse(urljoin(str(replace(item, query=(), secret=())), href))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise ReadFailed(
-                f"{asked.host}: the item has no such asset, or the asset has no address"
-            ) from error
+            what = f"{asked.host}: the item has no such asset, or the asset has no address"
+            raise ReadFailed(what) from error
         # whatever its query says is the item's word, not the caller's
         self.checks.listed(found.hidden, call.principal)
         return Source(found.hidden, asked, means, Meter(call))

@@ -39,12 +39,9 @@ def search(
         item_search: Any = import_module("pystac_client.item_search").ItemSearch
         failures: Any = import_module("pystac_client.exceptions").APIError
     except ImportError as error:
-        raise ToolError(
-            Code.REMOTE_ERROR,
-            Stage.RUN,
-            "searching STAC needs a library that is not installed.",
-            "Install the server with its extra: gdal-sandbox-mcp[remote].",
-        ) from error
+        what = "searching STAC needs a library that is not installed."
+        advice = "Install the server with its extra: gdal-sandbox-mcp[remote]."
+        raise ToolError(Code.REMOTE_ERROR, Stage.RUN, what, advice) from error
     pages = _Pages(door, meter, api.origin)
     through = type("_Through", (reader,), {"request": pages.request})(max_retries=None)
     home = str(api).rstrip("/")
@@ -53,12 +50,9 @@ def search(
         found = item_search(url, stac_io=through, max_items=most, limit=min(most, 100), **asked)
         rows = islice(found.items_as_dicts(), most)
         return [_item(row, door, meter.call.principal) for row in rows]
-    except failures as error:
-        raise ReadFailed(f"{api.host} does not answer as a STAC API does") from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ReadFailed(
-            f"{api.host} does not answer as a STAC API does, or a filter cannot be read"
-        ) from error
+    except (failures, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        what = f"{api.host} does not answer as a STAC API does, or a filter cannot be read"
+        raise ReadFailed(what) from error
 
 
 @dataclass(slots=True)

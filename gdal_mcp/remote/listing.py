@@ -29,9 +29,7 @@ class Listed:
 def listed(address: Address, checks: Checks, meter: Meter, *, deep: bool, most: int) -> Iterator[Listed]:
     """What is below a folder of a bucket: all of it, or one level. Raises ReadFailed, also beyond `most` keys."""
     if address.scheme in PORTS:
-        raise ReadFailed(
-            f"{address.host} is a host, and hosts have no list of their files that could be relied on"
-        )
+        raise ReadFailed(f"{address.host} is a host, and hosts have no list that could be relied on")
     path = address.path.lstrip("/")
     folder = path.partition("/")[2] if address.scheme == "az" else path
     folder = f"{folder.rstrip('/')}/" if folder.strip("/") else ""

@@ -122,9 +122,7 @@ class Source:
             except Missing:
                 continue
             if length > _MAX_METADATA:
-                raise ReadFailed(
-                    f"{self._address.host}: the metadata of the tree is longer than {_MAX_METADATA} bytes"
-                )
+                raise ReadFailed(f"{self._address.host}: a tree's metadata has at most {_MAX_METADATA} bytes")
             keys = of_zarr(name, file.read([(0, length)]))
             if keys is not None:
                 return keys
@@ -256,9 +254,6 @@ def explained() -> Iterator[None]:
 
 
 def _unread(why: str) -> ToolError:
-    return ToolError(
-        Code.REMOTE_ERROR,
-        Stage.RUN,
-        f"remote data could not be read: {why}.",
-        "Nothing was published. Check the address, or try again later if the server that holds the data was at fault.",
-    )
+    what = f"remote data could not be read: {why}."
+    advice = "Nothing was published. Check the address, or try again later if the server that holds the data was at fault."
+    return ToolError(Code.REMOTE_ERROR, Stage.RUN, what, advice)

@@ -83,19 +83,13 @@ def signed(source: Source, address: Address, target: Target, headers: Mapping[st
         bare = Target(*target.origin, target.path, "&".join(filter(None, query)), own)
         return _sigv4(source, address, bare) if source.access_key else bare
     except ImportError as error:
-        raise ToolError(
-            Code.REMOTE_ERROR,
-            Stage.RUN,
-            f"credentials of {address.scheme}:// need a library that is not installed.",
-            "Install the server with its extra: gdal-sandbox-mcp[remote].",
-        ) from error
+        what = f"credentials of {address.scheme}:// need a library that is not installed."
+        advice = "Install the server with its extra: gdal-sandbox-mcp[remote]."
+        raise ToolError(Code.REMOTE_ERROR, Stage.RUN, what, advice) from error
     except ValueError as error:
-        raise ToolError(
-            Code.REMOTE_ERROR,
-            Stage.RUN,
-            f"the credentials of {address.origin} cannot be used.",
-            "Who runs the server finds them in the file or the variable that its settings name; they may have been removed since the start.",
-        ) from error
+        what = f"the credentials of {address.origin} cannot be used."
+        advice = "Who runs the server finds them in the file or the variable that its settings name; they may have been removed since the start."
+        raise ToolError(Code.REMOTE_ERROR, Stage.RUN, what, advice) from error
 
 
 def _sigv4(source: Source, address: Address, target: Target) -> Target:

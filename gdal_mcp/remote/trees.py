@@ -36,11 +36,8 @@ class Grid:
             return False
         parts = key[len(self.start) :].split(self.separator)
         plain = all(part.isascii() and part.isdecimal() and str(int(part[:18])) == part for part in parts)
-        return (
-            len(parts) == len(self.counts)
-            and plain
-            and all(int(a) < b for a, b in zip(parts, self.counts, strict=True))
-        )
+        fits = plain and len(parts) == len(self.counts)
+        return fits and all(int(a) < b for a, b in zip(parts, self.counts, strict=True))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext, Number, OutputPat
 from gdal_mcp.untrusted import UNTRUSTED, clean_value
 
 _SECONDS: Final = 25.0  # what may be looked at before a call has half a minute
+_DAY: Final = r"(\.\.|\d{4}(-\d\d(-\d\d(T\d\d:\d\d:\d\d(\.\d+)?(Z|[-+]\d\d:\d\d))?)?)?)"
+_WHEN: Final = f"^{_DAY}(/{_DAY})?$"
 _NEXT: Final = 5  # calls that are proposed
 _DATA: Final = tuple(".tif .tiff .zarr .gpkg .fgb .parquet .shp .geojson .vrt .jp2 .nc".split())
 
@@ -28,7 +30,7 @@ class SearchArguments(Arguments):
         None, description="West, south, east, north in degrees"
     )
     datetime: str | None = Field(
-        None, description="RFC 3339, or a range as 2024-01-01/2024-02-01", max_length=100
+        None, description="RFC 3339, or a range as 2024-01-01/2024-02-01", max_length=100, pattern=_WHEN
     )
     collections: Annotated[list[str], Field(max_length=20)] | None = None
     query: dict[str, Any] | None = Field(None, description='As {"eo:cloud_cover": {"lt": 10}}')
@@ -127,20 +129,13 @@ class FetchArguments(Arguments):
 def _fetch(arguments: FetchArguments, context: DraftContext) -> Draft:
     """The container copies the file, and opens it as a dataset before it is published, as it does with every output."""
     if not is_address(arguments.url):
-        raise ToolError(
-            Code.INVALID_ARGUMENT,
-            Stage.VALIDATE,
-            "url is no address of remote data.",
-            "Write it as https://host/file; files of a workspace are copied with dataset copy.",
-        )
+        advice = "Write it as https://host/file; files of a workspace are copied with dataset copy."
+        raise ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, "url is no address of remote data.", advice)
     source = context.paths.source(arguments.url)
     if source.located.is_folder:
-        raise ToolError(
-            Code.INVALID_ARGUMENT,
-            Stage.VALIDATE,
-            "fetch brings one file, and that address stands for a folder of them.",
-            "Convert it instead, which reads no more than it needs.",
-        )
+        what = "fetch brings one file, and that address stands for a folder of them."
+        advice = "Convert it instead, which reads no more than it needs."
+        raise ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, what, advice)
     output = context.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
     return Draft(
         Command("gdal", ("vsi", "copy", source.name, output.inside)),

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from gdal_mcp.access.policy import Allow, Deny, RequireApproval
 from gdal_mcp.errors import ToolError
@@ -93,6 +94,17 @@ def test_a_page_leads_to_no_file_no_other_host_and_no_end(server: Origin, make: 
     server.special["/stac/search"] = to("https://other.test/stac/search")
     with pytest.raises(ToolError):
         search(door, server)
+
+
+def test_a_time_that_no_api_reads_is_refused_before_it_is_asked(server: Origin, make: Make):
+    serve(server)
+    door = make()
+    for wrong in ("July 2024", "2024-7-1", "2024-07-01/tomorrow", "2024-07-01T10:00"):
+        with pytest.raises(ValidationError):
+            search(door, server, datetime=wrong)
+    assert server.asked == []
+    for right in ("2024", "2024-07", "2024-07-01/..", "2023-07-01T00:00:00Z/2024-08-01T00:00:00.5+02:00"):
+        search(door, server, datetime=right)
 
 
 @pytest.mark.claim("remote.finding-is-reading")
