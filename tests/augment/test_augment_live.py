@@ -314,6 +314,7 @@ noise = np.random.default_rng(4)
 def raster(name, pixels, kind, nodata=None, **options):
     made = gdal.GetDriverByName("GTiff").Create(f"{ws}/{name}", pixels.shape[2], pixels.shape[1], pixels.shape[0], kind, **options)
     made.SetGeoTransform((400000, 10, 0, 5400000, 0, -10)); made.WriteArray(pixels)
+    made.GetRasterBand(len(pixels)).SetDescription("last")
     if nodata is not None: made.GetRasterBand(1).SetNoDataValue(nodata)
     made.Close()
 raster("thin.tif", noise.integers(0, 255, (1, 1, 2000), dtype="u1"), gdal.GDT_Byte)
@@ -338,3 +339,8 @@ def test_windows_that_are_transparent_make_no_chips(app: App):
     made = called(app, "make_chips", input="glass.tif", output="glass", size=64)
     assert made.error is None, made.result
     assert (made.result["chips"], made.result["left_out"]["empty"]) == (4, 4)
+    said = "import glob\nfrom osgeo import gdal\nfound = glob.glob(ws + '/glass/*/images/*.tif')\n"
+    said += (
+        "print(json.dumps([gdal.Info(one, format='json')['bands'][3].get('description') for one in found]))"
+    )
+    assert in_image(said, ws=str(root(app))) == ["last"] * 4
