@@ -224,7 +224,7 @@ def _read(model: type[T], answer: Answer) -> T:
     try:
         return model.model_validate(answer.parsed)
     except ValidationError as error:
-        raise ToolError(Code.INTERNAL, Stage.RENDER, "the container answered as no worker does.") from error
+        raise ToolError(Code.INTERNAL, Stage.RENDER, "the container's answer is not a worker's.") from error
 
 
 def _steps(parsed: Parsed, said: _Image) -> dict[str, Any]:

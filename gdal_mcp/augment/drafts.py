@@ -80,7 +80,9 @@ def make_chips(arguments: MakeChipsArguments, scope: DraftScope) -> Draft:
 def parsed_of(prompt: str) -> Parsed:
     """Raises ToolError for a prompt that the specification does not allow."""
     if not 1 <= len(prompt) <= LONGEST_PROMPT:
-        raise refusal("PARSE_ERROR", f"a prompt has 1 to {LONGEST_PROMPT} characters.", "Say it otherwise.")
+        raise refusal(
+            "PARSE_ERROR", f"a prompt has 1 to {LONGEST_PROMPT} characters.", "Say it in other words."
+        )
     return parse(prompt)
 
 
@@ -141,16 +143,20 @@ def _sent(text: str) -> str | None:
     """The base64 of an image, without what may stand before it; None for a path or an address. Raises ToolError."""
     if len(text) > LONGEST_IMAGE:
         raise refusal(
-            "INVALID_IMAGE", "it has more than 10 MiB of base64.", "Give its path, or a smaller one."
+            "INVALID_IMAGE", "the image has more than 10 MiB of base64.", "Give its path, or a smaller one."
         )
     head, comma, data = text.partition(",")
     data = data if comma and head.startswith("data:") else text
     if is_address(text) or not (head.startswith("data:") or text.startswith(_SIGNATURES)):
         if len(text) > LONGEST_PATH:
-            raise refusal("INVALID_IMAGE", "its format is not known.", "Send PNG, JPEG, WEBP or TIFF.")
+            raise refusal(
+                "INVALID_IMAGE", "the image's format is not known.", "Send PNG, JPEG, WEBP or TIFF."
+            )
         return None
     try:
         base64.b64decode(data, validate=True)
     except binascii.Error as error:
-        raise refusal("INVALID_IMAGE", "it is no base64.", "Send the file's bytes as base64.") from error
+        raise refusal(
+            "INVALID_IMAGE", "the image is not base64.", "Send the file's bytes as base64."
+        ) from error
     return data
