@@ -258,7 +258,7 @@ def _xyz(arguments: XyzArguments, context: DraftContext) -> Draft:
     bands = [int(band) for band in arguments.bands or ("1",)]
     # a numpy file is made by the library function of the program, with these arguments
     library = {"skip_nodata": arguments.skip_nodata, "band_nums": bands} if as_array else None
-    draft = _run("gdal2xyz", options, [source], output)
+    draft = _run("gdal2xyz", options, [source], output, skip_nodata=arguments.skip_nodata or None)
     return replace(draft, command=replace(draft.command, extra={"as_array": library}))
 
 

@@ -38,7 +38,8 @@ def call(text: str) -> tuple[str, dict[str, Any]]:
             given[name] = value
     if " " not in tool:
         return tool, given
-    return "gdal_read" if tool == "vector info" else "gdal_write", {"algorithm": tool, "arguments": given}
+    reads = tool in ("vector info", "raster pixel-info")
+    return "gdal_read" if reads else "gdal_write", {"algorithm": tool, "arguments": given}
 
 
 def cases() -> Iterator[Case]:

@@ -497,4 +497,114 @@ nodata_redeclared before
 nodata_undeclared
     raster clip input=undeclared.tif output=OUT.tif bbox=[500000,4998000,502000,5000000]
     raster clip input=elevation_holes.tif output=OUT.tif bbox=[500000,4998000,502000,5000000]
+    raster nodata-to-alpha input=elevation_holes.tif output=OUT.tif
+nodata_undeclared before
+    raster slope input=undeclared.tif output=OUT.tif
+    raster slope input=elevation_holes.tif output=OUT.tif
+    raster contour input=undeclared.tif output=OUT.gpkg interval=100 elevation-name=h input-nodata=-9999
+    raster calc input=["A=undeclared.tif"] calc=["A < 0 ? 0 : A"] output=OUT.tif
+nodata_undeclared before
+    raster zonal-stats input=undeclared.tif zones=zones_utm.gpkg output=OUT.csv stat=["mean"] include-field=["id"]
+
+# distances, heights, colours and places that are not what they seem
+distance_in_pixels before mends
+    raster proximity input=mask.tif output=OUT.tif
+    raster proximity input=mask.tif output=OUT.tif distance-units=pixel
+    raster proximity input=mask.tif output=OUT.tif distance-units=geo
+units_in_degrees before
+    raster proximity input=degrees.tif output=OUT.tif distance-units=geo target-values=[1100]
+    raster proximity input=elevation.tif output=OUT.tif distance-units=geo target-values=[1100]
+units_in_degrees before ignoring:constant
+    raster viewshed input=degrees.tif output=OUT.tif position=[9.2,45.1,10]
+    raster viewshed input=elevation.tif output=OUT.tif position=[502000,4998500,10]
+nodata_undeclared before mends
+    raster proximity input=mask.tif output=OUT.tif distance-units=geo max-distance=300
+    raster proximity input=mask.tif output=OUT.tif distance-units=geo max-distance=300 nodata=-1
+nodata_undeclared before mends
+    raster proximity input=mask_holes.tif output=OUT.tif distance-units=geo target-values=[1]
+    raster proximity input=mask.tif output=OUT.tif distance-units=geo target-values=[1]
+nodata_as_target before
+    raster proximity input=mask_holes.tif output=OUT.tif distance-units=geo nodata=-1
+    raster proximity input=mask.tif output=OUT.tif distance-units=geo nodata=-1
+    raster proximity input=mask_holes.tif output=OUT.tif distance-units=geo target-values=[1] nodata=-1
+heights_left_out before mends
+    raster contour input=elevation.tif output=OUT.gpkg interval=100
+    raster contour input=elevation.tif output=OUT.gpkg interval=100 elevation-name=height
+heights_left_out before mends
+    raster contour input=elevation.tif output=OUT.gpkg interval=100 polygonize=true
+    raster contour input=elevation.tif output=OUT.gpkg interval=100 polygonize=true min-name=low max-name=high
+heights_assumed before
+    raster slope input=feet.tif output=OUT.tif
+    raster slope input=feet.tif output=OUT.tif xscale=1 yscale=1
+    raster slope input=feet_known.tif output=OUT.tif
+    raster slope input=elevation.tif output=OUT.tif
+colors_changed before mends
+    convert input=rgba.tif output=OUT.jpg
+    convert input=photo.tif output=OUT.jpg
+    convert input=rgba.tif output=OUT.png
+colors_changed before
+    pipeline steps=read rgba.tif ! write OUT.jpg
+    pipeline steps=read rgba.tif ! select --band=1,2,3 ! write OUT.jpg
+palette_lost ignoring:classes_mixed
+    convert input=landcover.tif output=OUT.jpg
+    convert input=landcover.tif output=OUT.png
+position_in_pixels before mends
+    raster pixel-info input=degrees.tif position=[9.1,45.1]
+    raster pixel-info input=degrees.tif position=[9.1,45.1] position-crs=dataset
+    raster pixel-info input=degrees.tif position=[10,20]
+    raster pixel-info input=elevation.tif position=[10.5,20.5]
+position_in_pixels before mends
+    raster pixel-info input=elevation.tif position=[9.02,45.14]
+    raster pixel-info input=elevation.tif position=[9.02,45.14] position-crs=EPSG:4326
+inputs_skipped
+    raster index input=["elevation.tif","degrees.tif"] output=OUT.gpkg
+    raster index input=["elevation.tif","low.tif"] output=OUT.gpkg
+    raster index input=["elevation.tif","degrees.tif"] output=OUT.gpkg output-crs=EPSG:4326
+classes_mixed before
+    raster tile input=many_classes.tif output=OUT min-zoom=9 max-zoom=9
+    raster tile input=many_classes.tif output=OUT min-zoom=9 max-zoom=9 resampling=nearest
+    raster tile input=photo.tif output=OUT min-zoom=9 max-zoom=9
+
+# pixels without data, without a number, or without a polygon
+nodata_as_rows before mends
+    raster as-features input=elevation_holes.tif output=OUT.csv
+    raster as-features input=elevation_holes.tif output=OUT.csv skip-nodata=true
+    raster as-features input=elevation.tif output=OUT.csv
+nodata_as_rows before
+    gdal2xyz dataset=elevation_holes.tif dst_csv=OUT.csv
+    gdal2xyz dataset=elevation_holes.tif dst_csv=OUT.csv skip_nodata=true
+scale_ignored before
+    gdal2xyz dataset=scaled.tif dst_csv=OUT.csv
+    gdal2xyz dataset=elevation.tif dst_csv=OUT.csv
+holes_left mends
+    raster fill-nodata input=wide_hole.tif output=OUT.tif
+    raster fill-nodata input=elevation_holes.tif output=OUT.tif
+    raster fill-nodata input=wide_hole.tif output=OUT.tif max-distance=5
+not_finite
+    raster calc input=["A=low.tif","B=mask.tif"] calc=["A/B"] output=OUT.tif
+    raster calc input=["A=low.tif","B=mask.tif"] calc=["B == 0 ? -9999 : A/B"] output=OUT.tif nodata=-9999
+    raster calc input=["A=nan_holes.tif"] calc=["A*2"] output=OUT.tif
+    raster calc input=["A=mask.tif","B=low.tif"] calc=["A/B"] output=OUT.tif
+not_finite
+    raster calc input=["A=low.tif"] calc=["sqrt(A-50)"] output=OUT.tif
+    raster calc input=["A=low.tif"] calc=["sqrt(A)"] output=OUT.tif
+values_equal_nodata ignoring:constant
+    raster calc input=["A=zero_nodata.tif"] calc=["A>500"] output=OUT.tif propagate-nodata=true
+    raster calc input=["A=zero_nodata.tif"] calc=["A>500"] output=OUT.tif propagate-nodata=true nodata=255
+    raster calc input=["A=zero_nodata.tif"] calc=["A*2"] output=OUT.tif propagate-nodata=true
+    raster calc input=["A=elevation.tif"] calc=["A>500"] output=OUT.tif nodata=0
+values_rounded
+    raster calc input=["A=low.tif"] calc=["A/200"] output=OUT.tif output-data-type=Int16
+    raster calc input=["A=low.tif"] calc=["A*0.3048"] output=OUT.tif output-data-type=Int16
+    raster calc input=["A=low.tif"] calc=["A>50"] output=OUT.tif output-data-type=UInt8
+smaller_than_pixel
+    vector rasterize input=parcels.geojson output=OUT.tif resolution=[0.1,0.1] attribute-name=id
+    vector rasterize input=parcels.geojson output=OUT.tif resolution=[0.1,0.1] attribute-name=id all-touched=true
+    vector rasterize input=parcels.geojson output=OUT.tif resolution=[0.01,0.01] attribute-name=id
+values_rounded
+    vector rasterize input=parcels.geojson output=OUT.tif resolution=[0.01,0.01] attribute-name=share output-data-type=UInt8
+    vector rasterize input=parcels.geojson output=OUT.tif resolution=[0.01,0.01] attribute-name=share output-data-type=Float32
+digits_lost
+    vector rasterize input=parcels.geojson output=OUT.tif resolution=[0.01,0.01] attribute-name=id output-data-type=Float32
+    vector rasterize input=parcels.geojson output=OUT.tif resolution=[0.01,0.01] attribute-name=id output-data-type=Int32
 """

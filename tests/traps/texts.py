@@ -81,5 +81,11 @@ TEXTS = {
     "missing.csv": "name,pop\na,10\nb,n/a\nc,20\nd,9\n",
     "mercator.geojson": features([(square(1400000, 6800000, 100), {"id": 1})], "EPSG:3857"),
     "flags.geojson": features([(square(10 + x, 50, 0.9), {"flood": x, "class": x + 1}) for x in range(3)]),
+    "parcels.geojson": features(
+        [
+            (square(10, 50, 0.9), {"id": 20_000_001, "share": 0.25}),
+            (square(12.03, 50.33, 0.02), {"id": 2, "share": 0.6}),
+        ]
+    ),
     "names.csv": "name,kind\na,x\nb,y\nc,z\n",
 }

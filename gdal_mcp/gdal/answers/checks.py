@@ -1,4 +1,4 @@
-"""What the container found odd about an output, in our words. Pure.
+"""What is odd about a call or its output, in our words. Pure.
 
 A row of the container's is a code and numbers; each known code has its message and suggestion in `data/checks.toml`, and every
 other key is left out; codes that GDAL's warnings have as well are in `data/warnings.toml`. So a check can carry no text of a file.
@@ -13,10 +13,10 @@ from gdal_mcp.gdal.answers import read
 from gdal_mcp.gdal.answers.words import Count, Number, Real, Switch, at_most, kept, shape
 
 MOST_CHECKS: Final = 50
-# by its code: what is wrong and why, and what to do
+# by its code, or by a name where one code has several words: what is wrong and why, and what to do
 CHECKS: Final[Mapping[str, Mapping[str, str]]] = {
-    code: {"code": code, "message": one["message"], "suggestion": one["suggestion"]}
-    for code, one in [
+    name: {"code": one.get("code", name), "message": one["message"], "suggestion": one["suggestion"]}
+    for name, one in [
         *((one["code"], one) for one in read("warnings.toml")["warning"]),
         *read("checks.toml").items(),
     ]

@@ -212,6 +212,8 @@ CRS_MATCH: Final = shape(
 )
 LOOK: Final = shape(
     holes=Switch,
+    fills=Switch,
+    assumed=Switch,
     classes=Switch,
     mask=Switch,
     outside=Count,

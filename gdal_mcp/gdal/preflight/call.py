@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, TypeAlias
 
+from gdal_mcp.gdal.answers.checks import CHECKS
 from gdal_mcp.gdal.preflight.facts import Box, DatasetFacts
 from gdal_mcp.plan import Draft
 from sandbox.template import Limits
@@ -129,6 +130,12 @@ class Finding:
         own = ("change", "instead", "steps", "numbers")
         said = {key: value for key, value in asdict(self).items() if value not in (None, False, "")}
         return {**{key: value for key, value in said.items() if key not in own}, **self.numbers}
+
+
+def worded(name: str, words: Mapping[str, Any] | None = None, **more: Any) -> Finding:
+    """A finding in the words that `answers/data/checks.toml` has for a name, with `words` in their places."""
+    said = {key: text.format(**words) if words else text for key, text in CHECKS[name].items()}
+    return Finding(**{**said, **more})
 
 
 def passed_on(call: Call) -> DatasetFacts | None:

@@ -34,12 +34,15 @@ _PIXELS: Final = frozenset(
     f"raster {name}"
     for name in "read write convert set-type clip reproject resize mosaic stack select update".split()
 )
+_FILLS_SOME: Final = frozenset(
+    {"max-distance", "mask"}
+)  # arguments that leave pixels without data on purpose
 _STATES: Final = ("vector sql", "vector info")
 
 
 def expected(draft: Draft) -> Sequence[str]:
     """What must be kept (`features`, `fields`, `values`, `coordinates`, `pixels`; `added` to what was there), as far as nothing in the call changes it, and what may be
-    made (`gaps`, `nothing`, `elsewhere`, `rounded`, `constant`).
+    made (`gaps`, `nothing`, `elsewhere`, `rounded`, `constant`); `filled` leaves no pixel without data.
     """
     steps = steps_of(draft)
     found = [
@@ -54,6 +57,8 @@ def expected(draft: Draft) -> Sequence[str]:
         found.append("pixels")
     if any(path == "vector rasterize" and "burn" in given for path, given in steps):
         found.append("constant")  # a mask
+    if any(path == "raster fill-nodata" and not _FILLS_SOME & set(given) for path, given in steps):
+        found.append("filled")
     if any(path in ("raster edit", "vector edit") and "crs" in given for path, given in steps):
         found.append("elsewhere")  # the `crs` says where the same coordinates are
     return found

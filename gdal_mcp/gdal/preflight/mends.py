@@ -37,6 +37,9 @@ def mend_of_output(
     if code == "geometry_type_undeclared" and draft.algorithm == "vector sql" and "geometry" in check:
         asked = {name: draft.arguments[name][0] for name in ("sql", "dialect") if name in draft.arguments}
         return _piped(draft, [("sql", asked), ("edit", {"geometry-type": check["geometry"]})])
+    if code == "holes_left":
+        whole = {"max-distance": (str(max(output["description"]["size"])),)}
+        return _changed(draft, catalogue.algorithms[draft.algorithm], whole)
     corrected = {"raster clip": _clipped, "raster reproject": _changed, "raster mosaic": _changed}
     if code != "collar_without_nodata" or draft.algorithm not in corrected:
         return None

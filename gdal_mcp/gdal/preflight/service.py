@@ -92,11 +92,11 @@ class Preflight:
         said = [one for call in calls for one in findings(call)] if is_judged(draft, self.catalogue) else []
         said += transformations.findings(changed, draft)
         known = [one for located in worked_on(draft) if (one := self.known.get(located)) is not None]
-        # what was seen in the pixels of an input with holes, else of the first
+        # what was seen in the pixels of an input with holes or fill values, else of the first
         looks: dict[str, Mapping[str, Any]] = {}
         for name in values.looks_named(draft, self.catalogue):
-            seen = (one.looks.get(name) or {} for one in known)
-            looks[name] = max(filter(None, seen), key=lambda look: bool(look.get("holes")), default={})
+            seen = filter(None, (one.looks.get(name) for one in known))
+            looks[name] = max(seen, key=lambda look: bool(look.get("holes") or look.get("fills")), default={})
         said += values.findings(looks, known[0].nodata if known else None, steps_of(draft))
         said = [with_mend(one, draft, calls[0].path, self.catalogue) for one in said]
         found = {one.code: one for one in said}  # of several steps, each remark once
@@ -252,8 +252,8 @@ def _numbers(facts: DatasetFacts | None) -> str:
 
 
 def is_judged(draft: Draft, catalogue: Catalogue) -> bool:
-    """Whether a call can be wrong: it writes, answers a question in SQL or changes a CRS."""
-    asks = any("sql" in given for given in (draft.arguments, *(given for _, given in draft.chain)))
+    """Whether a call can be wrong: it writes, answers a question in SQL or about a place, or changes a CRS."""
+    asks = any({"sql", "position"} & set(given) for _, given in steps_of(draft))
     return draft.writes or asks or bool(transformations.changes_named(draft, catalogue))
 
 

@@ -10,6 +10,7 @@ from gdal_mcp.gdal.inside.parts.reporting import Errors, plain, quiet
 WHOLE = 4 << 20  # pixels of one dataset that are all read; above, overviews or a sample of blocks tell
 WHOLE_LAZY = 1 << 20  # of a dataset that computes its pixels when they are read
 LAZY = ("VRT", "GTI", "GDALG", "DERIVED")
+MAX_BANDS = 16  # of which each is read for holes
 SIDE = 256  # of the sample that tells whether there is anything but NaN
 
 
@@ -55,9 +56,13 @@ def is_float(band):
     return "Float" in gdal.GetDataTypeName(band.DataType)
 
 
-def has_holes(band):
-    if band.GetNoDataValue() is None:
-        return False
+def any_holes(dataset):
+    """Whether a band declares a nodata value, and has pixels of it."""
+    bands = map(dataset.GetRasterBand, range(1, min(dataset.RasterCount, MAX_BANDS) + 1))
+    return any(band.GetNoDataValue() is not None and hides(band) for band in bands)
+
+
+def hides(band):
     exact = band.XSize * band.YSize <= WHOLE
     found = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
     return found is not None and found[0] == 0

@@ -17,6 +17,7 @@ from gdal_mcp.gdal.inside.parts.reporting import decoded, print_text, quiet
 
 NAME = re.compile(r"[a-z][a-z-]*")
 LARGE = 16 << 20  # bytes; what is smaller is read in some milliseconds either way
+COMPUTING = (["vector", "rasterize"], ["raster", "calc"])  # whose values are looked at whatever their type
 VALIDATING = (["driver", "cog", "validate"], ["driver", "gpkg", "validate"])
 
 
@@ -38,11 +39,11 @@ def run(job, report):
     ended = RUNNERS[job["program"]](job, report)
     ended = ended if isinstance(ended, Ended) else Ended(bool(ended))
     job["seconds"] = time.process_time() - begun
-    rasterizes = job["program"] == "gdal" and job["options"][:2] == ["vector", "rasterize"]
-    if ended.done and (job.get("statement") or job.get("type_range") or rasterizes):
+    computes = job["program"] == "gdal" and job["options"][:2] in COMPUTING
+    if ended.done and (job.get("statement") or job.get("type_range") or computes):
         statements = importlib.import_module("gdal_mcp.gdal.inside.parts.statements")
-        look = statements.statement_checks if job["statement"] else statements.range_checks
-        job["checks"] = look(job)
+        look = statements.statement_checks if job["statement"] else statements.value_checks
+        job["checks"] = list(look(job))
     return ended
 
 

@@ -8,7 +8,7 @@ from osgeo import gdal, ogr, osr
 
 from gdal_mcp.gdal.inside.parts.datasets import has_other_georeferencing
 from gdal_mcp.gdal.inside.parts.extents import crs_checks, traditional
-from gdal_mcp.gdal.inside.parts.pixels import has_holes, value_ranges
+from gdal_mcp.gdal.inside.parts.pixels import any_holes, value_ranges
 from gdal_mcp.gdal.inside.parts.tables import layers_of
 
 SIDE = 21  # points on each side of a raster, at which it is asked whether the inputs reach there
@@ -45,13 +45,16 @@ def raster_checks(dataset, facts, rows, sources, expected=()):
         yield from collar_checks(dataset, facts, sources)
     yield from statistics_checks(dataset, rows)
     yield from nodata_checks(dataset, facts, rows, sources)
+    if "filled" in expected and any_holes(dataset):
+        yield {"code": "holes_left"}
 
 
 def nodata_checks(dataset, facts, rows, sources):
     for number, band in enumerate(facts["bands"]):
         low, high = LIMITS.get(band["type"], (-math.inf, math.inf))
-        if low < 0 and number < len(rows) and rows[number] and rows[number].get("min") in FILLS:
-            yield {"code": "nodata_undeclared", "band": number, "minimum": rows[number]["min"]}
+        lowest = rows[number].get("min") if number < len(rows) and rows[number] else None
+        if low < 0 and lowest in FILLS and facts["bands"][-1]["color"] != "Alpha":
+            yield {"code": "nodata_undeclared", "band": number, "minimum": lowest}
             return
         nodata = dataset.GetRasterBand(number + 1).GetNoDataValue()
         if nodata is not None and not low <= nodata <= high and any(map(with_holes, sources)):
@@ -62,9 +65,7 @@ def nodata_checks(dataset, facts, rows, sources):
 def with_holes(source):
     path, found = source
     dataset = gdal.OpenEx(path, gdal.OF_RASTER) if found and "bands" in found["facts"] else None
-    return dataset is not None and any(
-        has_holes(dataset.GetRasterBand(i + 1)) for i in range(dataset.RasterCount)
-    )
+    return dataset is not None and any_holes(dataset)
 
 
 def kept_checks(facts, sources):

@@ -1,5 +1,5 @@
-"""What is odd about a statement that GDAL itself ran, in `vector sql` or a step: its joins, and the types of its columns; and about a
-formula, whose values may not fit into the type that was asked for. For that commands are run again, in memory.
+"""What is odd about a statement that GDAL itself ran, in `vector sql` or a step: its joins, and the types of its columns; and about values
+that a raster is made of, by a formula or of an attribute. For that commands are run again, in memory.
 """
 
 import itertools
@@ -8,12 +8,15 @@ import math
 from osgeo import gdal, ogr
 
 from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, cores_of, join_checks
-from gdal_mcp.gdal.inside.parts.programs import instantiated
+from gdal_mcp.gdal.inside.parts.programs import COMPUTING, instantiated
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 from gdal_mcp.gdal.inside.parts.sql_checks import word_checks
 from gdal_mcp.gdal.inside.parts.tables import fields, layers_of
 
 MAX_COLUMNS = 100
+NO_RESULT = -1.5e308  # stands for nodata where a formula is run again
+# options of `vector rasterize` with which not every polygon has to have a pixel, or each has one
+CHOOSING = ("--all-touched", "--where", "--sql", "--invert", "--3d")
 MAX_PIXELS = 4 << 20
 MAX_FEATURES = 20_000
 OF_OUTPUT = ("--output=", "--output-format", "--overwrite", "--creation-option", "--layer-creation-option")
@@ -91,35 +94,68 @@ def type_checks(dataset, sql, dialect):
         yield {"code": "type_of_first_row", "fields": places}
 
 
-def range_checks(job):
-    """Values that do not fit into the type that was asked for: results of a formula, or an attribute that was burned."""
-    if job["seconds"] > MAX_SECONDS:
-        return []
+def value_checks(job):
+    """Of what a formula, or the burning of an attribute, puts into a raster: what is lost there, and polygons that get no pixel."""
+    import numpy
+
+    burns, calculates = (job["options"][:2] == one for one in COMPUTING)
     with quiet():
-        rasterized = job["options"][:2] == ["vector", "rasterize"]
-        found = burned(job) if rasterized else computed(job)
-        output = gdal.OpenEx(job["outputs"][0]["path"], gdal.OF_RASTER) if rasterized and found else None
-        nodata = output.GetRasterBand(1).GetNoDataValue() if output else None
+        output = gdal.OpenEx(job["outputs"][0]["path"], gdal.OF_RASTER)
+        if job["seconds"] > MAX_SECONDS or output is None:
+            return
+        if burns:
+            yield from unseen_checks(job, output)
+        given = numpy.array(burned(job), float) if burns else computed(job, calculates=calculates)
+        values, count, band = given[numpy.isfinite(given)], {"of": int(given.size)}, output.GetRasterBand(1)
+        if calculates and values.size < given.size and not any(map(may_hold_nan, job["sources"])):
+            yield {"code": "not_finite", "count": int(given.size - values.size), **count}
+    if not values.size:
+        return
     least, most = job["type_range"] or (-math.inf, math.inf)
-    low, high = min((one[0] for one in found), default=least), max((one[1] for one in found), default=most)
-    checks = (
-        [{"code": "values_clamped", "minimum": low, "maximum": high}] if low < least or high > most else []
-    )
-    if (count := found.count((nodata, nodata))) and any(one != found[0] for one in found):
-        checks.append({"code": "values_equal_nodata", "count": count, "of": len(found)})
-    return checks
+    low, high = float(values.min()), float(values.max())
+    if low < least or high > most:
+        yield {"code": "values_clamped", "minimum": low, "maximum": high}
+    chosen = any(word.startswith("--nodata=") for word in job["options"])
+    equal = int((values == band.GetNoDataValue()).sum())
+    if (burns or (calculates and not chosen)) and 0 < equal < values.size:
+        yield {"code": "values_equal_nodata" if burns else "results_equal_nodata", "count": equal, **count}
+    # whole numbers are asked for to have them rounded, but of shares nothing is left
+    if job["type_range"] and (burns or max(-low, high) <= 1):
+        lost = "values_rounded", values != numpy.floor(values)
+    elif burns and band.DataType == gdal.GDT_Float32:
+        lost = "digits_lost", (values.astype("float32") != values) & (values == numpy.floor(values))
+    else:
+        return
+    if lost[1].any():
+        yield {"code": lost[0], "count": int(lost[1].sum()), **count}
 
 
-def computed(job):
-    """The ranges of a formula's results, in a type that holds every number."""
-    words = [word for word in job["options"] if not word.startswith("--output-data-type")]
-    dataset = made_again(words, "VRT", "--output-data-type=Float64")
-    if dataset is None:
-        return []
-    if dataset.RasterXSize * dataset.RasterYSize * dataset.RasterCount > MAX_PIXELS:
-        return []
+def computed(job, *, calculates):
+    """A formula's results, in a type that holds every number, where the inputs have data."""
+    import numpy
+
+    from gdal_mcp.gdal.inside.parts.values import pixels
+
+    changed, nodata = ["--output-data-type"], []
+    if calculates:
+        changed, nodata = [*changed, "--nodata"], [f"--nodata={NO_RESULT!r}"]
+    words = [word for word in job["options"] if not word.startswith(tuple(changed))]
+    dataset = made_again(words, "VRT", "--output-data-type=Float64", *nodata)
+    if dataset is None or is_large(dataset):
+        return numpy.array([])
     bands = (dataset.GetRasterBand(i + 1) for i in range(dataset.RasterCount))
-    return [found for band in bands if (found := band.ComputeRasterMinMax(False, can_return_none=True))]
+    return numpy.concatenate([values[valid] for values, valid in map(pixels, bands)])
+
+
+def may_hold_nan(path):
+    import numpy
+
+    dataset = gdal.OpenEx(path, gdal.OF_RASTER)
+    return dataset is None or is_large(dataset) or not numpy.isfinite(dataset.ReadAsArray()).all()
+
+
+def is_large(dataset):
+    return dataset.RasterXSize * dataset.RasterYSize * dataset.RasterCount > MAX_PIXELS
 
 
 def burned(job):
@@ -128,10 +164,34 @@ def burned(job):
     given = [float(one) for name, _, value in words if name == "--burn" for one in value.split(",")]
     named = [value for name, _, value in words if name == "--attribute-name"]
     if given or not named:
-        return [(one, one) for one in given]
+        return given
     dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR)
     for layer in layers_of(dataset):
         place = layer.GetLayerDefn().GetFieldIndex(named[0])
         some = itertools.islice(layer, MAX_FEATURES if place >= 0 else 0)
         given += (one.GetFieldAsDouble(place) for one in some if one.IsFieldSetAndNotNull(place))
-    return [(one, one) for one in given]
+    return given
+
+
+def unseen_checks(job, output):
+    """Polygons whose boxes, let alone they themselves, hold the middle of no pixel."""
+    dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR)
+    if dataset.GetLayerCount() != 1 or any(word.startswith(CHOOSING) for word in job["options"]):
+        return
+    layer, (west, width, _, north, _, height) = dataset.GetLayer(0), output.GetGeoTransform()
+    if layer.GetSpatialRef() is not None and not layer.GetSpatialRef().IsSame(output.GetSpatialRef()):
+        return
+    shapes = (one.GetGeometryRef() for one in itertools.islice(layer, MAX_FEATURES))
+    boxes = [one.GetEnvelope() for one in shapes if one and one.GetDimension() == 2]
+    unseen = sum(
+        misses((box[0] - west) / width, (box[1] - west) / width)
+        or misses((box[3] - north) / height, (box[2] - north) / height)
+        for box in boxes
+    )
+    if unseen:
+        yield {"code": "smaller_than_pixel", "count": unseen, "of": len(boxes)}
+
+
+def misses(low, high):
+    """Whether no middle of a column or line lies between two places, in pixels."""
+    return math.ceil(low - 0.5) > math.floor(high - 0.5)

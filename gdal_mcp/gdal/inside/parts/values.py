@@ -3,11 +3,11 @@
 import numpy
 from osgeo import gdal, gdal_array
 
-from gdal_mcp.gdal.inside.parts.pixels import WHOLE, has_holes, is_float
+from gdal_mcp.gdal.inside.parts.pixels import MAX_BANDS, WHOLE, any_holes, is_float, value_ranges
+from gdal_mcp.gdal.inside.parts.raster_checks import FILLS
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 
 SIDE = 1024  # of the sample
-MAX_BANDS = 16
 NO_OVERVIEWS = 512  # pixels on a side
 MANY = 33  # different values; classes are fewer
 EVEN = 0.5  # of the pixels have the value of their neighbour: classes form areas
@@ -16,13 +16,19 @@ PICTURES = {"PNG": "UInt16", "JPEG": "UInt8", "WEBP": "UInt8", "GIF": "UInt8", "
 
 
 def look(dataset, what):
-    """`holes`: whether pixels are nodata. `classes`, `overviews`: whether values look like codes that would be mixed. `shares`: whether they are a mask. Else what a type or a format would lose."""
+    """`holes`: whether pixels are nodata. `fills`: whether they are not, though their value says so. `heights`: whether GDAL assumes their unit. `classes`, `overviews`: whether values look like codes that would be mixed. `shares`: whether they are a mask. Else what a type or a format would lose."""
     if not dataset.RasterCount:
         return None
     bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MAX_BANDS))]
     with quiet():
         if what == "holes":
-            return {"holes": any(has_holes(band) for band in bands)}
+            return {"holes": any_holes(dataset)}
+        if what == "fills":
+            shown = bands[0].GetMaskFlags() == gdal.GMF_ALL_VALID
+            return {"fills": shown and any(row and row.get("min") in FILLS for row in value_ranges(dataset))}
+        if what == "heights":  # GDAL takes them for metres where nothing says what they are
+            crs, unit = dataset.GetSpatialRef(), bands[0].GetUnitType()
+            return {"assumed": bool(crs and crs.IsProjected() and crs.GetLinearUnits() != 1 and not unit)}
         if what == "overviews":  # GDAL takes the nearest pixel where there is a palette
             large = max(dataset.RasterXSize, dataset.RasterYSize) > NO_OVERVIEWS
             mixed = (not band.GetColorTable() and are_classes(band) for band in bands)

@@ -3,7 +3,7 @@
 import math
 from typing import Final
 
-from gdal_mcp.gdal.preflight.call import Call, Finding, overlap, same_crs
+from gdal_mcp.gdal.preflight.call import Call, Finding, overlap, same_crs, worded
 from gdal_mcp.gdal.preflight.facts import DatasetFacts
 
 MERCATOR_SLACK: Final = 1.05  # lengths that are wrong by less are not told
@@ -32,11 +32,7 @@ def longitudes_beyond_180(call: Call) -> Finding | None:
         return None
     if facts.extent[2] <= _DATE_LINE or call.target_degrees or call.target_crs in ("EPSG:4326", "OGC:CRS84"):
         return None
-    return Finding(
-        "longitudes_beyond_180",
-        f"the raster's longitudes go to {facts.extent[2]:g}, and most CRSs in metres take nothing beyond 180: it is lost, or lies elsewhere.",
-        "Bring it to -180 to 180 first: `raster reproject` with output-crs EPSG:4326 and bbox -180,-90,180,90.",
-    )
+    return worded("longitudes_beyond_180", {"east": facts.extent[2]})
 
 
 def resolution_unit(call: Call) -> Finding | None:
@@ -44,11 +40,8 @@ def resolution_unit(call: Call) -> Finding | None:
     if not resolution or degrees is None:
         return None
     if degrees and max(resolution) >= _LARGE_DEGREES:
-        return Finding(
-            "resolution_in_metres",
-            f"the resolution of {max(resolution):g} is in degrees, as the output's CRS is: a pixel of hundreds of kilometres.",
-            f"For {max(resolution):g} metres write about {max(resolution) / DEGREE:.2g}, or choose a CRS in metres.",
-        )
+        most = max(resolution)
+        return worded("resolution_in_metres", {"given": most, "degrees": most / DEGREE})
     return None
 
 
@@ -63,29 +56,15 @@ def no_overlap(call: Call) -> Finding | None:
     if wanted is None or extent is None or overlap(wanted, extent) is not None:
         return None
     if overlap((wanted[1], wanted[0], wanted[3], wanted[2]), extent) is not None:
-        return Finding(
-            "no_overlap",
-            "the box to clip to lies outside of the data; with x and y exchanged it would not.",
-            "Give xmin,ymin,xmax,ymax: longitude before latitude.",
-        )
-    there = ", ".join(f"{one:.10g}" for one in extent)
-    return Finding(
-        "no_overlap",
-        "the box to clip to lies outside of the data.",
-        f"In the box's CRS the data lies in {there}. If the box has another CRS than the data, say it with bbox-crs.",
-    )
+        return worded("axes_exchanged")
+    return worded("box_outside", {"there": ", ".join(f"{one:.10g}" for one in extent)})
 
 
 def no_input_crs(call: Call) -> Finding | None:
     facts = call.input
     if call.path not in _REPROJECTS or facts is None or facts.has_crs is not False or call.text("input-crs"):
         return None
-    return Finding(
-        "no_input_crs",
-        "the input has no CRS, so that it cannot be reprojected.",
-        "Say it with input-crs (src_crs of the tool `reproject`).",
-        refuses=True,
-    )
+    return worded("no_input_crs", refuses=True)
 
 
 CHECKS: Final = (longitudes_beyond_180, resolution_unit, no_overlap, no_input_crs)

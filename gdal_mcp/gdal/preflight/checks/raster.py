@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from gdal_mcp.gdal.preflight.call import Call, Finding, number_of, same_crs
+from gdal_mcp.gdal.preflight.call import Call, Finding, number_of, same_crs, worded
 from gdal_mcp.gdal.preflight.checks.crs import MERCATOR_SLACK, mercator_factor
 from gdal_mcp.gdal.preflight.estimate import raster_made
 from gdal_mcp.gdal.preflight.facts import TYPE_RANGE, DatasetFacts
@@ -11,10 +11,10 @@ _JOINS: Final = frozenset({"raster mosaic", "raster stack", "gdal_merge"})
 _BY_PIXEL: Final = frozenset({"raster calc", "raster blend"})  # whose inputs cover one area
 _SLACK: Final = 0.01  # of a pixel
 _LONLAT: Final = frozenset({"EPSG:4326", "OGC:CRS84"})  # one CRS, but for the order of axes
-_COMPUTES: Final = frozenset(
+COMPUTES: Final = frozenset(
     f"raster {name}"
-    for name in "calc slope hillshade roughness tri tpi contour zonal-stats reclassify viewshed as-features".split()
-)
+    for name in "calc slope hillshade aspect roughness tri tpi contour zonal-stats reclassify viewshed as-features".split()
+) | {"gdal2xyz"}
 _NO_SCALE: Final = frozenset({"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"})  # formats that keep no scale
 # of single bands: elevation and the like
 _CONTINUOUS: Final = frozenset({"Int16", "Float16", "Float32", "Float64"})
@@ -26,12 +26,7 @@ def nearest(call: Call) -> Finding | None:
     given = call.text("resampling")
     if call.path not in _RESAMPLES or given not in ("", "nearest") or not _continuous(call.input):
         return None
-    how = "asked for" if given else "the default"
-    return Finding(
-        "nearest_on_continuous",
-        f"resampling is nearest ({how}), which makes steps in data that is continuous, such as elevation.",
-        "Use bilinear or cubic, or average for overviews and coarser pixels. For classes nearest is right.",
-    )
+    return worded("nearest_on_continuous")
 
 
 def lossy(call: Call) -> Finding | None:
@@ -48,11 +43,7 @@ def lossy(call: Call) -> Finding | None:
     lossy_lerc = packing.startswith("LERC") and (number_of(call.option("MAX_Z_ERROR")) or 0.0) > 0
     if not (loses.get(packing) or lossy_lerc):
         return None
-    return Finding(
-        "lossy_compression",
-        "this compression changes the values, and a single band of this type looks like elevation or another measurement.",
-        "Use COMPRESS=ZSTD, DEFLATE or LZW with PREDICTOR=2 (PREDICTOR=3 for floating point), which lose nothing.",
-    )
+    return worded("lossy_compression")
 
 
 def nodata_out_of_range(call: Call) -> Finding | None:
@@ -68,11 +59,7 @@ def nodata_out_of_range(call: Call) -> Finding | None:
         values = [facts.nodata]
     if all(limits[0] <= value <= limits[1] and value.is_integer() for value in values):
         return None
-    return Finding(
-        "nodata_out_of_range",
-        f"a nodata value is not one that {made.data_type} can hold, which goes from {limits[0]} to {limits[1]}.",
-        "Choose a value in that range that no pixel has, or a larger output data type.",
-    )
+    return worded("nodata_beyond", {"kind": made.data_type, "low": limits[0], "high": limits[1]})
 
 
 def other_grid(call: Call) -> Finding | None:
@@ -87,12 +74,7 @@ def other_grid(call: Call) -> Finding | None:
         same_size = (first.width, first.height) == (other.width, other.height)
         if aligned and (joins or same_size) and (not blends or other.extent == first.extent):
             continue
-        return Finding(
-            "other_grid",
-            "the inputs do not lie on one grid: their pixels differ in size, or lie between each other, or one covers another area, "
-            "and the nearest pixel is taken without a word.",
-            "Bring all to the grid of one first: `raster reproject` with like takes the CRS, extent and resolution of another raster.",
-        )
+        return worded("other_grid")
     return None
 
 
@@ -106,42 +88,25 @@ def other_crs(call: Call) -> Finding | None:
         )
         if other is None:
             return None
-        return Finding(
-            "other_crs",
-            f"the rasters are in {facts.crs} and {other}; gdal_merge reads the coordinates of all as if they were one CRS.",
-            f"Reproject the others to {facts.crs} first.",
-            refuses=True,
-        )
+        return worded("merged_crs", {"own": facts.crs, "other": other}, refuses=True)
     if call.path != "raster zonal-stats" or facts is None or zones is None or not (facts.crs and zones.crs):
         return None
     if same_crs(facts.crs, zones.crs) or {facts.crs, zones.crs} <= _LONLAT:
         return None
-    return Finding(
-        "other_crs",
-        f"the zones are in {zones.crs} and the raster is in {facts.crs}; GDAL reads the coordinates of both as if they were one CRS.",
-        f"Reproject the zones to {facts.crs} first.",
-        refuses=facts.degrees != zones.degrees,
-    )
+    words = {"own": facts.crs, "other": zones.crs}
+    return worded("other_crs", words, refuses=facts.degrees != zones.degrees)
 
 
 def polygons_of_whole_numbers(call: Call) -> Finding | None:
     if call.path != "gdal_polygonize" or call.input is None or not call.input.data_type.startswith("Float"):
         return None
-    return Finding(
-        "values_rounded",
-        "gdal_polygonize rounds the pixels of this type to whole numbers, and pixels of different values come into one polygon.",
-        "Call `raster polygonize` (gdal_write), which keeps fractions.",
-    )
+    return worded("polygons_rounded")
 
 
 def nodata_dropped(call: Call) -> Finding | None:
     if call.path != "gdal_merge" or all(one is None or one.nodata is None for one in call.inputs):
         return None
-    return Finding(
-        "nodata_dropped",
-        "gdal_merge gives its output no nodata value, and what is nodata in the inputs counts as data there.",
-        "Call `raster mosaic` (gdal_write), which keeps it.",
-    )
+    return worded("nodata_merged")
 
 
 def zones_not_covered(call: Call) -> Finding | None:
@@ -158,11 +123,7 @@ def zones_not_covered(call: Call) -> Finding | None:
     pairs = zip(facts.extent, zones.extent, (1, 1, -1, -1), strict=True)
     if max((own - its) * sign for own, its, sign in pairs) <= max(facts.pixel_size):
         return None
-    return Finding(
-        "zones_not_covered",
-        "zones reach beyond the raster: their statistics are of the part that it covers, and those wholly outside have a count of 0.",
-        "Clip the zones to the raster's extent, or ask for the count and compare it with the zone's area.",
-    )
+    return worded("zones_beyond")
 
 
 def terrain_in_mercator(call: Call) -> Finding | None:
@@ -171,24 +132,62 @@ def terrain_in_mercator(call: Call) -> Finding | None:
         return None
     if call.path not in ("raster slope", "raster hillshade"):
         return None
-    return Finding(
-        "mercator_units",
-        f"the raster is in Web Mercator, whose metres are {factor:.2f} times those on the ground here, so that slopes come out too flat.",
-        "Reproject it to a CRS that is true there (find_crs names one), or give xscale and yscale.",
-    )
+    return worded("mercator_units", {"factor": factor})
 
 
 def scale_ignored(call: Call) -> Finding | None:
     """Computing with the numbers that are stored, which scale and offset would turn into values."""
     if call.input is None or not call.input.scaled:
         return None
-    if call.path not in _COMPUTES and call.driver not in _NO_SCALE:
+    if call.path not in COMPUTES and call.driver not in _NO_SCALE:
         return None
-    return Finding(
-        "scale_ignored",
-        "the raster has a scale and an offset, and the call takes the stored numbers as they are, not the values that they stand for.",
-        "Put the step `unscale` before it, or call `raster unscale` first.",
-    )
+    return worded("stored_numbers")
+
+
+def distances(call: Call) -> Finding | None:
+    """Distances in pixels or degrees, where metres are meant."""
+    facts, units = call.input, call.text("distance-units")
+    if call.path == "raster proximity" and not units:
+        by_crs = facts is not None and facts.has_crs and facts.degrees is False
+        return worded("distance_in_pixels", change={"distance-units": ("geo",)} if by_crs else None)
+    measures = call.path == "raster viewshed" or (call.path == "raster proximity" and units == "geo")
+    return worded("raster_in_degrees") if measures and facts and facts.degrees else None
+
+
+def far_undeclared(call: Call) -> Finding | None:
+    if call.path != "raster proximity" or not call.text("max-distance") or call.text("nodata"):
+        return None
+    return worded("far_undeclared", change={"nodata": ("-1",)})
+
+
+def heights_left_out(call: Call) -> Finding | None:
+    names = ("min-name", "max-name") if call.flag("polygonize") else ("elevation-name",)
+    if call.path != "raster contour" or call.flag("3d") or any(map(call.text, names)):
+        return None
+    return worded("heights_left_out", change={name: (name.removesuffix("-name"),) for name in names})
+
+
+def four_bands(call: Call) -> Finding | None:
+    """JPEG takes four bands for cyan, magenta, yellow and black, whatever they are."""
+    made = call.input if call.path == "raster convert" else raster_made(call) or call.input
+    if call.driver != "JPEG" or made is None or made.bands != 4:
+        return None
+    return worded("colors_changed", steps=(("select", {"band": ["1", "2", "3"]}),))
+
+
+def position_in_pixels(call: Call) -> Finding | None:
+    """Coordinates that are taken for a column and a line; of whole or half numbers within the raster that may be meant."""
+    facts, numbers = call.input, call.numbers("position")
+    if call.path != "raster pixel-info" or facts is None or facts.extent is None or call.text("position-crs"):
+        return None
+    (west, south, east, north), pairs = facts.extent, list(zip(numbers[::2], numbers[1::2], strict=False))
+    inside = all(west <= x <= east and south <= y <= north for x, y in pairs)
+    pixels = all(0 <= x < facts.width and 0 <= y < facts.height for x, y in pairs)
+    if pixels and all((one if inside else 2 * one).is_integer() for one in numbers):
+        return None
+    lonlat = facts.degrees is False and all(abs(x) <= 180 and abs(y) <= 90 for x, y in pairs)
+    crs = "dataset" if inside else "EPSG:4326" if lonlat else ""
+    return worded("position_in_pixels", change={"position-crs": (crs,)} if crs else None)
 
 
 def _aligned(first: DatasetFacts, other: DatasetFacts) -> bool | None:
@@ -218,4 +217,9 @@ CHECKS: Final = (
     nearest,
     lossy,
     nodata_out_of_range,
+    distances,
+    far_undeclared,
+    heights_left_out,
+    four_bands,
+    position_in_pixels,
 )

@@ -1,6 +1,6 @@
 """What a container is asked of an input's pixels before a call runs, since the call may lose it. Pure.
 
-A look is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`), or is `holes`, `classes`, `shares` or `overviews`. It reads at
+A look is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`), or is `holes`, `fills`, `heights`, `classes`, `shares` or `overviews`. It reads at
 most some million pixels, so only calls are asked about whose arguments can lose something.
 """
 
@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.formats import driver_for
 from gdal_mcp.gdal.catalogue.model import Catalogue
-from gdal_mcp.gdal.preflight.call import Finding, Step, number_of, steps_of
+from gdal_mcp.gdal.preflight.call import Finding, Step, number_of, steps_of, worded
+from gdal_mcp.gdal.preflight.checks.raster import COMPUTES
 from gdal_mcp.gdal.preflight.facts import TYPE_RANGE
 from gdal_mcp.plan import Draft
 
@@ -26,26 +27,48 @@ _KEEPS: Final = frozenset(
 )
 # several pixels into a value that none of them had
 _MIXES: Final = frozenset("average bilinear cubic cubicspline lanczos rms gauss q1 q3".split())
-_RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster overview add"})
+# with what they do unless asked otherwise
+_RESAMPLES: Final = {
+    **dict.fromkeys(("raster reproject", "raster resize", "raster overview add"), "nearest"),
+    "raster tile": "cubic",
+}
+# what an algorithm makes of pixels without data unless it has an argument: that, our word for it, and the value that mends it
+_OF_HOLES: Final[Mapping[str, Sequence[tuple[str, str, str]]]] = {
+    "raster calc": (("propagate-nodata", "nodata_not_propagated", "true"),),
+    "raster proximity": (("target-values", "nodata_as_target", ""), ("nodata", "far_undeclared", "-1")),
+    "raster as-features": (("skip-nodata", "nodata_as_rows", "true"),),
+}
+# arguments that may say which pixels are none
+_SAYS_NODATA: Final = frozenset({"nodata", "input-nodata", "mapping"})
+_SLOPES: Final = frozenset({"raster slope", "raster hillshade"})  # heights against lengths
+# what is said where a look of that name has seen it, and what mends it
+_SAID: Final[Mapping[str, tuple[str, str, Mapping[str, Sequence[str]] | None]]] = {
+    "fills": ("fills", "nodata_undeclared", None),
+    "heights": ("assumed", "heights_assumed", None),
+    "classes": ("classes", "classes_mixed", None),
+    "overviews": ("classes", "overviews_mixed", {"creation-option": ("OVERVIEW_RESAMPLING=MODE",)}),
+    "shares": ("mask", "mask_rounded", None),
+}
 _EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
-_WIDER: Final = (
-    "Keep the type, or choose a wider one: Float32 for fractions, Int32 or Float64 for large whole numbers."
-)
 
 
 def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     steps, found = steps_of(draft), []
-    computed = any(
-        path == "raster calc" and given.get("propagate-nodata") != ("true",) for path, given in steps
-    )
-    if computed or _nodata_of_edit(steps):
+    if any(_of_holes(steps)) or _nodata_of_edit(steps):
         found.append("holes")
+    cares = any(_SAYS_NODATA & set(given) or "?" in "".join(given.get("calc", ())) for _, given in steps)
+    if not cares and any(path in COMPUTES for path, _ in steps[:2]):
+        found.append("fills")
+    if any(path in _SLOPES and not {"xscale", "yscale"} & set(given) for path, given in steps):
+        found.append("heights")
     driver = next(iter(steps[-1][1].get("output-format", ())), "")
     if not driver and draft.output:
         driver = driver_for(catalogue, draft.output.target.name, "raster") or ""
     options = [option.upper() for option in steps[-1][1].get("creation-option", ())]
     lossy = driver in _LOSSY or any(f"COMPRESS={one}" in options for one in _PHOTOS)
-    mixing = _MIXES & {given.get("resampling", ("",))[0] for path, given in steps if path in _RESAMPLES}
+    mixing = _MIXES & {
+        given.get("resampling", (_RESAMPLES[path],))[0] for path, given in steps if path in _RESAMPLES
+    }
     if mixing or (lossy and not _LOSSLESS & set(options)):
         found.append("classes")
     kinds = [kind for _, given in steps for kind in given.get("output-data-type", ())]
@@ -65,84 +88,44 @@ def _nodata_of_edit(steps: Sequence[Step]) -> str:
     return given[-1] if given and all(path in _KEEPS for path, _ in steps) else ""
 
 
+def _of_holes(steps: Sequence[Step]) -> Iterator[Finding]:
+    """What the first step that does not only pass pixels on makes of those without data."""
+    path, given = next((one for one in steps if one[0] not in _KEEPS), ("", {}))
+    for argument, name, value in _OF_HOLES.get(path, ()):
+        if given.get(argument, ("false",)) == ("false",):
+            yield worded(name, change={argument: (value,)} if value else None)
+            return
+
+
 def findings(
     looks: Mapping[str, Mapping[str, Any]], nodata: float | None = None, steps: Sequence[Step] = ()
 ) -> Iterator[Finding]:
     """`looks` are those that the call asks for, by their names; `nodata` is the input's."""
     for name, seen in looks.items():
         edit = _nodata_of_edit(steps)
+        key, said, change = _SAID.get(name, ("", "", None))
         if name == "holes" and seen.get("holes") and edit:
             if number_of(edit, finite=False) not in (nodata, None) or edit == "none":
-                yield Finding(
-                    "nodata_redeclared",
-                    "`raster edit` says another nodata value and leaves the pixels as they are: those that were nodata count as data.",
-                    "To change the pixels as well, use `raster reproject` with dst-nodata and without output-crs.",
-                )
+                yield worded("nodata_redeclared")
         elif name == "holes" and seen.get("holes"):
-            yield Finding(
-                "nodata_not_propagated",
-                "the input has pixels without data, and the formula computes with their nodata value as if it were a number.",
-                "Add propagate-nodata, which keeps them nodata.",
-                change={"propagate-nodata": ("true",)},
-            )
-        elif name == "classes" and seen.get("classes"):
-            yield Finding(
-                "classes_mixed",
-                "the pixels look like codes of classes, and this resampling or compression makes values between them, which mean "
-                "nothing.",
-                "Use resampling nearest or mode, and a compression that loses nothing, such as DEFLATE or ZSTD.",
-            )
-        elif name == "overviews" and seen.get("classes"):
-            yield Finding(
-                "classes_mixed",
-                "the pixels look like codes of classes, and the overviews of a COG are made by cubic resampling unless said otherwise: "
-                "from afar there are classes that mean nothing.",
-                "Add the creation option OVERVIEW_RESAMPLING=MODE, or NEAREST.",
-                change={"creation-option": ("OVERVIEW_RESAMPLING=MODE",)},
-            )
-        elif name == "shares" and seen.get("mask"):
-            yield Finding(
-                "values_rounded",
-                "the pixels are zeros and ones, whose mean is a share, and their type rounds it to 0 or 1.",
-                "Put the step `set-type` with output-data-type Float32 before it.",
-            )
+            yield from _of_holes(steps)
+        elif seen.get(key):
+            yield worded(said, change=change)
         elif seen.get("count"):
             yield from _lost(name, seen, nodata)
 
 
 def _lost(kind: str, seen: Mapping[str, Any], nodata: float | None) -> Iterator[Finding]:
-    of = {"of": seen["count"]}
-    what = f"{kind} pictures" if kind in PICTURES else kind
-    if outside := seen.get("outside"):
-        low, high = seen.get("minimum"), seen.get("maximum")
-        yield Finding(
-            "values_clamped",
-            f"values from {low:g} to {high:g} do not fit into {what}; those beyond are cut to its lowest and highest value.",
-            "Scale them first with `raster scale` (input-min, input-max, output-min, output-max), or choose a wider type.",
-            steps=_scaled(kind, seen, nodata),
-            numbers={"count": outside, **of, "minimum": low, "maximum": high},
-        )
-    if nan := seen.get("nan"):
-        yield Finding(
-            "nan_lost",
-            f"pixels that are NaN become 0 in {what}, as if that had been measured.",
-            "Fill them first with `raster fill-nodata`, or choose Float32.",
-            numbers={"count": nan, **of},
-        )
-    if not outside and (fractional := seen.get("fractional")):
-        yield Finding(
-            "values_rounded",
-            f"values with a fraction are rounded to whole numbers in {what}.",
-            _WIDER,
-            numbers={"count": fractional, **of},
-        )
-    if digits := seen.get("digits"):
-        yield Finding(
-            "digits_lost",
-            f"whole numbers are too large for {what}, which changes their last digits: different ids may become equal.",
-            _WIDER,
-            numbers={"count": digits, **of},
-        )
+    limits = {key: seen.get(key) for key in ("minimum", "maximum")}
+    words = {"kind": f"{kind} pictures" if kind in PICTURES else kind, **limits}
+    numbers, outside = {"of": seen["count"]}, seen.get("outside")
+    if outside:
+        steps = _scaled(kind, seen, nodata)
+        yield worded("values_cut", words, steps=steps, numbers={"count": outside, **numbers, **limits})
+    lost = {"nan": "nan_lost", **({} if outside else {"fractional": "fractions_cut"}), "digits": "digits_cut"}
+    for key, name in lost.items():
+        if count := seen.get(key):
+            yield worded(name, words, numbers={"count": count, **numbers})
 
 
 def _scaled(

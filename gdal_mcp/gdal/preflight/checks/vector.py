@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from gdal_mcp.gdal.preflight.call import Call, Finding, same_crs
+from gdal_mcp.gdal.preflight.call import Call, Finding, same_crs, worded
 from gdal_mcp.gdal.preflight.checks.crs import MERCATOR_SLACK, mercator_factor
 from gdal_mcp.gdal.preflight.checks.statement import (
     adds_up,
@@ -75,13 +75,7 @@ def measure_in_degrees(call: Call) -> Finding | None:
     drawn = [one.degrees for one in layers if one.geometry != "None"]
     if not drawn or not all(drawn) or not measures(call.text("sql")):
         return None
-    return Finding(
-        "units_in_degrees",
-        "the data is in degrees, and so is what the statement measures: areas in square degrees, lengths in degrees, which differ "
-        "from place to place.",
-        "Measure ST_Transform(geometry, CODE) in an equal-area CRS for areas or a CRS in metres for lengths (find_crs names one for "
-        "the place), or on the ellipsoid: ST_Area(geometry, 1), ST_Length(geometry, 1), ST_Distance(a, b, 1).",
-    )
+    return worded("measured_in_degrees")
 
 
 def measure_in_mercator(call: Call) -> Finding | None:
@@ -90,11 +84,7 @@ def measure_in_mercator(call: Call) -> Finding | None:
     buffers = call.path == "vector buffer"
     if factor < MERCATOR_SLACK or not (measures_in(sql, "3857") or (own and (buffers or measures(sql)))):
         return None
-    return Finding(
-        "mercator_units",
-        f"in Web Mercator (EPSG:3857) lengths here are {factor:.2f} times those on the ground, and areas {factor**2:.2f} times.",
-        _METRIC,
-    )
+    return worded("measured_in_mercator", {"factor": factor, "square": factor**2})
 
 
 def geojson_not_wgs84(call: Call) -> Finding | None:
@@ -107,24 +97,14 @@ def geojson_not_wgs84(call: Call) -> Finding | None:
     known = facts is not None and facts.has_crs and facts.degrees is False and not call.text("output-crs")
     if (target is None and not known) or (target or "").strip().upper() in _WGS84:
         return None
-    return Finding(
-        "geojson_not_wgs84",
-        "GeoJSON is read as longitude and latitude in WGS 84 (RFC 7946); web maps and most programs take these coordinates for "
-        "degrees.",
-        "Add the layer creation option RFC7946=YES, or reproject to EPSG:4326; GeoPackage keeps any CRS.",
-        change={"layer-creation-option": ("RFC7946=YES",)},
-    )
+    return worded("geojson_not_wgs84", change={"layer-creation-option": ("RFC7946=YES",)})
 
 
 def rounded(call: Call) -> Finding | None:
     rounds = call.switched_on("RFC7946", "layer-creation-option")
     if call.driver != "GeoJSON" or not rounds or call.option("COORDINATE_PRECISION", "layer-creation-option"):
         return None
-    return Finding(
-        "coordinates_rounded",
-        "RFC7946=YES rounds coordinates to seven decimals, which is about a centimetre.",
-        "Keep the original if more is needed, or give COORDINATE_PRECISION with more digits.",
-    )
+    return worded("decimals_rounded")
 
 
 def coarse_tiles(call: Call) -> Finding | None:
@@ -153,12 +133,7 @@ def geometry_left_out(call: Call) -> Finding | None:
         return None
     by_points = facts.geometry in ("Point", "3D Point", "")
     if (kept := call.option("GEOMETRY", "layer-creation-option")) == "AS_XY" and facts.geometry == "3D Point":
-        return Finding(
-            "z_lost",
-            "the points have heights, and GEOMETRY=AS_XY keeps x and y alone.",
-            "Use GEOMETRY=AS_XYZ.",
-            change={"layer-creation-option": ("GEOMETRY=AS_XYZ",)},
-        )
+        return worded("heights_in_columns", change={"layer-creation-option": ("GEOMETRY=AS_XYZ",)})
     if kept not in ("", "NONE") and (by_points or kept == "AS_WKT"):
         return None
     how = {"Point": "AS_XY", "3D Point": "AS_XYZ"}.get(facts.geometry, "AS_WKT")
@@ -177,12 +152,7 @@ def geometry_not_selected(call: Call) -> Finding | None:
     drawn = facts is not None and facts.geometry not in ("", "None") and call.written not in ("", *_TABLES)
     if not (drawn and _without_geometry(call)):
         return None
-    return Finding(
-        "geometry_left_out",
-        "`vector select` keeps what it is told and nothing else, and the geometry counts as a field: the output has none.",
-        "Add _ogr_geometry_ to fields.",
-        change={"fields": ("_ogr_geometry_",)},
-    )
+    return worded("geometry_not_selected", change={"fields": ("_ogr_geometry_",)})
 
 
 def _without_geometry(call: Call) -> bool:
@@ -230,27 +200,15 @@ def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def number_as_text(call: Call) -> Finding | None:
     statements = [call.text(name) for name in ("sql", "where")]
     if any(map(compares_text_of_date, statements)):
-        return Finding(
-            "number_as_text",
-            "the statement compares a piece of text with a number, as in strftime('%Y', d) > 2022; in SQL no text equals a number, and "
-            "each is larger than any.",
-            "Write CAST(strftime('%Y', d) AS INTEGER), or compare it with a text: '2022'.",
-        )
+        return worded("date_compared")
     mixed = _columns(call, lambda facts: facts.mixed_texts)
     if mixed and any(compares(one, mixed) or adds_up(one, mixed) for one in statements):
-        return Finding(
-            "number_as_text",
-            "a column holds numbers and other texts among them, so it is text: it sorts as text, and a sum or a mean takes what is no "
-            "number as 0, or by the digits that it begins with.",
-            "Leave the others out (WHERE column GLOB '[0-9]*'), and write CAST(column AS REAL).",
-        )
+        return worded("mixed_compared")
     columns = _columns(call, lambda facts: () if _detects_types(call, facts) else facts.number_texts)
     if not columns or not any(compares(one, columns) for one in statements):
         return None
-    return Finding(
-        "number_as_text",
-        "the statement orders or compares a column that is text, though it holds numbers: 9 comes after 1000.",
-        "Add the open option AUTODETECT_TYPE=YES, or write CAST(column AS REAL).",
+    return worded(
+        "text_compared",
         change={"open-option": ("AUTODETECT_TYPE=YES",)}
         if call.vector and call.vector.driver == "CSV"
         else None,
@@ -261,24 +219,14 @@ def decimal_comma(call: Call) -> Finding | None:
     columns = _columns(call, lambda facts: facts.comma_texts)
     if "replace" in call.text("sql").lower() or not _works_with(call, columns):
         return None
-    return Finding(
-        "decimal_comma",
-        "a column holds numbers with commas, which GDAL reads as text: they sort as text, and sums and comparisons take the digits "
-        "before the comma alone.",
-        "Write CAST(replace(column, ',', '.') AS REAL) in SQL (without the points or commas between thousands).",
-    )
+    return worded("decimal_comma")
 
 
 def local_dates(call: Call) -> Finding | None:
     columns = _columns(call, lambda facts: facts.date_texts)
     if "substr" in call.text("sql").lower() or not _works_with(call, columns):
         return None
-    return Finding(
-        "local_dates",
-        "a column holds dates such as 31.12.2024 or 12/31/2024, which GDAL reads as text: they sort by the day or the month.",
-        "Bring them into the form 2024-12-31 in SQL, as in substr(d, 7, 4) || '-' || substr(d, 4, 2) || '-' || substr(d, 1, 2), once it is certain "
-        "which part is the month.",
-    )
+    return worded("local_dates")
 
 
 def long_values(call: Call) -> Finding | None:
@@ -286,12 +234,7 @@ def long_values(call: Call) -> Finding | None:
     columns = _columns(call, lambda facts: facts.long_texts if _detects_types(call, facts) else ())
     if not _works_with(call, columns):
         return None
-    return Finding(
-        "digits_lost",
-        "a column holds whole numbers beyond 64 bits, or times with more than three digits of a second, and where types are detected "
-        "the first become the largest of 64 bits and the others are rounded.",
-        "Read them as texts: in a CSV without AUTODETECT_TYPE, as `vector info` with sql does.",
-    )
+    return worded("long_values")
 
 
 def _columns(call: Call, such: Callable[[DatasetFacts], tuple[str, ...]]) -> tuple[str, ...]:
@@ -329,12 +272,7 @@ def crs_mismatch(call: Call) -> Finding | None:
     unlike = None not in (facts.degrees, method.degrees) and facts.degrees != method.degrees
     if not unlike and None in (facts.crs, method.crs):
         return None
-    return Finding(
-        "crs_mismatch",
-        "the layers have different CRSs, and their coordinates are compared as they are, so that nothing fits.",
-        "Reproject one of them to the other's CRS first (`vector reproject`), or in SQL with ST_Transform(geometry, CODE).",
-        refuses=unlike,
-    )
+    return worded("layers_mismatch", refuses=unlike)
 
 
 def compares_all(call: Call) -> Finding | None:
