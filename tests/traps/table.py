@@ -556,6 +556,8 @@ position_in_pixels before mends
 position_in_pixels before mends
     raster pixel-info input=elevation.tif position=[9.02,45.14]
     raster pixel-info input=elevation.tif position=[9.02,45.14] position-crs=EPSG:4326
+position_in_pixels before unmended
+    raster pixel-info input=no_crs.tif position=[10.5,49.5]
 inputs_skipped
     raster index input=["elevation.tif","degrees.tif"] output=OUT.gpkg
     raster index input=["elevation.tif","low.tif"] output=OUT.gpkg
@@ -580,11 +582,14 @@ holes_left mends
     raster fill-nodata input=wide_hole.tif output=OUT.tif
     raster fill-nodata input=elevation_holes.tif output=OUT.tif
     raster fill-nodata input=wide_hole.tif output=OUT.tif max-distance=5
+    pipeline steps=read elevation_holes.tif ! fill-nodata ! reproject --output-crs=EPSG:25833 --resampling=bilinear ! write OUT.tif
 not_finite
     raster calc input=["A=low.tif","B=mask.tif"] calc=["A/B"] output=OUT.tif
     raster calc input=["A=low.tif","B=mask.tif"] calc=["B == 0 ? -9999 : A/B"] output=OUT.tif nodata=-9999
     raster calc input=["A=nan_holes.tif"] calc=["A*2"] output=OUT.tif
     raster calc input=["A=mask.tif","B=low.tif"] calc=["A/B"] output=OUT.tif
+not_finite
+    raster calc input=["A=nan_holes.tif","B=mask.tif"] calc=["A/B"] output=OUT.tif
 not_finite
     raster calc input=["A=low.tif"] calc=["sqrt(A-50)"] output=OUT.tif
     raster calc input=["A=low.tif"] calc=["sqrt(A)"] output=OUT.tif

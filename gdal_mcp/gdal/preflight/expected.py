@@ -34,9 +34,7 @@ _PIXELS: Final = frozenset(
     f"raster {name}"
     for name in "read write convert set-type clip reproject resize mosaic stack select update".split()
 )
-_FILLS_SOME: Final = frozenset(
-    {"max-distance", "mask"}
-)  # arguments that leave pixels without data on purpose
+_LEAVES_HOLES: Final = frozenset({"max-distance", "mask"})  # arguments of a filling that is not whole
 _STATES: Final = ("vector sql", "vector info")
 
 
@@ -57,7 +55,8 @@ def expected(draft: Draft) -> Sequence[str]:
         found.append("pixels")
     if any(path == "vector rasterize" and "burn" in given for path, given in steps):
         found.append("constant")  # a mask
-    if any(path == "raster fill-nodata" and not _FILLS_SOME & set(given) for path, given in steps):
+    fills = [path for path, given in steps if path == "raster fill-nodata" and not _LEAVES_HOLES & set(given)]
+    if fills and all(path in (*fills, "raster read", "raster write") for path, _ in steps):
         found.append("filled")
     if any(path in ("raster edit", "vector edit") and "crs" in given for path, given in steps):
         found.append("elsewhere")  # the `crs` says where the same coordinates are

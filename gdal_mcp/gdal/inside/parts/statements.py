@@ -73,13 +73,9 @@ def type_checks(dataset, sql, dialect):
     layer = dataset.ExecuteSQL(sql, None, dialect)
     if layer is None:
         return
-    core = next(cores_of(sql), None)
-    if (
-        core
-        and layer.GetLayerDefn().GetGeomFieldCount() > 1
-        and any(one.text == "(" for one in core.selected)
-    ):
-        yield {"code": "several_geometries", "count": layer.GetLayerDefn().GetGeomFieldCount()}
+    core, shapes = next(cores_of(sql), None), layer.GetLayerDefn().GetGeomFieldCount()
+    if core and shapes > 1 and any(one.text == "(" for one in core.selected):
+        yield {"code": "several_geometries", "count": shapes}
     columns = fields(layer.GetLayerDefn(), MAX_COLUMNS)
     kinds = [('q."{}"'.format(one.GetName().replace('"', '""')), one.GetType()) for one in columns]
     dataset.ReleaseResultSet(layer)
@@ -107,8 +103,8 @@ def value_checks(job):
             yield from unseen_checks(job, output)
         given = numpy.array(burned(job), float) if burns else computed(job, calculates=calculates)
         values, count, band = given[numpy.isfinite(given)], {"of": int(given.size)}, output.GetRasterBand(1)
-        if calculates and values.size < given.size and not any(map(may_hold_nan, job["sources"])):
-            yield {"code": "not_finite", "count": int(given.size - values.size), **count}
+        if calculates and (none := no_numbers(given, job["sources"])):
+            yield {"code": "not_finite", "count": none, **count}
     if not values.size:
         return
     least, most = job["type_range"] or (-math.inf, math.inf)
@@ -136,15 +132,23 @@ def computed(job, *, calculates):
 
     from gdal_mcp.gdal.inside.parts.values import pixels
 
-    changed, nodata = ["--output-data-type"], []
-    if calculates:
-        changed, nodata = [*changed, "--nodata"], [f"--nodata={NO_RESULT!r}"]
-    words = [word for word in job["options"] if not word.startswith(tuple(changed))]
-    dataset = made_again(words, "VRT", "--output-data-type=Float64", *nodata)
+    other = {"--output-data-type": "Float64", **({"--nodata": repr(NO_RESULT)} if calculates else {})}
+    words = [word for word in job["options"] if word.partition("=")[0] not in other]
+    dataset = made_again(words, "VRT", *map("=".join, other.items()))
     if dataset is None or is_large(dataset):
         return numpy.array([])
     bands = (dataset.GetRasterBand(i + 1) for i in range(dataset.RasterCount))
     return numpy.concatenate([values[valid] for values, valid in map(pixels, bands)])
+
+
+def no_numbers(results, sources):
+    """How many results are none; where the inputs may hold such, too, how many are infinite."""
+    import numpy
+
+    none = ~numpy.isfinite(results)
+    if none.any() and any(map(may_hold_nan, sources)):
+        none = numpy.isinf(results)
+    return int(none.sum())
 
 
 def may_hold_nan(path):

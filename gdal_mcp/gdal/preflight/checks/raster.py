@@ -186,7 +186,7 @@ def position_in_pixels(call: Call) -> Finding | None:
     if pixels and all((one if inside else 2 * one).is_integer() for one in numbers):
         return None
     lonlat = facts.degrees is False and all(abs(x) <= 180 and abs(y) <= 90 for x, y in pairs)
-    crs = "dataset" if inside else "EPSG:4326" if lonlat else ""
+    crs = "dataset" if inside and facts.has_crs else "EPSG:4326" if lonlat and not inside else ""
     return worded("position_in_pixels", change={"position-crs": (crs,)} if crs else None)
 
 
