@@ -249,6 +249,7 @@ NOT_DUE = [
     ("mercator_units", ask("raster slope", replace(NORTH, crs="EPSG:4326", degrees=True, extent=(9.0, 60.0, 10.0, 61.0)))),
     ("mercator_units", ask("vector sql", SQUARES, sql="SELECT ST_Area(ST_Transform(geom, 3035)) FROM t")),
     ("longitudes_beyond_180", ask("raster reproject", GLOBE, output_crs="EPSG:4326")),
+    ("distance_in_pixels", ask("raster proximity", BARE)),
     ("distance_in_pixels", ask("raster proximity", DEM, distance_units="pixel")),
     ("units_in_degrees", ask("raster proximity", DEM, distance_units="geo")),
     ("units_in_degrees", ask("raster proximity", DEGREES, distance_units="pixel")),

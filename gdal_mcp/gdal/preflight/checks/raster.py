@@ -147,11 +147,13 @@ def scale_ignored(call: Call) -> Finding | None:
 def distances(call: Call) -> Finding | None:
     """Distances in pixels or degrees, where metres are meant."""
     facts, units = call.input, call.text("distance-units")
+    if facts is None or not facts.has_crs:  # there are none but pixels
+        return None
     if call.path == "raster proximity" and not units:
-        by_crs = facts is not None and facts.has_crs and facts.degrees is False
+        by_crs = facts.degrees is False
         return worded("distance_in_pixels", change={"distance-units": ("geo",)} if by_crs else None)
     measures = call.path == "raster viewshed" or (call.path == "raster proximity" and units == "geo")
-    return worded("raster_in_degrees") if measures and facts and facts.degrees else None
+    return worded("raster_in_degrees") if measures and facts.degrees else None
 
 
 def far_undeclared(call: Call) -> Finding | None:
