@@ -38,9 +38,10 @@ CAPABILITIES = {
 
 # GDAL answers to more names than it lists; the bindings can only be asked name by name.
 HIDDEN_ALIASES = (
-    "a_srs", "b", "crs", "dst-crs", "dst-nodata", "dstalpha", "dstnodata", "extent", "layer", "nln", "nlt",
-    "ot", "output-type", "s_srs", "skip", "skipfailures", "src-crs", "src-nodata", "srcnodata", "t_srs", "tap",
-    "te", "te_srs", "tr", "ts", "where",
+    "a_srs", "b", "bbox_srs", "crs", "dst-crs", "dst-field-type", "dst-max", "dst-min", "dst-nodata", "dstalpha",
+    "dstnodata", "extent", "geometry_srs", "layer", "nln", "nlt", "no-check-srs", "ot", "output-type", "s_srs", "skip",
+    "skip-failures", "skipfailures", "src-crs", "src-field-type", "src-max", "src-min", "src-nodata", "srcnodata",
+    "srs", "t_srs", "tap", "te", "te_srs", "tr", "ts", "where",
 )  # fmt: skip
 HIDDEN_CHOICES = ("near",)
 
