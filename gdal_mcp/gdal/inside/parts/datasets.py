@@ -21,10 +21,12 @@ def opened(path, errors):
     with Errors(quiet=True) as heard:
         dataset = gdal.OpenEx(path, CLASSIC | gdal.OF_VERBOSE_ERROR)
     if dataset is None or not (dataset.RasterCount or dataset.GetLayerCount()):
-        with quiet():
-            found = gdal.OpenEx(path, gdal.OF_MULTIDIM_RASTER)
-        if found is not None:
-            return found
+        # a raster driver that takes a table for its own, and fails, ends GDAL's search
+        for kind in (gdal.OF_VECTOR, gdal.OF_MULTIDIM_RASTER):
+            with quiet():
+                found = gdal.OpenEx(path, kind)
+            if found is not None and (found.GetLayerCount() or kind == gdal.OF_MULTIDIM_RASTER):
+                return found
     errors.take(heard)
     return dataset
 
