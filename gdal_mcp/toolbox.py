@@ -27,9 +27,9 @@ from sandbox.workspace import Located, Workspaces
 
 
 class Arguments(BaseModel):
-    """Base of the hand-written tools' arguments: nothing unknown, nothing converted from another JSON type."""
+    """Base of the hand-written tools' arguments: nothing unknown; "10" is as good as 10, and "true" as true."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True, frozen=True)
     same_names: ClassVar[Sequence[Sequence[str]]] = ()  # names that are taken for one another
 
 
@@ -136,10 +136,10 @@ def typed(
     model: type[A], draft: Callable[[A, Any], Draft | ImmediateResult]
 ) -> Callable[[Mapping[str, Any], Any], Draft | ImmediateResult]:
     """The draft function of a tool whose arguments are a model. Raises ToolError, pydantic's ValidationError."""
-    return lambda arguments, context: draft(model.model_validate(_named(model, arguments)), context)
+    return lambda arguments, context: draft(model.model_validate(named(model, arguments)), context)
 
 
-def _named(model: type[Arguments], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def named(model: type[Arguments], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The same by the model's own names. Raises ToolError for a name that it does not have, with the one that may be meant."""
     fields = [field.alias or name for name, field in model.model_fields.items()]
     same = {name: field for group in model.same_names for field in fields if field in group for name in group}

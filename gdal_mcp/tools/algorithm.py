@@ -8,7 +8,7 @@ from typing import Any
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.answers.report import summary, whole
 from gdal_mcp.gdal.catalogue.binding import Bound, bind, render
-from gdal_mcp.gdal.catalogue.checks import Context
+from gdal_mcp.gdal.catalogue.checks import Context, extra_formats
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Catalogue, Role
 from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.gdal.datasets.paths import Reading, Source
@@ -17,12 +17,12 @@ from gdal_mcp.toolbox import Answer, nearest, spelling
 from gdal_mcp.tools.common import DraftContext
 from sandbox.workspace import Located
 
-WRITING: frozenset[Role] = frozenset({Role.OUTPUT, Role.UPDATE, Role.SIDECAR})
+WRITING: frozenset[Role] = frozenset({Role.OUTPUT, Role.UPDATE})
 PIPELINES = frozenset({"pipeline", "raster pipeline", "vector pipeline"})
 _KINDS: Mapping[str, OutputKind] = {"output-tree": "folder", "archive": "file", "file": "file"}
-_REPORTS_OR_WRITES = "dataset identify"  # its format is json or text, or that of an output that it may write
 _DESCRIBES = frozenset({"info", "raster info", "vector info", "mdim info"})
 _FORMATS = frozenset({"output_format", "format", "of", "f"})
+_REPORTS = frozenset({("json",), ("text",)})  # no formats of a dataset
 _PENDING = "/staging/pending"  # what an output resolves to while only the inputs are looked up
 
 
@@ -45,13 +45,13 @@ def algorithm_named(name: str, context: DraftContext) -> Algorithm:
             f"{meant}Names are command paths such as `raster hillshade`; gdal_search finds them.",
         )
     if not context.surface.permits(path):
-        raise ToolError(
-            Code.DENIED,
-            Stage.POLICY,
-            f"this server was started without {path}.",
-            "Use another algorithm, or ask the person who runs the server.",
-        )
+        raise excluded(path, "Use another algorithm")
     return context.catalogue.algorithms[path]
+
+
+def excluded(path: str, fix: str) -> ToolError:
+    problem = f"this server was started without {path}.", f"{fix}, or ask the person who runs the server."
+    return ToolError(Code.DENIED, Stage.POLICY, *problem)
 
 
 def path_named(catalogue: Catalogue, name: str) -> str | None:
@@ -99,15 +99,15 @@ def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str
     As a program GDAL prints text by default, as a library JSON.
     """
     report = algorithm.long_names.get("output-format")
-    given = {spelling(name) for name in arguments}
-    if report is None or given & _FORMATS:
+    given = {spelling(name): name for name in arguments}
+    asked = [given[one] for one in _FORMATS & given.keys()]
+    if report and report.hidden and [arguments[one] for one in asked] == ["json"]:  # all that GDAL tells
+        return {name: one for name, one in arguments.items() if name not in asked}
+    if report is None or asked:
         return arguments
     if "crs_format" in given:  # which concerns the text alone, and GDAL refuses for JSON
         return {**arguments, report.name: "text"}
-    if algorithm.path == _REPORTS_OR_WRITES:
-        reports = "output" not in given
-    else:
-        reports = {"json", "text"} <= set(report.choices)
+    reports = {"json", "text"} <= {*report.choices, *extra_formats(report)} and "output" not in given
     return {**arguments, report.name: "json"} if reports else arguments
 
 
@@ -177,12 +177,13 @@ class ResolvedPaths:
         if argument.role is Role.INPUT:
             return self._source(text).name
         in_place = argument.role is Role.UPDATE  # changed on a copy, which then takes its place
+        form = "file" if bound.get("output-format") in _REPORTS else argument.rule.form
         output = self.context.paths.output(
             text,
             inputs=read,
             overwrite=bound.has_mode("replace") and not in_place,
             update=bound.has_mode("update") or in_place,
-            kind="dataset" if in_place else _KINDS.get(argument.rule.form, "dataset"),
+            kind="dataset" if in_place else _KINDS.get(form, "dataset"),
         )
         if in_place and output.target.identity is None:
             raise ToolError(

@@ -6,18 +6,18 @@ Each step is bound like an algorithm of its own. In the mixed pipeline a step ma
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
-from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.binding import Bound, bind, render
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.given import argument_named
 from gdal_mcp.gdal.catalogue.model import DATASET_KINDS, Algorithm, Argument, Role, Step
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.toolbox import Arguments, Tool, schema_of, spelling, typed
-from gdal_mcp.tools.algorithm import ResolvedPaths, binding_context, presented
+from gdal_mcp.toolbox import Arguments, Tool, named, schema_of, spelling
+from gdal_mcp.tools.algorithm import ResolvedPaths, binding_context, excluded, presented
 from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext
 from gdal_mcp.tools.notation import MAX_DEPTH, StepCall, parse_notation
 
@@ -25,6 +25,7 @@ MAX_STEPS = 50
 MAX_BRANCHES = 8
 MAX_ALL_STEPS = 500  # with those of all branches: each is bound and drafted, which costs about a millisecond
 _TEE = "tee"
+_INSTEAD = "Leave the step out, run it as `raster pipeline` or `vector pipeline` for the other kind of data"
 Chain = tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...]
 _NESTING = frozenset({"", "listed"})  # forms of a dataset that is named by nothing but its path
 
@@ -48,6 +49,7 @@ class StepArguments(Arguments):
 
 
 class PipelineArguments(Arguments):
+    same_names = (("steps", "pipeline"),)
     steps: Annotated[
         Annotated[list[StepArguments], Field(min_length=1, max_length=MAX_STEPS)] | str,
         # what pydantic would say of it is three times as long
@@ -71,15 +73,8 @@ class PipelineArguments(Arguments):
 
 def draft_pipeline(path: str, arguments: Mapping[str, Any], context: DraftContext) -> Draft:
     """One of GDAL's three pipeline commands, as gdal_read and gdal_write get it. Raises ToolError, ArgumentRefused."""
-    known = {"pipeline", "steps", "quiet"}
-    unknown = next((name for name in arguments if name not in known), None)
-    text = arguments.get("steps", arguments.get("pipeline"))
-    if unknown is not None or text is None:
-        raise ArgumentRefused(
-            f"{unknown[:60]!r} is no argument of a pipeline." if unknown else "the pipeline is missing.",
-            "Give `steps`: a list of steps, or GDAL's notation; inputs and outputs are named by its steps.",
-        )
-    return _draft(path, PipelineArguments.model_validate({"steps": text}), context)
+    given = {name: value for name, value in arguments.items() if name != "quiet"}
+    return _draft(path, PipelineArguments.model_validate(named(PipelineArguments, given)), context)
 
 
 def _draft(path: str, arguments: PipelineArguments, context: DraftContext) -> Draft:
@@ -177,7 +172,7 @@ def _agreed(
         )
     without = next((one for one in _algorithms(readings) if not context.surface.permits(one)), None)
     if without is not None:
-        raise _excluded(without)
+        raise excluded(without, _INSTEAD)
     return readings
 
 
@@ -221,18 +216,8 @@ def _variants(path: str, name: str, context: DraftContext) -> list[Step]:
             f"{name[:60]!r} is no step of `gdal {path}`.", "gdal_describe of the pipeline lists its steps."
         )
     if not any(context.surface.permits(step.algorithm.path) for step in found):
-        raise _excluded(found[0].algorithm.path)
+        raise excluded(found[0].algorithm.path, _INSTEAD)
     return found
-
-
-def _excluded(algorithm: str) -> ToolError:
-    return ToolError(
-        Code.DENIED,
-        Stage.POLICY,
-        f"this server was started without {algorithm}, which the pipeline may run.",
-        "Leave the step out, run it as `raster pipeline` or `vector pipeline` for the other kind of data, or ask the person "
-        "who runs the server.",
-    )
 
 
 def _bound(path: str, step: Step, call: StepCall, context: DraftContext) -> BoundStep:
@@ -336,7 +321,7 @@ PIPELINE = Tool(
     '{"steps": [{"step": "read", "arguments": {"input": "dem.tif"}}, {"step": "hillshade"}, '
     '{"step": "write", "arguments": {"output": "shade.tif"}}]}.',
     schema=schema_of(PipelineArguments),
-    draft=typed(PipelineArguments, lambda arguments, context: _draft("pipeline", arguments, context)),
+    draft=partial(draft_pipeline, "pipeline"),
     like="pipeline",
     **WRITES_OUTPUT,
 )

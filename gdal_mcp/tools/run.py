@@ -44,6 +44,8 @@ def draft_call(algorithm: Algorithm, arguments: Mapping[str, Any], context: Draf
     bound = bind(algorithm, arguments, binding_context(context))
     given = {one.name: one.values for one in bound.arguments}
     work = plan_operation(algorithm.path, given, context.paths)
+    if any(word.endswith("=?") for word in work.argv):
+        raise ArgumentRefused("a name ends with =?, which asks GDAL for completions.", "Use another name.")
     return Draft(
         Command("gdal", work.argv),
         work.inputs,
@@ -52,7 +54,7 @@ def draft_call(algorithm: Algorithm, arguments: Mapping[str, Any], context: Draf
         transfers=work.transfers,
         removes=work.removes,
         listings=work.listings,
-        verify=partial(check_identified, work.identified) if work.identified else None,
+        verify=partial(check_identified, work.identified, given.get("format", ())),
         always_asked=algorithm.path in ALWAYS_ASKED or bool(work.removes),
         algorithm=algorithm.path,
         arguments=given,

@@ -197,6 +197,37 @@ def test_gdal_polygonize_makes_polygons_of_classes(modern: Talk, oracle: Oracle)
         assert sorted(one["properties"][field] for one in layer["features"]) == expected
 
 
+def test_what_gdal_misreads_at_first_is_no_failure(modern: Talk, place: Place, oracle: Oracle):
+    """A raster driver takes three columns for a grid, and a schema is looked for as a file."""
+    place.path("numbers.csv").write_text("a,b,c\n1,2,3\n5,7,1\n2,2,9\n8,1,4\n")
+    copied = {"input": "numbers.csv", "output": "numbers_again.csv"}
+    [layer] = described(done(modern, "gdal_write", algorithm="vector convert", arguments=copied))["layers"]
+    assert layer["features"] == 4
+    schema = done(modern, "gdal_read", algorithm="vector export-schema", arguments={"input": "zones.gpkg"})
+    said = json.dumps(schema["untrusted"]["report"])
+    for name, given in {"like": {"like": "zones.gpkg"}, "schema": {"schema": said}}.items():
+        call = {**given, "output": f"by_{name}.gpkg"}
+        done(modern, "gdal_write", algorithm="vector create", arguments=call)
+        made = oracle.vector(place.path(call["output"]))["layers"]
+        zones = oracle.vector(place.path("zones.gpkg"))["layers"]
+        assert [one["fields"] for one in made] == [one["fields"] for one in zones]
+        assert [one["featureCount"] for one in made] == [0]
+
+
+def test_a_report_is_written_to_a_file_as_it_is(modern: Talk, place: Place):
+    call = {"filename": ["dem.tif"], "output-format": "json", "output": "found.json"}
+    done(modern, "gdal_write", algorithm="dataset identify", arguments=call)
+    assert [one["driver"] for one in json.loads(place.path("found.json").read_text())] == ["GTiff"]
+
+
+def test_a_dataset_is_copied_if_it_is_of_the_format_that_is_said(modern: Talk, place: Place):
+    for driver in ("GTiff", "PNG"):
+        call = {"source": "dem.tif", "destination": f"copy_as_{driver}.tif", "format": driver}
+        result = modern.call("gdal_write", algorithm="dataset copy", arguments=call)
+        assert result.is_error is (driver == "PNG")
+        assert place.path(call["destination"]).exists() is (driver == "GTiff")
+
+
 def test_a_result_links_its_outputs_and_shows_a_picture_of_a_raster(talk: Talk):
     result = talk.call("gdal_translate", src_dataset="rgb.tif", bands=["2"])
     links = [one for one in result.content if isinstance(one, t.ResourceLink)]

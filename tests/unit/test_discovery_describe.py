@@ -80,7 +80,7 @@ def test_effects_follow_from_the_roles():
 
 def test_an_algorithm_that_may_change_files_never_says_that_it_only_reads():
     for path in PATHS:
-        writing = {Role.OUTPUT, Role.UPDATE, Role.SIDECAR}
+        writing = {Role.OUTPUT, Role.UPDATE}
         if any(one.role in writing and not one.hidden for one in algorithm(path).arguments):
             assert effects(algorithm(path))["needs_approval"] != "no"
 

@@ -120,10 +120,13 @@ def test_gdal_must_know_what_is_deleted(root):
     work = planned(root, "dataset delete", filename=["dem.tif", "dem.txt"])
     tif, txt = str(root / "dem.tif"), str(root / "dem.txt")
     known = [{"name": tif, "driver": "GTiff"}, {"name": txt, "driver": "CSV"}]
-    check_identified(work.identified, known)
+    check_identified(work.identified, (), known)
+    check_identified(work.identified[:1], ("GTiff",), known)
+    with pytest.raises(ToolError):
+        check_identified(work.identified, ("GTiff",), known)
     for report in (known[:1], [known[0], {"name": txt, "driver": None}], [], None, {"name": txt}, ["x"]):
         with pytest.raises(ToolError):
-            check_identified(work.identified, report)
+            check_identified(work.identified, (), report)
     assert {word.partition("=")[2] for word in work.argv if word.startswith("--filename=")} == {tif, txt}
 
 

@@ -88,9 +88,6 @@ SURVEY = {
         vector partition --output, vsi copy --destination, vsi sozip create --output,
         vsi sync --destination
     """,
-    Role.SIDECAR: """
-        driver gti create --xml-filename
-    """,
     Role.UPDATE: """
         dataset delete --filename, dataset rename --source, driver gpkg repack --dataset,
         driver openfilegdb repack --dataset, raster edit --dataset, raster overview add --input,
@@ -100,7 +97,7 @@ SURVEY = {
     Role.FORBIDDEN: """
         raster tile --mapml-template, raster tile --parallel-method, raster tile --spawned,
         raster tile --config-options-in-stdin, raster calc --no-check-expression, vector sql --update,
-        raster info --config
+        raster info --config, driver gti create --xml-filename
     """,
     Role.EXPRESSION: """
         raster calc --calc, raster reclassify --mapping, raster clip --like-sql, vector filter --where,

@@ -32,14 +32,13 @@ class Role(StrEnum):
     INPUT = "input"  # a dataset or file that is read: resolved against the workspaces
     OUTPUT = "output"  # a dataset or file that is made
     UPDATE = "update"  # a dataset that is changed in place
-    SIDECAR = "sidecar"  # a further file that is made beside the output
     VALUE = "value"  # a checked value that opens nothing
     EXPRESSION = "expression"  # SQL, a pipeline, a formula: text with a language of its own
     HOST_OWNED = "host_owned"  # decided by the server or by an argument of the tool
     FORBIDDEN = "forbidden"  # never passed
 
 
-PATH_ROLES = frozenset({Role.INPUT, Role.OUTPUT, Role.UPDATE, Role.SIDECAR})
+PATH_ROLES = frozenset({Role.INPUT, Role.OUTPUT, Role.UPDATE})
 
 
 class Scope(StrEnum):
@@ -176,7 +175,8 @@ class Algorithm:
 
     @cached_property
     def long_names(self) -> Mapping[str, Argument]:
-        return {name: argument for argument in self.arguments for name in (argument.name, *argument.aliases)}
+        names = ((one, (one.short_name, *one.aliases, one.name)) for one in self.arguments)
+        return {name: one for one, own in names for name in own if name}
 
 
 @dataclass(frozen=True)

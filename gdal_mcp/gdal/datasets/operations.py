@@ -48,8 +48,6 @@ class FileWork:
 
 def plan_operation(path: str, given: Given, paths: Paths) -> FileWork:
     """The work of one algorithm of `FILE_OPERATIONS` on arguments that are bound but not resolved. Raises ToolError."""
-    if given.get("format"):
-        raise invalid("the driver is found by looking at the files.", "Leave `format` out.")
     if path == "dataset copy" and any(map(is_address, given.get("source", ()))):
         raise invalid("only files of a workspace are copied so.", "Use fetch, or vsi copy for a single file.")
     try:
@@ -61,16 +59,17 @@ def plan_operation(path: str, given: Given, paths: Paths) -> FileWork:
         raise refused(str(error), fix) from error
 
 
-def check_identified(identified: tuple[Located, ...], report: Any) -> None:
-    """Raises ToolError unless GDAL's report (the JSON of `dataset identify`, cleaned) names a driver for each file."""
+def check_identified(identified: tuple[Located, ...], named: tuple[str, ...], report: Any) -> None:
+    """Raises ToolError unless GDAL's report (the JSON of `dataset identify`, cleaned) names a driver, or the `named` one, for each file."""
     rows = report if isinstance(report, list) else []
-    known = {row.get("name") for row in rows if isinstance(row, dict) and row.get("driver")}
-    unknown = [one for one in identified if clean_text(str(one)) not in known]
+    known = {row.get("name"): row.get("driver") for row in rows if isinstance(row, dict)}
+    drivers = {one: known.get(clean_text(str(one))) for one in identified}
+    unknown = [one for one, driver in drivers.items() if not driver or driver not in (named or (driver,))]
     if unknown:
         raise ToolError(
             Code.INVALID_ARGUMENT,
             Stage.RUN,
-            f"GDAL knows no format of {unknown[0].name!r}, so it is no dataset; nothing was changed.",
+            f"GDAL knows {unknown[0].name!r} as no {named[0] if named else 'dataset'}; nothing was changed.",
             "Use vsi delete, vsi move or vsi copy for files that are no datasets.",
         )
 
