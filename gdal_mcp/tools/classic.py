@@ -9,10 +9,11 @@ from pydantic import Field
 from gdal_mcp.gdal.answers.report import facts_of_report
 from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.formats import driver_for, output_format, refuse_absent
+from gdal_mcp.gdal.catalogue.given import number_text
 from gdal_mcp.gdal.catalogue.model import Kind
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
 from gdal_mcp.toolbox import A, Arguments, Tool, schema_of, typed
-from gdal_mcp.tools.common import URI, DatasetPath, DraftContext, NewPath, Number, number
+from gdal_mcp.tools.common import URI, Box, DatasetPath, DraftContext, Listed, NewPath, Number, Packed
 from gdal_mcp.tools.raster.reproject import Resampling
 from sandbox.workspace import Located
 
@@ -22,7 +23,9 @@ _POLYGONS_LAYER: Final = "out"  # gdal_polygonize's own default
 BandNumber = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,4}$")]
 BandOrMask = Annotated[str, Field(pattern=r"^([1-9][0-9]{0,4}|mask(,[1-9][0-9]{0,4})?)$")]
 Sources = Annotated[
-    list[DatasetPath], Field(min_length=1, max_length=1000, description="Rasters, the last on top")
+    list[DatasetPath],
+    Listed,
+    Field(min_length=1, max_length=1000, description="Rasters, the last on top"),
 ]
 Separate = Annotated[bool, Field(description="Each source becomes a band of its own")]
 Pixels = Annotated[int, Field(ge=1, le=2_000_000)]
@@ -139,14 +142,11 @@ class TranslateArguments(Arguments):
     output_format: str | None = Field(
         None, description="Driver short name such as GTiff, COG, PNG; else by extension"
     )
-    bands: list[BandOrMask] | None = Field(
+    bands: Annotated[list[BandOrMask], Packed] | None = Field(
         None, min_length=1, max_length=1000, description='Bands to keep, from "1", or "mask"'
     )
-    projwin: list[Number] | None = Field(
-        None,
-        min_length=4,
-        max_length=4,
-        description="Window to cut: [ulx, uly, lrx, lry] in the CRS of the raster",
+    projwin: Box | None = Field(
+        None, description="Window to cut: [ulx, uly, lrx, lry] in the CRS of the raster"
     )
     resample_alg: TranslateResampling | None = None
 
@@ -155,7 +155,7 @@ def _translate(arguments: TranslateArguments, context: DraftContext) -> Draft:
     source = context.paths.input(arguments.src_dataset)
     named = arguments.output_format
     driver, output = _dataset(context, arguments.dst_dataset, [source], "translate", driver=named)
-    corners = ("-projwin", [*map(number, arguments.projwin)] if arguments.projwin else None)
+    corners = ("-projwin", [*map(number_text, arguments.projwin)] if arguments.projwin else None)
     options = _options(
         ("-of", driver),
         *(("-b", band) for band in arguments.bands or ()),
@@ -213,9 +213,7 @@ class RasterizeArguments(Arguments):
     burn_value: Number = Field(description="Value to burn into the pixels")
     width: Pixels = Field(description="Width of the output in pixels")
     height: Pixels = Field(description="Height of the output in pixels")
-    extent: list[Number] = Field(
-        min_length=4, max_length=4, description="[minX, minY, maxX, maxY] in the CRS of the vector"
-    )
+    extent: Box = Field(description="[minX, minY, maxX, maxY] in the CRS of the vector")
     dst_raster: NewPath | None = None
     invert: bool = Field(default=False, description="Burn outside the polygons instead")
 
@@ -224,7 +222,7 @@ def _rasterize(arguments: RasterizeArguments, context: DraftContext) -> Draft:
     source = context.paths.input(arguments.src_vector)
     driver, output = _dataset(context, arguments.dst_raster, [source], "raster")
     size = [str(arguments.width), str(arguments.height)]
-    burn, extent = number(arguments.burn_value), [*map(number, arguments.extent)]
+    burn, extent = number_text(arguments.burn_value), [*map(number_text, arguments.extent)]
     options = _options(
         ("-burn", burn), ("-ts", size), ("-te", extent), ("-of", driver), ("-i", arguments.invert)
     )
@@ -236,7 +234,7 @@ class XyzArguments(Arguments):
     dataset: DatasetPath
     dst_csv: NewPath | None = None
     skip_nodata: bool = Field(default=False, description="Leave out pixels without data")
-    bands: list[BandNumber] | None = Field(
+    bands: Annotated[list[BandNumber], Packed] | None = Field(
         None, min_length=1, max_length=1000, description='Bands to write, from "1"'
     )
     output_format: Literal["CSV", "numpy"] = Field(
@@ -272,7 +270,7 @@ class MergeArguments(Arguments):
 def _merge(arguments: MergeArguments, context: DraftContext) -> Draft:
     sources = context.paths.inputs(arguments.src_datasets)
     driver, output = _dataset(context, arguments.dst_dataset, sources, "merge", update=True)
-    left_out = None if arguments.n is None else number(arguments.n)
+    left_out = None if arguments.n is None else number_text(arguments.n)
     options = _options(
         ("-o", output.inside), ("-of", driver), ("-n", left_out), ("-separate", arguments.separate)
     )

@@ -4,12 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from pydantic import Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from gdal_mcp.access.policy import Policy, Verdict, case, decide
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.binding import bind_either, render
 from gdal_mcp.gdal.catalogue.checks import Context
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Argument, Catalogue, Role
 from gdal_mcp.gdal.catalogue.schema import SAME_NAMES
 from gdal_mcp.gdal.datasets.paths import Paths, Source
@@ -19,17 +20,23 @@ from gdal_mcp.remote.door import Door
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Answer, Arguments, Permits
 
+# one text alone where a list is meant, and numbers with commas between them
+Listed = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)
+Packed = BeforeValidator(lambda value: value.split(",") if isinstance(value, str) else value)
 Options = Annotated[
     Mapping[str, str | int | float | bool] | Sequence[str],
+    Listed,
     # what pydantic would say of it is ten times as long, and every client reads it for every such argument
     WithJsonSchema({"type": ["object", "array"]}),
 ]
 Number = Annotated[float, Field(allow_inf_nan=False)]
+Box = Annotated[list[Number], Packed, Field(min_length=4, max_length=4)]
 DatasetPath = Annotated[str, Field(description="Dataset in a workspace")]
 OutputPath = Annotated[str, Field(description="Where to write; the folder must exist")]
 NewPath = Annotated[str, Field(description="Where to write; left out, a new file in the outputs folder")]
 ExtraArguments = Annotated[
     list[str],
+    Listed,
     Field(max_length=100, description='More switches of the command: ["--input-layer=roads"]'),
 ]
 
@@ -70,10 +77,6 @@ class DraftContext:
     door: Door | None = None  # to remote data
 
 
-def number(value: float) -> str:
-    return repr(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
-
-
 def gdal_command(
     path: str,
     algorithms: Sequence[str],
@@ -87,6 +90,8 @@ def gdal_command(
     is given as --input. Raises ToolError, ArgumentRefused.
     """
     source, output = ends
+    if source.name.endswith("=?") or output.inside.endswith("=?"):
+        raise ArgumentRefused("a name ends with =?, which asks GDAL for completions.", "Use another name.")
     binding = Context(context.catalogue, output.target.name, threads=context.paths.threads)
     bound = bind_either([context.catalogue.algorithms[one] for one in algorithms], *given, binding)
     read = [source.located]

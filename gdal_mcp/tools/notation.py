@@ -48,6 +48,8 @@ def parse_notation(text: str, names: Container[str] = ()) -> tuple[StepCall, ...
         if found["unclosed"]:
             raise ArgumentRefused("a quote in the pipeline is not closed.", 'Close every " in it.')
         tokens.append(found[0])
+    if tokens and tokens[0] == "!":  # GDAL takes one in front of the first step
+        tokens.popleft()
     steps = _steps(tokens, names, depth=0)
     if tokens:
         raise ArgumentRefused("the pipeline closes a bracket that it did not open.", "Balance [ and ].")

@@ -44,6 +44,25 @@ def test_names_may_have_underscores_and_be_aliases_but_not_both() -> None:
         json_words(CLIP, **WINDOW, output_format="PNG", of="PNG")
 
 
+def test_what_has_one_meaning_is_understood_however_it_is_written() -> None:
+    neighbors, edit, mosaic = (
+        packaged().algorithms[f"raster {name}"] for name in ("neighbors", "edit", "mosaic")
+    )
+    matrix, pair = [[0, 1, 0], [1, 2, 1], [0, 1, 0]], {**CALL, "creation-option": "COMPRESS=LZW,TILED=YES"}
+    for algorithm, given, words in [
+        (CLIP, {**WINDOW, "window": ["0", 0, "5", 5]}, ["--window=0,0,5,5"]),
+        (CLIP, {**WINDOW, "window": ["0,0,5,5"], "add-alpha": "true"}, ["--window=0,0,5,5", "--add-alpha"]),
+        (CLIP, {"i": "a.tif", "--output": "b.tif", "window": "0,0,5,5"}, ["--input=/ws/a.tif", "--output=/ws/b.tif"]),
+        (CLIP, {**WINDOW, "creation-option": []}, ["--window=0,0,5,5"]),
+        (CLIP, {**WINDOW, **pair}, ["--creation-option=COMPRESS=LZW", "--creation-option=TILED=YES"]),
+        (neighbors, {**CALL, "kernel": matrix, "datatype": "byte"}, ["--kernel=[[0,1,0],[1,2,1],[0,1,0]]", "--output-data-type=UInt8"]),
+        (neighbors, {**CALL, "kernel": [matrix, "u"], "size": "3"}, ["--kernel=[[0,1,0],[1,2,1],[0,1,0]]", "--kernel=u", "--size=3"]),
+        (edit, {"dataset": "a.tif", "gcp": [[0, 0, 2.5, 49], [1, 1, 3, 50]], "nodata": 0}, ["--gcp=0,0,2.5,49", "--gcp=1,1,3,50", "--nodata=0"]),
+        (mosaic, {**CALL, "resolution": [10, 20]}, ["--resolution=10,20"]),
+    ]:  # fmt: skip
+        assert {*words} <= {*json_words(algorithm, **given)}, given
+
+
 def test_null_and_false_are_as_if_left_out() -> None:
     nothing = {"bbox": None, "add-alpha": False, "overwrite": False, "append": False}
     bound = bind(CLIP, {**WINDOW, **nothing}, Context(packaged()))
@@ -108,12 +127,12 @@ def test_a_part_of_a_file_is_an_input_and_never_an_output() -> None:
 
 def test_json_of_another_type_or_name_is_refused() -> None:
     for name, values in {
-        "window": ([0, 0, 5, "5"], "0,0,5", {"a": 1}, True, [], [0, 0, 5, 5.5], [0, 0, 5, 10**30], [0, 0, 5, float("inf")]),
-        "add-alpha": ("true", 1, [True, False]),
+        "window": ([0, 0, 5, "x"], [0, 0, 5, True], [[0, 0], 5], "0,0,5", {"a": 1}, True, [], [0, 0, 5, 5.5], [0, 0, 5, 10**30], [0, 0, 5, float("inf")]),
+        "add-alpha": ("yes", 1, [True, False]),
         "geometry-crs": (4326, ["EPSG:4326", "EPSG:3857"]),
         "input": (["a.tif", "b.tif"], {"path": "a.tif"}, "", "a\0b"),
         "creation-option": ({"TILED": [True]}, {"A=B": "C"}, {"": "C"}, {1: "C"}, ["TILED=YES"] * 2000),
-        **dict.fromkeys(("help", "h", "progress", "config", "--window", "", "x" * 5000), (True, {"CPL_LOG": "/x"}, [0, 0, 5, 5])),
+        **dict.fromkeys(("help", "h", "progress", "config", "--help", "", "x" * 5000), (True, {"CPL_LOG": "/x"}, [0, 0, 5, 5])),
     }.items():  # fmt: skip
         for value in values:
             with pytest.raises(ArgumentRefused) as caught:

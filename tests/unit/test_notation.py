@@ -36,9 +36,13 @@ def test_a_name_of_two_words_is_one_name_where_it_is_known() -> None:
     assert parse_notation("grid count a.gpkg") == (StepCall("grid", ("count", "a.gpkg")),)
 
 
+def test_a_sign_in_front_of_the_first_step_is_as_if_it_were_not_there() -> None:
+    assert parse_notation("! read a.tif ! write b.tif") == parse_notation("read a.tif ! write b.tif")
+
+
 def test_what_is_no_pipeline_exactly_is_refused() -> None:
     for text in [
-        *("", "   ", "!", "read a.tif !", "! write b.tif", "read a.tif ! ! write b.tif"),
+        *("", "   ", "!", "read a.tif !", "! ! write b.tif", "read a.tif ! ! write b.tif"),
         *("read a.tif ]", "read a.tif ! tee [ write b.tif", "read a.tif ! tee [ ] ! write b.tif"),
         *('read "a.tif ! write b.tif', '"read" a.tif', "--input=a.tif ! write b.tif"),
         "read a ! " + "tee [ " * (MAX_DEPTH + 1) + "write b" + " ]" * (MAX_DEPTH + 1),

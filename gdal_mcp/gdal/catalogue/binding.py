@@ -128,12 +128,12 @@ def _given(
         )
     given: dict[str, GivenArgument] = {}
     for name, value in arguments.items():
-        spelling = name if name in known else _known_name(name.replace("_", "-"), known)
+        spelling = name if name in known else _known_name(name.lstrip("-").replace("_", "-"), known)
         argument = argument_named(algorithm, spelling)
         if argument.name in given:
             raise ArgumentRefused(f"--{argument.name} is given twice, by two of its names.", "Give it once.")
         texts = texts_of(argument, value)
-        if texts or (argument.is_list and value == []):
+        if texts or (value == [] and argument.min_count):
             given[argument.name] = GivenArgument(argument, texts)
     for one in read_words(algorithm, words):
         before = given.get(one.name)

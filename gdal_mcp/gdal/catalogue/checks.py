@@ -114,6 +114,8 @@ def extra_formats(argument: Argument) -> tuple[str, ...]:
 
 def _choice(situation: Situation, text: str) -> str:
     choices = (*situation.argument.choices, *situation.argument.hidden_choices)
+    if text.lower() == "byte" and "UInt8" in choices:  # the older name, which GDAL takes and does not list
+        return "UInt8"
     return check_shape(Shape("choice", choices=choices), text, situation.what)
 
 

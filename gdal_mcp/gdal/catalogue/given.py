@@ -2,9 +2,11 @@
 
 The grammar of words is GDAL's own without what makes it ambiguous: `--name=value`, `--name value`, `--flag`, `--flag=true`,
 `-x value`, `-x`, and values alone for positional arguments. A word in the place of a value that begins like a switch is refused, not
-guessed at. Of JSON is accepted what `schema` says of an argument; a list of one is also taken where the schema wants the value alone.
+guessed at. Of JSON is accepted what `schema` says of an argument, and what can mean nothing else: a list of one where it wants the value
+alone, a text that says a number or a boolean, numbers for a text, rows of numbers for what GDAL separates by commas.
 """
 
+import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -85,10 +87,11 @@ def _pairs(algorithm: Algorithm, words: Sequence[str]) -> Iterator[tuple[Argumen
         if not _SWITCH.match(word):
             loose.append(word)
             continue
-        argument, text = _read_switch(algorithm, word)
-        if text is None:
-            text = "true" if argument.type == "boolean" else next(rest, None)
-            if text is None or _SWITCH.match(text):
+        name, sign, text = word.removeprefix("-").removeprefix("-").partition("=")
+        argument = argument_named(algorithm, name)
+        if not sign:
+            text = "true" if argument.type == "boolean" else next(rest, "-")
+            if _SWITCH.match(text):
                 raise ArgumentRefused(
                     f"--{argument.name} has no value.", f"Write --{argument.name}=value in one word."
                 )
@@ -103,18 +106,6 @@ def _pairs(algorithm: Algorithm, words: Sequence[str]) -> Iterator[tuple[Argumen
         raise ArgumentRefused(
             f"{loose[0][:60]!r} belongs to no argument of {algorithm.path}.", "Write --name=value."
         )
-
-
-def _read_switch(algorithm: Algorithm, switch: str) -> tuple[Argument, str | None]:
-    """The argument of one word, and its text if it stands in the same word."""
-    if switch.startswith("--"):
-        name, sign, text = switch[2:].partition("=")
-        return argument_named(algorithm, name), text if sign else None
-    short = (one for one in algorithm.arguments if one.short_name and one.short_name == switch[1:])
-    argument = next(short, None)
-    if argument is None or argument.hidden:
-        raise UnknownArgument(f"gdal {algorithm.path} has no argument {switch[:64]}.", "Use the long name.")
-    return argument, None
 
 
 def split_packed(argument: Argument, text: str) -> list[str]:
@@ -135,13 +126,22 @@ def texts_of(argument: Argument, value: Any) -> tuple[str, ...]:
         if argument.rule.check not in KEYED or not argument.is_list:
             raise ArgumentRefused(f"--{argument.name} is no object.", "See its schema.")
         return tuple(_pair(argument, key, one) for key, one in value.items())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        if not argument.is_list and len(value) != 1:
-            raise ArgumentRefused(f"--{argument.name} takes one value.", "Give it without a list.")
-        return tuple(_text(argument, one) for one in value)
-    if isinstance(value, str) and is_packed(argument):
-        return tuple(split_packed(argument, value))
-    return (_text(argument, value),)
+    values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    if argument.rule.check == "kernel":
+        values = _matrices(values)
+    texts = [_text(argument, one) for one in (values if argument.is_list or len(values) == 1 else [values])]
+    if is_packed(argument) and (isinstance(value, str) or argument.element_type in ("integer", "real")):
+        return tuple(part for text in texts for part in split_packed(argument, text))
+    if argument.rule.check in KEYED and len(texts) == 1:  # GDAL splits A=B,C=D as well
+        pairs = texts[0].split(",")
+        return tuple(pairs if all("=" in one for one in pairs) else texts)
+    return tuple(texts)
+
+
+def _matrices(values: Sequence[Any]) -> list[Any]:
+    """Kernels as texts. A list of rows is one of them, a list of such several."""
+    is_one = all(isinstance(row, list) and not any(isinstance(one, list) for one in row) for row in values)
+    return [one if isinstance(one, str) else json.dumps(one) for one in ([values] if is_one else values)]
 
 
 def refuse_excess(given: GivenArgument) -> None:
@@ -163,39 +163,29 @@ def is_packed(argument: Argument) -> bool:
 def _pair(argument: Argument, key: Any, value: Any) -> str:
     if not isinstance(key, str) or not key or "=" in key:
         raise ArgumentRefused(f"--{argument.name} has a key that is empty or holds =.", "Write KEY: value.")
-    if isinstance(value, bool):
-        return f"{key}={'YES' if value else 'NO'}"
-    if isinstance(value, int | float):
-        return f"{key}={number_text(argument, value)}"
-    if isinstance(value, str):
-        return f"{key}={value}"
-    raise ArgumentRefused(f"--{argument.name} takes texts, numbers and booleans.", "See its schema.")
+    said = ("YES" if value else "NO") if isinstance(value, bool) else _text(argument, value)
+    return f"{key}={said}"
 
 
 def _text(argument: Argument, value: Any) -> str:
-    kind = argument.element_type
-    if kind == "boolean":
-        if not isinstance(value, bool):
-            raise ArgumentRefused(f"--{argument.name} is true or false.", "Give a JSON boolean.")
+    """A text is looked at afterwards, as a word is: "10" is as good as 10, and numbers in a list as GDAL writes them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) and argument.element_type == "boolean":
         return "true" if value else "false"
-    numeric = kind in ("integer", "real") or argument.rule.check in NUMERIC
-    if numeric and isinstance(value, int | float) and not isinstance(value, bool):
-        return number_text(argument, value)
-    if kind in ("integer", "real"):
-        raise ArgumentRefused(f"--{argument.name} is a number.", "Give a JSON number.")
-    if not isinstance(value, str):
-        raise ArgumentRefused(f"--{argument.name} is a text.", "Give a JSON string.")
-    return value
+    numbers = value if isinstance(value, Sequence) else [value]
+    plain = all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers)
+    if not numbers or not plain or argument.role in PATH_ROLES:
+        raise ArgumentRefused(f"--{argument.name} has a value of another type.", "See its schema.")
+    return ",".join(number_text(one, f"--{argument.name}") for one in numbers)
 
 
-def number_text(argument: Argument, value: float) -> str:
+def number_text(value: float, what: str = "the value") -> str:
     """The shortest text that reads back as the same finite number. Raises ArgumentRefused."""
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise ArgumentRefused(
-                f"--{argument.name} is a finite number.", "Leave it out where there is none."
-            )
+            raise ArgumentRefused(f"{what} is a finite number.", "Leave it out where there is none.")
         return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
     if abs(value) >= 10**18:
-        raise ArgumentRefused(f"--{argument.name} is out of range.", "Give a smaller number.")
+        raise ArgumentRefused(f"{what} is out of range.", "Give a smaller number.")
     return repr(value)

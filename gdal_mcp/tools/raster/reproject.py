@@ -8,13 +8,14 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.toolbox import Tool, schema_of, typed
 from gdal_mcp.tools.common import (
     WRITES_OUTPUT,
+    Box,
     DatasetArguments,
     DatasetPath,
     DraftContext,
     ExtraArguments,
-    Number,
     Options,
     OutputPath,
+    Packed,
     gdal_command,
 )
 
@@ -23,6 +24,7 @@ Resampling = Literal[
     "mode", "min", "max", "med", "q1", "q3", "sum",
 ]  # fmt: skip
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+PAIR = (Packed, Field(min_length=2, max_length=2))
 
 
 class ReprojectArguments(DatasetArguments):
@@ -35,15 +37,13 @@ class ReprojectArguments(DatasetArguments):
     resampling: Resampling | None = Field(
         None, description="Default nearest; bilinear or cubic for elevation"
     )
-    resolution: Positive | Annotated[list[Positive], Field(min_length=2, max_length=2)] | None = Field(
+    resolution: Positive | Annotated[list[Positive], *PAIR] | None = Field(
         None, description="Pixel size in units of dst_crs, a number or [x, y]; default: as fine as the input"
     )
-    size: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)] | None = Field(
+    size: Annotated[list[Annotated[int, Field(ge=0)]], *PAIR] | None = Field(
         None, description="[width, height] in pixels, 0 keeps the proportion; not with resolution"
     )
-    bbox: Annotated[list[Number], Field(min_length=4, max_length=4)] | None = Field(
-        None, description="[xmin, ymin, xmax, ymax] in bbox_crs"
-    )
+    bbox: Box | None = Field(None, description="[xmin, ymin, xmax, ymax] in bbox_crs")
     bbox_crs: str | None = Field(None, description="Default: dst_crs")
     overwrite: bool = Field(
         default=True,
