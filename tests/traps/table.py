@@ -140,6 +140,7 @@ overviews_stale mends ignoring:identical_to_input
 identical_to_input
     raster clip input=quarter.tif like=quarter.tif output=OUT.tif
     raster clip input=elevation.tif like=quarter.tif output=OUT.tif
+    dataset copy source=quarter.tif destination=OUT.tif
 identical_to_input
     vector filter input=points.gpkg output=OUT.gpkg where=id >= 0
     vector filter input=points.gpkg output=OUT.gpkg where=id > 0

@@ -70,7 +70,9 @@ def type_range(draft: Draft) -> Sequence[int] | None:
 
 
 def compared(draft: Draft) -> Sequence[int]:
-    """Numbers of the inputs that an output may be the same as without a change: not of what only says where or how."""
+    """Numbers of the inputs that an output may be the same as without a change: not of what only says where or how, or is copied."""
+    if draft.copies:
+        return ()
     mains = {located for name, located in draft.named or () if name in ("input", "dataset")}
     return [number for number, located in enumerate(draft.inputs) if located in mains or not draft.named]
 
