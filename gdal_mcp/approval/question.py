@@ -53,7 +53,7 @@ def parts(
         return {
             "path": _name(located),
             "bytes": identity.size if identity else None,
-            "modified": identity.mtime_ns / 1e9 if identity else None,
+            "modified": identity.modified if identity else None,
             "kind": shown_text(forecast.kind_of(located), 100),
         }
 

@@ -57,6 +57,10 @@ class DirEntry:
             return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
         except FileNotFoundError:
             return None
+        except OSError as error:
+            if error.errno != errno.ENAMETOOLONG:  # a companion's name, which may be longer than any file's
+                raise
+            return None
 
 
 @dataclass(eq=False)

@@ -38,6 +38,13 @@ def test_it_names_the_command_what_is_read_written_and_replaced():
         assert part in said
 
 
+def test_a_file_whose_time_is_no_date_is_named_without_one():
+    for seconds in (-62_135_596_801, 253_402_300_800, 1 << 60):
+        old = located("old.tif")
+        odd = replace(old, identity=replace(old.identity, mtime_ns=seconds * 10**9))
+        assert str(old) in text(replace(draft(None), removes=(odd,)))
+
+
 def test_it_tells_creating_replacing_changing_moving_and_taking_away_apart():
     old, moved = located("old.tif"), Transfer(located("a.tif"), located("b.tif", None))
     replaced = {"replaces": ("out.tif",)}

@@ -219,6 +219,16 @@ def test_a_companion_that_is_a_link_is_a_refusal_and_not_a_fault(paths: Paths, r
     assert paths.output("new.tif", inputs=(paths.input("in.tif"),), overwrite=True).replaces == ()
 
 
+def test_a_name_that_leaves_no_room_for_those_of_companions_is_read_and_written(paths: Paths, root: Path):
+    for ending in (".tif", ".shp"):
+        name = "n" * (255 - len(ending)) + ending
+        assert paths.output(name, inputs=(), overwrite=False).shared == ()
+        (root / name).write_bytes(b"x")
+        over = paths.output(name, inputs=(paths.input("in.tif"),), overwrite=True)
+        assert [one.name for one in over.replaces] == [name]
+        assert family(paths.source(name)) == (root / name,)
+
+
 def test_a_name_of_the_servers_own_is_plain_short_and_in_the_outputs_folder(paths: Paths, root: Path):
     for stem in ["dem", "a b", "../../x", "-rf", ".hidden", "", "é" * 300, "x\u202ey", "a" * 300]:
         made = paths.new_output(stem, ".tif")

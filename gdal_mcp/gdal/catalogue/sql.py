@@ -56,7 +56,7 @@ _NOT_IN_A_CONDITION: Final = frozenset(
 )
 _REACHES_OUT: Final = re.compile(
     r"""(?:st_)?(?: load_extension | eval | edit | fsdir | fts[0-9]_tokenizer
-      | readfile | writefile | lsmode | .*(?:from|to)_?file | (?:import|export|dump|load)(?!fromepsg).* | .*_(?:import|export|load|store)\w*
+      | readfile | writefile | lsmode | .*(?:from|to)_?file | (?:import|export|dump|load)(?!fromepsg).* | .*_(?:import|export|load|store).*
       | sqlproc_.* | storedproc_.* | proj_setdatabasepath | xb_(?:load|store).* | rl2_(?:load|write|import|export).*
       | ogr_datasource_.* | zipfile_.* | ogr_geocode.* | gdal_get_pixel_value
       | xb_create | xb_schemavalidate | (?:enable)?pause)""",

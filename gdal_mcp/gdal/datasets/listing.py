@@ -9,7 +9,7 @@ import binascii
 import hashlib
 import os
 from collections.abc import Generator, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -113,10 +113,8 @@ def _entry(row: Row, driver: Any) -> dict[str, Any]:
         entry["driver"] = clean_text(driver, 100)
     if row.bytes is not None:
         entry["bytes"] = row.bytes
-    entry["modified"] = None
-    # a file's time may be anything that its owner wrote there
-    with suppress(ValueError, OverflowError, OSError):
-        entry["modified"] = datetime.fromtimestamp(found.identity.mtime_ns // 1_000_000_000, UTC).isoformat()
+    at = found.identity.modified
+    entry["modified"] = None if at is None else datetime.fromtimestamp(at // 1, UTC).isoformat()
     if row.companions:
         entry["files"] = [shown_text(name, 255) for name in row.companions]
     if found.leads is not None:
