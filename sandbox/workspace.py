@@ -27,7 +27,6 @@ MAX_PATH = 4096  # PATH_MAX
 MAX_NAME = 255  # NAME_MAX
 # names of a path and of the links in it; walks end at 64 folders, and every step costs system calls
 MAX_STEPS = 256
-_YEARS = (-62_135_596_800, 253_402_300_799)  # seconds of the years 1 to 9999, which calendars can show
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # of Unicode's categories: what forges lines in logs and questions, and what hides or reorders the letters of a name
 _HIDING = frozenset({"Cc", "Cf", "Zl", "Zp"})
@@ -59,7 +58,7 @@ class Identity:
     def modified(self) -> float | None:
         """Seconds since the epoch; None where that is no date: a file's owner may write any time there."""
         seconds = self.mtime_ns / 1e9
-        return seconds if _YEARS[0] <= seconds < _YEARS[1] else None
+        return seconds if -62_135_596_800 <= seconds < 253_402_300_799 else None  # the years 1 to 9999
 
 
 @dataclass(frozen=True, slots=True)

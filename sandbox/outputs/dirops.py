@@ -55,12 +55,10 @@ class DirEntry:
         """Of what the name points at, a link itself included; None when nothing is there."""
         try:
             return os.stat(self.name, dir_fd=self.folder, follow_symlinks=False)
-        except FileNotFoundError:
-            return None
         except OSError as error:
-            if error.errno != errno.ENAMETOOLONG:  # a companion's name, which may be longer than any file's
-                raise
-            return None
+            if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):  # a companion's may be longer than any name
+                return None
+            raise
 
 
 @dataclass(eq=False)

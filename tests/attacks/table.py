@@ -161,6 +161,8 @@ TABLE: dict[str, Attack] = {
     "P69": A("a file named --config", TOGETHER),
     "P70": A("a file named with a comma", info("comma,name.tif"), steps('read "comma,name.tif" ! info')),
     "P71": A("a file named with a semicolon", TOGETHER, steps('read "semi;colon.tif" ! info')),
+    "P72": A("outputs whose names leave no room for those of companions", write("raster convert", input="ok.tif", output="o" * 251 + ".tif"),
+        write("vector convert", input="zones.gpkg", output="o" * 251 + ".shp")),
     # names of raster datasets
     "D02": V("Amazon's object store", info("/vsis3/bucket/x.tif")),
     "D04": V("Azure's object store", info("/vsiaz/c/x.tif")),

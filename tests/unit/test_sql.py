@@ -1,6 +1,7 @@
 """SQL and conditions: what would open, run or change something is refused; ordinary statements pass as they were written."""
 
 import re
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -17,6 +18,7 @@ from gdal_mcp.gdal.catalogue.sql import (
     check_dialect,
     check_statement,
 )
+from tests.quick import quick
 
 SQL = packaged().algorithms["vector sql"]
 
@@ -165,3 +167,11 @@ def test_whatever_passes_is_one_statement_without_names_of_files(text: str) -> N
         assert ";" not in passed.replace("';'", "")
         assert "\0" not in passed
         assert check(passed, "sql") == passed
+
+
+@pytest.mark.claim("args.no-text-hangs-the-server")
+def test_a_long_name_of_a_function_is_looked_at_once():
+    with quick():
+        for _ in range(20):
+            with suppress(ArgumentRefused):
+                check_statement(f'SELECT "{"_import" * 2300}-"(1) FROM a', "sql")

@@ -185,8 +185,8 @@ def _check_tables(tokens: Sequence[Token], what: str) -> None:
 
 def _check_tokens(tokens: Sequence[Token], what: str) -> None:
     _check_tables(tokens, what)
-    for token, following in zip(tokens, [*tokens[1:], Token("sign", "")], strict=True):
-        called = following.text == "("
+    for at, token in enumerate(tokens):
+        called = [one.text for one in tokens[at + 1 : at + 2]] == ["("]
         name = token.text.strip('"')
         if token.text == ";":
             raise ArgumentRefused(f"{what} holds several statements.", "Give one.")
@@ -207,8 +207,7 @@ def _check_tokens(tokens: Sequence[Token], what: str) -> None:
                 f"{what} holds {token.word}.",
                 f'Only SELECT is passed on; quote "{token.text}" if it is a name.',
             )
-    for at, token in enumerate(tokens):
-        if _TRANSFORMS.fullmatch(token.text.strip('"')) and _arguments(tokens[at + 1 :]) > _TRANSFORM_MOST:
+        if _TRANSFORMS.fullmatch(name) and _arguments(tokens[at + 1 :]) > _TRANSFORM_MOST:
             raise ArgumentRefused(
                 f"{what} gives {token.text[:60]} more than three arguments.",
                 "The others name files that PROJ reads; give a geometry and the number of a CRS.",

@@ -23,6 +23,7 @@ from gdal_mcp.untrusted import clean_text, shown_text
 from sandbox.browse import Barred, Folder, Found, Kind
 from sandbox.workspace import Located
 
+# held by the tool's schema
 MAX_ROWS: Final = 500  # of one page
 MAX_PATTERN: Final = 256  # characters
 _MAX_CURSOR: Final = 8192  # characters; a path of 4096 bytes in base64, and more
@@ -81,19 +82,14 @@ def page(top: Folder, query: Query, cursor: str | None = None) -> Page:
     A page is made of what is there now: what comes and goes between two pages shows or not, and nothing shows twice.
     Files are looked at for the rows of the page alone, folders up to its last row.
     """
-    if len(query.pattern) > MAX_PATTERN or not 1 <= query.limit <= MAX_ROWS:
-        raise _invalid("the pattern is too long, or the limit too large.")
     after = _read_cursor(cursor, query) if cursor else ()
     reader = _Reader(query)
     with closing(reader.rows(top, "", after)) as rows:
         some = list(islice(rows, query.limit + 1))
-    more = len(some) > query.limit
-    some = some[: query.limit]
-    last = (
-        base64.urlsafe_b64encode(_signature(query) + os.fsencode(some[-1].found.relative)).decode()
-        if more
-        else None
-    )
+    last = None
+    if len(some) > query.limit:
+        some.pop()
+        last = base64.urlsafe_b64encode(_signature(query) + os.fsencode(some[-1].found.relative)).decode()
     return Page(tuple(some), last, reader.complete)
 
 
@@ -107,8 +103,7 @@ def as_json(shown: Page, report: Any = None) -> Mapping[str, Any]:
 
 def _entry(row: Row, driver: Any) -> dict[str, Any]:
     found = row.found
-    path = shown_text(f"{found.workspace.root}/{found.shown}")
-    entry: dict[str, Any] = {"path": path, "kind": found.kind}
+    entry: dict[str, Any] = {"path": shown_text(f"{found.workspace.root}/{found.shown}"), "kind": found.kind}
     if isinstance(driver, str):
         entry["driver"] = clean_text(driver, 100)
     if row.bytes is not None:
