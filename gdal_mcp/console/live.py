@@ -8,9 +8,7 @@ Invariants:
 
 import json
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,8 +21,8 @@ from gdal_mcp.app import App
 from gdal_mcp.approval.model import Approval
 from gdal_mcp.calls.activity import Running
 from gdal_mcp.console import serializers
-from gdal_mcp.console.auth import Refused
 from gdal_mcp.console.sessions import Viewer
+from gdal_mcp.http.concurrency import Full, RequestLimit
 from gdal_mcp.ledger.schema import RegistryUnavailable
 
 LOOK_SECONDS: Final = 0.5
@@ -71,7 +69,7 @@ class Live:
     _seen: Snapshot = field(default_factory=Snapshot)
     _at: float = float("-inf")
     _lock: anyio.Lock = field(default_factory=anyio.Lock)
-    _open: Counter[str] = field(default_factory=Counter)
+    streams: RequestLimit = field(default_factory=lambda: RequestLimit(STREAMS, STREAMS_EACH))
 
     async def now(self) -> Snapshot:
         """As things were at most LOOK_SECONDS ago. Raises RegistryUnavailable."""
@@ -83,17 +81,6 @@ class Live:
                 self._seen = Snapshot(pending, decided, self.app.pipeline.activity.all())
                 self._at = time.monotonic()
             return self._seen
-
-    @contextmanager
-    def room(self, viewer: Viewer) -> Iterator[None]:
-        """For one stream. Raises Refused when as many are open as may be."""
-        if self._open.total() >= STREAMS or self._open[viewer.name] >= STREAMS_EACH:
-            raise Refused(429, "Too many windows of this console are open. Close one.")
-        self._open[viewer.name] += 1
-        try:
-            yield
-        finally:
-            self._open -= Counter([viewer.name])
 
     async def events(self, viewer: Viewer, good: Good) -> AsyncIterator[bytes]:
         """The bytes of a stream, until `good` says that the viewer may not look any more."""
@@ -130,11 +117,12 @@ class Stream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            with self.live.room(self.viewer):
+            with self.live.streams.request(), self.live.streams.share(self.viewer.name):
                 events = self.live.events(self.viewer, self.good)
                 await StreamingResponse(events, media_type="text/event-stream")(scope, receive, send)
-        except Refused as refused:
-            await JSONResponse({"error": refused.reason}, refused.status)(scope, receive, send)
+        except Full:
+            told = {"error": "Too many windows of this console are open. Close one."}
+            await JSONResponse(told, 429)(scope, receive, send)
 
 
 def _event(name: str, text: str) -> bytes:
