@@ -2,18 +2,14 @@
 
 import os
 import signal
-import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from sandbox import runner as runner_module
-from sandbox.engine import STDERR
-from sandbox.engines.docker import DockerEngine
 from sandbox.labels import OWNER
 from sandbox.outcome import (
-    Cancelled,
     DiskLow,
     Exited,
     FileSizeExceeded,
@@ -26,7 +22,7 @@ from sandbox.outcome import (
 )
 from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.store import StagingUsage
-from sandbox.runner import Job, Runner
+from sandbox.runner import Job
 from sandbox.workspace import Workspace
 from tests.conftest import MIB, SMALL, USER, handler
 from tests.faults.disks import small_disk
@@ -38,41 +34,10 @@ CRASHED = 70  # exit code of sandbox/worker.py
 LAST_WORDS = b"half a sent"
 
 
-class HearingEngine(DockerEngine):
-    """The real engine. It says when something of a container's stderr has arrived here, and keeps who was made."""
-
-    def __init__(self, client, on_stderr):
-        super().__init__(client)
-        self.made, self._on_stderr = [], on_stderr
-
-    def create(self, template, labels):
-        self.made.append(super().create(template, labels))
-        return self.made[-1]
-
-    def attach(self, container):
-        wire = super().attach(container)
-        receive = wire.receive
-
-        def listen():
-            pieces = receive()
-            if any(stream == STDERR for stream, _ in pieces or ()):
-                self._on_stderr()
-            return pieces
-
-        wire.receive = listen
-        return wire
-
-
 @pytest.fixture(autouse=True)
 def _nothing_is_left(engine, owner):
     yield
     assert [one.container for one in engine.leftovers() if one.labels[OWNER] == owner.id] == []
-
-
-@pytest.fixture
-def hearing(client, image, owner):
-    """`hearing(on_stderr)`: a runner on the real engine that calls it when a job's stderr has arrived here."""
-    return lambda on_stderr: Runner(HearingEngine(client, on_stderr), owner.id)
 
 
 # --- a job that ends by itself ---
@@ -244,22 +209,6 @@ def test_the_deadline_bounds_a_job_that_does_not_read_its_request(runner, make_t
     template = make_template(handler("pass", prepare=deaf), limits)
     result = runner.run(Job("call-0001", template, {"text": "x" * 5_000_000}), cancel)
     assert result.outcome == TimedOut(1.0)
-
-
-@pytest.mark.parametrize("starting", [True, False], ids=["starting", "running"])
-def test_a_job_cancelled_by_another_thread_ends(hearing, make_template, cancel, starting):
-    says = f"os.write(2, {LAST_WORDS!r})"
-    endless = "import signal\n    while True: signal.pause()"
-    source = handler("", f"{says}\n    {endless}") if starting else handler(f"{says}\n{FOREVER}")
-    heard = threading.Event()
-    other = threading.Thread(target=lambda: heard.wait(60) and cancel.set())
-    other.start()
-    runner = hearing(heard.set)
-    result = runner.run(Job("call-0001", make_template(source), {}), cancel)
-    other.join()
-    assert result.outcome == Cancelled()
-    assert (len(runner.engine.made), runner.engine.state(runner.engine.made[0])) == (1, None)
-    assert result.stderr == (b"" if starting else LAST_WORDS)
 
 
 # --- a job that writes on the wire of its worker ---

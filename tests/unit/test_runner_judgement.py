@@ -4,7 +4,6 @@ The same endings in real containers are in tests/integration/test_outcomes.py.
 """
 
 import json
-import os
 import socket
 import time
 from collections import deque
@@ -34,7 +33,6 @@ from sandbox.outputs.store import StagingUsage
 from sandbox.protocol import HEADER
 from sandbox.runner import Job, Runner
 from sandbox.template import Limits, SandboxTemplate
-from sandbox.waiting import Cancellation
 
 LIMITS = Limits(stdout_bytes=1000, stderr_bytes=100, staging_bytes=500, staging_files=5, wall_seconds=60.0)
 TEMPLATE = SandboxTemplate(image="sha256:abc", command=("x",), user=(1, 1), limits=LIMITS)
@@ -346,18 +344,3 @@ def test_a_container_that_cannot_be_removed_gives_no_result(cancel, monkeypatch)
     monkeypatch.setattr(ScriptEngine, "remove", remove)
     with pytest.raises(EngineUnavailable):
         Runner(ScriptEngine(READY, final()), "me").run(Job("call", TEMPLATE, {}), cancel)
-
-
-def test_a_cancellation_can_come_at_any_time_and_twice():
-    made = Cancellation()
-    made.set()
-    made.set()
-    made.close()
-    made.close()
-    before = set(os.listdir("/proc/self/fd"))
-    late = Cancellation()
-    late.close()
-    with open("/dev/null", "wb"):
-        late.set()  # must not write to whatever has that descriptor now
-    assert not late.is_set
-    assert set(os.listdir("/proc/self/fd")) == before

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from starlette.requests import ClientDisconnect
 
-from gdal_mcp.access.identity import READ, WRITE, Principal
+from gdal_mcp.access.identity import ADMIN, APPROVE, READ, WRITE, Principal
 from gdal_mcp.access.tokens import TokenStore, TokensUnavailable
 from gdal_mcp.http import guard
 from gdal_mcp.http.auth import Authenticator, TokenVerifier, Unavailable
@@ -115,11 +115,14 @@ def test_without_one_good_token_nobody_is_let_in_and_nothing_is_read(subtests: p
             assert f'scope="{READ}"' in found.header("www-authenticate")
 
 
+@pytest.mark.claim("identity.scopes")
 def test_a_missing_scope_is_named():
-    found = asked(door(Tokens(good=ANN)), ("Authorization", "Bearer good"), scopes=(READ, WRITE))
-    assert found.status == 403
-    assert 'error="insufficient_scope"' in found.header("www-authenticate")
-    assert f'scope="{READ} {WRITE}"' in found.header("www-authenticate")
+    for held, needed in ((READ, (READ, WRITE)), (APPROVE, (READ,)), (ADMIN, (READ,)), (WRITE, (READ,))):
+        tokens = Tokens(good=Principal("token:ann", frozenset({held})))
+        found = asked(door(tokens), ("Authorization", "Bearer good"), scopes=needed)
+        assert found.status == 403
+        assert 'error="insufficient_scope"' in found.header("www-authenticate")
+        assert f'scope="{" ".join(needed)}"' in found.header("www-authenticate")
 
 
 def test_when_tokens_cannot_be_checked_nobody_comes_in_and_no_token_is_called_bad():

@@ -1,12 +1,11 @@
 """Who gets in over HTTP, and what one who does not learns: nothing."""
 
 import json
-from typing import Any
 
 import httpx2
 import pytest
 
-from gdal_mcp.access.identity import ADMIN, APPROVE, READ, WRITE
+from gdal_mcp.access.identity import ADMIN, READ, WRITE
 from gdal_mcp.access.tokens import TokenStore
 from tests.mcp.talk import ERAS, HELLO
 from tests.waiting import until
@@ -16,14 +15,6 @@ from tests.web.raw import ACCEPT, Raw
 pytestmark = pytest.mark.engine
 
 COPY = {"input": "dem.tif", "output": "copied.tif"}
-
-
-def opening(era: str) -> dict[str, Any]:
-    """The first message of an era, as a request's arguments."""
-    version = {"MCP-Protocol-Version": era, "Mcp-Method": "server/discover"} if era == ERAS[1] else {}
-    method = "server/discover" if era == ERAS[1] else "initialize"
-    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": HELLO}
-    return {"headers": {**ACCEPT, **version}, "content": json.dumps(message)}
 
 
 @pytest.fixture(params=ERAS)
@@ -71,21 +62,12 @@ def test_a_call_that_is_named_as_another_in_its_headers_is_refused(http_server: 
     assert raw.call("info", path="dem.tif").status_code == 400
 
 
-@pytest.mark.claim("identity.scopes")
-@pytest.mark.parametrize("scope", [APPROVE, ADMIN, WRITE])
-def test_scopes_that_are_not_to_read_open_nothing(http_server: Hosted, era: str, scope: str):
-    token = http_server.token(f"other-{era}-{scope.partition(':')[2]}", scope)
-    answer = http_server.request("POST", token=token, **opening(era))
-    assert answer.status_code == 403
-    assert READ in answer.headers["www-authenticate"]
-
-
 @pytest.mark.claim("http.host-and-origin")
 def test_foreign_hosts_and_pages_reach_nothing_even_with_a_token(http_server: Hosted, ann: str):
+    hello = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO})
     for headers, status in (({"Host": "evil.example"}, 421), ({"Origin": "null"}, 403)):
         for path in ("/mcp", "/metrics"):
-            given = opening(ERAS[0])
-            given["headers"] |= headers
+            given = {"headers": {**ACCEPT, **headers}, "content": hello}
             assert http_server.request("POST", path, token=ann, **given).status_code == status
 
 

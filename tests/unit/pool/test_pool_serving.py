@@ -99,8 +99,9 @@ def test_what_another_thread_closed_meanwhile_has_ended():
         one.close()
 
 
-def test_a_wakeup_can_be_used_and_closed_at_any_time_and_twice():
-    wakeup = Wakeup()
+@pytest.mark.parametrize("kind", [Wakeup, Cancellation])
+def test_a_wakeup_can_be_used_and_closed_at_any_time_and_twice(kind: type[Wakeup]):
+    wakeup = kind()
     assert not readable([wakeup], 0)
     wakeup.wake()
     wakeup.wake()
@@ -111,7 +112,8 @@ def test_a_wakeup_can_be_used_and_closed_at_any_time_and_twice():
         wakeup.wake()  # never blocks
     wakeup.close()
     with open("/dev/null", "wb") as first, open("/dev/null", "wb") as second:
-        wakeup.wake()
+        (wakeup.set if isinstance(wakeup, Cancellation) else wakeup.wake)()
         wakeup.close()
         assert os.fstat(first.fileno())
         assert os.fstat(second.fileno())
+    assert not getattr(wakeup, "is_set", False)
