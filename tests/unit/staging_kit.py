@@ -105,15 +105,8 @@ def act(
         return staging.publish(call_id, planned.publications, [*planned.gone, *gone], transfers, listings)
 
 
-def carry_out(area: StagingArea, planned: Plan, call_id: str = CALL) -> Published:
-    with area.open(call_id, USER) as staging:
-        fill(staging, planned.staged)
-        staging.collect()
-        return staging.publish(call_id, planned.publications, planned.gone)
-
-
 def publish(area: StagingArea, staged: Tree, call_id: str = CALL) -> Published:
-    return carry_out(area, plan(area, staged), call_id)
+    return act(area, plan(area, staged), call_id=call_id)
 
 
 class Trail:
