@@ -49,17 +49,11 @@ class Stage:
         """Where the console is, without the way in."""
         return self.link().partition("#")[0]
 
-    def pending(self, number: int = 1) -> tuple[Approval, ...]:
-        """The open questions, once there are so many."""
-        until(lambda: len(self._pending()) == number)
-        return self._pending()
-
-    def _pending(self) -> tuple[Approval, ...]:
-        approvals = Approvals(self.place.state / "registry.sqlite")
-        try:
-            return approvals.pending()
-        finally:
-            approvals.close()
+    def pending(self) -> Approval:
+        """The open question, once there is one."""
+        with approvals(self.place) as store:
+            until(lambda: len(store.pending()) == 1)
+            return store.pending()[0]
 
     def enter(self) -> "Person":
         """A person who came in by a link."""

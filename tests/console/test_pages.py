@@ -44,7 +44,7 @@ def second(browser: Browser, stage: Stage) -> Iterator[Window]:
 
 def test_a_call_runs_once_a_person_says_yes_and_its_output_is_seen_fetched_and_undone(stage, opened):
     call = stage.talk.start("convert", input="dem.tif", output="yes.tif")
-    (row,) = stage.pending()
+    row = stage.pending()
     expect(card(opened, row.id)).to_contain_text(str(stage.place.path("yes.tif")))
     opened.shot("question")
     act(opened, row.id, "approve")
@@ -92,7 +92,7 @@ def test_a_no_runs_nothing_and_what_would_be_replaced_stands_out(stage: Stage, o
     before = target.read_bytes()
     replacing = {"output": "kept.tif", "overwrite": True, "output_format": "COG"}
     call = stage.talk.start("convert", input="dem.tif", **replacing)
-    (row,) = stage.pending()
+    row = stage.pending()
     expect(card(opened, row.id).locator(".danger")).to_contain_text(str(target))
     opened.shot("replaces")
     act(opened, row.id, "deny")
@@ -125,7 +125,7 @@ def test_of_two_windows_that_say_yes_at_once_one_decides_and_the_other_is_told(s
 
 def test_a_yes_for_some_time_lets_the_next_call_through_until_it_is_revoked(stage: Stage, opened: Window):
     first = stage.talk.start("convert", input="dem.tif", output="granted-1.tif")
-    (row,) = stage.pending()
+    row = stage.pending()
     expect(card(opened, row.id).locator("[data-act=approve]")).to_be_enabled()
     card(opened, row.id).locator(".grant summary").click()
     card(opened, row.id).locator("[data-minutes='15']").click()
@@ -137,7 +137,7 @@ def test_a_yes_for_some_time_lets_the_next_call_through_until_it_is_revoked(stag
     revoke.click()
     expect(opened.page.locator("#grants")).to_contain_text("revoked")
     third = stage.talk.start("convert", input="dem.tif", output="granted-3.tif")
-    (row,) = stage.pending()
+    row = stage.pending()
     opened.go("#/approvals")
     act(opened, row.id, "deny")
     assert third.result(60).is_error
@@ -145,7 +145,7 @@ def test_a_yes_for_some_time_lets_the_next_call_through_until_it_is_revoked(stag
 
 def test_a_running_call_that_is_cancelled_leaves_no_container(stage, opened, containers):
     call = stage.talk.start("reproject", input="dem.tif", output="long.tif", **SLOW)
-    (row,) = stage.pending()
+    row = stage.pending()
     act(opened, row.id, "approve")
     until(lambda: containers.of_owners(stage.place.owners) == [row.call_id])
     opened.go("#/running")
