@@ -95,10 +95,6 @@ def at_terminal(typed: str, *words: str, variables: dict[str, str] | None = None
 class Desk(Place):
     """A workspace, and the program on it."""
 
-    @property
-    def options(self) -> list[str]:
-        return ["--workspace", str(self.workspace), "--state-dir", str(self.state)]
-
     def run(self, *words: str, **more: Any) -> Ended:
         return gdal_mcp(*words, *self.options, **more)
 

@@ -144,18 +144,16 @@ def test_a_server_that_only_reads_does_not_even_rehearse_writing(desk: Desk, mad
 def test_undo_and_replay_find_the_server_of_a_call(desk: Desk, grounds: Path, tmp_path: Path):
     home = {"XDG_STATE_HOME": str(tmp_path / "home")}
     place = Place.made(grounds / "found")
-    workspace, state = place.workspace, place.state
-    shutil.copyfile(desk.path("rgb.tif"), workspace / "rgb.tif")
+    shutil.copyfile(desk.path("rgb.tif"), place.path("rgb.tif"))
     arguments = json.dumps({"input": "rgb.tif", "output": "made.tif"})
-    options = ("--workspace", str(workspace), "--state-dir", str(state))
-    made = gdal_mcp("call", "convert", arguments, "--yes", *options, variables=home)
+    made = gdal_mcp("call", "convert", arguments, "--yes", *place.options, variables=home)
     assert made.code == 0, made.stdout
     call = made.json["receipt"]["call_id"]
 
     again = gdal_mcp("replay", call, "--json", variables=home)
     assert (again.code, again.json["same"]) == (0, True)
     assert gdal_mcp("undo", call, variables=home).code == 0
-    assert not (workspace / "made.tif").exists()
+    assert not place.path("made.tif").exists()
     # one that nobody knows is not found, and one that is named elsewhere is not looked for
     assert gdal_mcp("undo", "0" * 16, variables=home).code != 0
     assert gdal_mcp("replay", call, "--state-dir", str(tmp_path / "none"), variables=home).code != 0

@@ -2,8 +2,6 @@
 
 import os
 import secrets
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -19,6 +17,7 @@ from gdal_mcp.approval.store import Approvals
 from gdal_mcp.console import runtime_file
 from gdal_mcp.console.sessions import new_login_token
 from gdal_mcp.ledger.registry import Artifact, Call, Registry
+from tests.cli.conftest import Ended, gdal_mcp
 from tests.mcp.talk import Place, Talk
 from tests.waiting import until
 
@@ -66,11 +65,9 @@ def links(state: Path) -> list[str]:
     return [f"{one.address}#ticket={new_login_token(one.secret, time.time())}" for one in found]
 
 
-def console_links(state: Path) -> list[str]:
-    """What `gdal-mcp console` prints."""
-    command = [sys.executable, "-m", "gdal_mcp", "console", "--state-dir", str(state)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=True)
-    return done.stdout.split()
+def console(state: Path) -> Ended:
+    """What `gdal-mcp console` says: the link, once there is a page."""
+    return gdal_mcp("console", "--state-dir", str(state))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """When the page opens, who finds it, and what of that a model ever reads."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +7,7 @@ import pytest
 from gdal_mcp.app import local_user
 from gdal_mcp.console import runtime_file
 from tests.console.conftest import sampled
-from tests.console.kit import SECONDS, Person, approvals, console_links, links, plain, published
+from tests.console.kit import SECONDS, Person, approvals, console, links, plain, published
 from tests.mcp.pipes import piped
 from tests.mcp.talk import Place, talking
 from tests.waiting import until
@@ -27,11 +25,6 @@ def opened(place: Place) -> list[str]:
     return [path.stem for path in (place.state / runtime_file.FOLDER).glob("*.json")]
 
 
-def console(place: Place) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "gdal_mcp", "console", "--state-dir", str(place.state)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-
-
 @pytest.mark.claim("approval.address-is-no-key")
 def test_a_question_opens_the_page_and_what_a_model_is_told_lets_nobody_in(place: Place, tmp_path: Path):
     with talking(place.command("--console", "auto", "--approval-wait", "0"), tmp_path / "log") as talk:
@@ -46,7 +39,7 @@ def test_a_question_opens_the_page_and_what_a_model_is_told_lets_nobody_in(place
         assert "ticket" not in said
         assert plain("GET", told["console"]).status_code == 200
         assert plain("GET", f"{notice.address}api/questions/{told['approval']}").status_code == 401
-        person = Person.by(notice.address, {"ticket": console_links(place.state)[0].partition("=")[2]})
+        person = Person.by(notice.address, {"ticket": console(place.state).stdout.strip().partition("=")[2]})
         assert person.post(f"api/decide/{told['approval']}", {"approved": True}).json()["yours"]
         assert not talk.call("convert", input="dem.tif", output="a.tif").is_error  # the very same call again
 
@@ -55,12 +48,12 @@ def test_a_question_opens_the_page_and_what_a_model_is_told_lets_nobody_in(place
 def test_a_person_who_asks_opens_the_page_and_it_goes_with_its_server(place: Place, tmp_path: Path):
     with talking(place.command("--console", "auto"), tmp_path / "log"):
         until(lambda: place.owners)
-        link = console(place).stdout.strip()
+        link = console(place.state).stdout.strip()
         base, _, ticket = link.partition("#ticket=")
         assert Person.by(base, {"ticket": ticket}).get("api/me").status_code == 200
     until(lambda: opened(place) == [])
-    done = console(place)
-    assert (done.returncode, done.stdout) == (1, "")
+    done = console(place.state)
+    assert (done.code, done.stdout) == (1, "")
 
 
 def test_a_killed_server_s_page_is_not_named_any_more(place: Place, tmp_path: Path):
@@ -69,7 +62,7 @@ def test_a_killed_server_s_page_is_not_named_any_more(place: Place, tmp_path: Pa
         pipes.process.kill()
         pipes.process.wait(SECONDS)
         assert opened(place)
-        assert console(place).stdout == ""
+        assert console(place.state).stdout == ""
         assert opened(place) == []
 
 
@@ -98,7 +91,7 @@ def test_a_port_that_is_taken_ends_no_server(place: Place, tmp_path: Path):
 def test_an_open_page_does_not_keep_a_server_from_ending(place: Place, tmp_path: Path):
     with piped(place.command("--console", "on"), tmp_path / "log") as pipes:
         pipes.hello()
-        (link,) = console_links(place.state)
+        link = console(place.state).stdout.strip()
         base, _, ticket = link.partition("#ticket=")
         assert Person.by(base, {"ticket": ticket}).first_event()
         pipes.process.stdin.close()

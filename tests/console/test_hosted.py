@@ -10,7 +10,7 @@ from gdal_mcp.access.identity import ADMIN, APPROVE, READ, WRITE
 from gdal_mcp.access.tokens import TokenStore
 from gdal_mcp.approval.model import Grant
 from tests.console.conftest import sampled
-from tests.console.kit import Person, approvals, asked, console_links, origin, plain, published
+from tests.console.kit import Person, approvals, asked, console, origin, plain, published
 from tests.web.hosted import Hosted, hosting, made_token
 
 pytestmark = pytest.mark.engine
@@ -182,7 +182,7 @@ def test_a_program_uses_its_token_and_no_page_elsewhere_may(house: House):
 
 
 def test_the_user_of_the_machine_comes_in_by_a_link(house: House):
-    (link,) = console_links(house.server.place.state)
+    link = console(house.server.place.state).stdout.strip()
     base, _, ticket = link.partition("#ticket=")
     assert base == house.base
     assert Person.by(base, {"ticket": ticket}).get("api/me").json()["principal"].startswith("local:")
@@ -196,5 +196,5 @@ def test_a_server_that_knows_nobody_still_asks_who_decides(grounds: Path):
             reply = plain("POST", f"{base}api/login", json=given, headers={"Origin": origin(base)})
             assert reply.status_code == 401
         assert plain("GET", f"{base}api/me", headers={"Authorization": "Bearer x"}).status_code == 401
-        (link,) = console_links(place.state)
+        link = console(place.state).stdout.strip()
         assert Person.by(base, {"ticket": link.partition("=")[2]}).get("api/me").status_code == 200

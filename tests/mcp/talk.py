@@ -86,8 +86,12 @@ class Place:
         place.workspace.chmod(0o755)
         return place
 
+    @property
+    def options(self) -> list[str]:
+        return ["--workspace", str(self.workspace), "--state-dir", str(self.state)]
+
     def command(self, *options: str) -> list[str]:
-        return [*SERVE, "--workspace", str(self.workspace), "--state-dir", str(self.state), *options]
+        return [*SERVE, *self.options, *options]
 
     def emptied(self) -> bool:
         """Takes everything away but what was attested of this host. False, and nothing is, where a server died."""

@@ -32,7 +32,7 @@ def approvals(own: Place) -> Iterator[Approvals]:
 
 def program(place: Place, *words: str) -> Ended:
     """The program as a person runs it in a terminal beside the server."""
-    return gdal_mcp(*words, "--workspace", str(place.workspace), "--state-dir", str(place.state))
+    return gdal_mcp(*words, *place.options)
 
 
 def waiting(approvals: Approvals) -> Approval:

@@ -1,7 +1,5 @@
 """What the tests of files over HTTP share."""
 
-import subprocess
-import sys
 from base64 import b64encode
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +10,8 @@ from urllib.parse import quote
 
 import httpx2
 
-from tests.mcp.talk import Place, environment
+from tests.cli.conftest import gdal_mcp
+from tests.mcp.talk import Place
 from tests.web.hosted import SECONDS, Hosted, bearer
 
 SECRET = (
@@ -72,11 +71,8 @@ def digest_field(data: bytes) -> str:
 
 def undo(place: Place, path: str) -> None:
     """Undoes the call that a file is served from, in a process of its own."""
-    call = path.split("/")[2]
-    told = ["--workspace", str(place.workspace), "--state-dir", str(place.state)]
-    command = [sys.executable, "-m", "gdal_mcp", "undo", call, *told]
-    done = subprocess.run(command, env=environment(), capture_output=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+    done = gdal_mcp("undo", path.split("/")[2], *place.options)
+    assert done.code == 0, done.stderr
 
 
 def arriving(place: Place) -> list[str]:

@@ -1,6 +1,7 @@
 """A real server process that is reached over HTTP, and the SDK's own client of it."""
 
 import signal
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -49,6 +50,10 @@ class Hosted:
         headers = {**(bearer(token) if token else {}), **given.pop("headers", {})}
         with httpx2.Client(timeout=SECONDS, trust_env=False) as client:
             return client.request(method, self.base + path, headers=headers, **given)
+
+    def connected(self) -> socket.socket:
+        host, _, port = self.host.partition(":")
+        return socket.create_connection((host, int(port)), SECONDS)
 
     def end(self, how: int = signal.SIGTERM) -> int:
         """Ends it with a signal; returns its exit code."""

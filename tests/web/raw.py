@@ -31,7 +31,7 @@ class Raw:
     token: str
     era: str = ERAS[1]
     session: str | None = None
-    tasks: bool = False  # whether it takes tasks, so that a call that lasts becomes one
+    tasks: bool = False  # whether it takes forms and tasks, so that a call that lasts becomes one
     headers: dict[str, str] = field(default_factory=dict)
 
     def hello(self) -> "Raw":
@@ -86,7 +86,8 @@ class Raw:
         return {**made, **self.headers}
 
     def _enveloped(self, params: Mapping[str, Any] | None) -> dict[str, Any]:
-        return enveloped(params, self.era, {"extensions": {EXTENSION: {}} if self.tasks else {}})
+        taken = {"elicitation": {"form": {}}, "extensions": {EXTENSION: {}}}
+        return enveloped(params, self.era, taken if self.tasks else {"extensions": {}})
 
 
 def reply(answer: httpx2.Response) -> dict[str, Any]:

@@ -10,17 +10,15 @@ import pytest
 
 from gdal_mcp.access.identity import READ, WRITE
 from gdal_mcp.access.tokens import TokenStore
-from gdal_mcp.mcp.tasks import EXTENSION
 from gdal_mcp.testing.samples import write_samples
 from tests.mcp.talk import ERAS, HELLO, Place
 from tests.waiting import until
 from tests.web.hosted import SECONDS, Hosted, bearer, hosting
-from tests.web.raw import ACCEPT, Raw
+from tests.web.raw import ACCEPT, Raw, reply
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("identity.answers-as-calls")]
 
 YES = {"action": "accept", "content": {}}
-DECLARED = {"elicitation": {"form": {}}, "extensions": {EXTENSION: {}}}
 
 
 @pytest.fixture(scope="module")
@@ -44,19 +42,11 @@ def lesser(server: Hosted, name: str) -> str:
     return server.token(name, READ)
 
 
-class Tasks(Raw):
-    """One whose client takes forms and tasks."""
-
-    def _enveloped(self, params: Any) -> dict[str, Any]:
-        meta = {"io.modelcontextprotocol/clientCapabilities": DECLARED}
-        return super()._enveloped({**(params or {}), "_meta": meta})
-
-
 def test_a_task_that_writes_takes_no_yes_from_a_token_that_only_reads(asking: Hosted):
     token, name = two(asking, "tasks")
-    made = Tasks(asking, token).call("convert", input="dem.tif", output="task.tif").json()["result"]
+    made = reply(Raw(asking, token, tasks=True).call("convert", input="dem.tif", output="task.tif"))["result"]
     task = {"taskId": made["taskId"]}
-    other = Tasks(asking, lesser(asking, name))
+    other = Raw(asking, lesser(asking, name), tasks=True)
     until(lambda: other.ask("tasks/get", task)["result"]["status"] == "input_required")
     keys = other.ask("tasks/get", task)["result"]["inputRequests"]
     answers = {**task, "inputResponses": dict.fromkeys(keys, YES)}
@@ -64,7 +54,7 @@ def test_a_task_that_writes_takes_no_yes_from_a_token_that_only_reads(asking: Ho
     assert other.ask("tasks/get", task)["result"]["status"] == "input_required"
     assert not asking.place.path("task.tif").exists()
     TokenStore(asking.place.state / "tokens.sqlite").revoke(name)
-    whole = Tasks(asking, asking.token(name, READ, WRITE))
+    whole = Raw(asking, asking.token(name, READ, WRITE), tasks=True)
     assert "result" in whole.ask("tasks/update", answers)
     until(lambda: whole.ask("tasks/get", task)["result"]["status"] == "completed", seconds=120)
     assert asking.place.path("task.tif").exists()

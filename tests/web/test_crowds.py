@@ -13,7 +13,7 @@ from gdal_mcp.console.auth import STRANGERS
 from tests.console.kit import origin, plain
 from tests.mcp.talk import HELLO, Place
 from tests.waiting import until
-from tests.web.hosted import SECONDS, Hosted, bearer, hosting
+from tests.web.hosted import Hosted, bearer, hosting
 from tests.web.raw import ACCEPT
 
 pytestmark = pytest.mark.engine
@@ -33,7 +33,7 @@ def small(grounds: Path) -> Iterator[Hosted]:
 
 def opening(server: Hosted, token: str, stack: ExitStack) -> tuple[socket.socket, bytes]:
     """A request to open a session, sent but for its last byte."""
-    made = connected(server, stack)
+    made = stack.enter_context(server.connected())
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO})
     headers = {**ACCEPT, **bearer(token), "Host": server.host, "Content-Length": str(len(body))}
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
@@ -62,16 +62,11 @@ def test_however_many_sessions_are_asked_for_at_once_so_many_are_opened(small: H
             assert one.recv(4096).split(b" ")[1] == room
 
 
-def connected(server: Hosted, stack: ExitStack) -> socket.socket:
-    host, _, port = server.host.partition(":")
-    return stack.enter_context(socket.create_connection((host, int(port)), SECONDS))
-
-
 def dawdle(server: Hosted, stack: ExitStack) -> None:
     """Begins to sign in, and does not go on."""
     head = f"POST /console/api/login HTTP/1.1\r\nHost: {server.host}\r\nOrigin: {server.base}\r\n"
     text = f'{head}Content-Type: application/json\r\nContent-Length: 90\r\n\r\n{{"ticket":'
-    connected(server, stack).sendall(text.encode())
+    stack.enter_context(server.connected()).sendall(text.encode())
 
 
 @pytest.mark.claim("console.strangers-bounded")
@@ -103,9 +98,9 @@ def test_a_token_that_may_not_read_opens_nothing(small: Hosted, scopes: tuple[st
 @pytest.mark.claim("http.nobody-read-on")
 @pytest.mark.parametrize("path", ["/mcp", "/console/api/decide/x", "/files/x/y", "/uploads/0/x", "/nothing"])
 def test_a_stranger_s_body_is_not_even_parsed(small: Hosted, path: str):
-    host, _, port = small.host.partition(":")
     method = "PUT" if path.startswith("/uploads") else "POST"
-    with socket.create_connection((host, int(port)), 8) as client:  # below the deadline of a head
+    with small.connected() as client:
+        client.settimeout(8)  # below the deadline of a head
         head = f"{method} {path} HTTP/1.1\r\nHost: {small.host}\r\nOrigin: {small.base}\r\n"
         client.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n".encode())
         found = b""

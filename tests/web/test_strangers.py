@@ -12,7 +12,7 @@ from gdal_mcp.access.tokens import TokenStore
 from tests.mcp.talk import ERAS, HELLO, Place
 from tests.waiting import until
 from tests.web.hosted import Hosted, hosting
-from tests.web.raw import Raw
+from tests.web.raw import Raw, reply
 
 pytestmark = pytest.mark.engine
 
@@ -59,7 +59,7 @@ def test_a_session_gives_a_lesser_token_of_its_owner_no_more_than_that_token(htt
 @pytest.mark.claim("identity.others-unseen")
 def test_what_one_wrote_is_no_resource_of_another(http_server: Hosted, anns: Raw, bobs: Raw):
     anns.tasks = False
-    made = anns.call("convert", input="dem.tif", output="anns.tif").json()["result"]["structuredContent"]
+    made = reply(anns.call("convert", input="dem.tif", output="anns.tif"))["result"]["structuredContent"]
     call = made["receipt"]["call_id"]
     mine = [row["uri"] for row in anns.ask("resources/list")["result"]["resources"]]
     assert any("anns.tif" in uri for uri in mine)

@@ -151,8 +151,7 @@ def test_only_who_may_write_sends_files(sender: Sender):
 
 def begun(sender: Sender, name: str, *headers: str) -> socket.socket:
     """A connection that has sent the head of an upload."""
-    host, _, port = sender.hosted.host.partition(":")
-    opened = socket.create_connection((host, int(port)), timeout=60)
+    opened = sender.hosted.connected()
     first = (f"PUT /uploads/0/{name} HTTP/1.1", f"Host: {sender.hosted.host}")
     lines = (*first, f"Authorization: Bearer {sender.token}", *headers, "", "")
     opened.sendall("\r\n".join(lines).encode())
