@@ -6,9 +6,8 @@ import io
 import json
 import os
 import tarfile
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from sandbox.engines.oci.fetching import fetch
 from sandbox.engines.oci.store import ImageStore
 from sandbox.errors import PullFailed
 from tests.engines.kit import not_tried
+from tests.serving import Handler, serving
 
 pytestmark = pytest.mark.engine
 TYPE = "application/vnd.oci.image"
@@ -81,35 +81,21 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[
         not_tried("the engine without a daemon", "only root can unpack an image")
     held = Registry()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Blobs(Handler):
+        def respond(self) -> None:
             found = held.answer(self.path)
             kind, data = found or ("text/plain", b"")
-            self.send_response(200 if found else 404)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(data)))
-            self.send_header("Docker-Content-Digest", digest_of(data))
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(data)
+            named = {"Content_Type": kind, "Docker_Content_Digest": digest_of(data)}
+            self.answer(200 if found else 404, data, **named)
 
-        do_HEAD = do_GET  # noqa: N815 - the server's own word
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Blobs)
     place = f"127.0.0.1:{server.server_port}"
     settings = tmp_path / ".config/containers/registries.conf"
     settings.parent.mkdir(parents=True)
     settings.write_text(f'[[registry]]\nlocation = "{place}"\ninsecure = true\n')
     monkeypatch.setenv("HOME", str(tmp_path))  # where skopeo looks for it
-    yield held, f"{place}/gdal:1"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with serving(server):
+        yield held, f"{place}/gdal:1"
 
 
 @pytest.fixture

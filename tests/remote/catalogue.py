@@ -24,7 +24,7 @@ def serve(server: Origin, size: int = 2) -> None:
             body = {"token": str(start + size)}
             following = {"rel": "next", "href": server.url("/stac/search"), "method": "POST"}
             page["links"] = [{**following, "body": body, "merge": True}]
-        handler.simple(200, json.dumps(page).encode(), Content_Type="application/geo+json")
+        handler.answer(200, json.dumps(page).encode(), Content_Type="application/geo+json")
 
     server.special["/stac/search"] = search
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests import serving
 from tests.certificates import self_signed
 
 NAMES = "data.test other.test xn--exmple-cua.test private.test a.wild.test b.wild.test localhost".split()
@@ -48,15 +49,11 @@ class Origin:
         return [one.path for one in self.asked]
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
+class Handler(serving.Handler):
     disable_nagle_algorithm = True
     origin: Origin
 
-    def log_message(self, *_: Any) -> None:
-        pass
-
-    def do_GET(self) -> None:
+    def respond(self) -> None:
         origin = self.origin
         length = int(self.headers.get("Content-Length") or 0)
         with origin.lock:
@@ -75,18 +72,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def behave(self, mode: str, data: bytes | None) -> None:
         """As a mode says, or with the status that it is."""
         if mode.isdecimal():
-            return self.simple(int(mode), b"secret inside")
+            return self.answer(int(mode), b"secret inside")
         return getattr(self, f"mode_{mode}")(data)
-
-    do_POST = do_GET  # noqa: N815 - the name is the library's
-
-    def simple(self, status: int, body: bytes = b"", **headers: str) -> None:
-        self.send_response(status)
-        for key, value in headers.items():
-            self.send_header(key.replace("_", "-"), value)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
 
     def range(self, size: int) -> tuple[int, int]:
         found = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers["Range"])
@@ -98,21 +85,21 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def part(self, data: bytes, start: int, end: int, total: int, **more: str) -> None:
         headers = {"Content_Range": f"bytes {start}-{end - 1}/{total}", "ETag": self.etag(), **more}
-        self.simple(206, data, **headers)
+        self.answer(206, data, **headers)
 
     def mode_ok(self, data: bytes | None) -> None:
         if data is None:
-            return self.simple(404)
+            return self.answer(404)
         if self.headers.get("If-Match") not in (None, self.etag()):
-            return self.simple(412)
+            return self.answer(412)
         if self.headers.get("If-None-Match") == self.etag():
             self.send_response(304)
             self.send_header("ETag", self.etag())
             return self.end_headers()
         if "Range" not in self.headers:
-            return self.simple(200, data)
+            return self.answer(200, data)
         if not data:
-            return self.simple(416, Content_Range="bytes */0")
+            return self.answer(416, Content_Range="bytes */0")
         start, end = self.range(len(data))
         with self.origin.lock:
             self.origin.sent += end - start
@@ -126,13 +113,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def mode_changing(self, data: bytes) -> None:
         """Another ETag with each answer, and no word of If-Match."""
         start, end, named = self.asked_part(data)
-        self.simple(206, data[start:end], Content_Range=named, ETag=f'"{start}"')
+        self.answer(206, data[start:end], Content_Range=named, ETag=f'"{start}"')
 
     def mode_silent(self, data: bytes) -> None:
         """Other bytes with each answer to the same range, under a weak ETag that stays."""
         start, end, named = self.asked_part(data)
         fill = bytes([len(self.origin.asked) % 256]) * (end - start)
-        self.simple(206, fill, Content_Range=named, ETag='W/"same"')
+        self.answer(206, fill, Content_Range=named, ETag='W/"same"')
 
     def mode_longer(self, data: bytes) -> None:
         start, end, _ = self.asked_part(data)
@@ -151,7 +138,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.part(data[start:end], start, end, len(data), Content_Encoding="gzip")
 
     def mode_whole(self, data: bytes) -> None:
-        self.simple(200, data, ETag=self.etag())
+        self.answer(200, data, ETag=self.etag())
 
     def begin(self, *headers: tuple[str, str]) -> None:
         self.send_response(206)
@@ -214,12 +201,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def mode_429twice(self, data: bytes) -> None:
         """Busy twice, then as it should be."""
         if sum(one.path == self.path for one in self.origin.asked) % 3:
-            return self.simple(429)
+            return self.answer(429)
         return self.mode_ok(data)
 
 
 def to(location: str, status: int = 302) -> Callable[[Handler], None]:
-    return lambda handler: handler.simple(status, Location=location)
+    return lambda handler: handler.answer(status, Location=location)
 
 
 class _Server(http.server.ThreadingHTTPServer):
@@ -244,12 +231,6 @@ def origin(folder: Path) -> Iterator[Origin]:
     context.load_cert_chain(self_signed(folder, *NAMES)[1])
     server = _Server(handler, context)
     handler.origin = made = Origin(server.server_address[1])
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
+    with serving.serving(server):
         yield made
-    finally:
         made.released.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -305,7 +305,7 @@ def test_a_stac_item_cannot_lead_elsewhere(make: Make, opened: Opened, server: O
     assets = {f"a{number}": {"href": place} for number, place in wrong}
     assets |= {"good": {"href": "../ok/x.tif"}, "redirected": {"href": "/ok/moved"}}
     server.special["/ok/moved"] = to(INSIDE[0])
-    server.special["/items/1"] = lambda handler: handler.simple(200, json.dumps({"assets": assets}).encode())
+    server.special["/items/1"] = lambda handler: handler.answer(200, json.dumps({"assets": assets}).encode())
     door = make()
     call = opened(door, f"stac+{server.url('/items/1')}#good")
     assert call.reading.names == ("/vsihost/1/1.good",)
@@ -325,7 +325,7 @@ def test_an_item_s_asset_may_lie_elsewhere_and_no_other_redirect_of_an_approved_
     make: Make, opened: Opened, server: Origin
 ):
     there = server.url("/ok/x.tif", "other.test")
-    server.special["/items/1"] = lambda handler: handler.simple(
+    server.special["/items/1"] = lambda handler: handler.answer(
         200, json.dumps({"assets": {"a": {"href": there}}}).encode()
     )
     server.special["/ok/moved"] = to(there)

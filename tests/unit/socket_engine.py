@@ -3,11 +3,11 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingMixIn, UnixStreamServer
-from threading import Thread
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.serving import Handler, serving
 
 VERSION = {"Version": "20.10.24", "ApiVersion": "1.41", "MinAPIVersion": "1.12"}
 
@@ -45,20 +45,15 @@ class SocketEngine(ThreadingMixIn, UnixStreamServer):
         ]
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     server: SocketEngine
-    protocol_version = "HTTP/1.1"
 
-    def address_string(self) -> str:
-        return "socket"
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def do_GET(self) -> None:
+    def respond(self) -> None:
         path = self._path()
         engine = self.server
-        if engine.trouble:
+        if self.command == "POST":
+            self._pull()
+        elif engine.trouble:
             self._misbehave(engine.trouble)
         elif path == "/version":
             self._answer(200, VERSION)
@@ -79,8 +74,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._answer(500, {"message": way})
 
-    def do_POST(self) -> None:
-        self._path()
+    def _pull(self) -> None:
         query = parse_qs(urlsplit(self.path).query)
         reference = f"{query['fromImage'][0]}:{query['tag'][0]}"
         self.send_response(200)
@@ -99,24 +93,12 @@ class _Handler(BaseHTTPRequestHandler):
         return f"/{rest}"
 
     def _answer(self, status: int, body: object) -> None:
-        self._send(status, json.dumps(body).encode())
-
-    def _send(self, status: int, data: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        self.answer(status, json.dumps(body).encode(), Content_Type="application/json")
 
 
 @contextmanager
 def socket_engine(path: Path) -> Iterator[SocketEngine]:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with SocketEngine(path) as engine:
-        thread = Thread(target=engine.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield engine
-        finally:
-            engine.shutdown()
-            thread.join()
+    engine = SocketEngine(path)
+    with serving(engine):
+        yield engine

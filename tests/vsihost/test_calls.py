@@ -119,7 +119,7 @@ def test_an_address_is_never_an_output_and_no_option_of_gdal(serve: Serve, origi
 def test_a_read_that_fails_fails_the_call_and_nothing_is_published(serve, origin, place, subtests):
     talk = serve("--approval", "never")
     chunk = next(name for name in origin.files if name.startswith("d.zarr/") and name.endswith("3.3"))
-    origin.special[f"/ok/{chunk}"] = lambda handler: handler.simple(500)
+    origin.special[f"/ok/{chunk}"] = lambda handler: handler.answer(500)
     # the other ways for an answer to be wrong are in tests/remote/test_attacks.py
     for address in ("/changing/a.tif", "/cut/a.tif", "/ok/d.zarr"):
         with subtests.test(address):

@@ -1,18 +1,18 @@
 """An issuer of tokens with real keys, and a place where its documents are served."""
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from gdal_mcp.access.identity import READ
+from tests.serving import Handler, serving
 
 
 def _rsa() -> Any:
@@ -85,30 +85,16 @@ def site() -> Iterator[Site]:
     """A web server on loopback."""
     made = Site()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
+    class Documents(Handler):
+        def respond(self) -> None:
             made.asked.append(self.path)
             if self.path in made.redirects:
-                self.send_response(302)
-                self.send_header("Location", made.redirects[self.path])
-                self.end_headers()
-                return
-            body = json.dumps(made.documents.get(self.path, {})).encode()
-            self.send_response(200 if self.path in made.documents else 404)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+                self.answer(302, Location=made.redirects[self.path])
+            else:
+                body = json.dumps(made.documents.get(self.path, {})).encode()
+                self.answer(200 if self.path in made.documents else 404, body)
 
-        def log_message(self, *_parts: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Documents)
     made.base = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with serving(server):
         yield made
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
