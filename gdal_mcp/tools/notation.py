@@ -1,7 +1,7 @@
 """GDAL's own notation of pipelines, `read dem.tif ! hillshade ! write shade.tif`, read exactly or not at all. Pure.
 
 Words are separated by blanks; double quotes hold blanks together, and a backslash before a quote or a backslash within them
-stands for that character; `!`, `[` and `]` are words of their own. Nothing is expanded. A pipeline in brackets is a branch of `tee`, or the
+stands for that character; single quotes around a whole word, or around all behind `--name=`, do as in a shell; `!`, `[` and `]` are words of their own. Nothing is expanded. A pipeline in brackets is a branch of `tee`, or the
 value of the argument before it.
 """
 
@@ -17,7 +17,11 @@ MAX_LETTERS: Final = 32 << 10
 MAX_DEPTH: Final = 4
 _SIGNS: Final = ("!", "[", "]")
 # Nothing is tried twice, so that a long text costs no more than its length. A quote that is left over is never closed.
-_TOKEN: Final = re.compile(r'(?:[^" \t\n]++|"(?:[^"\\]++|\\.)*+")++|(?P<unclosed>")', re.DOTALL)
+_TOKEN: Final = re.compile(
+    r"""(?P<before>(?:--[a-z-]++=)?)'(?P<single>[^']*+)'(?=[ \t\n]|\Z)"""
+    r"""|(?:[^" \t\n]++|"(?:[^"\\]++|\\.)*+")++|(?P<unclosed>")""",
+    re.DOTALL,
+)
 _QUOTED: Final = re.compile(r'"((?:[^"\\]++|\\.)*+)"', re.DOTALL)
 _ESCAPED: Final = re.compile(r'\\(["\\])')
 
@@ -47,7 +51,8 @@ def parse_notation(text: str, names: Container[str] = ()) -> tuple[StepCall, ...
     for found in _TOKEN.finditer(text):
         if found["unclosed"]:
             raise ArgumentRefused("a quote in the pipeline is not closed.", 'Close every " in it.')
-        tokens.append(found[0])
+        escaped = found["single"] and re.sub(r'(["\\])', r"\\\1", found["single"])
+        tokens.append(found[0] if escaped is None else f'{found["before"]}"{escaped}"')
     if tokens and tokens[0] == "!":  # GDAL takes one in front of the first step
         tokens.popleft()
     steps = _steps(tokens, names, depth=0)

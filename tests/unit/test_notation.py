@@ -19,6 +19,13 @@ def test_quotes_hold_blanks_and_signs_together() -> None:
     assert step.words == ("a b.tif", "!", r'say "hi" \ x')
 
 
+def test_single_quotes_around_a_whole_word_or_value_do_as_in_a_shell() -> None:
+    (step,) = parse_notation(r"""filter --where 'kind = "a"' --sql='x > 1' '!' '\"' ''""")
+    assert step.words == ("--where", 'kind = "a"', "--sql=x > 1", "!", r"\"", "")
+    (step,) = parse_notation("""filter --where "kind = 'a b'" --where=kind='a' 'a'b 'open""")
+    assert step.words == ("--where", "kind = 'a b'", "--where=kind='a'", "'a'b", "'open")
+
+
 def test_branches_are_steps_of_their_own() -> None:
     text = "read a.tif ! tee [ resize --size=10,10 ! write b.tif ] [ write c.tif ] ! write d.tif"
     tee = parse_notation(text)[1]
@@ -44,7 +51,7 @@ def test_what_is_no_pipeline_exactly_is_refused() -> None:
     for text in [
         *("", "   ", "!", "read a.tif !", "! ! write b.tif", "read a.tif ! ! write b.tif"),
         *("read a.tif ]", "read a.tif ! tee [ write b.tif", "read a.tif ! tee [ ] ! write b.tif"),
-        *('read "a.tif ! write b.tif', '"read" a.tif', "--input=a.tif ! write b.tif"),
+        *('read "a.tif ! write b.tif', '"read" a.tif', "'read' a.tif", "--input=a.tif ! write b.tif"),
         "read a ! " + "tee [ " * (MAX_DEPTH + 1) + "write b" + " ]" * (MAX_DEPTH + 1),
         "read " + "a" * 40_000,
         'read a"b c',
