@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from gdal_mcp.calls.context import Done, Planned, Ran
-from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, unsaid
+from gdal_mcp.calls.translation import explain, judge, reported, said_in_threads, stderr_of, unsaid
 from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.plan import Draft
@@ -166,12 +166,14 @@ class Execution:
         final = result.final or {}
         printed = named_by(result.stdout.decode("utf-8", "replace"), draft.addresses)
         heard, outputs = reported(final), toolbox.describe(final, len(draft.outputs))
+        stderr = stderr_of(result).get("stderr", "")
+        heard += said_in_threads(unsaid(stderr, heard))
         told = toolbox.tell(heard, outputs, final.get("checks"))
         return Done(
             usage=result.usage,
             printed=clean_text(printed, len(printed)),
             parsed=_named(_parsed(printed, toolbox, required=draft.wants_json), draft.addresses),
-            stderr=_placed(unsaid(stderr_of(result).get("stderr", ""), heard), draft),
+            stderr=_placed(unsaid(stderr, heard), draft),
             outputs=outputs,
             checks=told.checks,
             messages=tuple(_placed(text, draft) for text in told.texts[:_MAX_MESSAGES]),

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from gdal_mcp.calls.execution import _picture, _return_code
-from gdal_mcp.calls.translation import explain, judge, reported, stderr_of, unsaid
+from gdal_mcp.calls.translation import explain, judge, reported, said_in_threads, stderr_of, unsaid
 from gdal_mcp.errors import Code, Stage
 from gdal_mcp.gdal.answers.described import described
 from sandbox import errors
@@ -133,6 +133,11 @@ def test_only_a_picture_of_decent_size_is_passed_on():
     assert _picture(b"<svg onload=x>") is None
     assert _picture(b"") is None
     assert _picture(png + b"\0" * (64 << 20)) is None
+
+
+def test_what_a_thread_of_gdals_printed_is_a_message_too() -> None:
+    found = said_in_threads("Warning 1: cut\nproj: no grid\nERROR 3: half\n")
+    assert [one.text for one in found] == ["cut", "half"]
 
 
 def test_what_the_messages_say_is_not_told_twice() -> None:
