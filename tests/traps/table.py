@@ -176,6 +176,9 @@ other_grid before
 observer_outside ignoring:constant
     raster viewshed input=elevation.tif output=OUT.tif position=[9.0,45.1,10]
     raster viewshed input=elevation.tif output=OUT.tif position=[502000,4998500,10]
+nodata_in_terrain ignoring:constant
+    raster viewshed input=elevation_holes.tif output=OUT.tif position=[502000,4998500,10]
+    raster viewshed input=elevation.tif output=OUT.tif position=[502000,4998500,10]
 classes_mixed
     convert input=many_classes.tif output=OUT.jp2
     convert input=many_classes.tif output=OUT.jp2 creation_options=["REVERSIBLE=YES","QUALITY=100"]
@@ -228,6 +231,7 @@ z_lost
 coordinates_rounded before mends
     vector convert input=towns.geojson output=OUT.pmtiles
     vector convert input=towns.geojson output=OUT.pmtiles creation-option=["MAXZOOM=12"]
+    vector convert input=towns.geojson output=OUT.mbtiles creation-option=["MAXZOOM=12"]
     vector convert input=world.geojson output=OUT.pmtiles
 m_lost
     vector convert input=measured.gpkg output=OUT.geojson
@@ -243,6 +247,10 @@ header_as_row ignoring:geometry_left_out
 invalid_geometries
     vector convert input=bows.geojson output=OUT.gpkg
     vector convert input=squares.geojson output=OUT.gpkg
+empty_geometries
+    query_to_file inputs=["squares_m.geojson"] sql=SELECT ST_Buffer(geom,-90) AS geom FROM squares_m output=OUT.gpkg
+    query_to_file inputs=["squares_m.geojson"] sql=SELECT ST_Buffer(geom,-9) AS geom FROM squares_m output=OUT.gpkg
+    query_to_file inputs=["squares_m.geojson"] sql=SELECT count(*) AS n FROM squares_m output=OUT.csv
 empty_geometries
     vector buffer input=squares_m.geojson output=OUT.gpkg distance=-90
     vector buffer input=squares_m.geojson output=OUT.gpkg distance=-9

@@ -4,7 +4,7 @@ import filecmp
 import itertools
 import os
 
-from gdal_mcp.gdal.inside.parts.datasets import opened
+from gdal_mcp.gdal.inside.parts.datasets import has_pixels, opened
 from gdal_mcp.gdal.inside.parts.extents import apart, wgs84_box
 from gdal_mcp.gdal.inside.parts.raster_checks import (
     kept_checks,
@@ -26,7 +26,7 @@ BAND_KEYS = ("type", "nodata", "color")
 
 def of_output(path, dataset, facts, rows, origin):
     """Of an open output; `rows` are of its pixels."""
-    if dataset.RasterCount:
+    if has_pixels(dataset):
         yield from raster_checks(
             dataset, facts, rows, [] if origin.updates else origin.sources, origin.expected
         )
@@ -62,7 +62,7 @@ def same_content(dataset, facts, name, found):
     """Also true of another file whose structure, values and metadata are all the same."""
     if facts["driver"] != found["driver"]:
         return False
-    if dataset.RasterCount:  # whether the pixels are worth comparing, and few enough
+    if has_pixels(dataset):  # whether the pixels are worth comparing, and few enough
         bands = [
             [[band[key] for key in BAND_KEYS] for band in one.get("bands", ())] for one in (facts, found)
         ]
@@ -74,7 +74,7 @@ def same_content(dataset, facts, name, found):
         source = opened(name, aside)
         if source is None or dataset.GetMetadata() != source.GetMetadata():
             return False
-        if dataset.RasterCount:
+        if has_pixels(dataset):
             numbers = range(1, dataset.RasterCount + 1)
             return all(same_band(dataset.GetRasterBand(i), source.GetRasterBand(i)) for i in numbers)
         layers, theirs = layers_of(dataset), layers_of(source)

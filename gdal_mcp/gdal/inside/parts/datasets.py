@@ -35,7 +35,7 @@ def facts_and_names(path, dataset, *, whole=True):
     """Of an open dataset. Unless `whole`, nothing is transformed, and only what the format has at hand is read."""
     facts = {"driver": dataset.GetDriver().ShortName, "bytes": bytes_of(path)}
     names, parts, count = {}, [], dataset.GetLayerCount()
-    if dataset.RasterCount:
+    if has_pixels(dataset):
         parts.append(raster(dataset, whole=whole))
     if count:
         rows = [layer_facts_and_names(one, whole=whole) for one in layers_of(dataset, MOST)]
@@ -48,6 +48,12 @@ def facts_and_names(path, dataset, *, whole=True):
     if listed := len(dataset.GetSubDatasets() or ()):
         facts["subdatasets"] = listed
     return facts, names
+
+
+def has_pixels(dataset):
+    """Not so an MBTiles of vector tiles, which to GDAL is an empty picture besides."""
+    tiles = dataset.GetLayerCount() and dataset.GetDriver().ShortName == "MBTiles"
+    return bool(dataset.RasterCount and not tiles)
 
 
 def has_other_georeferencing(dataset):

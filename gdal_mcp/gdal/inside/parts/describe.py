@@ -13,6 +13,7 @@ from gdal_mcp.gdal.inside.parts import checks, outputs
 from gdal_mcp.gdal.inside.parts.datasets import (
     facts_and_names,
     has_other_georeferencing,
+    has_pixels,
     opened,
     write_only_driver,
 )
@@ -114,7 +115,7 @@ def described_input(path, job, heard):
                 facts.pop("crs", None)  # GDAL finds the place by other ways, so that none is missing
             layers = enumerate(facts.get("layers", ()))
             boxes = [(layer["extent"], dataset.GetLayer(i).GetSpatialRef()) for i, layer in layers]
-            if dataset.RasterCount:
+            if has_pixels(dataset):
                 boxes = [(facts["extent"], dataset.GetSpatialRef())]
             changes = job.get("changes", ()) if boxes else ()
             row = {
@@ -135,13 +136,13 @@ def described_input(path, job, heard):
 def changed(dataset, boxes, change):
     """What PROJ would do for a change of CRS; of several layers for the first."""
     box, crs = boxes[0]
-    if box is None and not dataset.RasterCount:  # a format that would read the whole file for it
+    if box is None and not has_pixels(dataset):  # a format that would read the whole file for it
         drawn = (one.GetGeometryRef() for one in itertools.islice(dataset.GetLayer(0), FIRST_FEATURES))
         found = [one.GetEnvelope() for one in drawn if one and not one.IsEmpty()]
         if found:
             west, east, south, north = zip(*found, strict=True)
             box = [min(west), min(south), max(east), max(north)]
-    return part("transformations").transformation(box, crs, bool(dataset.RasterCount), change)
+    return part("transformations").transformation(box, crs, has_pixels(dataset), change)
 
 
 def in_crs(boxes, name):
@@ -225,7 +226,7 @@ def replaced(path):
 
 def ranged(dataset, facts):
     """Adds the lowest and the highest value of each band; returns all that was found of them."""
-    rows = value_ranges(dataset) if dataset.RasterCount else []
+    rows = value_ranges(dataset) if has_pixels(dataset) else []
     for band, row in zip(facts.get("bands", ()), rows, strict=False):
         if row and "min" in row:
             band.update(min=row["min"], max=row["max"], exact=row["exact"])

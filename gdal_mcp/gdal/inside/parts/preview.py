@@ -2,7 +2,7 @@
 
 from osgeo import gdal
 
-from gdal_mcp.gdal.inside.parts.datasets import CLASSIC
+from gdal_mcp.gdal.inside.parts.datasets import CLASSIC, has_pixels
 from gdal_mcp.gdal.inside.parts.reporting import print_json, quiet
 
 MAX_BYTES = 1 << 20
@@ -52,7 +52,7 @@ def picture(path, asked):
         dataset = gdal.OpenEx(inner, gdal.OF_RASTER) if f'"{path}"' in inner else None
     if dataset is None:
         return None
-    if dataset.RasterCount:
+    if has_pixels(dataset):
         from gdal_mcp.gdal.inside.parts import preview_raster as painter
     else:
         from gdal_mcp.gdal.inside.parts import preview_vector as painter

@@ -48,6 +48,8 @@ def run_query(job, _report):
     about = {"columns": result.names, "geometry_columns": left_out, "infinite": result.infinite}
     print_json({**answer, **about})
     job["checks"] = list(word_checks(tables.dataset, job["sql"]))
+    if result.without_geometry:
+        job["checks"].append({"code": "empty_geometries", "count": result.without_geometry})
     if read_first and time.process_time() - begun < MAX_SECONDS:
         begin = tables.read_first(job["sql"], rows=True)
         job["checks"] += join_checks(tables.dataset, job["sql"], begin)
@@ -150,6 +152,7 @@ class Result:
                 self.names.append(name)
         self.blobs = {number for number, name in enumerate(self._columns) if name in drawn}
         self.infinite, self.srids = 0, set()
+        self.without_geometry = 0  # rows, of a column of geometries that has none
 
     def rows(self):
         columns = [f'q."{name.replace(chr(34), chr(34) * 2)}"' for name in self._columns]
@@ -268,6 +271,8 @@ def write(job, result):
 def write_layer(path, driver, result, rows, job):
     """One layer whose columns have the type of all of their values."""
     drawn = [number for number in sorted(result.blobs) if any(row[number] for row in rows)]
+    if result.blobs and not drawn:
+        result.without_geometry = len(rows)
     if len(drawn) > 1:
         raise RuntimeError("the rows have several columns of geometries; select one of them")
     with_geometry = bool(drawn) and not (driver == "CSV" and job["geometry"] == "none")
