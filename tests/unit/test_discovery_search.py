@@ -33,8 +33,22 @@ def test_plain_questions_find_their_algorithm():
 
 
 def test_what_only_sql_does_leads_to_sql():
-    for ask in ("spatial join", "area of polygons", "centroid", "nearest neighbour"):
+    for ask in (
+        "spatial join", "area of polygons", "centroid", "nearest neighbour", "nearest hospital for each school",
+        "remove duplicate features", "hexagon grid", "join csv to polygons by code",
+        "regular expression replace in an attribute",
+    ):  # fmt: skip
         assert "vector sql" in [hit.path for hit in search(packaged(), ask, FOUND)], ask
+
+
+def test_what_a_formula_a_format_or_a_position_does_leads_there():
+    for ask, path in (
+        ("mask clouds by QA bit", "raster calc"), ("convert feet to metres", "raster calc"),
+        ("change matrix between two land cover years", "raster calc"), ("moving average over bands", "raster calc"),
+        ("vector tiles mbtiles pmtiles", "vector convert"), ("elevation profile along a line", "raster pixel-info"),
+        ("line of sight between two points", "raster viewshed"), ("percentile of a raster", "raster info"),
+    ):  # fmt: skip
+        assert path in [hit.path for hit in search(packaged(), ask, FOUND)], ask
 
 
 def test_an_algorithm_is_found_by_its_own_name():
