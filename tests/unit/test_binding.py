@@ -10,6 +10,7 @@ from gdal_mcp.errors import Code
 from gdal_mcp.gdal.catalogue.binding import Bound, bind, bind_either, render
 from gdal_mcp.gdal.catalogue.checks import Context
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, UnknownArgument
+from gdal_mcp.gdal.catalogue.given import argument_named
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Algorithm, Role
 from tests.unit.fitting import placed
@@ -187,6 +188,18 @@ def test_an_unknown_switch_suggests_a_near_one() -> None:
     with pytest.raises(UnknownArgument) as caught:
         extra(REPROJECT, ["--resample=near"], CONTEXT)
     assert "resampling" in caught.value.suggestion
+
+
+def test_an_argument_is_suggested_by_one_of_its_words_and_none_that_is_hardly_alike() -> None:
+    for path, name, meant in (
+        ("raster clip", "where", {"like-where"}), ("raster zonal-stats", "field", {"include-field"}),
+        ("raster convert", "band", set()), ("raster edit", "unit", set()),
+    ):  # fmt: skip
+        with pytest.raises(UnknownArgument) as caught:
+            argument_named(packaged().algorithms[path], name)
+        assert {word.strip("?") for word in caught.value.suggestion.split() if word.startswith("--")} == {
+            f"--{one}" for one in meant
+        }
 
 
 def test_words_bind_input_and_output_too_and_add_to_lists_of_json() -> None:

@@ -24,7 +24,7 @@ WHOLE = {
     "kernel": ["u", "unsharp-masking", "[[0,1,0],[1,-2.5,1],[0,1,0]]"],
     "mapping": ["[-inf, 5)=1; (5,10]=2 ;12=NO_DATA; NO_DATA=0;DEFAULT=PASS_THROUGH", "default=1"],
     "level": ["-5"],
-    "multidim": ["name=temp,view=[0:10,::2]"],
+    "multidim": ["name=temp,view=[0:10,::2]", "name=t,view=[2,...]", "name=t,view=[...,0]", "t,view=[...]"],
 }  # fmt: skip
 CANONICAL = [
     ("calc", " A ", "A"),
@@ -43,7 +43,7 @@ REFUSED = {
     "mapping": ["", ";", "@/etc/passwd", "/etc/passwd", "1=2=3", "[1,2=3", "1=x", "[1;2]=3", "1=@x"],
     "gcp": ["@/etc/passwd", "1,2,3", "1,2,3,4,5,6", "/etc/passwd"],
     "level": ["MID", "inf", "@x"],
-    "multidim": ["/a/../b", "@x", "//host/x", "a;b"],
+    "multidim": ["/a/../b", "..", "/a/..", "[../b]", "a,../b", "[.../b]", "/...", "@x", "//host/x", "a;b"],
     "file-pattern": [
         *("x/part_%d", "../part_%d", "part", "part_%s", "part_%n", "part_%d_%d", ".%d", "part_%99999d"),
         *("{OTHER}_%d", "%d\\x", "part_%d/"),

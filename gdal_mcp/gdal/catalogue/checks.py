@@ -264,5 +264,5 @@ def _number(argument: Argument, text: str, what: str) -> str:
     if below or above:
         raise ArgumentRefused(f"{what} is out of range.", "The bound itself does not belong to the range.")
     if argument.choices and checked not in argument.choices:
-        raise ArgumentRefused(f"{what} does not take that value.", choices_text(argument.choices))
+        raise ArgumentRefused(f"{what} does not take {text[:60]!r}.", choices_text(argument.choices))
     return checked

@@ -69,12 +69,11 @@ def argument_named(algorithm: Algorithm, name: str) -> Argument:
     """The argument of a canonical name or an alias, if GDAL shows it to anybody. Raises UnknownArgument."""
     argument = algorithm.long_names.get(name)
     if argument is None or argument.hidden:
-        near = get_close_matches(
-            name, [one for one in algorithm.long_names if not algorithm.long_names[one].hidden], 1
-        )
-        hint = (
-            f"Did you mean --{near[0]}?" if near else f"gdal_describe `{algorithm.path}` lists its arguments."
-        )
+        shown = [one for one, found in algorithm.long_names.items() if not found.hidden]
+        # `layer` for `input-layer`, else a slip of the hand: what is less alike than that is another thing
+        near = [one for one in shown if name in one.split("-")][:3] or get_close_matches(name, shown, 1, 0.75)
+        meant = " or ".join(f"--{one}" for one in near)
+        hint = f"Did you mean {meant}?" if near else f"gdal_describe `{algorithm.path}` lists its arguments."
         raise UnknownArgument(f"gdal {algorithm.path} has no argument --{name[:64]}.", hint)
     return argument
 

@@ -97,8 +97,9 @@ PLAIN: Final[Mapping[str, Plain]] = MappingProxyType(
         "metadata": Plain(rf"{_METADATA}=[^\0]*", "SOURCE=survey of 2024", limit=4096),
         "metadata-name": Plain(_METADATA, "AREA_OR_POINT"),
         "multidim": Plain(
-            r"(?!.*(?:\.\.|//))[A-Za-z0-9_ .,:()\[\]/=+\-\"]{1,512}",
-            "/group/array, name=temp,view=[0:10,::2], time(0,10) or lat(2)",
+            # two dots lead to another group, but for the three that stand for the rest of the dimensions
+            r"(?!.*(?://|(?<![\[,.])\.\.|\.\.(?![.,\]])))[A-Za-z0-9_ .,:()\[\]/=+\-\"]{1,512}",
+            "/group/array, name=temp,view=[0,...], time(0,10) or lat(2)",
         ),
         "name-filter": Plain(r"(?![@~])[^/\\\"'`;<>{}]{1,128}", "*.tif"),
         "page-text": Plain(r"[^<>&\"'`\\{}$]{0,200}", "Elevation 2024"),

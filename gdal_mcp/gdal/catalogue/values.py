@@ -105,7 +105,7 @@ def _choice(shape: Shape, text: str, what: str) -> str:
     for choice in shape.choices:
         if choice.upper() == text.upper():
             return choice
-    raise ArgumentRefused(f"{what} does not take that value.", choices_text(shape.choices))
+    raise ArgumentRefused(f"{what} does not take {text[:60]!r}.", choices_text(shape.choices))
 
 
 def _integer(shape: Shape, text: str, what: str) -> str:
