@@ -198,6 +198,11 @@ def _extended(
         raise refusals[0]
     if not readings[0] and takes is None:
         raise ArgumentRefused(f"a pipeline does not begin with {call.name[:60]}.", "Begin with read.")
+    if all(step.takes is None for step in variants):
+        raise ArgumentRefused(
+            f"the step {call.name[:60]} stands first: it reads files.",
+            "Write what comes before it to a file, with a call of its own.",
+        )
     raise ArgumentRefused(
         f"the step {call.name[:60]} does not take what the step before it gives.",
         "Rasters become vectors by polygonize, contour or the like, vectors become rasters by rasterize or grid.",

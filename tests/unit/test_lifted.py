@@ -110,6 +110,12 @@ def test_errors_with_a_way_out_name_it() -> None:
         "TopologyException: side location conflict at 0.5 0.5. This can occur if the input geometry is invalid.",
         "Type mismatch or improper type of arguments to > operator.",
         "Failed to reproject feature 1 (geometry probably out of source or destination SRS).",
+        "Encountered value -9999 with no specified mapping",
+        "Interval from -inf to 600 (mapped to -9999) overlaps with interval from -9999 to -9999 (mapped to -9999)",
+        'Unexpected token "& 8) == 0 ? __A__1__ : 0 " found at position 10.',
+        "calc: 'avg' is a unknown builtin function",
+        "Computed source window -787 -518 984 1113 falls partially outside source raster extent.",
+        "`/w/a.zip' not recognized as being in a supported file format. Changing the filename to /vsizip//w/a.zip may help it to be recognized.",
     ):
         assert suggested([LibraryMessage("something else"), LibraryMessage(text, level="error")])
     assert suggested([LibraryMessage("something else")]) == ""

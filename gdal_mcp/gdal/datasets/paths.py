@@ -383,5 +383,7 @@ def _refusal(error: PathRefused) -> ToolError:
     """The error for a path outside the workspaces, or with nothing at it."""
     if isinstance(error, PathMissing):
         fix = "Check the name; relative paths start at the first workspace."
+        if "*" in str(error):
+            fix = "No pattern is expanded here: list_workspace has the names for one, and raster index takes a folder."
         return ToolError(Code.NOT_FOUND, Stage.RESOLVE, str(error), fix)
     return refused(str(error), "Use a path inside a workspace; `gdal-mcp doctor` lists them.")
