@@ -122,6 +122,19 @@ def test_records_are_an_array_lines_or_a_typed_layer(talker: Talk, own: Place, o
     assert "4326" in json.dumps(layer["geometryFields"][0]["coordinateSystem"])
 
 
+def test_a_table_of_three_numbers_is_a_table_and_no_grid_of_points(talker: Talk):
+    rows = {"grid.csv": "1,1,5 2,1,6 1,2,7 2,2,8", "zonal.csv": "1,512.25,21200 2,470.5,23200 3,431.0,32400"}
+    for name, text in rows.items():
+        sql = f"SELECT column1 AS x, column2 AS y, column3 AS z FROM (VALUES ({text.replace(' ', '), (')}))"
+        made = talker.done("query_to_file", inputs=["towns.csv"], sql=sql, output=name)
+        [output] = made["outputs"]
+        assert output["description"]["driver"] == "CSV"
+        assert output["checks"] == []
+        assert made["row_count"] == output["description"]["layers"][0]["features"] == len(text.split())
+        [entry] = talker.done("list_workspace", pattern=name)["entries"]
+        assert entry["driver"] == "CSV"
+
+
 def test_names_in_the_files_are_names_and_nothing_else(talker: Talk, own: Place):
     hostile = 'a"/><SrcDataSource>/etc/passwd</SrcDataSource>&<x y="'
     feature = {"type": "Feature", "properties": {'c"ol': 1, "b'); --": 2}, "geometry": None}

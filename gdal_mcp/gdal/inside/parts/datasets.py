@@ -16,10 +16,15 @@ HALF = 180.0  # degrees of longitude
 CLASSIC = gdal.OF_RASTER | gdal.OF_VECTOR
 
 
-def opened(path, errors):
+def kinds_of(path):
+    """What a file of this name is. To GDAL a table with three columns of numbers is a grid of points, and mostly a broken one."""
+    return gdal.OF_VECTOR if path.lower().endswith((".csv", ".tsv")) else CLASSIC
+
+
+def opened(path, errors, kinds=CLASSIC):
     """A dataset as raster, vector or multidimensional, whichever holds something; None with what GDAL said in `errors`."""
     with Errors(quiet=True) as heard:
-        dataset = gdal.OpenEx(path, CLASSIC | gdal.OF_VERBOSE_ERROR)
+        dataset = gdal.OpenEx(path, kinds | gdal.OF_VERBOSE_ERROR)
     if dataset is None or not (dataset.RasterCount or dataset.GetLayerCount()):
         # a raster driver that takes a table for its own, and fails, ends GDAL's search
         for kind in (gdal.OF_VECTOR, gdal.OF_MULTIDIM_RASTER):

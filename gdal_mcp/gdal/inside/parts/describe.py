@@ -14,6 +14,7 @@ from gdal_mcp.gdal.inside.parts.datasets import (
     facts_and_names,
     has_other_georeferencing,
     has_pixels,
+    kinds_of,
     opened,
     write_only_driver,
 )
@@ -180,9 +181,11 @@ def head_of(path):
 
 def run_identify(job, _report):
     """Prints an object: every input, and the short name of the driver that takes it, or null."""
-    kinds = gdal.OF_RASTER | gdal.OF_VECTOR | gdal.OF_MULTIDIM_RASTER
     with quiet():
-        drivers = {path: gdal.IdentifyDriverEx(path, kinds) for path in job["inputs"][:MAX_NAMED]}
+        drivers = {
+            path: gdal.IdentifyDriverEx(path, kinds_of(path) | gdal.OF_MULTIDIM_RASTER)
+            for path in job["inputs"][:MAX_NAMED]
+        }
         print_json({path: driver and driver.ShortName for path, driver in drivers.items()})
     return True
 
@@ -215,7 +218,7 @@ def replaced(path):
     if path is None or not os.path.isfile(path) or os.path.getsize(path) > MAX_REPLACED:
         return None
     with quiet() as aside:
-        dataset = opened(path, aside)
+        dataset = opened(path, aside, kinds_of(path))
         if dataset is None:
             return None
         facts, _ = facts_and_names(path, dataset)
@@ -240,7 +243,7 @@ def described_output(path, kind, origin, errors):
     if kind in outputs.KINDS:
         return *outputs.KINDS[kind](path), ()
     with quiet() as heard:
-        dataset = opened(path, heard)
+        dataset = opened(path, heard, kinds_of(path))
     if dataset is None and (driver := write_only_driver(path)):
         return {"driver": driver, "bytes": outputs.bytes_of(path)}, {}, ()
     if dataset is None:
