@@ -64,9 +64,9 @@ class Execution:
                 done = self._done(planned, result)
                 if draft.verify is not None:
                     draft.verify(done.parsed)
-                return (
-                    done if lease.staging is None else self._published(planned, lease.staging, done, cancel)
-                )
+                if lease.staging is None:
+                    return done
+                return self._published(planned, lease.staging, done, cancel)
         except LaunchCancelled:
             ended = judge(SandboxResult(Cancelled(), Usage("cold")), planned.admitted.toolbox)
             assert ended is not None

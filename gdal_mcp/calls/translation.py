@@ -102,9 +102,6 @@ def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> T
     return ToolError(toolbox.failure, Stage.RUN, message, toolbox.suggest(errors) or general, untrusted)
 
 
-_LIMIT_ADVICE = "Use a smaller window, a coarser resolution or compression, or raise the limit: {}."
-
-
 def _explained(outcome: Outcome, toolbox: Toolbox) -> tuple[Code, str, str]:
     """Code, message and suggestion for a job that did not end by itself."""
     match outcome:
@@ -140,22 +137,25 @@ def _explained(outcome: Outcome, toolbox: Toolbox) -> tuple[Code, str, str]:
 def _limited(outcome: _Limit, title: str) -> tuple[Code, str, str]:
     """The same for a job that reached a limit which a setting can raise."""
     match outcome:
-        case TimedOut(seconds=limit):
-            advice = _LIMIT_ADVICE.format("--timeout-seconds")
-            return Code.TIMEOUT, f"the call was stopped after {limit:g} s.", advice
-        case OutOfMemory(limit_bytes=limit, killed=killed):
-            how = "was killed at" if killed else "could not allocate within"
-            advice = _LIMIT_ADVICE.format("--memory")
-            return Code.MEMORY_LIMIT, f"{title} {how} its {limit >> 20} MiB of memory.", advice
-        case StagingLimitExceeded(what=what, limit=limit):
-            advice = _LIMIT_ADVICE.format("--staging-size")
-            return Code.DISK_LIMIT, f"the output grew over {limit} {what}.", advice
-        case FileSizeExceeded(limit_bytes=limit):
-            advice = _LIMIT_ADVICE.format("--file-size")
-            return Code.DISK_LIMIT, f"a file grew over {limit >> 20} MiB.", advice
         case OutputLimitExceeded(limit_bytes=limit):
             message = f"{title} printed more than {limit >> 10} KiB."
             return Code.OUTPUT_LIMIT, message, "Ask for less, or write to a file."
+        case TimedOut(seconds=limit):
+            code, setting, message = (
+                Code.TIMEOUT,
+                "timeout-seconds",
+                f"the call was stopped after {limit:g} s.",
+            )
+        case OutOfMemory(limit_bytes=limit, killed=killed):
+            how = "was killed at" if killed else "could not allocate within"
+            code, setting = Code.MEMORY_LIMIT, "memory"
+            message = f"{title} {how} its {limit >> 20} MiB of memory."
+        case StagingLimitExceeded(what=what, limit=limit):
+            code, setting, message = Code.DISK_LIMIT, "staging-size", f"the output grew over {limit} {what}."
+        case FileSizeExceeded(limit_bytes=limit):
+            code, setting, message = Code.DISK_LIMIT, "file-size", f"a file grew over {limit >> 20} MiB."
+    advice = f"Use a smaller window, a coarser resolution or compression, or raise the limit: --{setting}."
+    return code, message, advice
 
 
 def reported(final: Mapping[str, Any]) -> list[LibraryMessage]:

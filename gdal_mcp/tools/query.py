@@ -59,12 +59,8 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
     sql = check_statement(arguments.sql, "sql")
     given = _aliases(arguments.inputs)
     sources = [context.paths.source(path) for path in given.values()]
-    extra: dict[str, Any] = {
-        "sql": sql,
-        "tables": [[alias, one.name] for alias, one in zip(given, sources, strict=True)],
-        "geometry": arguments.geometry,
-        "form": None,
-    }
+    tables = [[alias, one.name] for alias, one in zip(given, sources, strict=True)]
+    extra: dict[str, Any] = {"sql": sql, "tables": tables, "geometry": arguments.geometry, "form": None}
     outputs: tuple[Output, ...] = ()
     sql_arguments = {"sql": (sql,), "dialect": ("SQLITE",)}
     if any(one.name.lower().endswith((".csv", ".tsv")) for one in sources):
@@ -80,14 +76,9 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
         sql_arguments["output-format"] = (form,)
     else:
         extra["limit"] = arguments.limit
-    tables = (f"{alias}={one.name}" for alias, one in zip(given, sources, strict=True))
+    words = (f"--sql={sql}", *(f"{alias}={name}" for alias, name in tables))
     return Draft(
-        Command(
-            "query",
-            (f"--sql={sql}", *tables),
-            output=outputs[0].inside if outputs else None,
-            extra=extra,
-        ),
+        Command("query", words, output=outputs[0].inside if outputs else None, extra=extra),
         tuple(one.located for one in sources),
         outputs,
         named=tuple(("input", one.located) for one in sources if one.is_plain),
@@ -160,10 +151,8 @@ def _facts(answer: Answer) -> Mapping[str, Any]:
     """Numbers and switches; the rows themselves are text of the files."""
     parsed = answer.parsed if isinstance(answer.parsed, dict) else {}
     rows = parsed.get("rows")
-    counted = {
-        "row_count": len(rows) if isinstance(rows, list) else parsed.get("count"),
-        "infinite": parsed.get("infinite"),
-    }
+    count = len(rows) if isinstance(rows, list) else parsed.get("count")
+    counted = {"row_count": count, "infinite": parsed.get("infinite")}
     facts: dict[str, Any] = {
         key: value for key, value in counted.items() if type(value) is int and (value or key == "row_count")
     }
@@ -190,8 +179,5 @@ QUERY_TO_FILE = Tool(
     schema=schema_of(QueryToFileArguments),
     draft=typed(QueryToFileArguments, _draft),
     like=SQL,
-    **{
-        **WRITES_OUTPUT,
-        "present": lambda answer: {**written(answer), **_facts(answer)},
-    },
+    **{**WRITES_OUTPUT, "present": lambda answer: {**written(answer), **_facts(answer)}},
 )

@@ -28,10 +28,7 @@ _PATTERNS: Final[Mapping[str, tuple[re.Pattern[str], str]]] = MappingProxyType(
             re.compile(r"(?!.*\.\.)(?=.{1,512}\Z)(?:\([0-9.,eE+\- ]++\)|\{[0-9, ]++\}|[0-9.,eE+\- ]++)+"),
             "For example (255,255,255),(0,0,0).",
         ),
-        "word": (
-            re.compile(r"(?!.*\.\.)[A-Za-z0-9_.:+-]{0,64}"),
-            "Use letters, digits and . _ : + - only.",
-        ),
+        "word": (re.compile(r"(?!.*\.\.)[A-Za-z0-9_.:+-]{0,64}"), "Use letters, digits and . _ : + - only."),
         "encoding": (
             re.compile(
                 r"|UTF-?8|(US-)?ASCII|ISO-?8859-[0-9]{1,2}|LATIN-?[0-9]{1,2}|(CP|IBM|WINDOWS-)[0-9]{3,5}|LDID/[0-9]{1,3}"

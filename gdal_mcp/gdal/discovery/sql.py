@@ -22,24 +22,19 @@ def sql_of(name: str) -> dict[str, Any]:
     if name not in _TAUGHT:
         return {}
     known = read("sql.toml")
-    taught = {
-        "rules": {one["of"]: one["text"] for one in known["rule"]},
-        "functions": dict(known["functions"]),
-        "query_examples": [
-            {"does": one["does"], "arguments": {"inputs": one["inputs"], "sql": one["sql"]}}
-            for one in known["example"]
-        ],
-    }
-    return {"sql": taught}
+    examples = [
+        {"does": one["does"], "arguments": {"inputs": one["inputs"], "sql": one["sql"]}}
+        for one in known["example"]
+    ]
+    rules = {one["of"]: one["text"] for one in known["rule"]}
+    return {"sql": {"rules": rules, "functions": dict(known["functions"]), "query_examples": examples}}
 
 
 def sql_advice(errors: Iterable[str]) -> str:
     """What to do about a statement that failed, in our words; "" where it failed at something else."""
     for text in errors:
         if _OGRSQL.match(text):
-            return (
-                "OGRSQL has few functions and no joins of this kind: give `dialect` SQLITE, or use `query`."
-            )
+            return "OGRSQL has few functions and no such joins: give `dialect` SQLITE, or use `query`."
         if found := _NO_FUNCTION.match(text):
             return _instead(found[1].lower())
         if _NO_NAME.match(text):
@@ -52,8 +47,7 @@ def _instead(name: str) -> str:
     instead = read("sql.toml")["instead"]
     if name in instead:
         return f"Use {instead[name]}."
-    near = get_close_matches(name, _names(), 3, 0.7)
-    if near:
+    if near := get_close_matches(name, _names(), 3, 0.7):
         return f"The nearest functions are {', '.join(_names()[one] for one in near)}."
     return "gdal_describe `vector sql` lists the functions by purpose."
 

@@ -85,11 +85,10 @@ def raster(dataset, *, whole):
         "gcps": dataset.GetGCPCount(),
     }
     for band in bands:
-        color = gdal.GetColorInterpretationName(band.GetColorInterpretation())
         row = {
             "type": gdal.GetDataTypeName(band.DataType),
             "nodata": plain(band.GetNoDataValue()),
-            "color": color,
+            "color": gdal.GetColorInterpretationName(band.GetColorInterpretation()),
         }
         # what turns the numbers that are stored into values; nothing where they are the values
         for key, one, usual in (("scale", band.GetScale(), 1), ("offset", band.GetOffset(), 0)):
@@ -128,8 +127,8 @@ def layer_facts_and_names(layer, *, whole):
         if field.GetSubType() != ogr.OFSTNone:
             row["subtype"] = ogr.GetFieldSubTypeName(field.GetSubType())
         facts["fields"].append(row)
-    names = [field.GetName() for field in listed]
-    return facts, {"name": layer.GetName(), "crs": crs and crs.GetName(), "fields": names}
+    names = {"name": layer.GetName(), "crs": crs and crs.GetName()}
+    return facts, {**names, "fields": [field.GetName() for field in listed]}
 
 
 def multidimensional(root):
