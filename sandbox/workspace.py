@@ -165,7 +165,7 @@ class Workspaces:
             for alias in (workspace.root, *workspace.aliases):
                 if absolute.is_relative_to(alias):
                     return workspace, list(absolute.relative_to(alias).parts)
-        raise PathRefused("the path is outside every workspace. Use a path inside one of them.")
+        raise PathRefused("the path is outside every workspace.")
 
     def _walk(self, workspace: Workspace, parts: list[str], *, follow_last: bool) -> Located:
         left = parts[::-1]

@@ -72,7 +72,7 @@ class Grant:
         return self.revoked is None and now < self.expires
 
     def state(self, now: float) -> str:
-        return "holds" if self.holds(now) else "revoked" if self.revoked is not None else "over"
+        return "active" if self.holds(now) else "revoked" if self.revoked is not None else "ended"
 
 
 @dataclass(frozen=True, slots=True)

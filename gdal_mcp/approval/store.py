@@ -157,7 +157,7 @@ class Approvals:
     def grant(self, grant: Grant, seconds: float) -> Grant:
         """A yes to every call of a tool that writes to a workspace, for some time. Raises ValueError for too long a time."""
         if not 0 < seconds <= LONGEST_GRANT:
-            raise ValueError(f"a grant lasts some seconds, and {LONGEST_GRANT / 3600:g} hours at most")
+            raise ValueError(f"a grant lasts a second at least, and {LONGEST_GRANT / 3600:g} hours at most")
         with self._writing() as (db, now):
             made = replace(grant, id=secrets.token_hex(8), created=now, expires=now + seconds)
             insert(db, "grants", made)

@@ -79,23 +79,20 @@ def show_grants(settings: Settings, *, as_json: bool) -> Exit:
     with _service(settings) as service:
         found = service.approvals.grants()
     now = time.time()
+    keys = ("id", "principal", "tool", "workspace", "expires", "granted_by")
     rows = [
-        {
-            "id": one.id,
-            "state": one.state(now),
-            "principal": one.principal,
-            "tool": one.tool,
-            "workspace": one.workspace,
-            "remote": list(one.remote),
-            "expires": one.expires,
-            "granted_by": one.granted_by,
-        }
+        {**{key: getattr(one, key) for key in keys}, "state": one.state(now), "remote": list(one.remote)}
         for one in found
     ]
-    keys = ("id", "state", "principal", "tool", "workspace")
     if rows or as_json:
-        lines = "\n".join("  ".join(str(row[key]) for key in keys) for row in rows)
-        out_either(rows, lines, as_json=as_json)
+        left = [
+            f"{(one.expires - now) / 60:.0f} min left" if one.holds(now) else one.state(now) for one in found
+        ]
+        lines = [
+            f"{one.id}  {state}  {one.principal}  {one.tool}  {one.workspace}"
+            for one, state in zip(found, left, strict=True)
+        ]
+        out_either(rows, "\n".join(lines), as_json=as_json)
     else:
         say("there is no grant; `gdal-mcp grants new TOOL FOLDER` makes one.")
     return Exit.DONE

@@ -111,7 +111,7 @@ def test_without_a_terminal_nobody_is_asked_unless_a_script_said_yes(monkeypatch
 def test_people_are_told_in_one_word_whether_a_grant_counts():
     good = Grant("ann", "convert", "/maps", "ann", "console", expires=100.0)
     revoked = replace(good, revoked=50.0)
-    for grant, now, state in ((good, 99.0, "holds"), (good, 100.0, "over"), (revoked, 99.0, "revoked")):
+    for grant, now, state in ((good, 99.0, "active"), (good, 100.0, "ended"), (revoked, 99.0, "revoked")):
         assert grant.state(now) == state
-        assert grant.holds(now) is (state == "holds")
+        assert grant.holds(now) is (state == "active")
     assert revoked.state(200.0) == "revoked"

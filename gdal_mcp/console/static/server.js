@@ -26,7 +26,7 @@ async function loadGrants(place) {
       loadGrants(place);
     });
     fill(place, table("Grants", ["State", "Who", "Tool", "Workspace", "Until", "By", ""], grants.map((one) => [
-      el("span", { class: `badge ${one.state === "holds" ? "good" : "going"}` }, one.state === "holds" ? "active" : one.state), one.principal, one.tool, one.workspace, when(one.expires), one.by, one.revocable ? revoke(one) : ""])));
+      el("span", { class: `badge ${one.state === "active" ? "good" : "going"}` }, one.state), one.principal, one.tool, one.workspace, when(one.expires), one.by, one.revocable ? revoke(one) : ""])));
   } catch (error) {
     say(error.message, "bad");
   }
