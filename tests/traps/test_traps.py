@@ -100,6 +100,25 @@ def test_tables_of_a_join_are_indexed(talk: Talk, place: Place) -> None:
     assert done["untrusted"]["report"]["rows"] == [{"n": 20_000}]
 
 
+# read lazily, a table would go on where its other reading is: rows were missing, or there twice
+TWICE = (
+    ("SELECT name FROM wards WHERE pop * 2 > (SELECT avg(pop) FROM wards) * 2", "ac"),
+    ("SELECT name, (SELECT count(*) FROM wards) AS n FROM wards", "abcd"),
+    ("SELECT name FROM wards a WHERE pop = (SELECT max(pop) FROM wards b WHERE b.region = a.region)", "ac"),
+    ("SELECT a.name FROM wards a JOIN wards b ON a.rowid < b.rowid", "aaabbc"),
+    (
+        "WITH w AS (SELECT * FROM wards WHERE pop > 1) SELECT name, (SELECT count(*) FROM w) AS n FROM w",
+        "abc",
+    ),
+)
+
+
+@pytest.mark.parametrize(("sql", "expected"), TWICE)
+def test_a_table_that_is_named_twice_is_read_whole_each_time(talk: Talk, sql: str, expected: str) -> None:
+    rows = talk.done("query", inputs=["wards.geojson"], sql=sql)["untrusted"]["report"]["rows"]
+    assert "".join(sorted(row["name"] for row in rows)) == expected
+
+
 def test_a_reading_call_says_the_operation(talk: Talk) -> None:
     text = 'query inputs=["{0}.gpkg"] sql=SELECT ST_AsText(ST_Transform(geom, 4326)) AS t FROM {0}'
     tool, known = call(text.format("mm_points"))

@@ -88,4 +88,10 @@ TEXTS = {
         ]
     ),
     "names.csv": "name,kind\na,x\nb,y\nc,z\n",
+    "wards.geojson": features(
+        [
+            (square(10 + n, 50, 0.9), {"name": "abcd"[n], "region": "nnss"[n], "pop": (4, 2, 3, 1)[n]})
+            for n in range(4)
+        ]
+    ),
 }

@@ -205,8 +205,8 @@ class Counting:
         return {item.alias for item, names in named if self.returns(item, names)}
 
 
-def join_checks(dataset, sql, begin="", dialect="SQLITE"):
-    """`begin` is what the statement's tables are named by, before it."""
+def join_checks(dataset, sql, read_first="", dialect="SQLITE"):
+    """`read_first` is what the statement's tables are defined by, as in a WITH."""
     until = time.process_time() + MAX_SECONDS
     with quiet():
         for core in cores_of(sql):
@@ -214,21 +214,20 @@ def join_checks(dataset, sql, begin="", dialect="SQLITE"):
             # a table that is joined with itself is meant to come several times
             if len(core.items) < 2 or not core.single or len(set(tables)) < len(tables):
                 continue
-            counting = Counting(dataset, core, begin_of(sql, begin), dialect)
+            counting = Counting(dataset, core, opened(sql, read_first)[0], dialect)
             for check in (multiplied, lost):
                 if time.process_time() > until:
                     return
                 yield from check(counting)
 
 
-def begin_of(sql, begin):
-    """With the statement's own WITH, whose tables its SELECTs name."""
+def opened(sql, read_first=""):
+    """A statement in two: WITH what is to be read first and the tables of its own WITH, which its SELECTs name; and the rest of it."""
     words = words_of(sql)
-    if words[0].upper != "WITH":
-        return begin
-    main = next(one for one in words if one.upper == "SELECT" and one.depth == 0)
-    own = sql[words[0].end : main.start]
-    return f"{begin.rstrip()}, {own} " if begin else f"WITH {own} "
+    main = next((one.start for one in words if one.upper == "SELECT" and one.depth == 0), 0)
+    own = re.sub(r"^\s*WITH\s(\s*RECURSIVE\s)?", "", sql[:main], flags=re.IGNORECASE)
+    tables = ", ".join(text for text in (read_first, own.strip()) if text)
+    return f"WITH RECURSIVE {tables} " if tables else "", sql[main:]
 
 
 def multiplied(counting):

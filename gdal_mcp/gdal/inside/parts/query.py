@@ -11,13 +11,14 @@ import math
 import os
 import re
 import time
+from collections import Counter
 from html import escape
 from itertools import islice
 
 from osgeo import gdal, ogr
 
 from gdal_mcp.gdal.inside.parts.extents import reference, traditional
-from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, join_checks, words_of
+from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, join_checks, opened, words_of
 from gdal_mcp.gdal.inside.parts.reporting import print_json, quiet
 from gdal_mcp.gdal.inside.parts.sql_checks import word_checks
 from gdal_mcp.gdal.inside.parts.tables import fields, layers_of, shapes
@@ -27,15 +28,15 @@ HIDDEN = re.compile(r"OGR_(STYLE|NATIVE_DATA|NATIVE_MEDIA_TYPE)(:\d+)?")
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
 INT32 = 1 << 31
+OWN_TABLE = re.compile(r'([^\W\d]\w*)"?\s+AS\s+(?:NOT\s+|MATERIALIZED\s*)*\(', re.IGNORECASE)  # of a WITH
 SOURCE = "source of "  # a table as it is in its file, in the name that it is read by
 
 
 def run_query(job, _report):
     """Prints an object: `rows`, each an object, whether there are `more` of them, and what was left out of them."""
     tables, begun = Tables(job["tables"]), time.process_time()
-    read_first = tables.read_first(job["sql"])
     try:
-        result = result_of(tables.dataset, job["sql"], read_first)
+        result = result_of(tables, job["sql"])
         if job["form"]:
             answer = {"count": write(job, result)}
         else:
@@ -50,23 +51,21 @@ def run_query(job, _report):
     job["checks"] = list(word_checks(tables.dataset, job["sql"]))
     if result.without_geometry:
         job["checks"].append({"code": "empty_geometries", "count": result.without_geometry})
+    read_first = tables.read_first(job["sql"], rows=True)
     if read_first and time.process_time() - begun < MAX_SECONDS:
-        begin = tables.read_first(job["sql"], rows=True)
-        job["checks"] += join_checks(tables.dataset, job["sql"], begin)
+        job["checks"] += join_checks(tables.dataset, job["sql"], read_first)
     return True
 
 
-def result_of(dataset, sql, read_first):
-    """SQLite makes an index only of tables that it has read: a join of ten thousand rows with as many takes a minute without."""
-    if read_first:
-        begin, rest = read_first, sql
-        # the statement's own goes on from there
-        if own := re.match(r"\s*WITH\s(\s*RECURSIVE\s)?", sql, re.IGNORECASE):
-            begin = begin.replace("WITH ", "WITH RECURSIVE ", 1) if own[1] else begin
-            begin, rest = f"{begin.rstrip()}, ", sql[own.end() :]
-        with contextlib.suppress(NoResult), quiet():  # such as a statement that names a row's own id
-            return Result(dataset, begin + rest)
-    return Result(dataset, sql)
+def result_of(tables, sql):
+    """SQLite makes an index only of tables that it has read: a join of ten thousand rows with as many takes a minute without.
+
+    A layer that is read twice at once, by a subquery say, would go on where its other reading is.
+    """
+    for rows in (False, True):  # a row's id is not among its columns, unless a statement names it
+        with contextlib.suppress(NoResult), quiet():
+            return Result(tables.dataset, "".join(opened(sql, tables.read_first(sql, rows=rows))))
+    return Result(tables.dataset, sql)
 
 
 class NoResult(Exception):
@@ -105,21 +104,18 @@ class Tables:
         self._sources.setdefault(name.lower(), (name, source))
 
     def read_first(self, sql, *, rows=False):
-        """A WITH that reads the tables of a join once, with each row's id if `rows`; "" for a statement of one table."""
+        """The tables of a WITH that reads each once, with each row's id if `rows`; "" where one is read once."""
         words = words_of(sql)
-        found = dict.fromkeys(one.name for one in words if one.name in self._sources)
-        made = {a.name for a, b in itertools.pairwise(words) if b.upper == "AS" and a.name in found}
-        own = {
-            name
-            for name in made
-            if re.search(rf'\b{re.escape(name)}"?\s+AS\s+(NOT\s+|MATERIALIZED\s*)*\(', sql, re.IGNORECASE)
-        }
-        if own or (len(found) < 2 and not any(one.upper == "JOIN" for one in words)):
+        counts = Counter(a.name for a, b in itertools.pairwise([*words, None]) if not (b and b.text == "."))
+        found = [name for name in self._sources if name in counts]
+        own = {one.lower() for one in OWN_TABLE.findall(sql)}
+        twice = sum(counts[name] for name in found) > 1 or any(counts[name] > 2 for name in own)
+        if own & set(found) or not (found and twice):
             return ""
         ids = "rowid AS rowid, " if rows else ""
         named = (self._sources[name][0].replace('"', '""') for name in found)
         tables = (f'"{name}" AS MATERIALIZED (SELECT {ids}* FROM "{SOURCE}{name}")' for name in named)  # noqa: S608 - names of layers
-        return f"WITH {', '.join(tables)} "
+        return ", ".join(tables)
 
 
 def source_xml(path, layer, options):
