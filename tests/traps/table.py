@@ -459,6 +459,76 @@ missing_counted
     query inputs=["areas.geojson","sites.geojson"] sql=SELECT a.code, count(s.id) AS n FROM areas a LEFT JOIN sites s ON a.code = s.area AND s.id > 11 GROUP BY a.code
     query inputs=["areas.geojson","sites.geojson"] sql=SELECT a.code, count(*) AS n FROM areas a LEFT JOIN sites s ON a.code = s.area GROUP BY a.code
     query inputs=["areas.geojson","sites.geojson"] sql=SELECT s.id IS NULL AS none, count(*) AS n FROM areas a LEFT JOIN sites s ON a.code = s.area AND s.id > 11 GROUP BY 1
+integer_division
+    query inputs=["wards.geojson"] sql=SELECT name, round(pop / (pop + 1), 2) AS share FROM wards
+    query inputs=["wards.geojson"] sql=SELECT name, round(100.0 * pop / (pop + 1), 2) AS share, CAST(pop / (pop + 1) AS INTEGER) AS whole FROM wards
+integer_division
+    query inputs=["wards.geojson"] sql=SELECT region, sum(CASE WHEN name < 'c' THEN 1 ELSE 0 END) * 100 / count(*) AS share FROM wards GROUP BY region
+    query inputs=["wards.geojson"] sql=SELECT region, sum(CASE WHEN name < 'c' THEN 1.0 ELSE 0 END) * 100 / count(*) AS share FROM wards GROUP BY region
+integer_division
+    query inputs=["wards.geojson"] sql=SELECT region, count(*) * 100 / (SELECT count(*) FROM wards) AS share FROM wards GROUP BY region
+    query inputs=["wards.geojson"] sql=SELECT region, count(*) * 100.0 / (SELECT count(*) FROM wards) AS share FROM wards GROUP BY region
+integer_division
+    query inputs=["wards.geojson"] sql=SELECT name FROM wards WHERE pop / nullif(pop + 1, 0) > 0.5
+    query inputs=["wards.geojson"] sql=SELECT name FROM wards WHERE 1.0 * pop / nullif(pop + 1, 0) > 0.5
+
+# dates and times, groups, nulls and parts that are put together
+date_arithmetic
+    query inputs=["spans.geojson"] sql=SELECT id, stop - start AS lasted FROM spans
+    query inputs=["spans.geojson"] sql=SELECT id, julianday(stop) - julianday(s.start) AS days, date(day, '+7 days') AS due, start || ' - ' || stop AS span FROM spans s
+    query inputs=["spans.geojson"] sql=SELECT id - 1 AS n, strftime('%s', stop) - strftime('%s', start) AS seconds FROM spans
+date_arithmetic
+    query inputs=["spans.geojson"] sql=SELECT max(s.stop) - min(s.start) AS whole FROM spans s
+date_arithmetic
+    vector sql input=spans.geojson output=OUT.csv dialect=SQLITE sql=SELECT id, day + 7 AS due FROM spans
+    vector sql input=spans.geojson output=OUT.csv dialect=SQLITE sql=SELECT id + 7 AS due, day FROM spans
+time_as_text
+    query inputs=["spans.geojson"] sql=SELECT id FROM spans WHERE start BETWEEN '2024-01-01' AND '2024-01-03'
+    query inputs=["spans.geojson"] sql=SELECT id FROM spans WHERE date(start) BETWEEN '2024-01-01' AND '2024-01-03'
+    query inputs=["spans.geojson"] sql=SELECT id FROM spans WHERE day BETWEEN '2024-01-01' AND '2024-01-03' AND start BETWEEN '2024-01-01' AND '2024-01-04'
+    query inputs=["spans.geojson"] sql=SELECT id FROM spans WHERE start >= '2024-01-02' AND start < '2024-01-03'
+time_as_text
+    query inputs=["spans.geojson"] sql=SELECT id FROM spans s WHERE s.start = '2024-01-02'
+    query inputs=["spans.geojson"] sql=SELECT id FROM spans s WHERE s.start = '2024-01-02T08:00:00'
+time_as_text
+    query inputs=["spans.geojson","towns.geojson"] sql=SELECT s.id, t.name FROM spans s, towns t WHERE s.start < '2024-01-01 09:00:00'
+    query inputs=["spans.geojson","towns.geojson"] sql=SELECT s.id, t.name FROM spans s, towns t WHERE s.start < '2024-01-01T09:00:00'
+    query inputs=["spans.geojson"] sql=SELECT id FROM spans WHERE start < '2024-01-01 09:00:00'
+    query inputs=["spans.geojson","towns.geojson"] sql=SELECT s.id, t.name FROM spans s, towns t WHERE s.start < '2024-02-01 09:00:00'
+not_aggregated
+    query inputs=["wards.geojson"] sql=SELECT region, name, sum(pop) AS pop FROM wards GROUP BY region
+    query inputs=["wards.geojson"] sql=SELECT upper(region) AS region, 'all' AS kind, sum(pop) AS pop, ST_Union(geom) AS geom FROM wards GROUP BY 1
+    query inputs=["wards.geojson"] sql=SELECT region, name, max(pop) AS pop FROM wards GROUP BY region
+    query inputs=["wards.geojson"] sql=SELECT region, name, sum(pop) AS pop FROM wards WHERE pop > 2 GROUP BY region
+    query inputs=["wards.geojson"] sql=SELECT name, 1.0 * pop / (SELECT sum(pop) FROM wards) AS share, rank() OVER (ORDER BY pop) AS place FROM wards
+    query inputs=["areas.geojson","sites.geojson"] sql=SELECT a.code, a.size, a.geom, count(s.id) AS n FROM areas a LEFT JOIN sites s ON ST_Contains(a.geom, s.geom) GROUP BY a.code
+not_aggregated
+    vector sql input=wards.geojson output=OUT.csv dialect=SQLITE sql=SELECT name, avg(pop) AS pop FROM wards
+    vector sql input=wards.geojson output=OUT.csv dialect=SQLITE sql=SELECT avg(pop) AS pop FROM wards
+null_geometries
+    query inputs=["wards.geojson","unplaced.geojson"] sql=SELECT w.name, p.n FROM wards w JOIN unplaced p ON ST_Contains(w.geom, p.geom)
+    query inputs=["wards.geojson","unplaced.geojson"] sql=SELECT w.name, count(p.n) AS n FROM wards w LEFT JOIN unplaced p ON ST_Contains(w.geom, p.geom) = 1 GROUP BY w.name
+    query inputs=["wards.geojson","unplaced.geojson"] sql=SELECT w.name, count(p.n) AS n FROM wards w LEFT JOIN unplaced p ON p.geom IS NOT NULL AND ST_Contains(w.geom, p.geom) GROUP BY w.name
+null_geometries
+    query inputs=["unplaced.geojson"] sql=SELECT n FROM unplaced WHERE ST_Within(geom, BuildMbr(0, 0, 1, 1, 4326))
+    query inputs=["unplaced.geojson"] sql=SELECT n FROM unplaced WHERE ST_Within(geom, BuildMbr(0, 0, 1, 1, 4326)) AND n < 2
+    query inputs=["unplaced.geojson"] sql=SELECT n FROM unplaced WHERE NOT ST_Within(geom, BuildMbr(0, 0, 1, 1, 4326))
+nulls_in_list
+    query inputs=["wards.geojson","unplaced.geojson"] sql=SELECT name FROM wards WHERE name NOT IN (SELECT name FROM unplaced)
+    query inputs=["wards.geojson","unplaced.geojson"] sql=SELECT name FROM wards WHERE name NOT IN (SELECT name FROM unplaced WHERE name IS NOT NULL)
+    query inputs=["wards.geojson","unplaced.geojson"] sql=SELECT name FROM wards WHERE name IN (SELECT name FROM unplaced)
+columns_mixed
+    query inputs=["counts.csv","reordered.csv"] sql=SELECT * FROM counts UNION ALL SELECT * FROM reordered
+    query inputs=["counts.csv","reordered.csv"] sql=SELECT name, pop FROM counts UNION ALL SELECT name, pop FROM reordered
+    query inputs=["towns.geojson"] sql=SELECT name AS a, pop AS b FROM towns UNION SELECT pop AS b, name AS a FROM towns
+crs_mixed
+    query inputs=["squares_m.geojson","mercator.geojson"] sql=SELECT id, geom FROM squares_m UNION ALL SELECT id, geom FROM mercator
+    query inputs=["squares_m.geojson","mercator.geojson"] sql=SELECT id FROM squares_m UNION ALL SELECT id FROM mercator
+    query inputs=["squares.geojson","degrees.geojson"] sql=SELECT id, geom FROM squares UNION ALL SELECT id, geom FROM degrees
+summed_twice
+    query inputs=["areas.geojson","sites.geojson"] sql=SELECT avg(a.size) AS size FROM areas a JOIN sites s ON ST_Contains(a.geom, s.geom)
+    query inputs=["areas.geojson","sites.geojson"] sql=SELECT a.code, avg(a.size) AS size FROM areas a JOIN sites s ON ST_Contains(a.geom, s.geom) GROUP BY a.code
+    query inputs=["areas.geojson","years.csv"] sql=SELECT avg(a.size) AS size FROM areas a JOIN years y ON a.code = y.code
 
 # rasters whose nodata, place or metres are not what they seem
 nodata_not_propagated before mends

@@ -88,10 +88,29 @@ TEXTS = {
         ]
     ),
     "names.csv": "name,kind\na,x\nb,y\nc,z\n",
+    "spans.geojson": features(
+        [
+            (
+                point(n, 50),
+                {
+                    "id": n,
+                    "day": f"2024-01-0{n}",
+                    "start": f"2024-01-0{n}T08:00:00",
+                    "stop": f"2024-01-0{n}T1{n}:00:00",
+                },
+            )
+            for n in (1, 2, 3)
+        ]
+    ),
     "wards.geojson": features(
         [
             (square(10 + n, 50, 0.9), {"name": "abcd"[n], "region": "nnss"[n], "pop": (4, 2, 3, 1)[n]})
             for n in range(4)
         ]
     ),
+    "unplaced.geojson": features(
+        [(point(10.5, 50.5), {"name": "a", "n": 1}), (None, {"name": None, "n": 2})]
+    ),
+    "reordered.csv": "pop,name\n5,x\n6,y\n",
+    "exchanged.geojson": features([(point(-33.9, 151.2), {"id": 1}), (point(35.7, 139.7), {"id": 2})]),
 }

@@ -7,18 +7,18 @@ table that a LEFT JOIN or a few keys give twice, or where both tables have rows 
 """
 
 import itertools
+import math
 import re
-import time
 from typing import NamedTuple
 
-from gdal_mcp.gdal.inside.parts.reporting import quiet
 from gdal_mcp.gdal.inside.parts.tables import NUMBERS, fields, layers_of, shapes
 
 MAX_SECONDS = 2.0  # of the processor, that the statement itself took, and that counting may begin within
 TOKEN = re.compile(
     r"""'(?:[^']|'')*'|"[^"]*"|[^\W\d]\w*|[0-9.]+(?:[eE][+-]?[0-9]+)?|<=|>=|<>|!=|==|\|\||\S"""
 )
-CLAUSES = frozenset("FROM WHERE GROUP HAVING WINDOW ORDER LIMIT UNION INTERSECT EXCEPT".split())
+PUT_TOGETHER = frozenset({"UNION", "INTERSECT", "EXCEPT"})
+CLAUSES = PUT_TOGETHER | frozenset("FROM WHERE GROUP HAVING WINDOW ORDER LIMIT".split())
 JOINS = frozenset("JOIN LEFT RIGHT FULL INNER CROSS NATURAL OUTER".split())
 NOT_ALIASES = CLAUSES | JOINS | {"ON", "USING", "AS"}
 SUMS = frozenset({"SUM", "TOTAL", "AVG"})
@@ -66,22 +66,32 @@ def words_of(sql):
 
 
 class Core:
-    """One SELECT of a statement, without those that it is put together with."""
+    """One SELECT of a statement, without those that it is put together with: they are `rest`."""
 
     def __init__(self, sql, words):
-        self.sql, self.words = sql, words
         own = [(i, one.upper) for i, one in enumerate(words) if one.depth == words[0].depth]
+        end = next((i for i, word in own if word in PUT_TOGETHER), len(words))
+        self.sql, self.words, self.rest = sql, words[:end], words[end:]
+        words, own = self.words, [one for one in own if one[0] < end]
         marks = [(i, word) for i, word in own if word in CLAUSES] + [(len(words), "")]
         self.parts = {}
         for (at, name), (end, _) in itertools.pairwise(marks):
             self.parts.setdefault(name, words[at + 1 : end])
-        self.single = not self.parts.keys() & {"UNION", "INTERSECT", "EXCEPT"}
         self.selected = words[1 : marks[0][0]]
         self.distinct = bool(self.selected) and self.selected[0].upper == "DISTINCT"
-        calls = {a.upper for a, b in itertools.pairwise(self.selected) if b.text == "("}
-        self.aggregated = "GROUP" in self.parts or bool(calls & AGGREGATES)
+        within = min((one.depth for one in self.selected if one.upper == "SELECT"), default=math.inf)
+        self.calls = {
+            a.upper for a, b in itertools.pairwise(self.selected) if b.text == "(" and a.depth < within
+        }
+        self.aggregated = "GROUP" in self.parts or bool(self.calls & AGGREGATES)
         self.windowed = any(one.upper == "OVER" for one in self.selected)
-        self.items = list(items_of(self.parts.get("FROM", [])))
+        self.items = list(items_of(self.words_in("FROM")))
+        tables = [one.table for one in self.items if one.table]
+        # a table that is joined with itself is meant to come several times
+        self.joins_others = len(self.items) > 1 and not self.rest and len(set(tables)) == len(tables)
+
+    def words_in(self, *names):
+        return [one for name in names for one in self.parts.get(name, ())]
 
     def text(self, name):
         part = self.parts.get(name)
@@ -156,11 +166,11 @@ def has_keys(words):
 
 
 class Counting:
-    """Counts the rows of one SELECT. `begin` is put before each statement: the tables that it is to read."""
+    """Counts the rows of one SELECT, `read_first` and the statement's own WITH before it."""
 
-    def __init__(self, dataset, core, begin, dialect):
-        self._dataset, self._begin, self._dialect = dataset, begin, dialect
-        self.core = core
+    def __init__(self, dataset, core, read_first, dialect):
+        self._dataset, self._begin, self._dialect = dataset, opened(core.sql, read_first)[0], dialect
+        self.core, self.read_first = core, bool(read_first)
         self.layers = {one.GetName().lower(): one for one in reversed(layers_of(dataset))}
         self.tables = [one for one in core.items if one.table in self.layers]
 
@@ -174,14 +184,36 @@ class Counting:
         self._dataset.ReleaseResultSet(layer)
         return found
 
-    def times(self, item, *, filtered=True, groups=()):
-        """How many rows of a table are in the result, and how many of them several times."""
+    def count(self, statement):
+        """The number that a statement gives; 0 for one that cannot be."""
+        return (self.numbers(statement) or (0,))[0]
+
+    def made(self, core):
+        """The names of the columns that a SELECT gives, and the CRS of its geometry."""
+        text = core.sql[core.words[0].start : core.words[-1].end]
+        layer = self._dataset.ExecuteSQL(f"{self._begin}{text}", None, self._dialect)
+        if layer is None:
+            return [], None
+        found = [one.GetName().lower() for one in fields(layer.GetLayerDefn())], layer.GetSpatialRef()
+        self._dataset.ReleaseResultSet(layer)
+        return found
+
+    def shapes_of(self, item):
+        return {one.GetName().lower() or "geometry" for one in shapes(self.layers[item.table].GetLayerDefn())}
+
+    def times(self, item, *, filtered=True, groups=(), uneven=False):
+        """How many rows of a table are in the result, and how many of them several times, or in a group where others are more or less often."""
         where = self.core.text("WHERE") if filtered else ""
         by = "".join(f", {one}" for one in groups)
-        return self.numbers(
-            f"SELECT count(*), coalesce(sum(n > 1), 0) FROM (SELECT {item.alias}.rowid AS r, count(*) AS n FROM {self.core.text('FROM')} "  # noqa: S608 - read token by token
-            f"WHERE {item.alias}.rowid IS NOT NULL{f' AND ({where})' if where else ''} GROUP BY {item.alias}.rowid{by})"
+        named = "".join(f", {one} AS g{i}" for i, one in enumerate(groups))
+        rows = (
+            f"SELECT {item.alias}.rowid AS r, count(*) AS n{named} FROM {self.core.text('FROM')} "  # noqa: S608 - read token by token
+            f"WHERE {item.alias}.rowid IS NOT NULL{f' AND ({where})' if where else ''} GROUP BY {item.alias}.rowid{by}"
         )
+        if uneven:
+            same = ", ".join(f"g{i}" for i in range(len(groups))) or "NULL"
+            rows = f"SELECT 1 + (min(n) OVER (PARTITION BY {same}) < max(n) OVER (PARTITION BY {same})) AS n FROM ({rows})"  # noqa: S608
+        return self.numbers(f"SELECT count(*), coalesce(sum(n > 1), 0) FROM ({rows})")  # noqa: S608 - as above
 
     def all_of(self, item):
         return max(self.layers[item.table].GetFeatureCount(), 0)
@@ -198,27 +230,7 @@ class Counting:
 
     def drawn(self):
         """The tables whose geometries are selected."""
-        definitions = ((item, self.layers[item.table].GetLayerDefn()) for item in self.tables)
-        named = (
-            (item, {one.GetName().lower() or "geometry" for one in shapes(own)}) for item, own in definitions
-        )
-        return {item.alias for item, names in named if self.returns(item, names)}
-
-
-def join_checks(dataset, sql, read_first="", dialect="SQLITE"):
-    """`read_first` is what the statement's tables are defined by, as in a WITH."""
-    until = time.process_time() + MAX_SECONDS
-    with quiet():
-        for core in cores_of(sql):
-            tables = [one.table for one in core.items if one.table]
-            # a table that is joined with itself is meant to come several times
-            if len(core.items) < 2 or not core.single or len(set(tables)) < len(tables):
-                continue
-            counting = Counting(dataset, core, opened(sql, read_first)[0], dialect)
-            for check in (multiplied, lost):
-                if time.process_time() > until:
-                    return
-                yield from check(counting)
+        return {item.alias for item in self.tables if self.returns(item, self.shapes_of(item))}
 
 
 def opened(sql, read_first=""):
@@ -250,19 +262,19 @@ def multiplied(counting):
 def expects_one(counting, first, *, few, mutual):
     """Whether each row of the first table was meant to come once. A listing of names may well have one several times."""
     others, drawn = counting.core.items[1:], counting.drawn()
-    by_keys = any(one.keys for one in others) or has_keys(counting.core.parts.get("WHERE", []))
+    by_keys = any(one.keys for one in others) or has_keys(counting.core.words_in("WHERE"))
     if drawn == {first.alias} or (mutual and by_keys):
         return True
     if len(drawn) > 1 or not (others[0].joined == "LEFT" or (few and by_keys)):
         return False
     # its columns of numbers that no condition of a join names
     numbers = {name for name, kind in columns_of(counting.layers[first.table]).items() if kind in NUMBERS}
-    keys = {one.name for part in ("FROM", "WHERE") for one in counting.core.parts.get(part, ())}
+    keys = {one.name for one in counting.core.words_in("FROM", "WHERE")}
     return counting.returns(first, numbers - keys)
 
 
 def summed_twice(counting):
-    """A sum or mean of one table's column to which a row of it adds several times."""
+    """A sum of one table's column to which a row of it adds several times, or a mean to which some add more often than others."""
     core, groups = counting.core, list(counting.core.groups())
     for i, one in enumerate(core.selected[:-1]):
         if one.upper not in SUMS or core.selected[i + 1].text != "(":
@@ -271,7 +283,7 @@ def summed_twice(counting):
         owners = owners_of(inner, counting) if inner and inner[0].upper != "DISTINCT" else ()
         if len(owners) != 1:
             continue
-        there, several = counting.times(owners.pop(), groups=groups) or (0, 0)
+        there, several = counting.times(owners.pop(), groups=groups, uneven=one.upper == "AVG") or (0, 0)
         if several:
             yield {"code": "summed_twice", "count": several, "of": there}
             return

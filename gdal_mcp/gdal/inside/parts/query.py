@@ -18,9 +18,9 @@ from itertools import islice
 from osgeo import gdal, ogr
 
 from gdal_mcp.gdal.inside.parts.extents import reference, traditional
-from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, join_checks, opened, words_of
+from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, opened, words_of
 from gdal_mcp.gdal.inside.parts.reporting import print_json, quiet
-from gdal_mcp.gdal.inside.parts.sql_checks import word_checks
+from gdal_mcp.gdal.inside.parts.sql_checks import row_checks, word_checks
 from gdal_mcp.gdal.inside.parts.tables import fields, layers_of, shapes
 
 AT_ONCE = 100  # values in one call of json_array, which takes some hundred arguments
@@ -51,9 +51,9 @@ def run_query(job, _report):
     job["checks"] = list(word_checks(tables.dataset, job["sql"]))
     if result.without_geometry:
         job["checks"].append({"code": "empty_geometries", "count": result.without_geometry})
-    read_first = tables.read_first(job["sql"], rows=True)
-    if read_first and time.process_time() - begun < MAX_SECONDS:
-        job["checks"] += join_checks(tables.dataset, job["sql"], read_first)
+    if time.process_time() - begun < MAX_SECONDS:
+        read_first = tables.read_first(job["sql"], rows=True)
+        job["checks"] += row_checks(tables.dataset, job["sql"], read_first)
     return True
 
 

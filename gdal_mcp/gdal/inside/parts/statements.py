@@ -7,10 +7,10 @@ import math
 
 from osgeo import gdal, ogr
 
-from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, cores_of, join_checks
+from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, cores_of
 from gdal_mcp.gdal.inside.parts.programs import COMPUTING, instantiated
 from gdal_mcp.gdal.inside.parts.reporting import quiet
-from gdal_mcp.gdal.inside.parts.sql_checks import word_checks
+from gdal_mcp.gdal.inside.parts.sql_checks import row_checks, word_checks
 from gdal_mcp.gdal.inside.parts.tables import fields, layers_of
 
 MAX_COLUMNS = 100
@@ -64,7 +64,7 @@ def statement_checks(job):
         if dialect != "SQLITE" and not own:
             # such a column is refused by GDAL's own dialect
             return [one for one in found if one["code"] != "column_unknown"]
-        found += join_checks(dataset, asked["sql"], dialect=dialect)
+        found += row_checks(dataset, asked["sql"], dialect=dialect)
         return found + (list(type_checks(dataset, asked["sql"], dialect)) if job["outputs"] else [])
 
 
