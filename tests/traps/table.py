@@ -529,6 +529,22 @@ summed_twice
     query inputs=["areas.geojson","sites.geojson"] sql=SELECT avg(a.size) AS size FROM areas a JOIN sites s ON ST_Contains(a.geom, s.geom)
     query inputs=["areas.geojson","sites.geojson"] sql=SELECT a.code, avg(a.size) AS size FROM areas a JOIN sites s ON ST_Contains(a.geom, s.geom) GROUP BY a.code
     query inputs=["areas.geojson","years.csv"] sql=SELECT avg(a.size) AS size FROM areas a JOIN years y ON a.code = y.code
+xy_exchanged before mends
+    vector make-point input=latlon.csv output=OUT.gpkg x=lat y=lon output-crs=EPSG:4326
+    vector make-point input=latlon.csv output=OUT.gpkg x=lon y=lat output-crs=EPSG:4326
+xy_exchanged before ignoring:crs_missing
+    vector convert input=latlon.csv output=OUT.gpkg open-option=["X_POSSIBLE_NAMES=lat","Y_POSSIBLE_NAMES=lon"]
+    vector convert input=latlon.csv output=OUT.gpkg open-option=["X_POSSIBLE_NAMES=lon","Y_POSSIBLE_NAMES=lat"]
+xy_exchanged before
+    query inputs=["latlon.csv"] sql=SELECT l.name, MakePoint(l.lat, l.lon, 4326) AS geom FROM latlon l
+    query inputs=["latlon.csv"] sql=SELECT l.name, MakePoint(l.lon, l.lat, 4326) AS geom FROM latlon l
+crs_as_text refused
+    query inputs=["squares.geojson"] sql=SELECT ST_Area(ST_Transform(geom, 'EPSG:3035')) AS a FROM squares
+    query inputs=["squares.geojson"] sql=SELECT ST_Area(ST_Transform(geom, 3035)) AS a, 'EPSG:3035' AS crs FROM squares
+extent_outside_crs before
+    query inputs=["exchanged.geojson"] sql=SELECT id, ST_X(geom) AS x FROM exchanged
+    query inputs=["world.geojson"] sql=SELECT id, ST_X(geom) AS x FROM world
+    query inputs=["squares_m.geojson"] sql=SELECT id, ST_X(ST_Centroid(geom)) AS x FROM squares_m
 
 # rasters whose nodata, place or metres are not what they seem
 nodata_not_propagated before mends

@@ -36,6 +36,7 @@ NORTH = replace(DEM, crs="EPSG:3857", degrees=False, extent=(0.0, 8.4e6, 1e5, 8.
 EQUATOR = replace(NORTH, extent=(0.0, 0.0, 1e5, 1e5))
 SQUARES = replace(ZONES_M, crs="EPSG:3857", extent=NORTH.extent)
 GLOBE = replace(DEM, crs="EPSG:4326", degrees=True, extent=(0.0, -90.0, 360.0, 90.0))
+FAR = replace(PLACES, extent=(139.0, -95.0, 151.0, 33.0))
 TYPED = ("AUTODETECT_TYPE=YES",)
 WITHIN = "SELECT a.id FROM a JOIN b ON ST_Within(a.g, b.g)"
 NEAREST = "SELECT a.id, (SELECT b.id FROM b ORDER BY ST_Distance(a.g, b.g) LIMIT 1) FROM a"
@@ -43,6 +44,12 @@ LEAST = "SELECT a.id, min(ST_Distance(a.g, b.g)) FROM a, b GROUP BY a.id"
 MANY = replace(ZONES_M, features=10_000)
 
 DUE = [
+    ("xy_exchanged", ask("vector make-point", TABLE, x="LAT", y="Lon")),
+    ("xy_exchanged", ask("vector sql", TABLE, sql='SELECT ST_Point(t.lat, "lon") FROM t')),
+    ("xy_exchanged", ask("vector convert", TABLE, open_option=("X_POSSIBLE_NAMES=northing", "Y_POSSIBLE_NAMES=easting"))),
+    ("crs_as_text", ask("vector sql", PLACES, sql="SELECT ST_Transform(ST_Buffer(geom, 1), 'EPSG:3035') FROM t")),
+    ("crs_as_text", ask("vector sql", PLACES, sql="SELECT SetSRID(geom, '3035') FROM t")),
+    ("extent_outside_crs", ask("vector sql", FAR, sql="SELECT 1")),
     ("resolution_in_metres", ask("raster reproject", DEM, output_crs="EPSG:4326", resolution=(30, 30))),
     ("resolution_in_metres", ask("raster resize", DEGREES, resolution=(30, 30))),
     ("resolution_in_metres", ask("vector rasterize", replace(ZONES, degrees=True), resolution=(30, 30))),
@@ -134,6 +141,14 @@ DUE = [
 ]  # fmt: skip
 
 NOT_DUE = [
+    ("xy_exchanged", ask("vector make-point", TABLE, x="Lon", y="LAT")),
+    ("xy_exchanged", ask("vector make-point", TABLE, x="lat", y="pop")),
+    ("xy_exchanged", ask("vector sql", TABLE, sql="SELECT MakePoint(t.lon, t.lat, 4326), 'MakePoint(lat, lon)' FROM t")),
+    ("xy_exchanged", ask("vector convert", TABLE, open_option=("X_POSSIBLE_NAMES=lon", "Y_POSSIBLE_NAMES=lat"))),
+    ("crs_as_text", ask("vector sql", PLACES, sql="SELECT ST_Transform(geom, 3035), 'ST_Transform(geom, ''EPSG:3035'')' FROM t")),
+    ("extent_outside_crs", replace(ask("vector sql", FAR, sql="SELECT 1"), written="GPKG")),
+    ("extent_outside_crs", ask("vector sql", replace(FAR, degrees=False), sql="SELECT 1")),
+    ("extent_outside_crs", ask("vector sql", replace(FAR, extent=(0.0, -90.0, 360.0, 90.0)), sql="SELECT 1")),
     ("resolution_in_metres", ask("raster reproject", DEM, output_crs="EPSG:4326", resolution=(0.0003, 0.0003))),
     ("resolution_in_metres", ask("raster reproject", DEM, output_crs="EPSG:3857", resolution=(30, 30))),
     ("resolution_in_metres", ask("raster reproject", DEM, output_crs="EPSG:2154", resolution=(30, 30))),

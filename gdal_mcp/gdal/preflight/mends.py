@@ -97,7 +97,7 @@ def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str,
     if len(inputs) != 1 and "input" not in given:
         return None
     for name, values in change.items():
-        given[name] = (*given.get(name, ()), *values)
+        given[name] = (*(given.get(name, ()) if known[name].is_list else ()), *values)
     arguments = {name: _value(known[name], values) for name, values in given.items()}
     if "input" not in given:
         arguments["input"] = [inputs[0]] if known["input"].is_list else inputs[0]

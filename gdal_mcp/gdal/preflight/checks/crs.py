@@ -8,6 +8,7 @@ from gdal_mcp.gdal.preflight.facts import DatasetFacts
 
 MERCATOR_SLACK: Final = 1.05  # lengths that are wrong by less are not told
 _DATE_LINE: Final = 181.0  # degrees, with room for half a pixel of a coarse grid
+_POLE: Final = 90.9  # degrees, with the same
 _RADIUS: Final = 6378137.0  # metres
 DEGREE: Final = math.pi / 180 * _RADIUS  # metres of one degree along the equator
 # the coarsest climate grids have 2.5; as a resolution in degrees it is rare, in metres common
@@ -33,6 +34,23 @@ def longitudes_beyond_180(call: Call) -> Finding | None:
     if facts.extent[2] <= _DATE_LINE or call.target_degrees or call.target_crs in ("EPSG:4326", "OGC:CRS84"):
         return None
     return worded("longitudes_beyond_180", {"east": facts.extent[2]})
+
+
+def extent_outside(call: Call) -> Finding | None:
+    """Of what is only read; the container tells it of what was written."""
+    boxes = [one.extent for one in call.inputs if one and one.degrees and one.extent and not call.written]
+    beyond = next((box for box in boxes if max(-box[1], box[3]) > _POLE), None)
+    if beyond is None:
+        return None
+    west, south, east, north = beyond
+    exchanged = max(-west, east) <= _POLE and max(-south, north) <= _DATE_LINE
+    return Finding(
+        "extent_outside_crs",
+        f"the data's CRS counts in degrees, and y goes from {south:.10g} to {north:.10g}, beyond the poles.",
+        "x and y are exchanged: `vector swap-xy`."
+        if exchanged
+        else "Set the true CRS with `vector edit` (crs).",
+    )
 
 
 def resolution_unit(call: Call) -> Finding | None:
@@ -67,4 +85,4 @@ def no_input_crs(call: Call) -> Finding | None:
     return worded("no_input_crs", refuses=True)
 
 
-CHECKS: Final = (longitudes_beyond_180, resolution_unit, no_overlap, no_input_crs)
+CHECKS: Final = (longitudes_beyond_180, extent_outside, resolution_unit, no_overlap, no_input_crs)

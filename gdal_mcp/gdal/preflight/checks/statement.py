@@ -30,6 +30,9 @@ _MADE: Final = re.compile(
     r"\b(?:\w*from\w*|(?:st_)?make(?!valid)\w*|(?:st_)?(?:setsrid|transform\w*|point|build\w*)|select)\b",
     re.IGNORECASE,
 )
+_POINT: Final = re.compile(
+    r'\b(?:st_|make)point\w*\s*\(\s*(?:\w+\.)?"?(\w+)"?\s*,\s*(?:\w+\.)?"?(\w+)"?\s*[,)]', re.IGNORECASE
+)
 _ALIAS: Final = re.compile(r'(?:\b([a-z_]\w*)|"([^"]*)")\s*\.', re.IGNORECASE)
 _TABLE: Final = re.compile(r'(?:\bfrom|\bjoin|,)\s+"?(\w+)"?(?:\s+(?:as\s+)?(\w+))?', re.IGNORECASE)
 _OGR_AREA: Final = re.compile(r"\bogr_geom_area\b", re.IGNORECASE)
@@ -41,6 +44,18 @@ _TERMS: Final = re.compile(
 def moves(statement: str) -> bool:
     """Whether it changes a CRS."""
     return bool(_MOVES.search(_without_texts(statement)))
+
+
+def moves_to_text(statement: str) -> bool:
+    """Whether it names the CRS of a geometry by a text, for which it gets NULL."""
+    plain = _without_texts(statement)
+    given = (_arguments(plain, match.end())[1:2] for match in _MOVES.finditer(plain))
+    return any(one.strip() == "''" for two in given for one in two)
+
+
+def points_made(statement: str) -> list[tuple[str, str]]:
+    """The two columns of each point that it makes of columns, as it names them."""
+    return _POINT.findall(_without_texts(statement))
 
 
 def transformed_to(statement: str) -> list[tuple[str, str]]:

@@ -14,7 +14,9 @@ from gdal_mcp.gdal.preflight.checks.statement import (
     measures,
     measures_in,
     moves,
+    moves_to_text,
     names,
+    points_made,
     relates,
 )
 from gdal_mcp.gdal.preflight.facts import DatasetFacts
@@ -43,16 +45,10 @@ _FINEST: Final = 14
 _TABLES: Final = frozenset({"CSV", "XLSX", "ODS"})
 # names of columns, in lower case, that hold a position; the pairs in degrees come first
 _DEGREES: Final = (("lon", "lat"), ("longitude", "latitude"), ("lng", "lat"), ("long", "lat"))
-_PAIRS: Final = (
-    *_DEGREES,
-    ("x", "y"),
-    ("easting", "northing"),
-    ("east", "north"),
-    ("xcoord", "ycoord"),
-    ("x_coord", "y_coord"),
-    ("coord_x", "coord_y"),
-    ("point_x", "point_y"),
+_OTHERS: Final = (
+    "x y,easting northing,east north,xcoord ycoord,x_coord y_coord,coord_x coord_y,point_x point_y"
 )
+_PAIRS: Final = (*_DEGREES, *((x, y) for x, y in map(str.split, _OTHERS.split(","))))
 _GEOMETRIES: Final = frozenset({"wkt", "geom", "geometry", "the_geom", "shape", "wkt_geom", "geom_wkt"})
 
 
@@ -197,6 +193,35 @@ def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(f"GEOM_POSSIBLE_NAMES={one}" for one in shapes), tuple(shapes)
 
 
+def xy_exchanged(call: Call) -> Finding | None:
+    """Points whose x is taken from a column of latitudes, and y from one of longitudes."""
+    makes = call.path == "vector make-point"
+    pairs = [(call.text("x"), call.text("y"))] if makes else points_made(call.text("sql"))
+    pairs.append(
+        (call.option("X_POSSIBLE_NAMES", "open-option"), call.option("Y_POSSIBLE_NAMES", "open-option"))
+    )
+    x, y = next(((x, y) for x, y in pairs if (y.casefold(), x.casefold()) in _PAIRS), ("", ""))
+    if not x:
+        return None
+    return Finding(
+        "xy_exchanged",
+        f"x is taken from {x} and y from {y}: latitude and longitude are exchanged, and the points lie elsewhere.",
+        f"Longitude, or east, comes first: x is {y}, and y is {x}.",
+        change={"x": (y,), "y": (x,)} if makes else None,
+    )
+
+
+def crs_as_text(call: Call) -> Finding | None:
+    if not moves_to_text(call.text("sql")):
+        return None
+    return Finding(
+        "crs_as_text",
+        "ST_Transform and SetSRID take a CRS by its number; of a text they make NULL, for which ST_Intersects and its like hold.",
+        "Write the number of the EPSG code: ST_Transform(geom, 4326).",
+        refuses=True,
+    )
+
+
 def number_as_text(call: Call) -> Finding | None:
     statements = [call.text(name) for name in ("sql", "where")]
     if any(map(compares_text_of_date, statements)):
@@ -299,6 +324,8 @@ CHECKS: Final[tuple[Callable[[Call], Finding | None], ...]] = (
     geometry_left_out,
     geometry_not_selected,
     position_in_columns,
+    xy_exchanged,
+    crs_as_text,
     number_as_text,
     decimal_comma,
     local_dates,
