@@ -261,6 +261,7 @@ zero_features
     vector convert input=empty.geojson output=OUT.gpkg
     vector convert input=towns.geojson output=OUT.gpkg
     vector create output=OUT.gpkg output-layer=new geometry-type=POINT crs=EPSG:4326 field=["n:Integer"]
+    vector check-geometry input=squares.geojson output=OUT.gpkg
 geometry_type_undeclared mends
     vector sql input=squares.geojson output=OUT.gpkg dialect=SQLITE sql=SELECT ST_Centroid(geometry) AS geometry FROM squares
     vector sql input=squares.geojson output=OUT.gpkg sql=SELECT * FROM squares

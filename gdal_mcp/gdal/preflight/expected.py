@@ -20,9 +20,10 @@ _OTHERWISE: Final = frozenset(
     "input-layer open-option limit where sql active-layer skip-errors upsert output-open-option".split()
 )
 # what an algorithm may make without being wrong: features without a geometry (a table of numbers, or faults without a place),
-# an empty layer, other places than those of the input
+# an empty layer (no faults), other places than those of the input
 _MAY: Final = {
-    **dict.fromkeys(("raster zonal-stats", "vector check-geometry", "vector check-coverage"), "gaps"),
+    "raster zonal-stats": "gaps",
+    **dict.fromkeys(("vector check-geometry", "vector check-coverage"), "gaps nothing"),
     "vector create": "nothing",
     "vector swap-xy": "elsewhere",
 }
@@ -43,10 +44,8 @@ def expected(draft: Draft) -> Sequence[str]:
     made (`gaps`, `nothing`, `elsewhere`, `rounded`, `constant`); `filled` leaves no pixel without data.
     """
     steps = steps_of(draft)
-    found = [
-        *_kept(draft),
-        *(_MAY[path] for path in (draft.algorithm, *(path for path, _ in draft.chain)) if path in _MAY),
-    ]
+    paths = [draft.algorithm, *(path for path, _ in draft.chain)]
+    found = [*_kept(draft), *(word for path in paths for word in _MAY.get(path, "").split())]
     # GeoJSON of RFC 7946 is in WGS 84, to seven digits; a precision that is asked for is no surprise
     options = [text.upper() for _, given in steps for text in given.get("layer-creation-option", ())]
     if any(text.startswith(("RFC7946=", "COORDINATE_PRECISION", "XY_COORD")) for text in options):
