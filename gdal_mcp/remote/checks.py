@@ -309,9 +309,9 @@ class _Answer:
     headers: Sequence[tuple[bytes, bytes]]
 
     def one(self, name: str) -> str:
-        """A header; empty when it is not there. Raises ReadFailed when it is there twice, or too long to be true."""
+        """A header; empty when it is not there. Raises ReadFailed when it is there twice, too long to be true, or not ASCII."""
         found = [value.decode("latin-1") for key, value in self.headers if key.lower() == name.encode()]
-        if len(found) > 1 or any(len(value) > 4096 or not value.isprintable() for value in found):
+        if len(found) > 1 or any(not re.fullmatch("[ -~]{0,4096}", value) for value in found):
             raise ReadFailed(f"{self.host} sends a header that cannot be read")
         return found[0].strip() if found else ""
 

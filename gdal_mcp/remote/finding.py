@@ -37,7 +37,7 @@ def search(
     try:
         reader: Any = import_module("pystac_client.stac_api_io").StacApiIO
         item_search: Any = import_module("pystac_client.item_search").ItemSearch
-        failures: Any = import_module("pystac_client.exceptions").APIError
+        failed: Any = import_module("pystac_client.exceptions").APIError
     except ImportError as error:
         what = "searching STAC needs a library that is not installed."
         advice = "Install the server with its extra: gdal-sandbox-mcp[remote]."
@@ -50,7 +50,7 @@ def search(
         found = item_search(url, stac_io=through, max_items=most, limit=min(most, 100), **asked)
         rows = islice(found.items_as_dicts(), most)
         return [_item(row, door, meter.call.principal) for row in rows]
-    except (failures, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (failed, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         what = f"{api.host} does not answer as a STAC API does, or a filter cannot be read"
         raise ReadFailed(what) from error
 

@@ -79,7 +79,8 @@ def _rows(page: ET.Element, folder: str) -> Iterator[Listed]:
             size = _text(one, "Size") or _text(one, "Properties/Content-Length")
             modified = _text(one, "LastModified") or _text(one, "Properties/Last-Modified")
             if name.startswith(folder) and name != folder:
-                yield Listed(name[len(folder) :], int(size) if size.isdecimal() else 0, modified=modified)
+                known = int(size) if size.isdecimal() and len(size) < 19 else 0
+                yield Listed(name[len(folder) :], known, modified=modified)
         elif one.tag in ("CommonPrefixes", "BlobPrefix"):
             name = _text(one, "Prefix") or _text(one, "Name")
             if name.startswith(folder) and name != folder:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from string import punctuation
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -47,7 +48,7 @@ def place(source: Source, address: Address) -> Target:
     """Where an address is asked for, without any credential."""
     if address.scheme in PORTS:
         rows = (*address.query, *address.secret)
-        query = "&".join(f"{key}={value}" if value else key for key, value in rows)
+        query = quote("&".join(f"{key}={value}" if value else key for key, value in rows), safe=punctuation)
         return Target(address.scheme, address.host.strip("[]"), address.port, address.path, query)
     # a wildcard certificate does not hold for a bucket with a dot in its name
     in_path = bool(source.endpoint) or address.scheme == "gs" or "." in address.host

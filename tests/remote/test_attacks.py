@@ -337,3 +337,22 @@ def test_an_item_s_asset_may_lie_elsewhere_and_no_other_redirect_of_an_approved_
     for addresses in ((moved,), (item, moved)):
         with pytest.raises(ToolError):
             opened(door, *addresses, within=told)
+
+
+def test_what_is_not_ascii_is_sent_in_percent_and_no_header_of_it_is_taken(
+    make: Make, opened: Opened, server: Origin
+):
+    door = make()
+    assert opened(door, server.url("/ok/x.tif?sig=\u00e9&key=a%2Fb|c")).read((5, 10)).body == DATA[5:15]
+    assert server.asked[0].path.endswith("?sig=%C3%A9&key=a%2Fb|c")
+    kept = server.url("/ok/kept")
+    server.special["/ok/moved"] = to("/ok/x.tif?a=\u00e9")
+    server.special["/ok/kept"] = lambda handler: handler.part(DATA, 0, 65536, len(DATA), ETag='"\u00e9"')
+    for address in (server.url("/ok/moved"), kept):
+        with pytest.raises(ToolError) as caught:
+            opened(door, address).look()
+        assert caught.value.code is Code.REMOTE_ERROR
+    # nothing of it is kept that would fail the next call
+    del server.special["/ok/kept"]
+    server.files["kept"] = DATA
+    assert opened(door, kept).read((5, 10)).body == DATA[5:15]

@@ -87,7 +87,14 @@ def test_a_page_leads_to_no_file_no_other_host_and_no_end(server: Origin, make: 
     with pytest.raises(ToolError):
         search(door, server, limit=100)
     assert len(server.asked) <= 21
-    for kind in (b"[" * 100_000, b"{}", b"[7]", b"\xff", b'{"features": [7]}'):
+    for kind in (
+        b"[" * 100_000,
+        b"{}",
+        b"[7]",
+        b"\xff",
+        b'{"features": [7]}',
+        b'{"features": [{"bbox": [1' + b"0" * 400 + b"]}]}",
+    ):
         server.special["/stac/search"] = lambda handler, kind=kind: handler.answer(200, kind)
         with suppress(ToolError):
             assert search(door, server)["count"] == 0
@@ -159,6 +166,15 @@ def test_a_list_with_declarations_is_refused_in_any_coding():
             data = f"{first}?>".encode() + rest.encode(coding)
         with pytest.raises(ReadFailed):
             _parsed(data, parse("s3://maps/x"))
+
+
+def test_a_size_that_no_key_can_have_is_not_told(server: Origin, make: Make):
+    row = "<Contents><Key>f/{}</Key><Size>{}</Size></Contents>"
+    page = f"<List>{row.format('true', 7)}{row.format('long', '9' * 5000)}</List>".encode()
+    server.special["/maps"] = server.special["/maps/"] = lambda handler: handler.answer(200, page)
+    door = make({"at": "s3://maps/", "endpoint": server.url("")})
+    entries = answer(REMOTE_LIST, door, prefix="s3://maps/f/")["untrusted"]["entries"]
+    assert [(one["name"], one["size"]) for one in entries] == [("true", 7), ("long", 0)]
 
 
 @pytest.mark.claim("remote.finding-is-reading")
