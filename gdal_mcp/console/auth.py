@@ -75,7 +75,6 @@ class ConsoleAuth:
 
     async def enter(self, request: Request) -> Session:
         """A session for a valid login token or token. Raises Refused."""
-        given: dict[str, Any] = {}
         with self.throttle.slot():
             given = await self.body(request, BODY_BYTES if self.verify else TICKET_BYTES)
         ticket, token = given.get("ticket"), given.get("token")
@@ -83,7 +82,7 @@ class ConsoleAuth:
             if self.tickets.take(ticket):
                 return self.sessions.open(self.local, None)
             raise Refused(401, "This link was already used, or is older than a minute.")
-        if isinstance(token, str) and (principal := await self._owner(token)) is not None:
+        if isinstance(token, str) and token.isascii() and (principal := await self._owner(token)) is not None:
             return self.sessions.open(principal, token)
         raise Refused(401, "That token is not valid here.")
 
@@ -107,8 +106,7 @@ class ConsoleAuth:
         raise Refused(401, "You are not signed in here, or your session has ended.")
 
     def leave(self, request: Request) -> None:
-        session = self._session(request)
-        if session is not None:
+        if (session := self._session(request)) is not None:
             self.sessions.close(session.id)
 
     async def body(self, request: Request, most: int = BODY_BYTES) -> dict[str, Any]:

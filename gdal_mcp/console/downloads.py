@@ -25,7 +25,7 @@ from sandbox.workspace import Workspaces, open_file
 SECONDS: Final = 60.0  # from the click to the browser's request
 # of a file that is downloaded: should a browser show it after all, it runs nothing and reaches nothing
 FILE_POLICY: Final = "sandbox; default-src 'none'; frame-ancestors 'none'"
-_MOST: Final = 256  # links at once
+_MOST: Final = 256  # links of one principal at once
 
 
 @dataclass(slots=True)
@@ -39,8 +39,8 @@ class Links:
     def new(self, viewer: Viewer, number: int) -> str:
         now = self.clock()
         self._open = {name: one for name, one in self._open.items() if one[2] > now}
-        if len(self._open) >= _MOST:
-            raise Refused(429, "Too many downloads were asked for at once. Try again in a minute.")
+        if sum(whose.name == viewer.name for whose, *_ in self._open.values()) >= _MOST:
+            raise Refused(429, "You asked for too many downloads at once. Try again in a minute.")
         name = secrets.token_urlsafe(32)
         self._open[name] = (viewer, number, now + SECONDS)
         return name
@@ -49,9 +49,7 @@ class Links:
         """Who asked for which output. Raises Refused for a link that was used already, or was never given out."""
         viewer, number, ends = self._open.pop(name, (None, 0, 0.0))
         if viewer is None or ends <= self.clock():
-            raise Refused(
-                404, "This link was used already, or is too old. Ask for the file again on the page."
-            )
+            raise Refused(404, "This link was used already, or is too old. Ask for the file again.")
         return viewer, number
 
 

@@ -1,5 +1,6 @@
 """Beside the protocol over HTTP: a token opens what its scopes are for, and nothing of anybody else's."""
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -179,6 +180,27 @@ def test_a_program_uses_its_token_and_no_page_elsewhere_may(house: House):
         given = {**headers, "Origin": where}
         assert plain("GET", f"{house.base}api/me", headers=given).status_code == 403
         assert plain("POST", f"{house.base}api/login", json={}, headers=given).status_code == 403
+
+
+def test_no_stranger_s_request_is_a_fault_of_the_server(house: House):
+    for path in ("pictures/{}", "questions/x/picture/{}"):
+        assert plain("GET", f"{house.base}api/{path.format('9' * 5000)}").status_code == 404
+    for token in ("\u20ac", "\ud800"):
+        body = json.dumps({"token": token}).encode()
+        headers = {"Origin": origin(house.base), "Content-Type": "application/json"}
+        assert plain("POST", f"{house.base}api/login", content=body, headers=headers).status_code == 401
+
+
+def test_one_who_asks_for_many_downloads_keeps_nobody_else_from_theirs(
+    house: House, people: dict[str, Person]
+):
+    path = house.server.place.path("many.tif")
+    path.write_bytes(b"ann's")
+    _, made = published(house.server.place, "token:ann", path)
+    while (reply := people["ann"].post(f"api/link/{made.id}")).status_code == 200:
+        pass
+    assert reply.status_code == 429
+    assert people["dora"].post(f"api/link/{made.id}").status_code == 200
 
 
 def test_the_user_of_the_machine_comes_in_by_a_link(house: House):
