@@ -29,7 +29,7 @@ from sandbox.workspace import Located, Workspaces, open_file
 
 PAGE = 100
 _OURS = "io.gdal-mcp/"  # the prefix of our names in `_meta`
-_MAX_OFFSET = (1 << 63) - 1  # off_t
+_MAX_OFFSET = 1 << 62  # off_t, with room for a length
 _LEGACY_NOT_FOUND = -32002  # protocol versions up to 2025-11-25
 _RECORDS = ("", "provenance")  # the documents of a call besides its result
 

@@ -105,6 +105,7 @@ def test_a_range_that_is_none_is_an_invalid_parameter(reader: Talk, known: dict[
         "offset=-1",
         "offset=x",
         "length=0",
+        "offset=9223372036854775807",
         "offset=9223372036854775808",
         "page=2",
         "offset=1&offset",
