@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from sandbox.engines.oci import store as store_module
+from sandbox.engines.oci.bundle import Bundle
 from sandbox.engines.oci.fetching import described, fetch, from_archive
 from sandbox.engines.oci.store import ImageStore
 from sandbox.errors import ImageMissing, PullFailed
@@ -95,6 +96,25 @@ def test_an_image_that_is_not_as_it_was_unpacked_is_not_used_until_it_is_fetched
     assert again(store).find(NAME) is not None
     with pytest.raises(ImageMissing):
         again(store).check(made.id)
+
+
+def test_what_is_damaged_beside_an_image_hides_no_other(store: ImageStore) -> None:
+    made = store.add(image())
+    for number, text in enumerate(("", "{}", "[]", "null", '{"names": 5}', '{"names": []}')):
+        place = store.folder / f"sha256-{number}"
+        place.mkdir()
+        (place / "image.json").write_text(text)
+    found = again(store).find(NAME)
+    assert found is not None
+    assert found.id == made.id
+
+
+def test_damaged_labels_are_none_or_texts(tmp_path: Path) -> None:
+    bundle = Bundle(tmp_path, "one")
+    bundle.folder.mkdir()
+    for text, labels in {"": {}, "[]": {}, "null": {}, "5": {}, '{"a": 5}': {"a": "5"}}.items():
+        (bundle.folder / "labels.json").write_text(text)
+        assert bundle.labels == labels
 
 
 def test_a_name_goes_to_the_newest_image_and_one_without_a_name_is_collected_later(store, monkeypatch):

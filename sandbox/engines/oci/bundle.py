@@ -66,10 +66,10 @@ class Bundle:
     @property
     def labels(self) -> Mapping[str, str]:
         try:
-            found: dict[str, str] = json.loads((self.folder / _LABELS).read_bytes())
-        except (OSError, ValueError):  # just removed
+            found = json.loads((self.folder / _LABELS).read_bytes())
+            return {name: str(value) for name, value in found.items()}
+        except (OSError, ValueError, AttributeError):  # just removed, or damaged
             return {}
-        return found
 
     @property
     def group(self) -> ControlGroup:

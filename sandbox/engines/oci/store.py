@@ -158,7 +158,7 @@ class ImageStore:
             raise EngineUnavailable(f"there is no {self.folder}. Run `gdal-mcp setup`.") from error
         found = []
         for place in places:
-            with contextlib.suppress(OSError, ValueError, TypeError):  # being made, or being removed
+            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):  # half made, or damaged
                 about = json.loads((place / _ABOUT).read_bytes())
                 found.append(Stored(**{**about, "names": tuple(about["names"])}))
         return found
