@@ -29,7 +29,7 @@ from sandbox.workspace import Located, Workspaces
 class Arguments(BaseModel):
     """Base of the hand-written tools' arguments: nothing unknown; "10" is as good as 10, and "true" as true."""
 
-    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
     same_names: ClassVar[Sequence[Sequence[str]]] = ()  # names that are taken for one another
 
 

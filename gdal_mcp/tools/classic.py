@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from gdal_mcp.gdal.answers.report import facts_of_report
 from gdal_mcp.gdal.catalogue.crs import check_crs
@@ -20,8 +20,10 @@ from sandbox.workspace import Located
 _DEFAULT_FORMATS: Final[Mapping[Kind, str]] = {"raster": "GTiff", "vector": "GPKG"}
 _POLYGONS_LAYER: Final = "out"  # gdal_polygonize's own default
 
-BandNumber = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,4}$")]
-BandOrMask = Annotated[str, Field(pattern=r"^([1-9][0-9]{0,4}|mask(,[1-9][0-9]{0,4})?)$")]
+# GDAL's own word for a band is a text, and 3 means "3"
+_AsText = BeforeValidator(lambda value: str(value) if type(value) is int else value)
+BandNumber = Annotated[str, Field(pattern=r"^[1-9][0-9]{0,4}$"), _AsText]
+BandOrMask = Annotated[str, Field(pattern=r"^([1-9][0-9]{0,4}|mask(,[1-9][0-9]{0,4})?)$"), _AsText]
 Sources = Annotated[
     list[DatasetPath],
     Listed,

@@ -121,8 +121,8 @@ def test_gdal_s_report_tells_datasets_from_other_files(desk, gdal):
         work = plan_operation("dataset delete", {"filename": names}, desk.paths)
         report = json.loads(gdal(work.argv, USER, {desk.root: (str(desk.root), "ro")}))
         if fits:
-            check_identified(work.identified, report)
+            check_identified(work.identified, (), report)
         else:
             with pytest.raises(ToolError):
-                check_identified(work.identified, report)
+                check_identified(work.identified, (), report)
     assert tree(desk.root) == FILES

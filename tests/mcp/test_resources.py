@@ -167,7 +167,7 @@ def test_the_record_of_a_call_is_a_resource(reader: Talk, known: dict[str, Any])
 def test_a_call_that_failed_has_a_record(reader: Talk):
     for tool, arguments in (
         ("info", {"path": "missing.tif"}),
-        ("gdal_translate", {"src_dataset": "rgb.tif", "dst_dataset": "x.tif", "bands": [99]}),
+        ("gdal_translate", {"src_dataset": "rgb.tif", "dst_dataset": "x.tif", "bands": ["x"]}),
         ("gdal_translate", {"src_dataset": "rgb.tif", "dst_dataset": "../../x.tif"}),
     ):
         error = reader.failed(tool, **arguments)
