@@ -5,7 +5,6 @@ Each is judged by what the origin saw, and by what the container was given: noth
 
 import json
 import logging
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -173,9 +172,8 @@ WRONG = """changing longer shorter cut elsewhere whole gzip twice chunked drippi
 def test_an_answer_that_is_not_what_was_asked_for_fails_the_call(failed: Fails, server: Origin):
     for mode in WRONG:
         server.asked.clear()
-        began = time.monotonic()
-        why = failed(path=f"/{mode}/x.tif", silence_seconds=0.4, answer_seconds=0.8)
-        assert time.monotonic() - began < 15, mode
+        endless = mode in ("dripping", "drippingheaders", "stalling")
+        why = failed(path=f"/{mode}/x.tif", **({"silence_seconds": 0.4, "answer_seconds": 0.8} if endless else {}))
         assert "secret inside" not in why
         if mode in ("shorter", "cut", "reset", "503"):
             assert len(server.asked) == 3, mode  # repeated twice
