@@ -88,7 +88,12 @@ def make(
                 {"networks": ["127.0.0.0/8"], **({"at": one} if isinstance(one, str) else one)}
                 for one in sources or (f"data.test:{server.port}",)
             ]
-            values = {"source": rows, "ca": str(shared_server[1]), "silence_seconds": 30, "answer_seconds": 60}
+            values = {
+                "source": rows,
+                "ca": str(shared_server[1]),
+                "silence_seconds": 30,
+                "answer_seconds": 60,
+            }
             settings = RemoteSettings.model_validate(values | more)
             door = Door(settings, tmp_path / "remote", rates, narrowed or (lambda _principal: None))
             return stack.enter_context(closing(door))

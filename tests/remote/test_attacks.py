@@ -173,7 +173,9 @@ def test_an_answer_that_is_not_what_was_asked_for_fails_the_call(failed: Fails, 
     for mode in WRONG:
         server.asked.clear()
         endless = mode in ("dripping", "drippingheaders", "stalling")
-        why = failed(path=f"/{mode}/x.tif", **({"silence_seconds": 0.4, "answer_seconds": 0.8} if endless else {}))
+        why = failed(
+            path=f"/{mode}/x.tif", **({"silence_seconds": 0.4, "answer_seconds": 0.8} if endless else {})
+        )
         assert "secret inside" not in why
         if mode in ("shorter", "cut", "reset", "503"):
             assert len(server.asked) == 3, mode  # repeated twice
