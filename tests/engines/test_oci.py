@@ -292,6 +292,8 @@ def test_another_server_sees_how_a_container_stands_and_may_end_it(bench: Bench)
         assert another.state(container).running
         with pytest.raises(EngineUnavailable):
             another.attach(container)
+        with pytest.raises(EngineUnavailable, match="taken before"):
+            bench.engine.attach(container)
         another.remove(container)
         assert bench.engine.state(container) is None
         assert bench.engine.process(container) is None

@@ -6,17 +6,15 @@ from collections.abc import Iterator
 import pytest
 
 from sandbox.engine import STDERR, STDOUT
-from sandbox.engines.oci.pipes import PipeWire, Streams
+from sandbox.engines.oci.pipes import PipeWire, piped
 from sandbox.waiting import readable
 
 
 @pytest.fixture
 def pair() -> Iterator[tuple[PipeWire, tuple[int, int, int]]]:
     """Our ends, and those of the container."""
-    streams = Streams()
-    wire = streams.taken()
-    assert wire is not None
-    yield wire, streams.theirs
+    wire, theirs = piped()
+    yield wire, theirs
     wire.close()
 
 
@@ -53,14 +51,4 @@ def test_closed_it_says_so_and_nothing_more(pair) -> None:
         wire.send(b"more", 1.0)
     assert os.read(stdin, 1) == b""  # the end of its stdin
     for one in (stdin, *others):
-        os.close(one)
-
-
-def test_the_streams_of_a_container_are_given_away_once() -> None:
-    streams = Streams()
-    wire = streams.taken()
-    assert wire is not None
-    assert streams.taken() is None
-    wire.close()
-    for one in streams.theirs:
         os.close(one)

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -27,7 +27,7 @@ from sandbox.engines.oci.config import config
 from sandbox.engines.oci.confinement import confinement, security_options
 from sandbox.engines.oci.fetching import fetch
 from sandbox.engines.oci.kernel import ControlGroup, is_of, parent_group, weaker
-from sandbox.engines.oci.pipes import Streams
+from sandbox.engines.oci.pipes import PipeWire, piped
 from sandbox.engines.oci.runtime import FLOORS, Runtime, installed, usable
 from sandbox.engines.oci.store import ImageStore
 from sandbox.errors import EngineUnavailable, IsolationRefused
@@ -52,7 +52,7 @@ _PSEUDO: Final = (PurePosixPath("/proc"), PurePosixPath("/dev"), PurePosixPath("
 class _Made:
     """A container that this engine object made. `ending` is readable once its first process is gone."""
 
-    streams: Streams
+    wire: PipeWire | None  # until it is taken
     runtime: Runtime
     ending: "_First | None" = None
     started: bool = False
@@ -60,9 +60,9 @@ class _Made:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def close(self) -> None:
-        self.streams.close()
-        if self.ending is not None:
-            self.ending.close()
+        for one in (self.wire, self.ending):
+            if one is not None:
+                one.close()
 
 
 class _First(Process):
@@ -157,18 +157,28 @@ class OciEngine:
         bundle, group = Bundle(self._containers, container), ControlGroup(f"{parent_group()}/{container}")
         machine = os.uname().machine
         told_runtime = config(template, group.path, machine, confinement(), rootless=self._rootless)
-        targets = _targets(template)
+        binds = [(mount.target, Path(mount.host_path).is_file()) for mount in template.mounts]
+        folders = (*_PSEUDO, *(one.target for one in tmpfs(template)))
+        targets = [*binds, *((one, False) for one in folders)]  # each with whether it is a file
         try:
             bundle.write(labels, told_runtime)
         except OSError as error:
             raise EngineUnavailable(f"{self.root} cannot be written to: {error}") from error
-        made = self._made[container] = _Made(Streams(), runtime)
+        wire, theirs = piped()
+        made = self._made[container] = _Made(wire, runtime)
+
+        def run_create(within: Sequence[str]) -> None:
+            # once the runtime has ended, its container's first process is this one's child, and so its exit code ours
+            ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            words = bundle.create_words(container)
+            runtime.run(words, self._states / runtime.name, bundle.log, theirs, within)
+
         with removed_on_failure(self, container):
             try:
-                bundle.with_root(image, targets, partial(self._run_create, container, bundle, made))
+                bundle.with_root(image, targets, run_create)
             finally:
-                for theirs in made.streams.theirs:
-                    os.close(theirs)
+                for one in theirs:
+                    os.close(one)
             pid = bundle.pid or 0
             try:
                 made.ending = _First(pid)
@@ -182,19 +192,9 @@ class OciEngine:
                 )
         return container
 
-    def _run_create(self, container: str, bundle: Bundle, made: _Made, within: Sequence[str]) -> None:
-        # when the runtime has ended, its container's first process becomes this one's child, and so its exit code ours
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        made.runtime.run(
-            bundle.create_words(container),
-            self._states / made.runtime.name,
-            bundle.log,
-            made.streams.theirs,
-            within,
-        )
-
     def attach(self, container: str) -> Wire:
-        wire = self._ours(container).streams.taken()
+        made = self._ours(container)
+        wire, made.wire = made.wire, None
         if wire is None:
             raise EngineUnavailable(f"the streams of container {container[:12]} were taken before.")
         return wire
@@ -287,13 +287,6 @@ class OciEngine:
     def _answer(self) -> None:
         if not self._containers.is_dir():
             raise EngineUnavailable(f"there is no {self._containers}. Run `gdal-mcp setup`.")
-
-
-def _targets(template: SandboxTemplate) -> list[tuple[PurePosixPath, bool]]:
-    """Where anything is mounted, each with whether it is a file."""
-    binds = [(mount.target, Path(mount.host_path).is_file()) for mount in template.mounts]
-    folders = (*_PSEUDO, *(one.target for one in tmpfs(template)))
-    return [*binds, *((one, False) for one in folders)]
 
 
 def _kill_runtimes(container: str) -> bool:

@@ -65,22 +65,10 @@ class PipeWire:
                 one.close()
 
 
-class Streams:
-    """The three pipes of a container that is made: its ends are given away once, and then ours."""
+def piped() -> tuple[PipeWire, tuple[int, int, int]]:
+    """Our ends of three new pipes, and a container's: for its runtime, which hands them on.
 
-    def __init__(self) -> None:
-        (reading, stdin), (stdout, writing), (stderr, writing_too) = (
-            os.pipe2(os.O_CLOEXEC) for _ in range(3)
-        )
-        # for the runtime, which hands them on; closed here as soon as it has, or no end would ever be heard
-        self.theirs = (reading, writing, writing_too)
-        self._wire: PipeWire | None = PipeWire(stdin, stdout, stderr)
-
-    def taken(self) -> PipeWire | None:
-        """Our ends, once."""
-        wire, self._wire = self._wire, None
-        return wire
-
-    def close(self) -> None:
-        if (wire := self.taken()) is not None:
-            wire.close()
+    The latter are to be closed here as soon as it has, or no end would ever be heard.
+    """
+    (reading, stdin), (stdout, writing), (stderr, writing_too) = (os.pipe2(os.O_CLOEXEC) for _ in range(3))
+    return PipeWire(stdin, stdout, stderr), (reading, writing, writing_too)
