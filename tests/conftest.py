@@ -19,6 +19,7 @@ from sandbox.engine import Engine
 from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.images import DockerImages
+from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.engines.oci.engine import OciEngine
 from sandbox.outcome import SandboxResult
@@ -126,7 +127,7 @@ def engine(client: docker.DockerClient, image: Image) -> Iterator[Engine]:
         yield DockerEngine(client)
         return
     if address.startswith("k8s:"):
-        made: OciEngine | KubernetesEngine = KubernetesEngine.at(address)
+        made: OciEngine | KubernetesEngine = KubernetesEngine(Cluster.named(address))
     else:
         made = oci_engine(client, image, Path(address.removeprefix("oci://")))
     yield made

@@ -53,8 +53,8 @@ class Finding(NamedTuple):
 
 def findings(settings: Settings) -> Iterator[tuple[str, Finding]]:
     """By what they are about, in the order in which they are to be mended; what the API does not answer is a finding, too. Raises SandboxError without an API."""
-    address, image = settings.engine or "", settings.image or ""
-    with closing(Api(Cluster.named(address))) as api, closing(KubernetesEngine.at(address)) as engine:
+    cluster, image = Cluster.named(settings.engine or ""), settings.image or ""
+    with closing(Api(cluster)) as api, closing(KubernetesEngine(cluster)) as engine:
         version, architecture = engine.info().api_version, engine.info().architecture
 
         def let_in(changes: dict[str, Callable[[dict[str, Any]], object]]) -> list[str]:

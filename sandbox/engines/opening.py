@@ -15,7 +15,7 @@ import docker
 from sandbox.engine import Engine
 from sandbox.engines.discovery import EngineRefused, connect, discover, endpoints
 from sandbox.engines.docker import DockerEngine
-from sandbox.engines.k8s.cluster import SCHEME
+from sandbox.engines.k8s.cluster import SCHEME, Cluster
 from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.engines.oci.confinement import security_options
 from sandbox.engines.oci.engine import OciEngine
@@ -31,15 +31,14 @@ OCI_FOLDER: Final = Path("/var/lib/gdal-mcp-oci")
 OCI_FOLDER_OF_USER: Final = "~/.local/share/gdal-mcp-oci"
 
 
-def open_engine(address: str | None = None, timeout: float = 60, owner: str = "") -> Engine:
+def open_engine(address: str | None = None, owner: str = "") -> Engine:
     """The engine in use: the one at `address`, or the one that discovery finds.
 
     An address is where an engine listens (`unix:///run/docker.sock`, a path, `tcp://host:port`), with `docker:` or `podman:`
     in front of it where it must be of that kind, or that word alone; `oci`, or `oci://` and a folder, for containers without a
     daemon. Where none is named and none listens, root gets `oci` if a runtime for it is installed. `k8s://CONTEXT/NAMESPACE` is
-    a cluster, `k8s://` the one that this runs in. `timeout` is in seconds, for each request; `owner` is whose containers those
-    are that an engine needs for itself. Raises EngineUnavailable when no engine answers, EngineRefused when one that was named
-    or found cannot be used.
+    a cluster, `k8s://` the one that this runs in. `owner` is whose containers those are that an engine needs for itself. Raises
+    EngineUnavailable when no engine answers, EngineRefused when one that was named or found cannot be used.
     """
     kind, _, place = (address or "").partition(":")
     if kind == OCI:
@@ -48,12 +47,12 @@ def open_engine(address: str | None = None, timeout: float = 60, owner: str = ""
         usual = OCI_FOLDER if os.geteuid() == 0 else own
         return OciEngine(Path(place.removeprefix("//")) if place else usual).prepared()
     if address and address.startswith(SCHEME):
-        return KubernetesEngine.at(address, owner)
+        return KubernetesEngine(Cluster.named(address), owner)
     if not address:
-        return _found(timeout)[1]
+        return _found()[1]
     if kind not in _KINDS:
-        return engine_of(connect(address, timeout))
-    engine = engine_of(connect(place or None, timeout, kind))
+        return engine_of(connect(address))
+    engine = engine_of(connect(place or None, kind=kind))
     if (name := engine.info().name) != kind.capitalize():
         engine.close()
         raise EngineRefused(
@@ -69,10 +68,10 @@ def sockets(address: str | None = None) -> tuple[Path, ...]:
     return tuple(one.socket for one in endpoints(named or None, os.environ, kind) if one.socket)
 
 
-def _found(timeout: float, *, daemon: bool = False) -> tuple[str, Engine]:
+def _found(*, daemon: bool = False) -> tuple[str, Engine]:
     """The engine in use where nobody named one, and its address."""
     try:
-        place, client = discover(timeout=timeout)
+        place, client = discover()
     except EngineRefused:
         raise
     except EngineUnavailable:
@@ -111,7 +110,7 @@ def engine_of(client: docker.DockerClient) -> DockerEngine:
 
 def main() -> int:
     try:
-        address, engine = _found(timeout=60, daemon="--daemon" in sys.argv)
+        address, engine = _found(daemon="--daemon" in sys.argv)
     except EngineUnavailable as error:
         sys.stderr.write(f"{error}\n")
         return 2 if isinstance(error, EngineRefused) else 1

@@ -21,7 +21,7 @@ from datetime import datetime
 from functools import cached_property
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final, Self
+from typing import Final
 from urllib.parse import urlsplit
 
 from sandbox.engine import ContainerState, EngineInfo, ImageInfo, Images, Leftover, Wire, removed_on_failure
@@ -121,11 +121,6 @@ class KubernetesEngine:
         self._given: set[str] = set()  # those of them whose wire was taken
         self._lock = threading.Lock()
         self.images = PodImages(self._api.version, self._image_of_a_pod)
-
-    @classmethod
-    def at(cls, address: str, owner: str = "") -> Self:
-        """For `k8s://[CONTEXT][/NAMESPACE]`. Raises EngineUnavailable."""
-        return cls(Cluster.named(address), owner)
 
     def close(self) -> None:
         self._watch.close()
