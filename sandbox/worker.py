@@ -200,7 +200,7 @@ def measure():
         "mounts": _mounts(),
         "interfaces": [line.split(":")[0].strip() for line in _lines("/proc/net/dev")[2:]],
         "sockets": [family for family in SOCKET_FAMILIES if _opens_socket(family)],
-        "programs": _runs_programs("/tmp"),
+        "programs": _runs_programs(),
         "rlimits": {
             name: resource.getrlimit(getattr(resource, "RLIMIT_" + name))
             for name in ("NOFILE", "FSIZE", "CORE", "DATA", "CPU")
@@ -238,9 +238,9 @@ def _opens_socket(family):
     return made >= 0
 
 
-def _runs_programs(folder):
-    """Whether the kernel would run a program from there. One without content is looked at, but never begins."""
-    path = os.path.join(folder, f".program-{os.getpid()}")
+def _runs_programs():
+    """Whether the kernel would run a program from scratch. One without content is looked at, but never begins."""
+    path = f"/tmp/.program-{os.getpid()}"
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o700))
     try:
         os.execv(path, [path])
@@ -327,14 +327,6 @@ def await_job(steps, idle_seconds):
         pause = next(steps, idle_seconds) or 0.0  # most steps yield None; after the last one it only waits
 
 
-def end_errors(flush_library, mark):
-    """Whatever was printed on stderr is on its way, and the host knows where it ends."""
-    with contextlib.suppress(OSError, ValueError):  # a job may have closed its stderr
-        sys.stderr.flush()
-        flush_library(None)
-        os.write(2, mark.encode())
-
-
 def seconds_used():
     return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
@@ -375,7 +367,10 @@ def main():
         answer = {"code": 1, "memory_exhausted": True}
     finally:
         capture.finish()
-    end_errors(flush_library, job["end_mark"])
+    with contextlib.suppress(OSError, ValueError):  # a job may have closed its stderr
+        sys.stderr.flush()
+        flush_library(None)
+        os.write(2, job["end_mark"].encode())  # tells the host where it ends
     wire.send_json(b"F", {**answer, "file_limit_reached": bool(CAUGHT), "usage": usage(before)})
     os._exit(0)
 

@@ -45,8 +45,11 @@ class PodWatch:
 
     def until(self, name: str, holds: Callable[[Object | None], bool], seconds: float) -> None:
         """Returns when what is known of a Pod fulfils `holds`, or after `seconds`. None is a Pod that is not known."""
-        self._begin()
         with self._changed:
+            self._asked = True
+            if self._thread is None and not self._stop.is_set:
+                self._thread = threading.Thread(target=self._follow_while_needed, name="pods", daemon=True)
+                self._thread.start()
             self._changed.wait_for(lambda: holds(self._pods.get(name)), max(0.0, seconds))
 
     def known(self, name: str) -> Object | None:
@@ -67,13 +70,6 @@ class PodWatch:
                     self._response.shutdown()
             thread.join(_PAUSE)
         self._stop.close()
-
-    def _begin(self) -> None:
-        with self._changed:
-            self._asked = True
-            if self._thread is None and not self._stop.is_set:
-                self._thread = threading.Thread(target=self._follow_while_needed, name="pods", daemon=True)
-                self._thread.start()
 
     def _follow_while_needed(self) -> None:
         while True:

@@ -56,7 +56,7 @@ def config(
 
     `rootless`: the runtime is root in a user namespace of one user, whom the container's user is then.
     """
-    uid, gid = template.user
+    (uid, gid), limits = template.user, template.limits
     made: dict[str, Any] = {
         "ociVersion": "1.0.2",
         "annotations": {IMAGE: template.image},  # for whoever collects images
@@ -69,7 +69,7 @@ def config(
             "capabilities": {name: [] for name in _SETS},
             "rlimits": [
                 {"type": f"RLIMIT_{name.upper()}", "soft": value, "hard": value}
-                for name, value in rlimits(template.limits).items()
+                for name, value in rlimits(limits).items()
             ],
             "noNewPrivileges": True,
             "oomScoreAdj": 0,
@@ -85,7 +85,14 @@ def config(
             "maskedPaths": list(masked(template)),
             "readonlyPaths": list(READ_ONLY),
             "cgroupsPath": cgroups_path,
-            "resources": _resources(template),
+            "resources": {
+                # beside these the runtime lets in its own few: null, zero, full, random, urandom, tty
+                "devices": [{"allow": False, "access": "rwm"}],
+                # memory and swap together, so no swap
+                "memory": {"limit": limits.memory_bytes, "swap": limits.memory_bytes},
+                "cpu": {"quota": round(limits.cpus * CPU_PERIOD), "period": CPU_PERIOD},
+                "pids": {"limit": limits.pids},
+            },
             "seccomp": json.loads(profile(architecture)),
             **({"mountLabel": labels.selinux_files} if labels.selinux_files else {}),
         },
@@ -114,21 +121,4 @@ def _bind(mount: Mount) -> dict[str, Any]:
         options = ["rbind", "rro", *(f"r{one}" for one in _SAFE), "rprivate"]
     else:
         options = ["bind", "rw", *_SAFE, "rprivate"]
-    return {
-        "destination": str(mount.target),
-        "type": "bind",
-        "source": mount.host_path,
-        "options": options,
-    }
-
-
-def _resources(template: SandboxTemplate) -> dict[str, Any]:
-    limits = template.limits
-    return {
-        # beside these the runtime lets in its own few: null, zero, full, random, urandom, tty
-        "devices": [{"allow": False, "access": "rwm"}],
-        # memory and swap together, so no swap
-        "memory": {"limit": limits.memory_bytes, "swap": limits.memory_bytes},
-        "cpu": {"quota": round(limits.cpus * CPU_PERIOD), "period": CPU_PERIOD},
-        "pids": {"limit": limits.pids},
-    }
+    return {"destination": str(mount.target), "type": "bind", "source": mount.host_path, "options": options}
