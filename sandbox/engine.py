@@ -46,9 +46,8 @@ class ContainerState:
     running: bool
     exit_code: int
     out_of_memory: bool
-    reason: str = (
-        ""  # why the engine ended it of its own accord, as a cluster does; "" for one that ended by itself
-    )
+    # why the engine ended it of its own accord, as a cluster does; "" for one that ended by itself
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ DOCKER_SOCKET = "/var/run/docker.sock"
 PODMAN_SOCKET = "/run/podman/podman.sock"
 PROBE_SECONDS = 10.0  # a running engine answers in milliseconds, one that systemd starts on demand in seconds
 _UNIX = "unix://"
-_DEFAULT_CONTEXT = "default"
 
 _PERMISSION = (
     "You may not use an engine's socket. Add yourself to the group that owns it (sudo usermod -aG docker "
@@ -122,7 +121,7 @@ def endpoints(address: str | None, environment: Mapping[str, str], kind: str = "
         return (Endpoint(host, "DOCKER_HOST", named=True),)
     folder = Path(environment.get("DOCKER_CONFIG") or home / ".docker")
     context = environment.get("DOCKER_CONTEXT") or _current_context(folder)
-    if context and context != _DEFAULT_CONTEXT:
+    if context and context != "default":
         return (_context_endpoint(folder, context),)
     return tuple(one for one in sockets if kind != "docker" or "Podman" not in one.origin)
 

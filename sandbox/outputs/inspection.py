@@ -15,15 +15,7 @@ from pathlib import Path
 from sandbox.errors import OutputRejected, PathRefused
 from sandbox.mounted import submounts
 from sandbox.outputs.dirops import DirEntry, DirOps
-from sandbox.outputs.filetree import (
-    MAX_DEPTH,
-    Entry,
-    digest,
-    opened_file,
-    opened_folder,
-    sync_tree,
-    walk,
-)
+from sandbox.outputs.filetree import MAX_DEPTH, Entry, digest, opened_file, opened_folder, sync_tree, walk
 from sandbox.outputs.store import Part, PublishedFile, Staged, StagingUsage
 from sandbox.portable import mount_table
 from sandbox.template import Limits
@@ -31,7 +23,6 @@ from sandbox.workspace import Identity, Located, open_folder
 
 MAX_LISTED = 500_000  # names in a folder that is renamed or taken away; some seconds
 _UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})  # controls, undecodable bytes, line separators
-_STRICT_UMASK = 0o077
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +46,7 @@ def permissions_for(replaced: os.stat_result | None, root: os.stat_result) -> Pe
     with suppress(OSError):  # elsewhere than on Linux, and then the strict one
         status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
     # read, not set and set back: another thread may be creating a file
-    umask = next((int(line.split()[1], 8) for line in status if line.startswith("Umask:")), _STRICT_UMASK)
-    allowed = ~umask
+    allowed = ~next((int(line.split()[1], 8) for line in status if line.startswith("Umask:")), 0o077)
     owned_by = root if replaced is None else replaced
     owner = (owned_by.st_uid, owned_by.st_gid) if os.geteuid() == 0 else None
     usual = Permissions(owner, 0o666 & allowed | 0o600, 0o777 & allowed | 0o700)

@@ -164,12 +164,7 @@ class WarmPool:
         return newest is not None
 
     def _launch(
-        self,
-        kind: SlotKey,
-        name: str,
-        call: str,
-        cancel: Cancellation,
-        reservation: MemoryReservation | None,
+        self, kind: SlotKey, name: str, call: str, cancel: Cancellation, reservation: MemoryReservation | None
     ) -> IdleSlot:
         """A new slot with its output folder. When this raises, nothing is left behind.
 

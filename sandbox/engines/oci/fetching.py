@@ -140,10 +140,8 @@ def ensure_installed(programs: Sequence[str], packages: Sequence[str], report: R
         raise PullFailed(f"{' and '.join(programs)} are needed for it. Run: sudo {command}")
     report(f"installing {' '.join(packages)}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for words in (
-        ("apt-get", "-qq", "update"),
-        (*INSTALL, *packages),
-    ):  # the first may fail where lists are there
+    # the first may fail where lists are there
+    for words in (("apt-get", "-qq", "update"), (*INSTALL, *packages)):
         ended = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
     if ended.returncode:
         raise PullFailed(

@@ -15,9 +15,8 @@ from sandbox.errors import EngineUnavailable
 FLOORS: Final = {"crun": (1, 8), "runc": (1, 1, 5)}
 # the first with every fix published so far; distributions bring fixes into older ones without changing the number
 ADVISED: Final = {"crun": (1, 8), "runc": (1, 2, 8)}
-SECONDS: Final = (
-    60.0  # for one step of a runtime; it takes hundredths of a second, and only one that hangs needs them all
-)
+# for one step of a runtime; it takes hundredths of a second, and only one that hangs needs them all
+SECONDS: Final = 60.0
 _PLACES: Final = os.pathsep.join(
     (os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin")
 )
@@ -41,10 +40,9 @@ class Runtime:
     ) -> None:
         """One step, with the words of `within` in front. `streams` become the container's. Raises EngineUnavailable with what the runtime said."""
         stdin, stdout, stderr = streams or (subprocess.DEVNULL,) * 3
-        command = [*within, self.path, "--root", str(state), "--log", str(log), *step]
         try:
             code = subprocess.run(  # noqa: S603 - our own words, no shell
-                command,
+                [*within, self.path, "--root", str(state), "--log", str(log), *step],
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
