@@ -12,9 +12,8 @@ the limit of processes counts per container.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Final, NamedTuple
 
 from sandbox.template import SCRATCH_TARGET, Limits, SandboxTemplate
 
@@ -39,26 +38,19 @@ _MASKED_BELOW_SYS: Final = ("/sys/devices/virtual/powercap", "/sys/firmware")
 READ_ONLY: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
 
-@dataclass(frozen=True, slots=True)
-class Tmpfs:
+class Tmpfs(NamedTuple):
     """A file system in memory, without programs, set-user-id files and devices."""
 
     target: PurePosixPath
-    read_only: bool
-    size_bytes: int
-    mode: str  # octal
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        access = "ro" if self.read_only else "rw"
-        return (access, "noexec", "nosuid", "nodev", f"size={self.size_bytes}", f"mode={self.mode}")
+    options: tuple[str, ...]  # of its mount
 
 
 def tmpfs(template: SandboxTemplate) -> Iterator[Tmpfs]:
     """The scratch space, and the empty file systems that cover the template's masks."""
-    yield Tmpfs(SCRATCH_TARGET, read_only=False, size_bytes=template.limits.scratch_bytes, mode="1777")
+    safe = ("noexec", "nosuid", "nodev")
+    yield Tmpfs(SCRATCH_TARGET, ("rw", *safe, f"size={template.limits.scratch_bytes}", "mode=1777"))
     # one page: nothing is ever in it, and 0 would mean no limit
-    yield from (Tmpfs(mask, read_only=True, size_bytes=4096, mode="0555") for mask in template.masks)
+    yield from (Tmpfs(mask, ("ro", *safe, "size=4096", "mode=0555")) for mask in template.masks)
 
 
 def masked(template: SandboxTemplate) -> tuple[str, ...]:
