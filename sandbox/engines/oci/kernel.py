@@ -54,9 +54,8 @@ def weaker(template: SandboxTemplate, pid: int, group: "ControlGroup", *, filter
     rules = [rule for rule in (*FACTS, *LIMITS_IN_FORCE) if rule.name not in unseen]
     facts = _facts(pid, group)
     rows = judged(rules, Evidence(template, facts))
-    return tuple(
-        row for row in (*rows, _namespaces(pid), _covers(template, pid, facts["mounts"])) if not row.ok
-    )
+    others = (_namespaces(pid), _covers(template, pid, facts["mounts"]))
+    return tuple(row for row in (*rows, *others) if not row.ok)
 
 
 def _facts(pid: int, group: "ControlGroup") -> dict[str, Any]:
@@ -180,10 +179,7 @@ def _kill(folder: Path) -> None:
 @cache
 def hierarchies() -> tuple[Path, ...]:
     """Where control groups are mounted, of either version."""
-    rows = (line.split(" - ") for line in mountinfo().splitlines())
-    return tuple(
-        Path(left.split(" ")[4]) for left, right in rows if right.split(" ")[0] in ("cgroup", "cgroup2")
-    )
+    return tuple(Path(one.place) for one in mount_points(mountinfo()) if one.kind in ("cgroup", "cgroup2"))
 
 
 def is_possible() -> bool:
