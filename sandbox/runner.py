@@ -125,7 +125,7 @@ class Runner:
             reservation = self.capacity.wait(limits.memory_bytes, MEMORY_SECONDS)
         marks = labels(self.owner, call, idle_seconds + limits.wall_seconds)
         try:
-            slot = launch(self.engine, template, marks, cancel, self.unremoved)
+            slot = launch(self.engine, template, marks, self.unremoved, cancel)
         except BaseException:
             if reservation is not None:
                 reservation.release()

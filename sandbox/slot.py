@@ -4,7 +4,7 @@ import contextlib
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +46,8 @@ class Slot:
     # the engine knows
     ending: Process | None = None
     reservation: MemoryReservation | None = None
-    unremoved: set[str] | None = None  # collects the containers that the engine did not remove
+    # collects the containers that the engine did not remove
+    unremoved: set[str] = field(default_factory=set)
 
     @property
     def is_idle(self) -> bool:
@@ -67,8 +68,7 @@ class Slot:
         try:
             self.engine.remove(self.container)
         except EngineUnavailable:
-            if self.unremoved is not None:
-                self.unremoved.add(self.container)
+            self.unremoved.add(self.container)
             raise
         finally:  # without its stdin a worker ends, whether or not the engine answers
             if self.reservation is not None:
@@ -81,8 +81,8 @@ def launch(
     engine: Engine,
     template: SandboxTemplate,
     labels: Mapping[str, str],
+    unremoved: set[str],
     cancel: Cancellation | None = None,
-    unremoved: set[str] | None = None,
 ) -> Slot:
     """A started and attested container. Nothing is left behind when this raises but what is noted in `unremoved`.
 
@@ -102,8 +102,7 @@ def launch(
             try:
                 engine.remove(container)
             except SandboxError:  # the first failure is the one to tell
-                if unremoved is not None:
-                    unremoved.add(container)
+                unremoved.add(container)
             raise
     except EngineUnavailable:
         refuse_gone(template)  # an engine that is asked to mount what is not there any more is not to blame

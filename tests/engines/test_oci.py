@@ -172,7 +172,7 @@ def test_what_a_runtime_leaves_out_is_noticed_before_the_first_instruction(bench
 def test_a_filter_that_is_left_out_is_noticed_by_the_time_of_the_first_job(bench, monkeypatch):
     weaken(monkeypatch, without("linux", "seccomp"))
     with pytest.raises(IsolationRefused):
-        launch(bench.engine, looking(bench.template("")), labels(bench.owner, "call", 60.0))
+        launch(bench.engine, looking(bench.template("")), labels(bench.owner, "call", 60.0), set())
     assert bench.ours() == {}
 
 
