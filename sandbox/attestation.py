@@ -118,11 +118,10 @@ def looking(template: SandboxTemplate) -> SandboxTemplate:
 
 def everything(architecture: str) -> dict[str, Any]:
     """The look program's job that looks at everything and tries every way out, by the engine's word for the architecture."""
-    folders = list(WRITABLE)
     return {
-        "sight": {"folders": folders},
+        "sight": {"folders": list(WRITABLE)},
         "calls": {"numbers": dict(NUMBERS[architecture])},
-        "attempts": {"folders": folders},
+        "attempts": {"folders": list(WRITABLE)},
     }
 
 

@@ -16,7 +16,6 @@ from sandbox.errors import CapacityExhausted
 
 _MIB = 1 << 20
 _PAUSE = 0.05  # seconds between two looks at what other processes hold; our own releases are noticed at once
-_MEMINFO_FIELDS = 3  # name, number, kB
 
 
 @dataclass(eq=False, slots=True)
@@ -129,4 +128,4 @@ def machine_memory() -> Mapping[str, int]:
     except OSError:
         return {}
     rows = (line.split() for line in lines)
-    return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) == _MEMINFO_FIELDS}
+    return {row[0].rstrip(":"): int(row[1]) * 1024 for row in rows if len(row) == 3}  # name, number, kB

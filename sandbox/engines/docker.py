@@ -50,9 +50,8 @@ class DockerEngine:
         with answering("asked for its version"):
             version, info = self._api.version(), self._api.info()
         options = tuple(info.get("SecurityOptions") or ())
-        podman = any(
-            "podman" in str(part.get("Name", "")).lower() for part in version.get("Components") or ()
-        )
+        components = version.get("Components") or ()
+        podman = any("podman" in str(part.get("Name", "")).lower() for part in components)
         major, minor = str(self._api.api_version).split(".")
         # a machine of its own, as Docker Desktop's, has a kernel of its own
         same_kernel = info.get("KernelVersion") == os.uname().release

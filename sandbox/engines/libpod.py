@@ -148,11 +148,8 @@ def _process(template: SandboxTemplate, process: Mapping[str, Any]) -> _Compared
     yield "env", sorted(f"{name}={value}" for name, value in asked_env.items()), sorted(process["env"])
     yield "cwd", str(SCRATCH_TARGET), process["cwd"]
     yield "terminal", False, process.get("terminal", False)
-    yield (
-        "capabilities",
-        {},
-        {name: held for name, held in (process.get("capabilities") or {}).items() if held},
-    )
+    capabilities = {name: held for name, held in (process.get("capabilities") or {}).items() if held}
+    yield "capabilities", {}, capabilities
     yield "noNewPrivileges", True, process.get("noNewPrivileges")
     asked = {f"RLIMIT_{name.upper()}": [value, value] for name, value in rlimits(template.limits).items()}
     found = {row["type"]: [row["soft"], row["hard"]] for row in process["rlimits"]}

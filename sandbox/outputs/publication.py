@@ -69,16 +69,10 @@ def publish(layout: StagingLayout, request: Request) -> Published:
             for place in request.unstaged:
                 _check_unchanged(layout, place)
             permissions = [_check_unchanged(layout, one.target) for one in request.publications]
-            sealed = [
-                seal(
-                    DirEntry(request.out, one.staged_name),
-                    request.staged[one.staged_name],
-                    one.target,
-                    given,
-                    layout.ops,
-                )
-                for one, given in zip(request.publications, permissions, strict=True)
-            ]
+            sealed = []
+            for one, given in zip(request.publications, permissions, strict=True):
+                output, staged = DirEntry(request.out, one.staged_name), request.staged[one.staged_name]
+                sealed.append(seal(output, staged, one.target, given, layout.ops))
             # what is in a folder that goes must be what the plan saw, as its own size and time do not tell
             emptied = (one.target for one in request.publications if one.target.relative in request.listings)
             for place in (*request.unstaged, *emptied):
@@ -98,9 +92,10 @@ def publish(layout: StagingLayout, request: Request) -> Published:
         raise OutputRejected(f"nothing was published: {error}") from error
     replaced = tuple(one for one in request.targets if one.identity is not None)
     moved = []
-    for one in request.transfers:
-        now = replace(one.target, identity=one.source.identity, is_folder=one.source.is_folder)
-        moved.append(replace(one, target=now))
+    for transfer in request.transfers:
+        source = transfer.source
+        now = replace(transfer.target, identity=source.identity, is_folder=source.is_folder)
+        moved.append(replace(transfer, target=now))
     return Published(request.call_id, tuple(sealed), replaced, request.present_removals, tuple(moved))
 
 

@@ -39,7 +39,6 @@ from sandbox.workspace import RESERVED, Identity, Located, Workspace, open_file,
 
 _OUT = "out"
 _DEFAULT_LIMITS = Limits()
-_NO_LISTINGS: Mapping[PurePosixPath, str] = MappingProxyType({})
 _log = structlog.get_logger()
 
 
@@ -210,7 +209,7 @@ class Staging(AbstractContextManager["Staging"]):
         publications: Sequence[Publication],
         removes: Sequence[Located] = (),
         transfers: Sequence[Transfer] = (),
-        listings: Mapping[PurePosixPath, str] = _NO_LISTINGS,
+        listings: Mapping[PurePosixPath, str] = MappingProxyType({}),
     ) -> Published:
         """Publishes collected entries, all or none, and keeps what they replace for undo under `call_id`.
 

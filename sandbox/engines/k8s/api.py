@@ -74,9 +74,8 @@ class Api:
         self._pool.clear()
 
     def _pods(self, name: str = "") -> str:
-        return f"/api/v1/namespaces/{self.cluster.namespace}/pods" + (
-            f"/{quote(name, safe='')}" if name else ""
-        )
+        one = f"/{quote(name, safe='')}" if name else ""
+        return f"/api/v1/namespaces/{self.cluster.namespace}/pods{one}"
 
     def _request(
         self, method: str, path: str, body: Object | None = None, lasting: float = 0.0

@@ -64,20 +64,17 @@ class Cluster:
             raise ValueError(
                 f"{', '.join(unknown)} is not supported; use a token of a service account, or a certificate"
             )
-        authority = _material(cluster, "certificate-authority", path.parent)
+        folder = path.parent
+        authority = _material(cluster, "certificate-authority", folder)
         tls = ssl.create_default_context(cadata=authority.decode() if authority else None)
-        certificate, key = (
-            _material(user, name, path.parent) for name in ("client-certificate", "client-key")
-        )
+        certificate, key = (_material(user, name, folder) for name in ("client-certificate", "client-key"))
         if certificate:
             # OpenSSL takes it from a file only, which nobody else may read
             with NamedTemporaryFile() as file:
                 file.write(certificate + b"\n" + key)
                 file.flush()
                 tls.load_cert_chain(file.name)
-        return cls(
-            server, namespace or chosen.get("namespace") or NAMESPACE, tls, _token_of(user, path.parent)
-        )
+        return cls(server, namespace or chosen.get("namespace") or NAMESPACE, tls, _token_of(user, folder))
 
 
 def _entry(loaded: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]:

@@ -111,9 +111,6 @@ def looked(engine: KubernetesEngine, api: Api, image: str, architecture: str) ->
         engine.remove(name)
     for one in found.get("status", {}).get("containerStatuses") or ():
         if said := (one["state"].get("terminated") or {}).get("message"):
-            told = json.loads(said)
-            filtered = told["seccomp"] == "2"
-            return Look(
-                found["spec"]["nodeName"], told["kernel"], told["landlock"], filtered, told["network"]
-            )
+            told, node = json.loads(said), found["spec"]["nodeName"]
+            return Look(node, told["kernel"], told["landlock"], told["seccomp"] == "2", told["network"])
     raise EngineUnavailable(f"a plain Pod said nothing within {_SECONDS:.0f} s.")

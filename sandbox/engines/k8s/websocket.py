@@ -129,7 +129,12 @@ class PodWire:
         except (OSError, ValueError):
             self.ended = True
         pieces = list(self._pieces())
-        self._answer()
+        # pings are answered here, unless a frame is on its way: who sends it answers them
+        if self._pongs and self._sending.acquire(blocking=False):
+            try:
+                self._flush_pongs()
+            finally:
+                self._sending.release()
         return None if self.ended and not pieces else pieces
 
     def _pieces(self) -> Iterator[tuple[int, bytes]]:
@@ -163,14 +168,6 @@ class PodWire:
             self._pongs.append(body)
         self.ended |= kind == _CLOSE
         return kind != _CLOSE
-
-    def _answer(self) -> None:
-        """Pings, unless a frame is on its way: who sends it answers them."""
-        if self._pongs and self._sending.acquire(blocking=False):
-            try:
-                self._flush_pongs()
-            finally:
-                self._sending.release()
 
     def _flush_pongs(self) -> None:
         while self._pongs:

@@ -22,9 +22,8 @@ _SECONDS: Final = 60.0
 def security_options() -> tuple[str, ...]:
     """Of this host, in an engine's words."""
     apparmor = _APPARMOR.exists() and _APPARMOR.read_text(encoding="ascii").startswith("Y")
-    return tuple(
-        f"name={name}" for name, on in (("apparmor", apparmor), ("selinux", _SELINUX.exists())) if on
-    )
+    modules = (("apparmor", apparmor), ("selinux", _SELINUX.exists()))
+    return tuple(f"name={name}" for name, on in modules if on)
 
 
 def confinement() -> Labels:

@@ -201,9 +201,8 @@ class OciEngine:
 
     def start(self, container: str) -> None:
         made = self._ours(container)
-        made.runtime.run(
-            ["start", container], self._states / made.runtime.name, Bundle(self._containers, container).log
-        )
+        log = Bundle(self._containers, container).log
+        made.runtime.run(["start", container], self._states / made.runtime.name, log)
         made.started = True
 
     def state(self, container: str) -> ContainerState | None:
@@ -216,10 +215,8 @@ class OciEngine:
                 running = is_of(bundle.pid or 0, container)
                 return ContainerState(running, 0 if running else _UNKNOWN, bundle.group.wanted_memory())
             if made.ended is None and readable([made.ending], 0):
-                code = made.ending.exit_code()
-                made.ended = ContainerState(
-                    running=False, exit_code=code, out_of_memory=bundle.group.wanted_memory()
-                )
+                code, memory = made.ending.exit_code(), bundle.group.wanted_memory()
+                made.ended = ContainerState(running=False, exit_code=code, out_of_memory=memory)
             return made.ended or ContainerState(running=True, exit_code=0, out_of_memory=False)
 
     def process(self, container: str) -> int | None:
