@@ -127,18 +127,18 @@ def submounts(root: str | PurePath, table: str) -> tuple[str, ...]:
     Raises IsolationRefused for a text that is not mountinfo.
     """
     below = f"{PurePosixPath(root)}".rstrip("/") + "/"
-    places = {one.place for one in mount_points(table)}
+    places = {one.target for one in mount_points(table)}
     return tuple(sorted(one for one in places if one.startswith(below) and one != below))
 
 
 class MountPoint(NamedTuple):
-    """One row of mountinfo."""
+    """One row of mountinfo, in the words of what a worker measures."""
 
     root: str  # the folder or file of that file system which is mounted
-    place: str
-    kind: str  # of the file system, such as ext4
-    number: str
-    parent: str  # the number of the mount that it lies on
+    target: str
+    type: str  # of the file system, such as ext4
+    id: str
+    parent: str  # the id of the mount that it lies on
     options: tuple[str, ...]
     shared: tuple[str, ...]  # how mounts propagate
 
@@ -153,9 +153,9 @@ def is_share(folder: str | PurePath, table: str) -> bool:
 
 def kind_at(place: str | PurePath, table: str) -> str:
     """The kind of file system that an absolute path without links lies on, such as ext4."""
-    holding = [one for one in mount_points(table) if PurePosixPath(place).is_relative_to(one.place)]
+    holding = [one for one in mount_points(table) if PurePosixPath(place).is_relative_to(one.target)]
     # of those at one place the last one covers the others
-    return max(enumerate(holding), key=lambda one: (len(one[1].place), one[0]))[1].kind if holding else ""
+    return max(enumerate(holding), key=lambda one: (len(one[1].target), one[0]))[1].type if holding else ""
 
 
 # the table is long, and asked for at every claim of a slot; those of containers come once

@@ -41,7 +41,7 @@ def own_container(engine: Engine) -> ContainerDetails | None:
             continue
         # as the kernel names them: /var/run/docker.sock is mounted at /run/docker.sock
         mounts = {str(Path(inside).resolve()): outside for inside, outside in found.mounts.items()}
-        if set(mounts) <= {one.place for one in points}:
+        if set(mounts) <= {one.target for one in points}:
             return replace(found, mounts=mounts)
     return None
 
@@ -61,9 +61,9 @@ def is_lasting(folder: Path) -> bool:
     """Whether what is written to a folder outlives the container that this process is in, if it is in one."""
     if not in_container():
         return True
-    holding = [one for one in _own_mounts() if folder.is_relative_to(one.place)]
-    inner = max(holding, key=lambda one: len(one.place))
-    return inner.place != "/" and inner.kind != "tmpfs"
+    holding = [one for one in _own_mounts() if folder.is_relative_to(one.target)]
+    inner = max(holding, key=lambda one: len(one.target))
+    return inner.target != "/" and inner.type != "tmpfs"
 
 
 def _own_mounts() -> tuple[MountPoint, ...]:
@@ -72,7 +72,7 @@ def _own_mounts() -> tuple[MountPoint, ...]:
 
 
 def _own_numbers(points: Iterable[MountPoint]) -> tuple[str, ...]:
-    roots = [one.root for one in points if one.place in _OF_ENGINE]
+    roots = [one.root for one in points if one.target in _OF_ENGINE]
     return tuple(dict.fromkeys(number for root in roots for number in _ID.findall(root)))
 
 

@@ -66,17 +66,7 @@ def _facts(pid: int, group: "ControlGroup") -> dict[str, Any]:
     return {
         "pid": int(status["NSpid"].split()[-1]),
         "status": {name: value.split() for name, value in status.items()},
-        "mounts": [
-            {
-                "id": one.number,
-                "parent": one.parent,
-                "target": one.place,
-                "options": one.options,
-                "shared": one.shared,
-                "type": one.kind,
-            }
-            for one in mount_points(_text(own / "mountinfo"))
-        ],
+        "mounts": [one._asdict() for one in mount_points(_text(own / "mountinfo"))],
         "interfaces": [line.split(":")[0].strip() for line in _text(own / "net/dev").splitlines()[2:]],
         "rlimits": {
             name: tuple(int(one) if one.isdigit() else -1 for one in limits[title][:2])
@@ -179,7 +169,7 @@ def _kill(folder: Path) -> None:
 @cache
 def hierarchies() -> tuple[Path, ...]:
     """Where control groups are mounted, of either version."""
-    return tuple(Path(one.place) for one in mount_points(mountinfo()) if one.kind in ("cgroup", "cgroup2"))
+    return tuple(Path(one.target) for one in mount_points(mountinfo()) if one.type in ("cgroup", "cgroup2"))
 
 
 def is_possible() -> bool:
