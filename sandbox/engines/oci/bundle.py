@@ -12,9 +12,9 @@ import json
 import os
 import shutil
 import stat
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
@@ -150,19 +150,12 @@ def _make_point(points: Path, image: Path, target: PurePosixPath, *, is_file: bo
 
 def _in_own_mounts(layers: str, root: Path, work: Callable[[], None]) -> None:
     """With an overlay at `root`, in a thread of its own: it may have a mount namespace, which its processes are in too."""
-    failed: list[BaseException] = []
 
     def run() -> None:
-        try:
-            call("unshare", _CLONE_NEWNS)
-            call("mount", None, b"/", None, _REC | _PRIVATE, None)  # nothing goes back to the host
-            call("mount", b"overlay", bytes(root), b"overlay", _RDONLY | _NOSUID | _NODEV, layers.encode())
-            work()
-        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
-            failed.append(error)
+        call("unshare", _CLONE_NEWNS)
+        call("mount", None, b"/", None, _REC | _PRIVATE, None)  # nothing goes back to the host
+        call("mount", b"overlay", bytes(root), b"overlay", _RDONLY | _NOSUID | _NODEV, layers.encode())
+        work()
 
-    thread = threading.Thread(target=run, name="mounts")
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
+    with ThreadPoolExecutor(1, "mounts") as own:
+        own.submit(run).result()
