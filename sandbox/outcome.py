@@ -112,21 +112,9 @@ class ProtocolViolated:
     detail: str
 
 
-Outcome = (
-    Exited
-    | TimedOut
-    | Cancelled
-    | Declined
-    | Unanswered
-    | OutOfMemory
-    | OutputLimitExceeded
-    | StagingLimitExceeded
-    | DiskLow
-    | FileSizeExceeded
-    | Killed
-    | Evicted
-    | ProtocolViolated
-)
+_OverLimit = OutOfMemory | OutputLimitExceeded | StagingLimitExceeded | DiskLow | FileSizeExceeded
+_Ended = Exited | TimedOut | Cancelled | Declined | Unanswered | Killed | Evicted | ProtocolViolated
+Outcome = _Ended | _OverLimit
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,20 +120,15 @@ class DockerEngine:
     def describe(self, container: str) -> ContainerDetails | None:
         if (found := self._inspected(container)) is None or not found["State"].get("Running"):
             return None
+        mounts = {str(one["Destination"]): str(one["Source"]) for one in found["Mounts"] if one.get("Source")}
         published = (found.get("NetworkSettings") or {}).get("Ports") or {}
-        return ContainerDetails(
-            str(found["Id"]),
-            {str(one["Destination"]): str(one["Source"]) for one in found["Mounts"] if one.get("Source")},
-            {
-                int(port.removesuffix("/tcp")): (
-                    str(places[0].get("HostIp") or ""),
-                    int(places[0]["HostPort"]),
-                )
-                for port, places in published.items()
-                if places and port.endswith("/tcp")
-            },
-            (found.get("HostConfig") or {}).get("NetworkMode") == "host",
-        )
+        ports = {
+            int(port.removesuffix("/tcp")): (str(places[0].get("HostIp") or ""), int(places[0]["HostPort"]))
+            for port, places in published.items()
+            if places and port.endswith("/tcp")
+        }
+        shares_network = (found.get("HostConfig") or {}).get("NetworkMode") == "host"
+        return ContainerDetails(str(found["Id"]), mounts, ports, shares_network)
 
     def state(self, container: str) -> ContainerState | None:
         if (found := self._inspected(container)) is None:

@@ -82,15 +82,12 @@ class Api:
     ) -> urllib3.BaseHTTPResponse:
         """With what it answers, unless that is `lasting` for so many seconds: then it is read as it comes."""
         try:
-            token = self.cluster.token()
+            bearer = {"Authorization": f"Bearer {token}"} if (token := self.cluster.token()) else {}
             return self._pool.request(
                 method,
                 self.cluster.server + path,
                 body=None if body is None else json.dumps(body).encode(),
-                headers={
-                    "Content-Type": "application/json",
-                    **({"Authorization": f"Bearer {token}"} if token else {}),
-                },
+                headers={"Content-Type": "application/json", **bearer},
                 redirect=False,
                 preload_content=not lasting,
                 timeout=urllib3.Timeout(connect=_SECONDS, read=_SECONDS + lasting),

@@ -38,11 +38,7 @@ _COVERED: Final = ("/dev/shm", "/dev/mqueue")  # noqa: S108 - places in the cont
 # of what every Pod has besides: files of its own, which a job needs neither for reading nor for writing
 _CLOSED: Final = (
     *MASKED,
-    "/etc/shadow",
-    "/etc/resolv.conf",
-    "/etc/hosts",
-    "/dev/termination-log",
-    "/dev/kmsg",
+    *("/etc/shadow", "/etc/resolv.conf", "/etc/hosts", "/dev/termination-log", "/dev/kmsg"),
 )
 # what the API fills in, and what an admission may say without making a container weaker
 _FILLED_IN: Final = {

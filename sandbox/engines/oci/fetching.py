@@ -33,17 +33,14 @@ Report = Callable[[str], None]
 
 def fetch(store: ImageStore, reference: str, report: Report) -> None:
     """Raises PullFailed."""
-    client = None
-    with contextlib.suppress(EngineUnavailable):
-        client = connect(timeout=600)
-    try:
+    with contextlib.ExitStack() as opened:
+        client = None
+        with contextlib.suppress(EngineUnavailable):
+            client = opened.enter_context(contextlib.closing(connect(timeout=600)))
         if client is not None and DockerImages(client.api).find(reference) is not None:
             report("taking it from the Docker that answers here")
             from_docker(store, client, reference)
             return
-    finally:
-        if client is not None:
-            client.close()
     _from_registry(store, reference, report)
 
 
