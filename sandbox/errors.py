@@ -1,18 +1,4 @@
-"""The sandbox's own failures. What a job did is never here: that is a value in `sandbox.outcome`.
-
-SandboxError
-├── EngineUnavailable      no engine answers, or it stopped answering
-├── ImageMissing           the image is not on this host; a call never pulls
-├── PullFailed             a registry is out of reach, or does not give the image
-├── CapacityExhausted      no memory is left for one more container
-├── IsolationRefused       the engine did not do what was asked
-│   └── AttestationFailed  what a container saw from inside is not what was asked
-├── PathRefused            a path that may not be used
-│   ├── PathMissing        a path that does not exist
-│   └── PathReplaced       a path that leads to something else than when it was looked up
-└── StagingFailed          the output folder could not be made, read or published
-    └── OutputRejected     what the job left there may not be published
-"""
+"""The sandbox's own failures. What a job did is never here: that is a value in `sandbox.outcome`."""
 
 
 class SandboxError(Exception):
@@ -20,11 +6,11 @@ class SandboxError(Exception):
 
 
 class EngineUnavailable(SandboxError):
-    """No container engine answers at the address in use."""
+    """No container engine answers at the address in use, or it stopped answering."""
 
 
 class ImageMissing(SandboxError):
-    """The image is not present on the engine's host."""
+    """The image is not present on the engine's host; a call never pulls."""
 
 
 class PullFailed(SandboxError):
