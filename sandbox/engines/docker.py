@@ -11,7 +11,6 @@ from typing import Any
 import docker
 import docker.errors
 import requests.exceptions
-import structlog
 
 from sandbox.engine import ContainerDetails, ContainerState, EngineInfo, Leftover, Wire, removed_on_failure
 from sandbox.engines.docker_spec import READ_ONLY_RECURSIVE, create_body, differences
@@ -24,8 +23,6 @@ from sandbox.mounted import mountinfo, submounts
 from sandbox.template import SandboxTemplate
 
 _REMOVAL_PAUSE, _REMOVAL_PAUSE_LONGEST = 0.005, 0.5
-
-_log = structlog.get_logger()
 
 
 class DockerEngine:

@@ -19,9 +19,6 @@ from sandbox.template import SCRATCH_TARGET, Limits, SandboxTemplate
 
 HOSTNAME: Final = "sandbox"  # fixed, so that outputs and messages do not depend on the container
 CPU_PERIOD: Final = 100_000  # microseconds; what engines use when none is given
-# core(5), fs/coredump.c: at 0 the kernel still hands cores to a program of the host's, as root, where core_pattern
-# names one; at 1 it makes none, neither there nor as a file
-_NO_CORES: Final = 1
 
 # Docker's own list, repeated because a list in a create body replaces it; then what tells a job about
 # the host's kernel and disks.
@@ -61,7 +58,9 @@ def masked(template: SandboxTemplate) -> tuple[str, ...]:
 def rlimits(limits: Limits) -> dict[str, int]:
     """The resource limits of a process, soft and hard alike, by the names that engines use."""
     return {
-        "core": _NO_CORES,
+        # core(5), fs/coredump.c: at 0 the kernel still hands cores to a program of the host's, as root, where core_pattern
+        # names one; at 1 it makes none, neither there nor as a file
+        "core": 1,
         # ends an orphan that computes, should the host that watches the clock be gone
         "cpu": int(limits.wall_seconds * max(limits.cpus, 1.0)) + 30,
         # an eighth below the memory limit, so that an allocation fails readably before a kill

@@ -11,7 +11,6 @@ from typing import Generic, TypeVar
 
 MEMORY_SECONDS = 60.0  # for so long a burst is expected to come back
 MOST_NOTED = 64  # claims that are looked at; more within a minute ask for more slots than any host keeps
-_AT_ONCE = 1.0  # seconds, about the time that starting a slot takes on a busy machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,7 @@ class Sizing(Generic[Kind]):
     """The demand for each kind, and the targets that follow from it."""
 
     sizes: Sizes
-    at_once_seconds: float = _AT_ONCE
+    at_once_seconds: float = 1.0  # about the time that starting a slot takes on a busy machine
     claims: deque[tuple[float, Kind]] = field(default_factory=lambda: deque(maxlen=MOST_NOTED))
 
     def targets(self, standing: Sequence[Kind], now: float, fitting: int) -> list[tuple[Kind, int]]:

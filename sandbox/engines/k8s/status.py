@@ -15,14 +15,13 @@ from sandbox.errors import CapacityExhausted, EngineUnavailable, ImageMissing, I
 
 _NO_IMAGE: Final = {"ErrImageNeverPull", "ErrImagePull", "ImagePullBackOff", "InvalidImageName"}
 _NO_CONTAINER: Final = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError"}
-_UNKNOWN_END: Final = -1  # as of a container that is gone without a trace
 
 
 def state(pod: Object) -> ContainerState:
     if not has_ended(pod):
         return ContainerState(running=True, exit_code=0, out_of_memory=False, reason=outside(pod))
     ended = standing(pod).get("terminated") or {}
-    code = int(ended.get("exitCode", _UNKNOWN_END))
+    code = int(ended.get("exitCode", -1))  # else as of a container that is gone without a trace
     # with 0 it was a child that the kernel ended, and process 1 ended well
     memory = ended.get("reason") == "OOMKilled" and code != 0
     return ContainerState(running=False, exit_code=code, out_of_memory=memory, reason=outside(pod))

@@ -22,7 +22,6 @@ NEEDED: Final = {("pods", verb) for verb in ("create", "get", "list", "watch", "
 _OWN: Final = {"authorization.k8s.io", "authentication.k8s.io"}
 _SECONDS: Final = 30.0
 _PAUSE: Final = 0.05
-_MORE_THAN_ANY: Final = {"memory": "1Pi", "cpu": "1M"}
 # as a Pod without a gate: what its node, and the network before it, leave open
 _LOOK: Final = """
 import ctypes, errno, json, os, socket
@@ -81,8 +80,9 @@ def call(image: str, architecture: str) -> dict[str, Any]:
 
 def with_everything(asked: dict[str, Any]) -> dict[str, Any]:
     """The same with more memory and processors than a quota could allow."""
-    most = {**asked["spec"]["containers"][0]["resources"]["limits"], **_MORE_THAN_ANY}
-    asked["spec"]["containers"][0]["resources"] = {"limits": most, "requests": most}
+    (container,) = asked["spec"]["containers"]
+    most = {**container["resources"]["limits"], "memory": "1Pi", "cpu": "1M"}
+    container["resources"] = {"limits": most, "requests": most}
     return asked
 
 

@@ -43,7 +43,6 @@ _REMOVAL_SECONDS: Final = 20.0
 _PAUSE: Final = 0.05  # seconds; to wait for a process's end costs less than to look at its groups meanwhile
 _OTHERS_WRITE: Final = 0o022
 _UNKNOWN: Final = -1  # the code of a process that was somebody else's child
-_SEPARATORS: Final = (":", ",", "\\")  # of the options of an overlay
 _RUNTIMES: Final = (*FLOORS, "sh", "unshare")  # and what mounts a root before it becomes one
 _PSEUDO: Final = (PurePosixPath("/proc"), PurePosixPath("/dev"), PurePosixPath("/sys"))
 
@@ -90,7 +89,8 @@ class OciEngine:
 
     def prepared(self) -> "OciEngine":
         """Itself, once its folders are there. Raises EngineUnavailable where it cannot be used."""
-        if any(mark in str(self.root) for mark in _SEPARATORS) or not self.root.is_absolute():
+        # what separates the options of an overlay cannot be in its name
+        if set(":,\\") & set(str(self.root)) or not self.root.is_absolute():
             raise EngineUnavailable(
                 f"{self.root} cannot be an engine's folder: name one without : , and \\, from the root on."
             )
