@@ -89,8 +89,7 @@ def try_to_escape(
     """
     info, trying = runner.engine.info(), looking(template)
     slot = runner.launch(trying, "escape", cancel)
-    job = Job("escape", trying, everything(info.architecture))
-    result = runner.serve(slot, job, cancel)
+    result = runner.serve(slot, Job("escape", trying, everything(info.architecture)), cancel)
     evidence = Evidence(
         template,
         result.facts,

@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.errors import CapacityExhausted
@@ -37,20 +37,17 @@ class MemoryReservation:
         self.release()
 
 
-@dataclass(eq=False)
 class LockFileCapacity:
     """A sum that every server on this machine that shares `file` keeps to; one object for each file in a process, for any thread.
 
     Closing any descriptor of the file would drop this process's locks, so nothing else may open it.
     """
 
-    file: Path
-    total_bytes: int
-    _held: set[MemoryReservation] = field(default_factory=set)
-    _freed: threading.Condition = field(default_factory=threading.Condition)
-
-    def __post_init__(self) -> None:
-        self._descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    def __init__(self, file: Path, total_bytes: int) -> None:
+        self.total_bytes = total_bytes
+        self._held: set[MemoryReservation] = set()
+        self._freed = threading.Condition()
+        self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def take(self, size: int, *, leaving: int = 0) -> MemoryReservation | None:
         """`size` bytes, if they are free now and `leaving` bytes more are."""

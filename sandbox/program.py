@@ -99,8 +99,7 @@ def words(command: tuple[str, ...]) -> list[str]:
 
 def compiled(command: tuple[str, ...], program: bytes) -> Delivery:
     """The delivery of a program that is packed already: as an image's interpreter compiled it, the attachment of its answer."""
-    start = command[: command.index("-c") + 1]
-    loader = (*start, _LOADER, hashlib.sha256(program).hexdigest())
+    loader = (*command[: command.index("-c") + 1], _LOADER, hashlib.sha256(program).hexdigest())
     return Delivery(loader, LENGTH.pack(len(program)) + program)
 
 

@@ -192,8 +192,7 @@ def _kernel(template: SandboxTemplate, linux: Mapping[str, Any]) -> _Compared:
     allowed = [row for row in resources.get("devices") or () if row.get("allow")]
     yield "devices", [], [*(linux.get("devices") or ()), *allowed]
     found = {row["type"]: row.get("path", "") for row in linux["namespaces"]}
-    missing = {name: "its own" for name in _NAMESPACES if found.get(name) != ""}
-    yield "namespaces", {}, missing
+    yield "namespaces", {}, {name: "its own" for name in _NAMESPACES if found.get(name) != ""}
     yield "maskedPaths", [], sorted({*masked(template), *_COVERED} - set(linux["maskedPaths"]))
     yield "readonlyPaths", [], sorted(set(READ_ONLY) - set(linux["readonlyPaths"]))
     yield "sysctl", [], sorted(set(linux.get("sysctl") or ()) - _HARMLESS_SYSCTL)

@@ -71,8 +71,7 @@ class PodmanEngine(DockerEngine):
         return container
 
     def _libpod(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        url = f"{self._api.base_url}{_API}{path}"
-        response = self._api.request(method, url, json=body)
+        response = self._api.request(method, f"{self._api.base_url}{_API}{path}", json=body)
         self._api._raise_for_status(response)  # type: ignore[attr-defined]  # noqa: SLF001 - the SDK's own way from a status to its errors
         value: dict[str, Any] = response.json() if response.content else {}
         return value

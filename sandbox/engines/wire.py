@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import docker.errors
-import requests.exceptions
 import urllib3.exceptions
 
 from sandbox.errors import EngineUnavailable
@@ -79,19 +78,14 @@ class DockerWire:
 
 @contextlib.contextmanager
 def answering(doing: str) -> Iterator[None]:
-    """Turns what the SDK and its HTTP stack raise into our own error."""
+    """Turns what the SDK and its HTTP stack raise into our own error; all that requests raises is an OSError."""
     try:
         yield
     except docker.errors.APIError as error:
         raise EngineUnavailable(
             f"the container engine refused when {doing}: {error.explanation or error}"
         ) from error
-    except (
-        docker.errors.DockerException,
-        requests.exceptions.RequestException,
-        urllib3.exceptions.HTTPError,
-        OSError,
-    ) as error:
+    except (docker.errors.DockerException, urllib3.exceptions.HTTPError, OSError) as error:
         # the SDK forgets the socket of a connection that nobody accepts: it stays open for as long as somebody holds the error,
         # long enough for a server that asks a silent engine again and again
         below: BaseException | None = error

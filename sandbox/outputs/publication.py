@@ -51,8 +51,7 @@ class Request:
 
     @property
     def targets(self) -> tuple[Located, ...]:
-        published = (one.target for one in self.publications)
-        return (*published, *(one.target for one in self.transfers))
+        return (*(one.target for one in self.publications), *(one.target for one in self.transfers))
 
     @property
     def unstaged(self) -> tuple[Located, ...]:

@@ -44,8 +44,7 @@ class Api:
 
     def pods(self, selector: str) -> tuple[Object, float]:
         """The list of those with these labels, and when that was by the API's clock, in seconds since the epoch."""
-        path = f"{self._pods()}?{urlencode({'labelSelector': selector})}"
-        response = self._request("GET", path)
+        response = self._request("GET", f"{self._pods()}?{urlencode({'labelSelector': selector})}")
         now = parsedate_to_datetime(response.headers["Date"]).timestamp()
         return _checked(response), now
 

@@ -52,13 +52,12 @@ def selinux_labels(one: int, other: int) -> Labels:
 def _load() -> None:
     """Once in a process: a profile that an administrator has taken out is there again after a restart."""
     text = resources.files(__package__).joinpath("apparmor.profile").read_bytes()
-    environment = {"PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"}
     try:
         ended = subprocess.run(
             ["apparmor_parser", "--replace", "--skip-cache"],  # noqa: S607 - it lies where the system has it
             input=text,
             capture_output=True,
-            env=environment,
+            env={"PATH": f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"},
             timeout=_SECONDS,
             check=False,
         )
