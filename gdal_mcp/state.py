@@ -11,8 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from sandbox.portable import make_empty
-
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -32,10 +30,16 @@ class StateFolder:
 def make_private(path: Path) -> None:
     """Makes a file of this user's alone, for a database, unless something is there. Raises OSError.
 
-    It is not opened: closing any descriptor of a database drops the locks that SQLite has on it in this process.
+    It is not opened under its name: closing any descriptor of a database drops the locks that SQLite has on it in this process.
     """
-    with suppress(FileExistsError):
-        make_empty(path, 0o600)
+    hidden = path.with_name(f".{secrets.token_hex(8)}")
+    try:
+        os.close(os.open(hidden, _NEW, 0o600))
+        with suppress(FileExistsError):
+            os.link(hidden, path)
+    finally:
+        with suppress(FileNotFoundError):
+            hidden.unlink()
 
 
 def write_ahead(database: sqlite3.Connection, seconds: float) -> None:

@@ -8,9 +8,7 @@ Invariants:
 import ctypes
 import fcntl
 import os
-import secrets
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,14 +76,3 @@ def call(name: str, *arguments: object) -> int:
         code = ctypes.get_errno()
         raise OSError(code, f"{name}: {os.strerror(code)}")
     return result
-
-
-def make_empty(path: Path, mode: int) -> None:
-    """Makes a file without opening it under its name. Raises FileExistsError, OSError."""
-    hidden = path.with_name(f".{secrets.token_hex(8)}")
-    try:
-        os.close(os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode))
-        os.link(hidden, path)
-    finally:
-        with suppress(FileNotFoundError):
-            hidden.unlink()
