@@ -72,12 +72,10 @@ def _found(*, daemon: bool = False) -> tuple[str, Engine]:
     """The engine in use where nobody named one, and its address."""
     try:
         place, client = discover()
-    except EngineRefused:
-        raise
-    except EngineUnavailable:
-        if not daemon and is_possible() and installed():
-            return OCI, OciEngine(OCI_FOLDER).prepared()
-        raise
+    except EngineUnavailable as error:
+        if isinstance(error, EngineRefused) or daemon or not is_possible() or not installed():
+            raise
+        return OCI, OciEngine(OCI_FOLDER).prepared()
     return place.address, engine_of(client)
 
 
@@ -93,11 +91,9 @@ def open_or_install(address: str | None, report: Callable[[str], None]) -> Engin
     except EngineUnavailable:
         if (address or OCI).partition(":")[0] != OCI or not is_possible():
             raise
-    # where AppArmor is on, our profile has to be loaded
-    packages = {
-        "crun": "crun",
-        **({"apparmor_parser": "apparmor"} if "name=apparmor" in security_options() else {}),
-    }
+    packages = {"crun": "crun"}  # by the program that each brings
+    if "name=apparmor" in security_options():  # our profile has to be loaded
+        packages["apparmor_parser"] = "apparmor"
     ensure_installed([*packages], [*packages.values()], report)
     return open_engine(address)
 

@@ -163,7 +163,8 @@ def _storage(template: SandboxTemplate) -> tuple[list[dict[str, Any]], list[dict
     volumes += [
         {"name": volume, "persistentVolumeClaim": {"claimName": claim}} for claim, volume in claims.items()
     ]
-    covered = (*_COVERED, *(() if template.cgroup_visible else ("/sys",)), *map(str, template.masks))
+    shown = () if template.cgroup_visible else ("/sys",)
+    covered = (*_COVERED, *shown, *map(str, template.masks))
     mounts += [{"name": "nothing", "mountPath": one, "readOnly": True} for one in covered]
     return volumes, mounts
 
