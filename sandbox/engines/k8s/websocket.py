@@ -151,11 +151,15 @@ class PodWire:
                 return
 
     def _next_frame(self) -> bool:
-        """Whether the head of one was there, and for a control frame the rest of it."""
-        head = _head(self._buffer)
-        if head is None:
+        """Whether the head of one was there, and for a control frame the rest of it. What a server sends is never masked."""
+        if len(self._buffer) < 2:
             return False
-        kind, start, length = head
+        kind, length, start = self._buffer[0] & 15, self._buffer[1] & 127, 2
+        if length in (_LONG, _LONGEST):
+            start = 4 if length == _LONG else 10
+            if len(self._buffer) < start:
+                return False
+            length = int.from_bytes(self._buffer[2:start], "big")
         if kind < _CLOSE:
             del self._buffer[:start]
             self._left, self._begins = length, self._begins or kind in (_TEXT, _BINARY)
@@ -204,19 +208,6 @@ class PodWire:
         self.end()
         with self._tls:
             self._socket.close()
-
-
-def _head(data: bytearray) -> tuple[int, int, int] | None:
-    """Kind, bytes of the head, bytes of the body, once they can be told. What a server sends is never masked."""
-    if len(data) < 2:
-        return None
-    length, start = data[1] & 127, 2
-    if length in (_LONG, _LONGEST):
-        start = 4 if length == _LONG else 10
-        if len(data) < start:
-            return None
-        length = int.from_bytes(data[2:start], "big")
-    return data[0] & 15, start, length
 
 
 def _frame(kind: int, data: bytes) -> bytes:
