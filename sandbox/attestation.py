@@ -51,10 +51,9 @@ def attest(
     """
     probing = replace(template, cgroup_visible=True)
     # only this container shows control groups: on version 1 some engines put them into a tmpfs that anybody may write to
-    asked = {
-        "attempts": {"folders": [*WRITABLE, "/sys/fs/cgroup"], "groups": _QUICK},
-        **({"processes": {"most": template.limits.pids}} if runner.engine.info().pods else {}),
-    }
+    asked: dict[str, Any] = {"attempts": {"folders": [*WRITABLE, "/sys/fs/cgroup"], "groups": _QUICK}}
+    if runner.engine.info().pods:
+        asked["processes"] = {"most": template.limits.pids}
     attempts = (ATTEMPTS[name] for name in _QUICK)
     rules = (*FACTS, *LIMITS_IN_FORCE, PROCESSES, *FILES, CONFINED, KERNEL, *attempts)
     writable = {STAGING_TARGET: staging} if staging is not None else {}

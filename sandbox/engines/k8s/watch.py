@@ -98,14 +98,12 @@ class PodWatch:
                 event: dict[str, Any] = json.loads(line)
                 if event["type"] == "ERROR":
                     return
-                self._take(event["type"], event["object"])
-
-    def _take(self, kind: str, pod: Object) -> None:
-        with self._changed:
-            if kind == "DELETED":
-                self._pods.pop(pod["metadata"]["name"], None)
-                self._gone.append((pod["metadata"]["name"], pod))
-            else:
-                self._pods[pod["metadata"]["name"]] = pod
-            self._changed.notify_all()
-        self._on_change(pod)
+                pod, name = event["object"], event["object"]["metadata"]["name"]
+                with self._changed:
+                    if event["type"] == "DELETED":
+                        self._pods.pop(name, None)
+                        self._gone.append((name, pod))
+                    else:
+                        self._pods[name] = pod
+                    self._changed.notify_all()
+                self._on_change(pod)

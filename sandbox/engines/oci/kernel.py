@@ -222,22 +222,17 @@ def delegated_group(mounted: Path = _MOUNTED, groups: Path = Path("/proc/self/cg
 
 def delegated_controllers(own: Path) -> frozenset[str]:
     """What this process may bound in a control group: nothing with version 1, where that cannot be done safely."""
-    if not os.access(own, os.W_OK):
-        return frozenset()
-    try:
-        return frozenset(_text(own / "cgroup.controllers").split())
-    except OSError:
-        return frozenset()
+    with contextlib.suppress(OSError):
+        if os.access(own, os.W_OK):
+            return frozenset(_text(own / "cgroup.controllers").split())
+    return frozenset()
 
 
 def not_root(delegated: frozenset[str]) -> str:
     """Why somebody who is not root cannot have containers without a daemon; empty where nothing is missing."""
-    missing = [name for name in _CONTROLLERS if name not in delegated]
-    if not missing:
-        return ""
-    return (
-        f"without root nothing would bound a container's {', '.join(missing)} here, so nothing is run. {_HOW}"
-    )
+    if missing := ", ".join(name for name in _CONTROLLERS if name not in delegated):
+        return f"without root nothing would bound a container's {missing} here, so nothing is run. {_HOW}"
+    return ""
 
 
 _HOW: Final = (
