@@ -52,7 +52,7 @@ class Admission:
         self._newest = 0.0  # when the last permit was given out
 
     @asynccontextmanager
-    async def permit(self, principal: str, on_wait: Callable[[], None] | None = None) -> AsyncIterator[None]:
+    async def permit(self, principal: str, on_wait: Callable[[], None]) -> AsyncIterator[None]:
         """Waits for a permit and gives it back at the end; `on_wait` is called if none is free at once.
 
         Raises ToolError (BUSY, with an estimate of when to try again) if the queue is full for this principal, or no permit
@@ -75,7 +75,7 @@ class Admission:
         self.concurrent = concurrent
         self._serve()
 
-    async def _wait(self, principal: str, on_wait: Callable[[], None] | None) -> None:
+    async def _wait(self, principal: str, on_wait: Callable[[], None]) -> None:
         """Returns with a permit, or raises without one."""
         known = self._lines.get(principal)
         if (len(known.waiting) if known else 0) >= self.queue_length - self.waiting:
@@ -85,8 +85,7 @@ class Admission:
         self.waiting += 1
         held = False
         try:
-            if on_wait is not None:
-                on_wait()
+            on_wait()
             with anyio.move_on_after(self.queue_seconds):
                 await mine.wait()
             held = mine.is_set()

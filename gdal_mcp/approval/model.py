@@ -131,6 +131,5 @@ class Terminal(Approver):
         sys.stderr.write(f"{question.row.summary}\n\nRun it? [y/N] ")
         sys.stderr.flush()
         await anyio.wait_readable(sys.stdin)  # a terminal gives whole lines; Ctrl-C ends the wait
-        answer = sys.stdin.readline()
-        yes = answer.strip().lower() in ("y", "yes")
+        yes = sys.stdin.readline().strip().lower() in ("y", "yes")
         return Decision(approved=yes, by=self.user, how="terminal", way="terminal")
