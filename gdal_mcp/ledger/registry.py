@@ -247,8 +247,7 @@ class Registry:
 
     def artifact(self, uri: str, principal: str | None = None) -> Artifact | None:
         """The artifact listed under a URI; if `principal` names a principal, only one of that principal's."""
-        query = f"{_LISTED} AND uri = :uri"
-        return self._rows.one(Artifact, query, uri=uri, principal=principal)
+        return self._rows.one(Artifact, f"{_LISTED} AND uri = :uri", uri=uri, principal=principal)
 
     def artifact_numbered(self, number: int, principal: str | None = None) -> Artifact | None:
         """The listed artifact of this id; if `principal` names a principal, only one of that principal's."""

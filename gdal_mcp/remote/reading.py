@@ -192,10 +192,9 @@ class Reading:
 
     def hosts(self) -> list[dict[str, Any]]:
         """What a receipt says: each host by itself, those that lead elsewhere among them, with what it was asked for."""
-        rows = self.call.hosts.copy().items()
         return [
             {"host": host, "read_by": "server", "bytes": one.read, "requests": one.requests}
-            for host, one in rows
+            for host, one in self.call.hosts.copy().items()
         ]
 
     def close(self) -> None:

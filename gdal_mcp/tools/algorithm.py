@@ -71,8 +71,7 @@ def may_write(algorithm: Algorithm) -> bool:
 
 def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context: DraftContext) -> Draft:
     """The draft of an algorithm that is neither a pipeline nor one of the host's own. Raises ToolError, ArgumentRefused."""
-    given = _explicit(algorithm, arguments)
-    bound = bind(algorithm, given, binding_context(context))
+    bound = bind(algorithm, _explicit(algorithm, arguments), binding_context(context))
     paths = ResolvedPaths(context)
     [resolved] = paths.resolve([bound])
     return Draft(

@@ -118,8 +118,7 @@ class GdalinfoArguments(Arguments):
 def _info(arguments: GdalinfoArguments, context: DraftContext) -> Draft:
     source = context.paths.input(arguments.dataset)
     options = _options(("-json", arguments.as_json), ("-stats", arguments.stats))
-    command = Command("gdalinfo", options, (str(source),))
-    return Draft(command, (source,), wants_json=arguments.as_json)
+    return Draft(Command("gdalinfo", options, (str(source),)), (source,), wants_json=arguments.as_json)
 
 
 GDALINFO = Tool(
@@ -275,8 +274,7 @@ def _merge(arguments: MergeArguments, context: DraftContext) -> Draft:
     options = _options(
         ("-o", output.inside), ("-of", driver), ("-n", left_out), ("-separate", arguments.separate)
     )
-    command = Command("gdal_merge", options, tuple(map(str, sources)))
-    return Draft(command, sources, (output,))
+    return Draft(Command("gdal_merge", options, tuple(map(str, sources))), sources, (output,))
 
 
 class PolygonizeArguments(Arguments):

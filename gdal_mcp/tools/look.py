@@ -27,9 +27,8 @@ class PreviewArguments(DatasetArguments):
 def _preview(arguments: PreviewArguments, context: DraftContext) -> Draft:
     source = context.paths.source(arguments.path)
     picture = {"pixels": arguments.max_size, "bands": arguments.bands, "color": arguments.color}
-    command = Command("preview", (), (source.name,), extra={"preview": picture})
     return Draft(
-        command,
+        Command("preview", (), (source.name,), extra={"preview": picture}),
         (source.located,),
         wants_json=True,
         present=lambda answer: {"shown": dict(kept(SHOWN, answer.parsed))},

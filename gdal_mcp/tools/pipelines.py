@@ -74,13 +74,9 @@ class PipelineArguments(Arguments):
 def draft_pipeline(path: str, arguments: Mapping[str, Any], context: DraftContext) -> Draft:
     """One of GDAL's three pipeline commands, as gdal_read and gdal_write get it. Raises ToolError, ArgumentRefused."""
     given = {name: value for name, value in arguments.items() if name != "quiet"}
-    return _draft(path, PipelineArguments.model_validate(named(PipelineArguments, given)), context)
-
-
-def _draft(path: str, arguments: PipelineArguments, context: DraftContext) -> Draft:
-    given = arguments.steps
+    asked = PipelineArguments.model_validate(named(PipelineArguments, given)).steps
     names = {step.name for step in context.catalogue.steps.values()}
-    calls = parse_notation(given, names) if isinstance(given, str) else _from_json(given)
+    calls = parse_notation(asked, names) if isinstance(asked, str) else _from_json(asked)
     _refuse_many(calls)
     readings = _agreed(path, calls, context)
     steps = readings[0]

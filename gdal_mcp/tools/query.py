@@ -99,8 +99,7 @@ def draft_rows(arguments: Mapping[str, Any], context: DraftContext) -> Draft:
             "`vector sql` has no output, and then takes one statement of the dialect SQLITE and its inputs alone.",
             "Name an output, or use `query`.",
         )
-    query = QueryArguments.model_validate({"inputs": inputs, "sql": sql})
-    return _draft(query, context)
+    return _draft(QueryArguments.model_validate({"inputs": inputs, "sql": sql}), context)
 
 
 def _aliases(inputs: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gdal_mcp.access.policy import Allow
 from gdal_mcp.calls.refusals import denied
-from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.remote.address import Address, is_address
 from gdal_mcp.remote.door import Door
@@ -128,12 +128,13 @@ def _fetch(arguments: FetchArguments, context: DraftContext) -> Draft:
     """The container copies the file, and opens it as a dataset before it is published, as it does with every output."""
     if not is_address(arguments.url):
         advice = "Write it as https://host/file; files of a workspace are copied with dataset copy."
-        raise ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, "url is no address of remote data.", advice)
+        raise ArgumentRefused("url is no address of remote data.", advice)
     source = context.paths.source(arguments.url)
     if source.located.is_folder:
-        what = "fetch brings one file, and that address stands for a folder of them."
-        advice = "Convert it instead, which reads no more than it needs."
-        raise ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, what, advice)
+        raise ArgumentRefused(
+            "fetch brings one file, and that address stands for a folder of them.",
+            "Convert it instead, which reads no more than it needs.",
+        )
     output = context.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
     return Draft(
         Command("gdal", ("vsi", "copy", source.name, output.inside)),

@@ -10,7 +10,6 @@ from typing import Any
 
 from pydantic import Field
 
-from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.binding import bind
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Algorithm, Catalogue
@@ -73,9 +72,7 @@ def _draft(arguments: RunArguments, context: DraftContext) -> Draft:
 def _read(arguments: RunArguments, context: DraftContext) -> Draft:
     draft = _draft(arguments, context)
     if draft.writes:
-        raise ToolError(
-            Code.INVALID_ARGUMENT,
-            Stage.VALIDATE,
+        raise ArgumentRefused(
             "this call would write, and gdal_read only reads.",
             "Call gdal_write with the same arguments, or leave the output out where it is optional.",
         )
