@@ -86,20 +86,15 @@ def _draft(arguments: RunPythonArguments, scope: DraftScope) -> Draft:
     located = tuple(dict.fromkeys(inputs.values()))
     most = scope.limits.wall_seconds * SHARE_OF_TIME
     digest = hashlib.sha256(arguments.code.encode()).hexdigest()
-    command = Command(
-        "python",
-        (f"sha256:{digest}",),
-        tuple(map(str, located)),
-        extra={
-            "code": arguments.code,
-            "arguments": arguments.arguments,
-            "named": {text: str(located) for text, located in inputs.items()},
-            "written": {text: output.inside for text, output in outputs.items()},
-            "seconds": min(arguments.timeout or most, most),
-        },
-    )
+    extra = {
+        "code": arguments.code,
+        "arguments": arguments.arguments,
+        "named": {text: str(located) for text, located in inputs.items()},
+        "written": {text: output.inside for text, output in outputs.items()},
+        "seconds": min(arguments.timeout or most, most),
+    }
     return Draft(
-        command,
+        Command("python", (f"sha256:{digest}",), tuple(map(str, located)), extra=extra),
         located,
         tuple(outputs.values()),
         always_asked=True,

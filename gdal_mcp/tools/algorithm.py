@@ -132,10 +132,9 @@ class ResolvedPaths:
     def outputs(self) -> tuple[Output, ...]:
         """Outputs that can be published at once. Raises ToolError if they are in several workspaces or of one name."""
         outputs = tuple(self._outputs.values())
-        names = {output.target.name for output in outputs}
         if len({output.target.workspace.root for output in outputs}) > 1:
             what, fix = "the outputs are in several workspaces", "Write all of them to one workspace."
-        elif len(names) != len(outputs):
+        elif len({output.target.name for output in outputs}) != len(outputs):
             what = "two outputs have the same name"
             fix = "Give each output a name of its own, even in another folder."
         else:

@@ -84,11 +84,10 @@ def draft_pipeline(path: str, arguments: Mapping[str, Any], context: DraftContex
     paths = ResolvedPaths(context)
     resolved = iter(paths.resolve([one.bound for one in flat]))
     words = _words(steps, lambda _bound: render(next(resolved)))  # both go through the steps in one order
-    command = Command("gdal", (*path.split(), *words))
     outputs = paths.outputs()
     *branches, chain = _chains(steps)
     return Draft(
-        command,
+        Command("gdal", (*path.split(), *words)),
         paths.inputs,
         (*outputs[-1:], *outputs[:-1]),  # what it ends with is what it is about; those of branches go with it
         named=tuple(paths.named),
