@@ -125,6 +125,9 @@ def _validated(arguments: ValidateArguments, _scope: DraftScope) -> ImmediateRes
             for one in parsed.ambiguities
         ]
     usable = parsed.steps and not any(one["severity"] == "error" for one in problems)
+    following = (
+        chained("augment_image", prompt=arguments.prompt) if usable else chained("list_available_transforms")
+    )
     return ImmediateResult(
         {
             "parsed_transforms": [
@@ -136,10 +139,6 @@ def _validated(arguments: ValidateArguments, _scope: DraftScope) -> ImmediateRes
             "ambiguities": [asdict(one) for one in parsed.ambiguities],
             "estimated_execution_time": START_SECONDS + estimated_seconds(parsed.steps),
             "complexity_score": complexity(parsed.steps),
-            **(
-                chained("augment_image", prompt=arguments.prompt)
-                if usable
-                else chained("list_available_transforms")
-            ),
+            **following,
         }
     )

@@ -100,8 +100,8 @@ def _size(text: str) -> int:
 def _cuts(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The result cut more and more: texts from files, then everything but the receipt, then that too."""
     for step in STEPS:
-        yield {key: _without_long_texts(key, value, step) for key, value in result.items()}
-    texts = {key: _without_long_texts(key, value, STEPS[-1]) for key, value in result.items()}
+        texts = {key: _without_long_texts(key, value, step) for key, value in result.items()}
+        yield texts
     for step in STEPS:
         yield {key: value if key == "receipt" else cut(value, step) for key, value in texts.items()}
     for step in STEPS:
@@ -194,11 +194,8 @@ class ResultStore:
                     found.append((path, path.lstat()))
         for path, status in sorted(found, key=lambda one: one[1].st_mtime, reverse=True):
             total, count = total + status.st_size, count + 1
-            if (
-                self.clock() - status.st_mtime > self.max_age
-                or count > self.max_kept
-                or total > self.max_bytes
-            ):
+            too_old = self.clock() - status.st_mtime > self.max_age
+            if too_old or count > self.max_kept or total > self.max_bytes:
                 with suppress(OSError):
                     path.unlink()
 

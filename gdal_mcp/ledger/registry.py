@@ -165,18 +165,13 @@ class Registry:
             *(f"({_SEARCHED} LIKE :word{number} ESCAPE '!')" for number in range(len(words))),
         ]
         escapes = str.maketrans({letter: f"!{letter}" for letter in "!%_"})  # what means something to LIKE
-        values: dict[str, Any] = {
-            f"word{number}": f"%{word.translate(escapes)}%" for number, word in enumerate(words)
-        }
-        values |= {
-            "principal": principal,
-            "outcome": outcome,
-            "before": _parse_cursor(cursor),
-            "n": limit + 1,
-        }
+        values = {f"word{number}": f"%{word.translate(escapes)}%" for number, word in enumerate(words)}
+        before = _parse_cursor(cursor)
         # every clause is written here; every value is bound
         query = f"SELECT * FROM calls WHERE {' AND '.join(clauses)} ORDER BY rowid DESC LIMIT :n"  # noqa: S608
-        found = self._rows.all(Call, query, **values)
+        found = self._rows.all(
+            Call, query, **values, principal=principal, outcome=outcome, before=before, n=limit + 1
+        )
         calls = found[:limit]
         more = len(found) > limit
         return Page(calls, str(self._rows.number("calls", calls[-1].id)) if more else None)
