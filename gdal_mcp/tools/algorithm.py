@@ -17,7 +17,6 @@ from gdal_mcp.toolbox import Answer, nearest, spelling
 from gdal_mcp.tools.common import DraftContext
 from sandbox.workspace import Located
 
-WRITING: frozenset[Role] = frozenset({Role.OUTPUT, Role.UPDATE})
 PIPELINES = frozenset({"pipeline", "raster pipeline", "vector pipeline"})
 _KINDS: Mapping[str, OutputKind] = {"output-tree": "folder", "archive": "file", "file": "file"}
 _DESCRIBES = frozenset({"info", "raster info", "vector info", "mdim info"})
@@ -65,7 +64,7 @@ def may_write(algorithm: Algorithm) -> bool:
     return (
         algorithm.path in FILE_OPERATIONS
         or algorithm.path in PIPELINES
-        or any(argument.role in WRITING for argument in algorithm.arguments)
+        or any(argument.role in (Role.OUTPUT, Role.UPDATE) for argument in algorithm.arguments)
     )
 
 
