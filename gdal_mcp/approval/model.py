@@ -9,8 +9,6 @@ import anyio
 
 from gdal_mcp.access.policy import WAYS, Way
 
-ApprovalState = Literal["pending", "approved", "denied", "used", "expired"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
@@ -23,7 +21,7 @@ class Approval:
     summary: str
     created: float = 0.0
     expires: float = 0.0
-    state: ApprovalState = "pending"
+    state: Literal["pending", "approved", "denied", "used", "expired"] = "pending"
     decided_by: str = ""
     decided_how: str = ""
     decided_at: float | None = None

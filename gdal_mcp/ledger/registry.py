@@ -23,7 +23,6 @@ __all__ = ["WAITING", "Artifact", "Call", "Page", "Registry", "RegistryUnavailab
 WAITING = "WAITING"  # the outcome of a call that nobody had approved yet; it is sent again once somebody has
 
 _Row = TypeVar("_Row")
-ArtifactState = Literal["listed", "superseded", "retracted"]
 _MAX_ID = (1 << 63) - 1  # SQLite's integers
 _MAX_REFUSED = 64 << 10  # characters of JSON that are kept of the arguments of a call that never ran
 # what is known of a call when it ends
@@ -84,7 +83,7 @@ class Artifact:
     kind: str = "output"
     call_id: str = ""
     created: float = 0.0
-    state: ArtifactState = "listed"
+    state: Literal["listed", "superseded", "retracted"] = "listed"
     superseded_by: int | None = None  # the id of the artifact that took its URI
     id: int = 0
 

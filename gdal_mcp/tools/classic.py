@@ -35,7 +35,6 @@ Resolution = Literal["highest", "lowest", "average"]
 TranslateResampling = Literal[
     "nearest", "bilinear", "cubic", "cubicspline", "lanczos", "average", "rms", "mode"
 ]
-WarpResampling = Literal["near", Resampling]
 
 
 def _output(  # noqa: PLR0913 - what sets the programs apart
@@ -173,7 +172,7 @@ class WarpArguments(Arguments):
         description="Target CRS: EPSG:3857, another authority code, WKT, PROJJSON or a PROJ string"
     )
     dst_dataset: NewPath | None = None
-    r: WarpResampling | None = Field(None, description="Resampling; near is the default")
+    r: Literal["near", Resampling] | None = Field(None, description="Resampling; near is the default")
     overwrite: bool = Field(
         default=False, description="Replace an existing dst_dataset instead of warping into it"
     )
