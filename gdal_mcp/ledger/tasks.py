@@ -24,7 +24,6 @@ from gdal_mcp.ledger.schema import Rows, insert, stored
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
-MOST: Final = 50  # tasks of one principal; each may keep a picture of a megabyte
 _GONE: Final = "server restarted"
 _LOST: Final = {"code": -32603, "message": _GONE}  # JSON-RPC's internal error
 
@@ -68,7 +67,7 @@ class TaskStore:
     server: str
     alive: Callable[[str], bool]
     seconds: float = 3600.0
-    most: int = MOST
+    most: int = 50  # each may keep a picture of a megabyte
     clock: Callable[[], float] = time.time
     _opening: threading.Lock = field(default_factory=threading.Lock)
     _opened: Rows | None = None
