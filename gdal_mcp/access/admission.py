@@ -22,7 +22,6 @@ import anyio
 
 from gdal_mcp.errors import Code, Stage, ToolError
 
-_FIRST_GUESS = 1.0  # seconds: the duration of a call until one has ended
 _NEWEST_PART = 0.2  # weight of the newest call in the average duration: about ten calls count
 _LONGEST_HINT = 600.0  # seconds; a longer estimate helps nobody
 
@@ -48,7 +47,7 @@ class Admission:
         self.running = 0
         self.waiting = 0
         self._turns = count()
-        self._typical = _FIRST_GUESS
+        self._typical = 1.0  # seconds that a call takes: a guess until one has ended
         self._newest = 0.0  # when the last permit was given out
 
     @asynccontextmanager
