@@ -169,6 +169,11 @@ def schema_of(model: type[Arguments]) -> Callable[[], Mapping[str, Any]]:
     return lambda: plain(model.model_json_schema())
 
 
+def taking(model: type[A], draft: Callable[[A, Any], Draft | ImmediateResult]) -> dict[str, Any]:
+    """The schema and the draft function of a tool whose arguments are a model, as `Tool` takes them."""
+    return {"schema": schema_of(model), "draft": typed(model, draft)}
+
+
 def plain(schema: dict[str, Any]) -> dict[str, Any]:
     """Without what no caller needs: titles that repeat the names, null for absent options, any further properties, lengths of texts."""
     cleaned: dict[str, Any] = _needed(schema)

@@ -22,7 +22,6 @@ import anyio
 
 from gdal_mcp.errors import Code, Stage, ToolError
 
-_FIRST_GUESS = 1.0  # seconds: the duration of a call until one has ended
 _NEWEST_PART = 0.2  # weight of the newest call in the average duration: about ten calls count
 _LONGEST_HINT = 600.0  # seconds; a longer estimate helps nobody
 
@@ -48,11 +47,11 @@ class Admission:
         self.running = 0
         self.waiting = 0
         self._turns = count()
-        self._typical = _FIRST_GUESS
+        self._typical = 1.0  # seconds that a call takes: a guess until one has ended
         self._newest = 0.0  # when the last permit was given out
 
     @asynccontextmanager
-    async def permit(self, principal: str, on_wait: Callable[[], None] | None = None) -> AsyncIterator[None]:
+    async def permit(self, principal: str, on_wait: Callable[[], None]) -> AsyncIterator[None]:
         """Waits for a permit and gives it back at the end; `on_wait` is called if none is free at once.
 
         Raises ToolError (BUSY, with an estimate of when to try again) if the queue is full for this principal, or no permit
@@ -75,7 +74,7 @@ class Admission:
         self.concurrent = concurrent
         self._serve()
 
-    async def _wait(self, principal: str, on_wait: Callable[[], None] | None) -> None:
+    async def _wait(self, principal: str, on_wait: Callable[[], None]) -> None:
         """Returns with a permit, or raises without one."""
         known = self._lines.get(principal)
         if (len(known.waiting) if known else 0) >= self.queue_length - self.waiting:
@@ -85,8 +84,7 @@ class Admission:
         self.waiting += 1
         held = False
         try:
-            if on_wait is not None:
-                on_wait()
+            on_wait()
             with anyio.move_on_after(self.queue_seconds):
                 await mine.wait()
             held = mine.is_set()

@@ -20,7 +20,6 @@ from gdal_mcp.remote.places import local
 from gdal_mcp.settings.remote import source_at
 from gdal_mcp.settings.types import LEAST_MEMORY, Resolved, Size
 
-ApprovalMode = Literal["writes", "always", "never"]
 Way = Literal["elicitation", "console", "terminal"]
 WAYS: Final[frozenset[Way]] = frozenset({"elicitation", "console", "terminal"})
 Text = Annotated[str, Field(min_length=1, max_length=200)]
@@ -127,7 +126,7 @@ class Entry(Table):
 class Policy:
     """The rules of one server, frozen at its start. `digest` identifies the file in every record."""
 
-    mode: ApprovalMode = "writes"
+    mode: Literal["writes", "always", "never"] = "writes"
     rules: tuple[Rule, ...] = ()
     entries: tuple[Entry, ...] = ()
     source: str = ""

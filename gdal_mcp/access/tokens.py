@@ -27,8 +27,6 @@ from gdal_mcp.access.identity import SCOPES, Principal
 from gdal_mcp.state import make_private
 
 PREFIX: Final = "gdalmcp_"  # distinctive, so that scanners for leaked secrets can recognize it
-_ID_BYTES: Final = 8
-_SECRET_BYTES: Final = 32
 _NAME: Final = re.compile(r"[a-z0-9](?:[a-z0-9._-]{0,62}[a-z0-9])?", re.ASCII)
 _TOKEN: Final = re.compile(rf"{PREFIX}([0-9a-f]{{16}})_([A-Za-z0-9_-]{{43}})", re.ASCII)
 _BUSY_SECONDS: Final = 5.0
@@ -36,7 +34,6 @@ _DAY: Final = 86_400.0  # seconds
 _TABLE: Final = """CREATE TABLE IF NOT EXISTS tokens (
     id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, digest BLOB NOT NULL, scopes TEXT NOT NULL,
     created REAL NOT NULL, expires REAL)"""
-_OTHERS_MAY_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 class TokensUnavailable(Exception):
@@ -79,7 +76,7 @@ class TokenStore:
             )
         if days is not None and not 0 < days <= 36_500:  # a century: a longer time is a mistake
             raise TokenRefused("a token is valid for more than zero days and less than a century.")
-        token_id, secret = secrets.token_hex(_ID_BYTES), secrets.token_urlsafe(_SECRET_BYTES)
+        token_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)  # bytes
         now = self.clock()
         row = (token_id, name, _digest(secret), " ".join(scopes), now, now + days * _DAY if days else None)
         with self._writing() as db:
@@ -114,8 +111,8 @@ class TokenStore:
         if row is None or not hmac.compare_digest(row[0], _digest(parts[2])):
             return None
         _, name, scopes, created, expires = row
-        token = Token(name, tuple(scopes.split()), created, expires)
-        return token if token.expires is None or self.clock() < token.expires else None
+        valid = expires is None or self.clock() < expires
+        return Token(name, tuple(scopes.split()), created, expires) if valid else None
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
@@ -151,7 +148,7 @@ class TokenStore:
 
 def _require_private(path: Path) -> None:
     mode = path.lstat().st_mode
-    if not stat.S_ISREG(mode) or mode & _OTHERS_MAY_WRITE:
+    if not stat.S_ISREG(mode) or mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise TokensUnavailable(
             f"others could have written {path}, so none of its tokens is accepted. Find out who did, run chmod 600 on it, and "
             "make new tokens."

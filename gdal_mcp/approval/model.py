@@ -9,8 +9,6 @@ import anyio
 
 from gdal_mcp.access.policy import WAYS, Way
 
-ApprovalState = Literal["pending", "approved", "denied", "used", "expired"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval:
@@ -23,7 +21,7 @@ class Approval:
     summary: str
     created: float = 0.0
     expires: float = 0.0
-    state: ApprovalState = "pending"
+    state: Literal["pending", "approved", "denied", "used", "expired"] = "pending"
     decided_by: str = ""
     decided_how: str = ""
     decided_at: float | None = None
@@ -131,6 +129,5 @@ class Terminal(Approver):
         sys.stderr.write(f"{question.row.summary}\n\nRun it? [y/N] ")
         sys.stderr.flush()
         await anyio.wait_readable(sys.stdin)  # a terminal gives whole lines; Ctrl-C ends the wait
-        answer = sys.stdin.readline()
-        yes = answer.strip().lower() in ("y", "yes")
+        yes = sys.stdin.readline().strip().lower() in ("y", "yes")
         return Decision(approved=yes, by=self.user, how="terminal", way="terminal")

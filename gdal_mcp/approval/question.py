@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from gdal_mcp.approval.code import code_lines, told_code
-from gdal_mcp.approval.model import Approval, Question
+from gdal_mcp.approval.model import Approval
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.ledger.audit_record import time_text
 from gdal_mcp.plan import Draft, Plan
@@ -185,13 +185,6 @@ def _size(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
         count /= 1024
     raise AssertionError
-
-
-def waiting_text(question: Question, command: str) -> str:
-    """The progress message of a call that waits for approval."""
-    ways = [f"open {question.url}"] if question.url else []
-    ways += [f"run `{command}`"] if "terminal" in question.ways else []
-    return f"waiting for approval: {', or '.join(ways)}" if ways else "waiting for approval"
 
 
 def unanswered_error(plan: Plan, row: Approval, url: str | None, command: str) -> ToolError:

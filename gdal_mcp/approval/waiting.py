@@ -15,7 +15,7 @@ from anyio.to_thread import run_sync
 
 from gdal_mcp.access.policy import RequireApproval
 from gdal_mcp.approval.model import Approval, Approver, Decision, Grant, Question, Suspended
-from gdal_mcp.approval.question import Forecast, parts, question_text, touched, unanswered_error, waiting_text
+from gdal_mcp.approval.question import Forecast, parts, question_text, touched, unanswered_error
 from gdal_mcp.approval.service import ApprovalService, expired_error, unavailable_error
 from gdal_mcp.approval.store import MOST_OPEN, SUSPENDED, TooManyOpen
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -135,7 +135,9 @@ class ApprovalQueue:
         url = f"{address}#approval={row.id}" if address else None
         command = shlex.join((*program(), "approve", row.id, *self.options))
         question = Question(row, call.verdict.ways, url)
-        call.tell(0.0, waiting_text(question, command))
+        ways = [f"open {url}"] if url else []
+        ways += [f"run `{command}`"] if "terminal" in question.ways else []
+        call.tell(0.0, f"waiting for approval: {', or '.join(ways)}" if ways else "waiting for approval")
         try:
             with anyio.move_on_after(self.open_seconds):
                 decided = await self._first(call.approver if asks else None, question)

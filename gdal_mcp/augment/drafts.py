@@ -50,8 +50,7 @@ def augment_image(arguments: AugmentImageArguments, scope: DraftScope) -> Draft:
     most = 4 * LONGEST_IMAGE if sent is not None else int(scope.settings.result_size * PICTURE_SHARE)
     asked: dict[str, Any] = {"tool": "augment_image", "prompt": arguments.prompt, "image": sent}
     asked |= {"whole": False, "options": options.model_dump(), "most_bytes": most}
-    present = partial(image_made, parsed, options, output.target.name)
-    return _draft(parsed, given, output, asked, present)
+    return _draft(parsed, given, output, asked, partial(image_made, parsed, options, output.target.name))
 
 
 def augment_dataset(arguments: AugmentDatasetArguments, scope: DraftScope) -> Draft:

@@ -19,7 +19,6 @@ _CODES: Final[Mapping[Code, str]] = {
     Code.TIMEOUT: "TIMEOUT",
 }
 _STAGES: Final[Mapping[str, str]] = {"PARSE_ERROR": "parsing", "INVALID_IMAGE": "pre_transform", "PERMISSION_DENIED": "pre_mcp", "RATE_LIMITED": "pre_mcp"}  # fmt: skip
-_CRITICAL: Final = frozenset({Code.INTERNAL, Code.ENGINE_UNAVAILABLE})
 
 
 def refusal(code: Literal["PARSE_ERROR", "INVALID_IMAGE"], message: str, suggestion: str) -> ToolError:
@@ -30,7 +29,7 @@ def refusal(code: Literal["PARSE_ERROR", "INVALID_IMAGE"], message: str, suggest
 def details(error: ToolError) -> Mapping[str, Any]:
     """`error_details` of the specification. All text in it is the server's."""
     code = str((error.check or {}).get("code") or _CODES.get(error.code, "TRANSFORM_FAILED"))
-    critical = error.code in _CRITICAL
+    critical = error.code in (Code.INTERNAL, Code.ENGINE_UNAVAILABLE)
     return {
         "error_details": {
             "error_code": code,

@@ -1,13 +1,12 @@
 """The words of a prompt and what each phrase of them means, from data/lexicon.toml and the names in the catalogue. Pure."""
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Any, Final, TypeVar
 
 from gdal_mcp.augment.transforms import TRANSFORMS
+from gdal_mcp.gdal import data_of
 
 Value = TypeVar("Value")
 Phrase = tuple[str, ...]
@@ -178,5 +177,4 @@ class Lexicon:
         return None
 
 
-_TEXT: Final = files("gdal_mcp.augment").joinpath("data", "lexicon.toml").read_text(encoding="utf-8")
-LEXICON: Final = Lexicon(tomllib.loads(_TEXT))
+LEXICON: Final = Lexicon(data_of("gdal_mcp.augment", "lexicon.toml"))

@@ -63,8 +63,7 @@ class Clause:
     @property
     def level(self) -> int | None:
         """0 weak, 1 medium, 2 strong."""
-        said = self.values("level")
-        return min((("weak", "medium", "strong").index(one) for one in said), default=None)
+        return min(map(("weak", "medium", "strong").index, self.values("level")), default=None)
 
     @property
     def quantities(self) -> list[Quantity]:

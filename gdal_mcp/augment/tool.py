@@ -18,7 +18,7 @@ from gdal_mcp.augment.arguments import (
 from gdal_mcp.augment.drafts import augment_dataset, augment_image, make_chips, parsed_of
 from gdal_mcp.augment.steps import complexity, estimated_seconds
 from gdal_mcp.augment.transforms import TRANSFORMS
-from gdal_mcp.toolbox import DraftScope, ImmediateResult, Tool, schema_of, typed
+from gdal_mcp.toolbox import DraftScope, ImmediateResult, Tool, taking, typed
 
 START_SECONDS: Final = 4.0  # of a container with its imports
 _WRITTEN: Final[Mapping[str, Any]] = {"writes": True, "replaces": True}
@@ -57,8 +57,7 @@ def tools() -> tuple[Tool, ...]:
         title="Augment a dataset",
         description="Augments a georeferenced raster of any type as a prompt says, with its mask and labels by the same draw. "
         "Flips, quarter turns, crops and new sizes keep their place on earth; free rotation and warps lose it, and say so.",
-        schema=schema_of(AugmentDatasetArguments),
-        draft=typed(AugmentDatasetArguments, augment_dataset),
+        **taking(AugmentDatasetArguments, augment_dataset),
         like="augment_dataset",
         **_WRITTEN,
     )
@@ -68,8 +67,7 @@ def tools() -> tuple[Tool, ...]:
         description="Cuts a large raster into chips for training, with labels and masks, augmented as a prompt says, and split by "
         "place so that no two parts share a pixel. Writes a manifest, footprints, annotations in COCO's format and a config.json "
         "from which each chip is made again to the byte.",
-        schema=schema_of(MakeChipsArguments),
-        draft=typed(MakeChipsArguments, make_chips),
+        **taking(MakeChipsArguments, make_chips),
         like="make_chips",
         **_WRITTEN,
     )
@@ -127,6 +125,9 @@ def _validated(arguments: ValidateArguments, _scope: DraftScope) -> ImmediateRes
             for one in parsed.ambiguities
         ]
     usable = parsed.steps and not any(one["severity"] == "error" for one in problems)
+    following = (
+        chained("augment_image", prompt=arguments.prompt) if usable else chained("list_available_transforms")
+    )
     return ImmediateResult(
         {
             "parsed_transforms": [
@@ -138,10 +139,6 @@ def _validated(arguments: ValidateArguments, _scope: DraftScope) -> ImmediateRes
             "ambiguities": [asdict(one) for one in parsed.ambiguities],
             "estimated_execution_time": START_SECONDS + estimated_seconds(parsed.steps),
             "complexity_score": complexity(parsed.steps),
-            **(
-                chained("augment_image", prompt=arguments.prompt)
-                if usable
-                else chained("list_available_transforms")
-            ),
+            **following,
         }
     )

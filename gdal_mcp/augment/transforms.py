@@ -4,15 +4,15 @@ No module of the library that does the work is loaded here: what is said of it i
 """
 
 import json
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from jsonschema import Draft202012Validator
+
+from gdal_mcp.gdal import data_of
 
 LIBRARY: Final = "albumentations 2.0.8"
 
@@ -123,11 +123,9 @@ def _transform(name: str, entry: Mapping[str, Any], shared: Mapping[str, Any]) -
     )
 
 
-_TEXT: Final = files("gdal_mcp.augment").joinpath("data", "transforms.toml").read_text(encoding="utf-8")
-_ENTRIES: Final = tomllib.loads(_TEXT)
-_SHARED: Final = _ENTRIES.pop("shared")
+_DATA: Final = data_of("gdal_mcp.augment", "transforms.toml")
 TRANSFORMS: Final[Mapping[str, Transform]] = MappingProxyType(
-    {name: _transform(name, entry, _SHARED) for name, entry in _ENTRIES.items()}
+    {name: _transform(name, entry, _DATA["shared"]) for name, entry in _DATA.items() if name != "shared"}
 )
 
 

@@ -103,7 +103,6 @@ class CallContext:
 
     request: Request
     call_id: str = field(default_factory=lambda: secrets.token_hex(8))
-    begun: float = field(default_factory=time.monotonic)
     durations: dict[str, float] = field(default_factory=dict)
     admitted: Admitted | None = None  # the steps that were reached, each with its newest value
     planned: Planned | None = None

@@ -193,13 +193,8 @@ class Execution:
         toolbox, draft = planned.admitted.toolbox, planned.plan.draft
         explains = failure.code is toolbox.failure and result.final is not None
         if found := toolbox.explain(draft, result.final or {}) if explains else None:
-            failure = replace(
-                failure,
-                code=found.code,
-                message=found.message,
-                suggestion=found.suggestion,
-                check=found.check,
-            )
+            told = failure.stage, found.message, found.suggestion, failure.untrusted
+            failure = ToolError(found.code, *told, check=found.check)
 
         def placed(value: Any) -> Any:
             if isinstance(value, list):

@@ -27,9 +27,6 @@ from gdal_mcp.settings import Settings
 from gdal_mcp.state import put_private
 from gdal_mcp.untrusted import UNTRUSTED, locked
 
-MAX_KEPT: Final = 200  # whole results
-MAX_BYTES: Final = 512 << 20  # of all of them together
-MAX_AGE: Final = 7 * 86_400.0  # seconds
 # bytes of JSON of an error, but for the call that mends it and the question to a person
 MAX_ERROR: Final = 700
 NOTE: Final = 120  # bytes of JSON that the note on the whole may take
@@ -100,8 +97,8 @@ def _size(text: str) -> int:
 def _cuts(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The result cut more and more: texts from files, then everything but the receipt, then that too."""
     for step in STEPS:
-        yield {key: _without_long_texts(key, value, step) for key, value in result.items()}
-    texts = {key: _without_long_texts(key, value, STEPS[-1]) for key, value in result.items()}
+        texts = {key: _without_long_texts(key, value, step) for key, value in result.items()}
+        yield texts
     for step in STEPS:
         yield {key: value if key == "receipt" else cut(value, step) for key, value in texts.items()}
     for step in STEPS:
@@ -140,9 +137,9 @@ class ResultStore:
     """The whole results of calls, each a file of mode 0600. Servers and threads may share a folder."""
 
     folder: Path
-    max_kept: int = MAX_KEPT
-    max_bytes: int = MAX_BYTES
-    max_age: float = MAX_AGE  # seconds
+    max_kept: int = 200
+    max_bytes: int = 512 << 20  # of all of them together
+    max_age: float = 7 * 86_400.0  # seconds
     clock: Callable[[], float] = time.time
 
     def keep(self, call_id: str, text: str, owner: str = "") -> bool:
@@ -194,11 +191,8 @@ class ResultStore:
                     found.append((path, path.lstat()))
         for path, status in sorted(found, key=lambda one: one[1].st_mtime, reverse=True):
             total, count = total + status.st_size, count + 1
-            if (
-                self.clock() - status.st_mtime > self.max_age
-                or count > self.max_kept
-                or total > self.max_bytes
-            ):
+            too_old = self.clock() - status.st_mtime > self.max_age
+            if too_old or count > self.max_kept or total > self.max_bytes:
                 with suppress(OSError):
                     path.unlink()
 

@@ -202,8 +202,7 @@ class Records:
             return
         if done is not None and done.published is not None:
             # before the end is recorded, as a restart finishes calls without one
-            artifacts = [artifact_of(file) for file in done.published.files]
-            self.registry.add_artifacts(context.call_id, artifacts)
+            self.registry.add_artifacts(context.call_id, map(artifact_of, done.published.files))
         self.registry.finish_call(ended)
         if done is None and ended.outcome != "OK":
             if context.planned is None:  # what was not understood may hold a password: keep only its digest
@@ -302,8 +301,7 @@ def _gallery_facts(one: Described) -> dict[str, Any]:
     counts = [layer["features"] for layer in layers if layer.get("features") is not None]
     facts = {"driver": one.facts.get("driver"), "size": one.facts.get("size"), "crs": crs.get("code")}
     facts |= {"features": sum(counts)} if counts else {}
-    boxes = [one.facts, *layers]
-    known = [box["wgs84"] for box in boxes if box.get("wgs84")]
+    known = [box["wgs84"] for box in (one.facts, *layers) if box.get("wgs84")]
     facts |= {"wgs84": known[:_MAX_BOXES]} if known else {}
     return {name: value for name, value in facts.items() if value is not None}
 

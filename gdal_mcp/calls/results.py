@@ -84,8 +84,7 @@ def structured(ran: Ran, receipt: Mapping[str, Any]) -> dict[str, Any]:
     target = draft.output.target if draft.output else None
     uri, path = (target.uri, str(target)) if target else (None, None)
     answer = Answer(done.printed, done.parsed, uri, path, done.attached)
-    present = draft.present or admitted.tool.present
-    result: dict[str, Any] = dict(present(answer))
+    result: dict[str, Any] = dict((draft.present or admitted.tool.present)(answer))
     texts = result.pop(UNTRUSTED, None)
     if done.return_code is not None:
         result["return_code"] = done.return_code
@@ -115,7 +114,6 @@ def structured(ran: Ran, receipt: Mapping[str, Any]) -> dict[str, Any]:
 
 def _written(draft: Draft, done: Done, published: Published) -> dict[str, Any]:
     """Every output as it was re-opened in the container, and every file that was published, replaced or removed."""
-    described = zip(draft.outputs, done.outputs, strict=False)
     facts: dict[str, Any] = {
         "outputs": [
             {
@@ -123,7 +121,7 @@ def _written(draft: Draft, done: Done, published: Published) -> dict[str, Any]:
                 "description": dict(one.facts),
                 "checks": [dict(check) for check in one.checks],
             }
-            for output, one in described
+            for output, one in zip(draft.outputs, done.outputs, strict=False)
         ],
     }
     if {file.located.path for file in published.files} != {one.target.path for one in draft.outputs}:

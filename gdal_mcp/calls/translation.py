@@ -43,6 +43,7 @@ _Limit = TimedOut | OutOfMemory | StagingLimitExceeded | FileSizeExceeded | Outp
 STDERR_CHARACTERS = 8000
 _LABEL = re.compile(r"^[A-Za-z ]{1,20} [0-9]{1,4}: ")
 _COMPARED = 400  # characters of a line; a message is cut later
+_RAISE = "Use a smaller window, a coarser resolution or compression, or raise the limit: --"
 _FIRST = 5  # GDAL's first messages say what went wrong; the rest repeats it
 
 _KINDS: tuple[tuple[type[SandboxError], Code, str], ...] = (
@@ -141,21 +142,15 @@ def _limited(outcome: _Limit, title: str) -> tuple[Code, str, str]:
             message = f"{title} printed more than {limit >> 10} KiB."
             return Code.OUTPUT_LIMIT, message, "Ask for less, or write to a file."
         case TimedOut(seconds=limit):
-            code, setting, message = (
-                Code.TIMEOUT,
-                "timeout-seconds",
-                f"the call was stopped after {limit:g} s.",
-            )
+            return Code.TIMEOUT, f"the call was stopped after {limit:g} s.", f"{_RAISE}timeout-seconds."
         case OutOfMemory(limit_bytes=limit, killed=killed):
             how = "was killed at" if killed else "could not allocate within"
-            code, setting = Code.MEMORY_LIMIT, "memory"
             message = f"{title} {how} its {limit >> 20} MiB of memory."
+            return Code.MEMORY_LIMIT, message, f"{_RAISE}memory."
         case StagingLimitExceeded(what=what, limit=limit):
-            code, setting, message = Code.DISK_LIMIT, "staging-size", f"the output grew over {limit} {what}."
+            return Code.DISK_LIMIT, f"the output grew over {limit} {what}.", f"{_RAISE}staging-size."
         case FileSizeExceeded(limit_bytes=limit):
-            code, setting, message = Code.DISK_LIMIT, "file-size", f"a file grew over {limit >> 20} MiB."
-    advice = f"Use a smaller window, a coarser resolution or compression, or raise the limit: --{setting}."
-    return code, message, advice
+            return Code.DISK_LIMIT, f"a file grew over {limit >> 20} MiB.", f"{_RAISE}file-size."
 
 
 def reported(final: Mapping[str, Any]) -> list[LibraryMessage]:

@@ -4,7 +4,6 @@ Invariants:
 * only what the registry lists is found; who may not see everybody's files finds only those of their own calls;
 * a file is opened at the path where it was published, without following any link;
 * no byte is served from a file that is not what was published, by its digest, or where it is large by the kernel's clock;
-* a file that changes while it is read is not read further;
 * a file is called unchanged only after that was checked.
 """
 
@@ -58,19 +57,12 @@ class Fingerprint:
 
 @dataclass(slots=True)
 class Opened:
-    """An open file that was published as `artifact`. It must be closed."""
+    """An open file that was published as `artifact`. It must be closed. Another fingerprint of it tells that it was changed."""
 
     artifact: Artifact
     file: int
     fingerprint: Fingerprint
     close: Callable[[], None]
-
-    def read(self, start: int, length: int) -> bytes:
-        """Up to `length` bytes of the file. Raises Gone when it changed since it was opened."""
-        data = os.pread(self.file, length, start)
-        if Fingerprint.of(self.file) != self.fingerprint:
-            raise Gone("it was changed while it was read")
-        return data
 
 
 @dataclass(frozen=True)

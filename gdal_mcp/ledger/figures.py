@@ -89,14 +89,13 @@ class Summary:
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON. `hit_rate` is the share of the calls with a container that found one waiting; None without such calls."""
-        rows = [
-            {"tool": tool, "outcome": outcome, "count": n}
-            for (tool, outcome), n in sorted(self.calls.items())
-        ]
         served = self.pool.total()
         return {
             "calls": self.calls.total(),
-            "by_tool_and_outcome": rows,
+            "by_tool_and_outcome": [
+                {"tool": tool, "outcome": outcome, "count": n}
+                for (tool, outcome), n in sorted(self.calls.items())
+            ],
             "pool": {
                 **{name: self.pool[name] for name in POOLS},
                 "hit_rate": self.pool["warm"] / served if served else None,

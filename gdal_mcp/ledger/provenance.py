@@ -200,20 +200,18 @@ class Materials:
 
 def _with_companions(inputs: Iterable[Located], companions: Companions) -> Iterator[tuple[Located, bool]]:
     """Every input once, each followed by the files that go with it by their names."""
-    given = list(inputs)
-    seen: set[Path] = set()
-    own = {one.path for one in given}
-    for located in given:
-        if located.path in seen:
-            continue
-        seen.add(located.path)
+    given: dict[Path, Located] = {}
+    for one in inputs:
+        given.setdefault(one.path, one)
+    seen = set(given)
+    for located in given.values():
         yield located, False
         try:
             beside = list(companions(located))
         except (OSError, PathRefused):
             beside = []
         for path in beside:
-            if path not in seen and path not in own:
+            if path not in seen:
                 seen.add(path)
                 yield Located(located.workspace, located.relative.parent / path.name), True
 

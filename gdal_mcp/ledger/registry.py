@@ -23,7 +23,6 @@ __all__ = ["WAITING", "Artifact", "Call", "Page", "Registry", "RegistryUnavailab
 WAITING = "WAITING"  # the outcome of a call that nobody had approved yet; it is sent again once somebody has
 
 _Row = TypeVar("_Row")
-ArtifactState = Literal["listed", "superseded", "retracted"]
 _MAX_ID = (1 << 63) - 1  # SQLite's integers
 _MAX_REFUSED = 64 << 10  # characters of JSON that are kept of the arguments of a call that never ran
 # what is known of a call when it ends
@@ -84,7 +83,7 @@ class Artifact:
     kind: str = "output"
     call_id: str = ""
     created: float = 0.0
-    state: ArtifactState = "listed"
+    state: Literal["listed", "superseded", "retracted"] = "listed"
     superseded_by: int | None = None  # the id of the artifact that took its URI
     id: int = 0
 
@@ -165,18 +164,13 @@ class Registry:
             *(f"({_SEARCHED} LIKE :word{number} ESCAPE '!')" for number in range(len(words))),
         ]
         escapes = str.maketrans({letter: f"!{letter}" for letter in "!%_"})  # what means something to LIKE
-        values: dict[str, Any] = {
-            f"word{number}": f"%{word.translate(escapes)}%" for number, word in enumerate(words)
-        }
-        values |= {
-            "principal": principal,
-            "outcome": outcome,
-            "before": _parse_cursor(cursor),
-            "n": limit + 1,
-        }
+        values = {f"word{number}": f"%{word.translate(escapes)}%" for number, word in enumerate(words)}
+        before = _parse_cursor(cursor)
         # every clause is written here; every value is bound
         query = f"SELECT * FROM calls WHERE {' AND '.join(clauses)} ORDER BY rowid DESC LIMIT :n"  # noqa: S608
-        found = self._rows.all(Call, query, **values)
+        found = self._rows.all(
+            Call, query, **values, principal=principal, outcome=outcome, before=before, n=limit + 1
+        )
         calls = found[:limit]
         more = len(found) > limit
         return Page(calls, str(self._rows.number("calls", calls[-1].id)) if more else None)
@@ -247,8 +241,7 @@ class Registry:
 
     def artifact(self, uri: str, principal: str | None = None) -> Artifact | None:
         """The artifact listed under a URI; if `principal` names a principal, only one of that principal's."""
-        query = f"{_LISTED} AND uri = :uri"
-        return self._rows.one(Artifact, query, uri=uri, principal=principal)
+        return self._rows.one(Artifact, f"{_LISTED} AND uri = :uri", uri=uri, principal=principal)
 
     def artifact_numbered(self, number: int, principal: str | None = None) -> Artifact | None:
         """The listed artifact of this id; if `principal` names a principal, only one of that principal's."""

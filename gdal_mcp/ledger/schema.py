@@ -57,9 +57,8 @@ def explained(path: Path) -> Iterator[None]:
         advice = _ADVICE.get(code, "See that the disk works and that this user may write the folder.")
         raise RegistryUnavailable(f"the registry {path} cannot be used: {error}. {advice}") from error
     except OSError as error:
-        why = error.strerror or error
         raise RegistryUnavailable(
-            f"the registry {path} cannot be made: {why}. Give this user its folder."
+            f"the registry {path} cannot be made: {error.strerror or error}. Give this user its folder."
         ) from error
 
 

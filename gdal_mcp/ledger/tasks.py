@@ -24,7 +24,6 @@ from gdal_mcp.ledger.schema import Rows, insert, stored
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
-MOST: Final = 50  # tasks of one principal; each may keep a picture of a megabyte
 _GONE: Final = "server restarted"
 _LOST: Final = {"code": -32603, "message": _GONE}  # JSON-RPC's internal error
 
@@ -56,26 +55,20 @@ class Task:
         return (self.updated if self.ended else now) + self.keep
 
 
-@dataclass(frozen=True, slots=True)
-class Keeping:
-    """Who keeps tasks and for how long. `alive` tells whether another server that keeps its tasks here still lives."""
-
-    server: str
-    alive: Callable[[str], bool]
-    seconds: float = 3600.0
-    most: int = MOST
-    clock: Callable[[], float] = time.time
-
-
 @dataclass(eq=False)
 class TaskStore:
     """The tasks in the registry's file. Threads may share one instance, servers the file.
 
-    The file is opened with the first task, as most servers never have one.
+    The file is opened with the first task, as most servers never have one. `alive` tells whether another server that keeps
+    its tasks here still lives; `seconds` is how long a task is kept after its end, `most` how many one principal may have.
     """
 
     path: Path
-    _keeping: Keeping
+    server: str
+    alive: Callable[[str], bool]
+    seconds: float = 3600.0
+    most: int = 50  # each may keep a picture of a megabyte
+    clock: Callable[[], float] = time.time
     _opening: threading.Lock = field(default_factory=threading.Lock)
     _opened: Rows | None = None
 
@@ -87,26 +80,23 @@ class TaskStore:
 
     def create(self, principal: str, tool: str) -> Task | None:
         """A new working task, on disk; None when this principal has as many as are kept."""
-        keeping = self._keeping
         with self._rows.writing() as db:
-            now = keeping.clock()
+            now = self.clock()
             self._fail_lost(db, now)
             open_ones = "('working', 'input_required')"
             db.execute(f"DELETE FROM tasks WHERE status NOT IN {open_ones} AND updated + keep <= ?", [now])  # noqa: S608
             [kept] = db.execute("SELECT count(*) FROM tasks WHERE principal = ?", [principal]).fetchone()
-            if kept >= keeping.most:
+            if kept >= self.most:
                 return None
             name = secrets.token_urlsafe(24)
-            made = Task(name, principal, keeping.server, tool, created=now, updated=now, keep=keeping.seconds)
+            made = Task(name, principal, self.server, tool, created=now, updated=now, keep=self.seconds)
             insert(db, "tasks", made)
         return made
 
     def end(self, task: Task, status: Status, message: str, payload: Mapping[str, Any] | None = None) -> Task:
         """The task as it ended, on disk. The first ending stays."""
         with self._rows.writing() as db:
-            ended = replace(
-                task, status=status, message=message, payload=payload, updated=self._keeping.clock()
-            )
+            ended = replace(task, status=status, message=message, payload=payload, updated=self.clock())
             db.execute(
                 "UPDATE tasks SET status = :status, message = :message, payload = :payload, updated = :updated"
                 " WHERE id = :id AND status = 'working'",
@@ -122,7 +112,7 @@ class TaskStore:
     def get(self, task_id: str, principal: str) -> Task | None:
         """The task of this id if it is this principal's and still kept."""
         with self._rows.writing() as db:
-            now = self._keeping.clock()
+            now = self.clock()
             self._fail_lost(db, now)
             query = "SELECT * FROM tasks WHERE id = :id AND principal = :principal"
             # JSON may hold half a letter, which SQLite cannot compare
@@ -140,9 +130,9 @@ class TaskStore:
     def _fail_lost(self, db: sqlite3.Connection, now: float) -> None:
         """Tasks of servers that are gone end as failed."""
         rows = db.execute("SELECT DISTINCT server FROM tasks WHERE status = 'working'").fetchall()
-        others = {row["server"] for row in rows} - {self._keeping.server}
+        others = {row["server"] for row in rows} - {self.server}
         db.executemany(
             "UPDATE tasks SET status = 'failed', message = ?, payload = ?, updated = ?"
             " WHERE server = ? AND status = 'working'",
-            [(_GONE, json.dumps(_LOST), now, one) for one in others if not self._keeping.alive(one)],
+            [(_GONE, json.dumps(_LOST), now, one) for one in others if not self.alive(one)],
         )

@@ -26,7 +26,7 @@ from gdal_mcp.calls.refusals import tool_hint
 from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import ToolError
 from gdal_mcp.ledger.artifacts import ArtifactStore
-from gdal_mcp.ledger.tasks import Keeping, Task, TaskStore
+from gdal_mcp.ledger.tasks import Task, TaskStore
 from gdal_mcp.mcp import icons, jobs, panel, render, tasks
 from gdal_mcp.mcp.completions import complete
 from gdal_mcp.mcp.elicitation import Elicitation
@@ -57,8 +57,7 @@ def build(app: App, who: Who | None = None, downloads: str = "") -> Server:
     """
     local = local_user()
     settings = app.settings
-    keeping = Keeping(app.owner.id, app.owner.is_alive, settings.task_seconds)
-    store = TaskStore(app.registry.path, keeping)
+    store = TaskStore(app.registry.path, app.owner.id, app.owner.is_alive, settings.task_seconds)
     rules = jobs.Rules(settings.task_after, settings.approval_seconds)
     told = (*(box.instructions for box in app.toolboxes.items), INSTRUCTIONS)
     return ProtocolServer(

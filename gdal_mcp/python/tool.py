@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
-from gdal_mcp.toolbox import Answer, Arguments, DraftScope, Tool, schema_of, typed
+from gdal_mcp.toolbox import Answer, Arguments, DraftScope, Tool, taking
 from gdal_mcp.untrusted import UNTRUSTED
 from gdal_mcp.wheels import WheelImage
 from sandbox.workspace import Located
@@ -70,8 +70,7 @@ Back come the last expression's value, what was printed, `result`, open Matplotl
 2. {{"code": "import geopandas\\nfrom gdal_mcp_job import *\\nroads = geopandas.read_file(inputs['roads.gpkg'])\\nroads.to_crs(3035).buffer(arguments['metres']).to_file(outputs['near.gpkg'])\\nresult({{'roads': len(roads)}})", "inputs": ["roads.gpkg"], "outputs": ["near.gpkg"], "arguments": {{"metres": 50}}}}
 3. {{"code": "import networkx\\nfrom gdal_mcp_job import *\\ngraph = networkx.Graph(arguments['edges'])\\nresult(networkx.shortest_path(graph, 1, 3))", "arguments": {{"edges": [[1, 2], [2, 3]]}}}}
 Not there: network, pip, other files of the workspaces, subprocess pools, a display, anything of an earlier call.""",
-        schema=schema_of(RunPythonArguments),
-        draft=typed(RunPythonArguments, _draft),
+        **taking(RunPythonArguments, _draft),
         writes=True,
         replaces=True,
         present=present,
@@ -87,20 +86,15 @@ def _draft(arguments: RunPythonArguments, scope: DraftScope) -> Draft:
     located = tuple(dict.fromkeys(inputs.values()))
     most = scope.limits.wall_seconds * SHARE_OF_TIME
     digest = hashlib.sha256(arguments.code.encode()).hexdigest()
-    command = Command(
-        "python",
-        (f"sha256:{digest}",),
-        tuple(map(str, located)),
-        extra={
-            "code": arguments.code,
-            "arguments": arguments.arguments,
-            "named": {text: str(located) for text, located in inputs.items()},
-            "written": {text: output.inside for text, output in outputs.items()},
-            "seconds": min(arguments.timeout or most, most),
-        },
-    )
+    extra = {
+        "code": arguments.code,
+        "arguments": arguments.arguments,
+        "named": {text: str(located) for text, located in inputs.items()},
+        "written": {text: output.inside for text, output in outputs.items()},
+        "seconds": min(arguments.timeout or most, most),
+    }
     return Draft(
-        command,
+        Command("python", (f"sha256:{digest}",), tuple(map(str, located)), extra=extra),
         located,
         tuple(outputs.values()),
         always_asked=True,

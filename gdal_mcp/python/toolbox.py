@@ -79,8 +79,7 @@ def _request(most_bytes: int, draft: Draft, preview_pixels: int) -> Mapping[str,
 def _explain(draft: Draft, final: Mapping[str, Any]) -> ToolError | None:
     if final.get("timed_out") is not True:
         return None
-    seconds = draft.command.extra["seconds"]
-    what = f"the code was stopped after {seconds:g} s."
+    what = f"the code was stopped after {draft.command.extra['seconds']:g} s."
     advice = (
         "Let it do less at a time, or give a longer `timeout`; the server's own limit is --timeout-seconds."
     )

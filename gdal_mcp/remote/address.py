@@ -63,8 +63,7 @@ class Address:
     def name(self) -> str:
         """What the container sees as the name of the file or folder."""
         last = unquote(self.path.rstrip("/").rpartition("/")[2])
-        text = f"{last}.{self.item_asset}" if self.item_asset else last
-        return plain_name(text)
+        return plain_name(f"{last}.{self.item_asset}" if self.item_asset else last)
 
     @property
     def is_tree(self) -> bool:

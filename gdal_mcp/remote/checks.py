@@ -40,7 +40,6 @@ _RETRIES: Final = 2
 _BUSY: Final = (429, 502, 503, 504)
 _PATIENCE: Final = 5.0  # seconds that a server may ask us to wait before a request is repeated
 _AT_ONCE: Final = 32  # requests of the whole server
-_USER_AGENT: Final = "gdal-sandbox-mcp"
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", re.ASCII)
 # not refused by `is_global` of every Python that we run on, though they are for protocols and documents (RFC 6890, 9637),
 # or lead to addresses inside: NAT64, 6to4 with its relays, Teredo, site-local
@@ -149,7 +148,7 @@ class Checks:
             now = address.bucket if ask.listing else address
             at = replace(place(source, now), query=ask.listing) if ask.listing else place(source, now)
             home, signs = at.origin, True
-            own = {**ask.headers, "User-Agent": _USER_AGENT, "Accept-Encoding": "identity"}
+            own = {**ask.headers, "User-Agent": "gdal-sandbox-mcp", "Accept-Encoding": "identity"}
             for _ in range(_MAX_REDIRECTS + 1):
                 target = signed(source, now, at, own) if signs else replace(at, headers=own)
                 answer = self._patiently(target, meter, ask, now)

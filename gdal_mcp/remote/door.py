@@ -19,7 +19,6 @@ from gdal_mcp.remote.limits import Allowance, Days, Meter, Quota, ReadFailed
 from gdal_mcp.remote.reading import AT_ONCE, Reading, Source, explained
 from gdal_mcp.settings.remote import RemoteSettings
 
-PREFIX: Final = "/vsihost/"
 _MAX_ADDRESSES: Final = 200  # of one call
 _MAX_ITEM: Final = 4 << 20  # bytes of a STAC item
 
@@ -76,8 +75,7 @@ class Door:
             str(number): finding.submit(self._source, one, call, means, within)
             for number, one in enumerate(addresses, 1)
         }
-        names = tuple(f"{PREFIX}{number}/{one.name}" for number, one in enumerate(addresses, 1))
-        return Reading(names, sources, call, (work, finding), partial(self._days.end, call))
+        return Reading(sources, call, (work, finding), partial(self._days.end, call))
 
     @contextmanager
     def asking(self, principal: str, deadline: float) -> Iterator[Meter]:

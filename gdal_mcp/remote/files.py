@@ -56,11 +56,9 @@ class RemoteFile:
         wanted = sorted({block for offset, length in ranges for block in _blocks(offset, length)})
         found: dict[int, memoryview] = {}
         waiting = self._asked(copy, wanted, found)
-        for future in dict.fromkeys(waiting.values()):
+        for block, future in waiting.items():
             first, data = future.result()
-            view = memoryview(data)
-            for block in (one for one, its in waiting.items() if its is future):
-                found[block] = view[(block - first) * BLOCK :][:BLOCK]
+            found[block] = memoryview(data)[(block - first) * BLOCK :][:BLOCK]
         with self._lock:
             self._touched.update(wanted)
         pieces = []

@@ -48,8 +48,7 @@ def search(
     url = home if home.endswith("/search") else f"{home}/search"
     try:
         found = item_search(url, stac_io=through, max_items=most, limit=min(most, 100), **asked)
-        rows = islice(found.items_as_dicts(), most)
-        return [_item(row, door, meter.call.principal) for row in rows]
+        return [_item(row, door, meter.call.principal) for row in islice(found.items_as_dicts(), most)]
     except (failed, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         what = f"{api.host} does not answer as a STAC API does, or a filter cannot be read"
         raise ReadFailed(what) from error

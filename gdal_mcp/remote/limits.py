@@ -69,8 +69,7 @@ class Allowance:
         finally:
             with self._lock:
                 self.bytes_left += size - came[0]
-                asked = self.hosts.setdefault(host, Asked())
-                for one in (self, meter, asked):
+                for one in (self, meter, self.hosts.setdefault(host, Asked())):
                     one.read, one.requests = one.read + came[0], one.requests + 1
                 self.days.spend(self.principal, came[0] - size, 0)
 

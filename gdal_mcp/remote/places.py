@@ -41,10 +41,9 @@ class Numbered:
         """Raises ToolError."""
         if text not in self._places:
             address = self.parse(text)
-            relative = PurePosixPath(str(len(self._places) + 1), address.name)
             self._places[text] = Remote(
                 _HOST,
-                relative,
+                PurePosixPath(str(len(self._places) + 1), address.name),
                 is_folder=address.is_tree,
                 address=address,
                 period=int(time.monotonic() // _FRESH),

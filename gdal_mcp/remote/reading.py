@@ -151,8 +151,7 @@ class Source:
 class Reading:
     """Answers the questions of one container. `close` ends what is under way; it is to be called, always."""
 
-    names: tuple[str, ...]  # as the container sees the addresses, in their order: /vsihost/1/x.tif
-    sources: Mapping[str, "Future[Source]"]  # by the number in their names
+    sources: Mapping[str, "Future[Source]"]  # by the number in their names, as in /vsihost/1/x.tif
     call: Allowance
     work: tuple[ThreadPoolExecutor, ...]
     closing: Callable[[], None]  # called when nothing of it runs any more
@@ -192,10 +191,9 @@ class Reading:
 
     def hosts(self) -> list[dict[str, Any]]:
         """What a receipt says: each host by itself, those that lead elsewhere among them, with what it was asked for."""
-        rows = self.call.hosts.copy().items()
         return [
             {"host": host, "read_by": "server", "bytes": one.read, "requests": one.requests}
-            for host, one in rows
+            for host, one in self.call.hosts.copy().items()
         ]
 
     def close(self) -> None:

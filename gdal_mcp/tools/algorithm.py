@@ -17,7 +17,6 @@ from gdal_mcp.toolbox import Answer, nearest, spelling
 from gdal_mcp.tools.common import DraftContext
 from sandbox.workspace import Located
 
-WRITING: frozenset[Role] = frozenset({Role.OUTPUT, Role.UPDATE})
 PIPELINES = frozenset({"pipeline", "raster pipeline", "vector pipeline"})
 _KINDS: Mapping[str, OutputKind] = {"output-tree": "folder", "archive": "file", "file": "file"}
 _DESCRIBES = frozenset({"info", "raster info", "vector info", "mdim info"})
@@ -65,14 +64,13 @@ def may_write(algorithm: Algorithm) -> bool:
     return (
         algorithm.path in FILE_OPERATIONS
         or algorithm.path in PIPELINES
-        or any(argument.role in WRITING for argument in algorithm.arguments)
+        or any(argument.role in (Role.OUTPUT, Role.UPDATE) for argument in algorithm.arguments)
     )
 
 
 def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context: DraftContext) -> Draft:
     """The draft of an algorithm that is neither a pipeline nor one of the host's own. Raises ToolError, ArgumentRefused."""
-    given = _explicit(algorithm, arguments)
-    bound = bind(algorithm, given, binding_context(context))
+    bound = bind(algorithm, _explicit(algorithm, arguments), binding_context(context))
     paths = ResolvedPaths(context)
     [resolved] = paths.resolve([bound])
     return Draft(
@@ -133,10 +131,9 @@ class ResolvedPaths:
     def outputs(self) -> tuple[Output, ...]:
         """Outputs that can be published at once. Raises ToolError if they are in several workspaces or of one name."""
         outputs = tuple(self._outputs.values())
-        names = {output.target.name for output in outputs}
         if len({output.target.workspace.root for output in outputs}) > 1:
             what, fix = "the outputs are in several workspaces", "Write all of them to one workspace."
-        elif len(names) != len(outputs):
+        elif len({output.target.name for output in outputs}) != len(outputs):
             what = "two outputs have the same name"
             fix = "Give each output a name of its own, even in another folder."
         else:

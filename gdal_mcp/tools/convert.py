@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from gdal_mcp.plan import Draft
-from gdal_mcp.toolbox import Tool, schema_of, typed
+from gdal_mcp.toolbox import Tool, taking
 from gdal_mcp.tools.common import (
     WRITES_OUTPUT,
     DatasetArguments,
@@ -46,8 +46,7 @@ CONVERT = Tool(
     description="Converts a raster or vector dataset to another format, with creation options. "
     'Example: {"input": "dem.tif", "output": "dem_cog.tif", "output_format": "COG", '
     '"creation_options": {"COMPRESS": "DEFLATE"}}.',
-    schema=schema_of(ConvertArguments),
-    draft=typed(ConvertArguments, _draft),
+    **taking(ConvertArguments, _draft),
     required_keys=("output", "resource_uri"),
     like="raster convert",
     **WRITES_OUTPUT,

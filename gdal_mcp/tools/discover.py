@@ -11,7 +11,7 @@ from gdal_mcp.gdal.discovery.formats import formats
 from gdal_mcp.gdal.discovery.search import search
 from gdal_mcp.gdal.discovery.sql import sql_of
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, schema_of, spelling, typed
+from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, spelling, taking
 from gdal_mcp.tools.algorithm import algorithm_named, path_named
 from gdal_mcp.tools.common import DraftContext, Number
 
@@ -120,8 +120,7 @@ GDAL_SEARCH = Tool(
     name="gdal_search",
     title="Find a GDAL algorithm",
     description='Finds algorithms by what they do, best first. Example: {"query": "shade the mountains"}.',
-    schema=schema_of(SearchArguments),
-    draft=typed(SearchArguments, _search),
+    **taking(SearchArguments, _search),
     writes=False,
     runs=False,
 )
@@ -129,8 +128,7 @@ GDAL_DESCRIBE = Tool(
     name="gdal_describe",
     title="Describe a GDAL algorithm",
     description='Schema of its arguments, effects and examples. Example: {"algorithm": "vector buffer"}.',
-    schema=schema_of(DescribeArguments),
-    draft=typed(DescribeArguments, _describe),
+    **taking(DescribeArguments, _describe),
     writes=False,
     runs=False,
 )
@@ -138,8 +136,7 @@ FORMATS = Tool(
     name="formats",
     title="List formats",
     description="Formats that GDAL reads and writes, or one with the options that may be set.",
-    schema=schema_of(FormatsArguments),
-    draft=typed(
+    **taking(
         FormatsArguments,
         lambda asked, context: ImmediateResult(formats(context.catalogue, asked.kind, asked.name)),
     ),
@@ -150,8 +147,7 @@ FIND_CRS = Tool(
     name="find_crs",
     title="Find a CRS",
     description='CRSs by purpose, place, name or former name, the usual one first. Example: {"query": "equal area", "bbox": [5, 45, 15, 55]}.',
-    schema=schema_of(FindCrsArguments),
-    draft=typed(FindCrsArguments, _find_crs),
+    **taking(FindCrsArguments, _find_crs),
     own_keys={"matches": {"type": "array"}},
     writes=False,
 )

@@ -8,7 +8,7 @@ from gdal_mcp.gdal.answers.described import SHOWN
 from gdal_mcp.gdal.answers.words import kept
 from gdal_mcp.gdal.datasets.listing import MAX_PATTERN, MAX_ROWS, Query, as_json, page
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, schema_of, typed
+from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, taking
 from gdal_mcp.tools.common import DatasetArguments, DatasetPath, DraftContext
 from sandbox.browse import opened
 
@@ -27,9 +27,8 @@ class PreviewArguments(DatasetArguments):
 def _preview(arguments: PreviewArguments, context: DraftContext) -> Draft:
     source = context.paths.source(arguments.path)
     picture = {"pixels": arguments.max_size, "bands": arguments.bands, "color": arguments.color}
-    command = Command("preview", (), (source.name,), extra={"preview": picture})
     return Draft(
-        command,
+        Command("preview", (), (source.name,), extra={"preview": picture}),
         (source.located,),
         wants_json=True,
         present=lambda answer: {"shown": dict(kept(SHOWN, answer.parsed))},
@@ -41,8 +40,7 @@ PREVIEW = Tool(
     pictures=True,
     title="Show a dataset",
     description="A PNG picture of a raster or vector dataset. Elevation can be hillshaded.",
-    schema=schema_of(PreviewArguments),
-    draft=typed(PreviewArguments, _preview),
+    **taking(PreviewArguments, _preview),
     writes=False,
     own_keys={"shown": {"type": "object"}},
 )
@@ -76,8 +74,7 @@ LIST_WORKSPACE = Tool(
     name="list_workspace",
     title="List a workspace",
     description="Datasets, files and folders below a folder, with format and size. Links are shown, never followed.",
-    schema=schema_of(ListArguments),
-    draft=typed(ListArguments, _list),
+    **taking(ListArguments, _list),
     writes=False,
     runs=False,  # a page without files needs no container, and has no receipt
 )

@@ -74,13 +74,9 @@ class PipelineArguments(Arguments):
 def draft_pipeline(path: str, arguments: Mapping[str, Any], context: DraftContext) -> Draft:
     """One of GDAL's three pipeline commands, as gdal_read and gdal_write get it. Raises ToolError, ArgumentRefused."""
     given = {name: value for name, value in arguments.items() if name != "quiet"}
-    return _draft(path, PipelineArguments.model_validate(named(PipelineArguments, given)), context)
-
-
-def _draft(path: str, arguments: PipelineArguments, context: DraftContext) -> Draft:
-    given = arguments.steps
+    asked = PipelineArguments.model_validate(named(PipelineArguments, given)).steps
     names = {step.name for step in context.catalogue.steps.values()}
-    calls = parse_notation(given, names) if isinstance(given, str) else _from_json(given)
+    calls = parse_notation(asked, names) if isinstance(asked, str) else _from_json(asked)
     _refuse_many(calls)
     readings = _agreed(path, calls, context)
     steps = readings[0]
@@ -88,11 +84,10 @@ def _draft(path: str, arguments: PipelineArguments, context: DraftContext) -> Dr
     paths = ResolvedPaths(context)
     resolved = iter(paths.resolve([one.bound for one in flat]))
     words = _words(steps, lambda _bound: render(next(resolved)))  # both go through the steps in one order
-    command = Command("gdal", (*path.split(), *words))
     outputs = paths.outputs()
     *branches, chain = _chains(steps)
     return Draft(
-        command,
+        Command("gdal", (*path.split(), *words)),
         paths.inputs,
         (*outputs[-1:], *outputs[:-1]),  # what it ends with is what it is about; those of branches go with it
         named=tuple(paths.named),

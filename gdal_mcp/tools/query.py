@@ -10,7 +10,7 @@ from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.formats import driver_for, output_format
 from gdal_mcp.gdal.catalogue.sql import check_allowed, check_statement
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
-from gdal_mcp.toolbox import Answer, Arguments, Tool, schema_of, spelling, typed
+from gdal_mcp.toolbox import Answer, Arguments, Tool, spelling, taking
 from gdal_mcp.tools.algorithm import algorithm_named
 from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext, OutputPath, written
 
@@ -99,8 +99,7 @@ def draft_rows(arguments: Mapping[str, Any], context: DraftContext) -> Draft:
             "`vector sql` has no output, and then takes one statement of the dialect SQLITE and its inputs alone.",
             "Name an output, or use `query`.",
         )
-    query = QueryArguments.model_validate({"inputs": inputs, "sql": sql})
-    return _draft(query, context)
+    return _draft(QueryArguments.model_validate({"inputs": inputs, "sql": sql}), context)
 
 
 def _aliases(inputs: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
@@ -164,8 +163,7 @@ QUERY = Tool(
     title="Query with SQL",
     description="Rows of a SELECT over the layers of files, under `untrusted`. gdal_describe `vector sql` teaches it. "
     'Example: {"inputs": {"a": "towns.gpkg"}, "sql": "SELECT name FROM a ORDER BY pop DESC", "limit": 5}.',
-    schema=schema_of(QueryArguments),
-    draft=typed(QueryArguments, _draft),
+    **taking(QueryArguments, _draft),
     present=_facts,
     own_keys={"row_count": {"type": "integer"}, "more": {"type": "boolean"}},
     like=SQL,
@@ -176,8 +174,7 @@ QUERY_TO_FILE = Tool(
     title="Write the rows of a query",
     description="As query, into .json (array of records), .jsonl, .csv, .geojson, .gpkg ... Example: "
     '{"inputs": ["towns.gpkg"], "sql": "SELECT * FROM towns", "output": "towns.json"}.',
-    schema=schema_of(QueryToFileArguments),
-    draft=typed(QueryToFileArguments, _draft),
+    **taking(QueryToFileArguments, _draft),
     like=SQL,
     **{**WRITES_OUTPUT, "present": lambda answer: {**written(answer), **_facts(answer)}},
 )

@@ -8,12 +8,12 @@ from pydantic import Field
 
 from gdal_mcp.access.policy import Allow
 from gdal_mcp.calls.refusals import denied
-from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.remote.address import Address, is_address
 from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.finding import keys, search
-from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, schema_of, typed
+from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, taking
 from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext, Number, OutputPath
 from gdal_mcp.untrusted import UNTRUSTED, clean_value
 
@@ -103,8 +103,7 @@ STAC_SEARCH: Final = Tool(
     name="stac_search",
     title="Search a STAC API",
     description="Items of a STAC API by place, time and properties, with the addresses of their assets.",
-    schema=schema_of(SearchArguments),
-    draft=typed(SearchArguments, _stac_search),
+    **taking(SearchArguments, _stac_search),
     **_ASKS,
 )
 
@@ -112,8 +111,7 @@ REMOTE_LIST: Final = Tool(
     name="remote_list",
     title="List a bucket",
     description="Files and folders below a folder of a bucket, with their sizes.",
-    schema=schema_of(RemoteListArguments),
-    draft=typed(RemoteListArguments, _remote_list),
+    **taking(RemoteListArguments, _remote_list),
     **_ASKS,
 )
 
@@ -130,12 +128,13 @@ def _fetch(arguments: FetchArguments, context: DraftContext) -> Draft:
     """The container copies the file, and opens it as a dataset before it is published, as it does with every output."""
     if not is_address(arguments.url):
         advice = "Write it as https://host/file; files of a workspace are copied with dataset copy."
-        raise ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, "url is no address of remote data.", advice)
+        raise ArgumentRefused("url is no address of remote data.", advice)
     source = context.paths.source(arguments.url)
     if source.located.is_folder:
-        what = "fetch brings one file, and that address stands for a folder of them."
-        advice = "Convert it instead, which reads no more than it needs."
-        raise ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, what, advice)
+        raise ArgumentRefused(
+            "fetch brings one file, and that address stands for a folder of them.",
+            "Convert it instead, which reads no more than it needs.",
+        )
     output = context.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
     return Draft(
         Command("gdal", ("vsi", "copy", source.name, output.inside)),
@@ -150,8 +149,7 @@ FETCH: Final = Tool(
     name="fetch",
     title="Fetch a remote file",
     description="Brings a whole remote file into a workspace, once GDAL could read it as a dataset.",
-    schema=schema_of(FetchArguments),
-    draft=typed(FetchArguments, _fetch),
+    **taking(FetchArguments, _fetch),
     required_keys=("output", "resource_uri"),
     like="vsi copy",
     **WRITES_OUTPUT,

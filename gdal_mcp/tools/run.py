@@ -10,7 +10,6 @@ from typing import Any
 
 from pydantic import Field
 
-from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.catalogue.binding import bind
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.model import Algorithm, Catalogue
@@ -23,7 +22,7 @@ from gdal_mcp.gdal.datasets.operations import (
 )
 from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.toolbox import Arguments, Tool, schema_of, typed
+from gdal_mcp.toolbox import Arguments, Tool, taking
 from gdal_mcp.tools.algorithm import PIPELINES, algorithm_named, binding_context, draft_algorithm, may_write
 from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext
 from gdal_mcp.tools.pipelines import draft_pipeline
@@ -73,9 +72,7 @@ def _draft(arguments: RunArguments, context: DraftContext) -> Draft:
 def _read(arguments: RunArguments, context: DraftContext) -> Draft:
     draft = _draft(arguments, context)
     if draft.writes:
-        raise ToolError(
-            Code.INVALID_ARGUMENT,
-            Stage.VALIDATE,
+        raise ArgumentRefused(
             "this call would write, and gdal_read only reads.",
             "Call gdal_write with the same arguments, or leave the output out where it is optional.",
         )
@@ -87,8 +84,7 @@ GDAL_READ = Tool(
     title="Run a GDAL algorithm that reads",
     description="Runs any GDAL algorithm that writes nothing. Example: "
     '{"algorithm": "raster pixel-info", "arguments": {"input": "dem.tif", "position": [10, 20]}}.',
-    schema=schema_of(RunArguments),
-    draft=typed(RunArguments, _read),
+    **taking(RunArguments, _read),
     writes=False,
 )
 GDAL_WRITE = Tool(
@@ -96,8 +92,7 @@ GDAL_WRITE = Tool(
     title="Run a GDAL algorithm that writes",
     description="Runs any GDAL algorithm, with outputs. Existing outputs are replaced only with overwrite, and kept for undo. "
     'Example: {"algorithm": "raster slope", "arguments": {"input": "dem.tif", "output": "slope.tif"}}.',
-    schema=schema_of(RunArguments),
-    draft=typed(RunArguments, _draft),
+    **taking(RunArguments, _draft),
     **WRITES_OUTPUT,
 )
 

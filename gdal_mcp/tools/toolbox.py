@@ -123,10 +123,9 @@ def _toolsets(catalogue: Catalogue) -> dict[str, Callable[[], tuple[Tool, ...]]]
         paths = (path for path in catalogue.algorithms if path.startswith(f"{name} "))
         return tuple(allowing(direct_tool(catalogue, path)) for path in paths)
 
-    groups = {name: partial(group, name) for name in GROUPS}
     return {
         "core": lambda: tuple(map(allowing, core(catalogue))),
-        **groups,
+        **{name: partial(group, name) for name in GROUPS},
         "classic": lambda: tuple(map(allowing, CLASSIC)),
         "remote": lambda: REMOTE,
     }

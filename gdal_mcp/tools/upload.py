@@ -8,7 +8,7 @@ from pydantic import Field
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.datasets.paths import refuse_other_name
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.toolbox import Arguments, Tool, schema_of, typed
+from gdal_mcp.toolbox import Arguments, Tool, taking
 from gdal_mcp.tools.common import DraftContext
 
 
@@ -44,8 +44,7 @@ UPLOAD: Final = Tool(
     name="upload",
     title="Take a file in",
     description="Publishes a file that was sent over HTTP, once GDAL could read it.",
-    schema=schema_of(UploadArguments),
-    draft=typed(UploadArguments, _draft),
+    **taking(UploadArguments, _draft),
     writes=True,
     replaces=True,
 )

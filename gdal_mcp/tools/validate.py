@@ -12,7 +12,7 @@ from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.gdal.datasets.scope import places
 from gdal_mcp.plan import Draft, Effect, effect_of
 from gdal_mcp.remote.places import by_host, label
-from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, nearest, schema_of, typed
+from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, nearest, taking
 from gdal_mcp.tools.common import DraftContext
 from sandbox.workspace import Located
 
@@ -122,8 +122,7 @@ VALIDATE_CALL = Tool(
     name="validate_call",
     title="Tell what a call would do",
     description="Checks a call without making it: command, inputs, outputs, what it would replace, checks, cost, approval.",
-    schema=schema_of(ValidateArguments),
-    draft=typed(ValidateArguments, _draft),
+    **taking(ValidateArguments, _draft),
     writes=False,
     runs=False,
 )

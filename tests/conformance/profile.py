@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ServerEvent
 
 from gdal_mcp.access.identity import Principal
-from gdal_mcp.ledger.tasks import Keeping, Task, TaskStore
+from gdal_mcp.ledger.tasks import Task, TaskStore
 from gdal_mcp.mcp import icons, jobs, tasks
 from gdal_mcp.mcp.progress import Tell, relayed
 from gdal_mcp.mcp.resources import not_found
@@ -222,7 +222,7 @@ def main(folder: str) -> None:
     """Serves over Streamable HTTP on a free port of this machine alone, with the tasks in a folder; says its address first."""
     import uvicorn
 
-    store = TaskStore(Path(folder) / "registry.sqlite", Keeping("conformance", lambda _server: True))
+    store = TaskStore(Path(folder) / "registry.sqlite", "conformance", lambda _server: True)
     config = uvicorn.Config(server(store).streamable_http_app(), log_level="warning")
     with socket.create_server(("127.0.0.1", 0)) as listening:
         print(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp", flush=True)

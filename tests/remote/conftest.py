@@ -106,6 +106,7 @@ class Call:
     """One call with its reading, and the questions of its container."""
 
     reading: Reading
+    name: str  # of its first address there, below /vsihost/
 
     def look(self, name: str = "") -> Answer:
         return self.reading.answer(Question(1, Op.LOOK, name or self.name))
@@ -115,10 +116,6 @@ class Call:
 
     def list(self, name: str) -> Answer:
         return self.reading.answer(Question(1, Op.LIST, name))
-
-    @property
-    def name(self) -> str:
-        return self.reading.names[0].removeprefix("/vsihost/")
 
 
 Opened = Callable[..., Call]
@@ -134,6 +131,6 @@ def opened() -> Iterator[Opened]:
             reading = door.open(addresses, principal=who, call_id="c1", deadline=deadline, **more)
             stack.callback(reading.close)
             reading.require_found()
-            return Call(reading)
+            return Call(reading, f"1/{addresses[0].name}")
 
         yield made

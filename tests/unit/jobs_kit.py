@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 import mcp_types as t
 
-from gdal_mcp.ledger.tasks import Keeping, Task, TaskStore
+from gdal_mcp.ledger.tasks import Task, TaskStore
 from gdal_mcp.mcp import jobs
 from tests.conformance.profile import text
 
@@ -76,7 +76,7 @@ async def table(
     path: Path, after: float = 0.0, answer_seconds: float = 600.0, store: TaskStore | None = None
 ) -> AsyncIterator[Table]:
     """With `after` 0 every call is a task at once, with infinity none is."""
-    store = store or TaskStore(path, Keeping("one", lambda _server: False, most=2))
+    store = store or TaskStore(path, "one", lambda _server: False, most=2)
     pending: set[str] = set()
     rules = jobs.Rules(after, answer_seconds)
     with anyio.fail_after(30):  # far above what anything takes

@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from gdal_mcp.ledger.schema import RegistryUnavailable
-from gdal_mcp.ledger.tasks import Keeping, Task, TaskStore
+from gdal_mcp.ledger.tasks import Task, TaskStore
 from tests.conformance.profile import questions, text
 from tests.unit.jobs_kit import DONE, Call, table
 from tests.unit.virtual_time import settle
@@ -130,7 +130,7 @@ class Slow(TaskStore):
     """A store that waits for the test before and after it writes a new task."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path, Keeping("one", lambda _server: False))
+        super().__init__(path, "one", lambda _server: False)
         self.asked, self.go = anyio.Event(), anyio.Event()
 
     def create(self, principal: str, tool: str) -> Task | None:
@@ -214,7 +214,7 @@ async def test_a_server_that_ends_stops_its_tasks_and_the_next_one_says_failed(p
     async with table(path) as made:
         tasks.append(await made.as_task(call))
     assert call.cancelled
-    store = TaskStore(path, Keeping("two", lambda _server: False))
+    store = TaskStore(path, "two", lambda _server: False)
     assert store.get(tasks[0].id, "ann").status == "failed"
     store.close()
 

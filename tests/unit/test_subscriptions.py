@@ -17,7 +17,7 @@ from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, Tool
 
 from gdal_mcp.access.identity import ADMIN, Principal
 from gdal_mcp.calls.results import changed_by
-from gdal_mcp.ledger.tasks import Keeping, TaskStore
+from gdal_mcp.ledger.tasks import TaskStore
 from gdal_mcp.mcp import subscriptions
 from gdal_mcp.mcp.server import ProtocolServer
 from gdal_mcp.mcp.subscriptions import Subscriptions, events_of
@@ -56,7 +56,7 @@ class Heard:
 @pytest.fixture
 def server(tmp_path: Path) -> ProtocolServer:
     """A new server of the fixture tools."""
-    return profile.server(TaskStore(tmp_path / "registry.sqlite", Keeping("one", lambda _server: True)))
+    return profile.server(TaskStore(tmp_path / "registry.sqlite", "one", lambda _server: True))
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.ledger.tasks import Keeping, TaskStore
+from gdal_mcp.ledger.tasks import TaskStore
 
 KEPT = 600.0
 RESULT = {"content": [{"type": "text", "text": "é \ud800 \x00"}], "isError": False}
@@ -23,8 +23,8 @@ class World:
     living: set[str] = field(default_factory=lambda: {"one", "two"})
     opened: list[TaskStore] = field(default_factory=list)
 
-    def keeping(self, server: str, most: int) -> Keeping:
-        return Keeping(server, lambda other: other in self.living, KEPT, most, lambda: self.now)
+    def store(self, path: Path, server: str, most: int) -> TaskStore:
+        return TaskStore(path, server, lambda other: other in self.living, KEPT, most, lambda: self.now)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def opened(tmp_path: Path, world: World) -> Open:
     """`opened("one", most=...)`: the store of a server; all of them share one file."""
 
     def make(server: str = "one", most: int = 5) -> TaskStore:
-        store = TaskStore(tmp_path / "registry.sqlite", world.keeping(server, most))
+        store = world.store(tmp_path / "registry.sqlite", server, most)
         world.opened.append(store)
         return store
 
@@ -137,13 +137,13 @@ def test_a_task_is_on_disk_when_it_was_created(tmp_path: Path):
     process.start()
     task_id = said.get()
     process.join()
-    store = TaskStore(tmp_path / "registry.sqlite", Keeping("two", lambda _server: False))
+    store = TaskStore(tmp_path / "registry.sqlite", "two", lambda _server: False)
     assert store.get(task_id, "ann").status == "failed"
     store.close()
 
 
 def _create_and_die(path: Path, said: "multiprocessing.SimpleQueue[str]") -> None:
-    store = TaskStore(path, Keeping("one", lambda _server: True))
+    store = TaskStore(path, "one", lambda _server: True)
     said.put(store.create("ann", "warp").id)
     os._exit(0)
 

@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 
-from gdal_mcp.ledger.tasks import Keeping, TaskStore
+from gdal_mcp.ledger.tasks import TaskStore
 from gdal_mcp.mcp import jobs, tasks
 from gdal_mcp.mcp.tasks import EXTENSION
 from tests.conformance import profile
@@ -88,7 +88,7 @@ def talk(tmp_path: Path) -> Talk:
     async def line(
         after: float = 0.0, version: str = MODERN, capabilities: dict[str, Any] = TASKS
     ) -> AsyncIterator[Line]:
-        store = TaskStore(tmp_path / "registry.sqlite", Keeping("one", lambda _server: True))
+        store = TaskStore(tmp_path / "registry.sqlite", "one", lambda _server: True)
         server = profile.server(store, after)
         async with (
             create_client_server_memory_streams() as ((reading, writing), theirs),

@@ -91,8 +91,7 @@ def await_job():
                 importlib.import_module(name)
         else:
             modules = None
-    length = int.from_bytes(first + read(3), "big")
-    return json.loads(read(length))
+    return json.loads(read(int.from_bytes(first + read(3), "big")))
 
 
 def read(count):

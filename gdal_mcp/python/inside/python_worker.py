@@ -143,8 +143,7 @@ class ChildOutput:
             room = self._job["preview_pixels"] and len(self.figures) < MAX_FIGURES
             self.figures += [payload] if room and len(payload) <= MAX_FIGURE else []
         elif kind in (b"V", b"R") and len(payload) <= self._job["result_bytes"]:
-            name = "value" if kind == b"V" else "result"
-            self.values[name] = json.loads(
+            self.values["value" if kind == b"V" else "result"] = json.loads(
                 payload,
                 parse_constant=refused,
                 # 1e999 is JSON too
