@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from gdal_mcp.access.policy import Policy, Verdict, case, decide
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -29,8 +29,24 @@ Options = Annotated[
     # what pydantic would say of it is ten times as long, and every client reads it for every such argument
     WithJsonSchema({"type": ["object", "array"]}),
 ]
+
+
+def _in_degrees(box: list[float]) -> list[float]:
+    west, south, east, north = box
+    if not (-180 <= west <= 180 and -180 <= east <= 180 and -90 <= south <= north <= 90):
+        raise ValueError(
+            "bbox is west, south, east, north in degrees; west is above east across the antimeridian"
+        )
+    return box
+
+
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Box = Annotated[list[Number], Packed, Field(min_length=4, max_length=4)]
+DegreesBox = Annotated[
+    list[Number],
+    Field(min_length=4, max_length=4, description="West, south, east, north in degrees"),
+    AfterValidator(_in_degrees),
+]
 DatasetPath = Annotated[str, Field(description="Dataset in a workspace")]
 OutputPath = Annotated[str, Field(description="Where to write; the folder must exist")]
 NewPath = Annotated[str, Field(description="Where to write; left out, a new file in the outputs folder")]

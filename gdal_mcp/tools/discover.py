@@ -13,7 +13,7 @@ from gdal_mcp.gdal.discovery.sql import sql_of
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, spelling, taking
 from gdal_mcp.tools.algorithm import algorithm_named, path_named
-from gdal_mcp.tools.common import DraftContext, Number
+from gdal_mcp.tools.common import DegreesBox, DraftContext
 
 Limit = Annotated[int, Field(ge=1, le=50)]
 _CRS_TEXTS: Final = ("code", "name", "area", "unit", "matched")
@@ -41,20 +41,12 @@ class FindCrsArguments(Arguments):
         description="Such as `equal area europe`, `lambert 93`",
         max_length=200,
     )
-    bbox: Annotated[list[Number], Field(min_length=4, max_length=4)] | None = Field(
-        None, description="West, south, east, north in degrees"
-    )
+    bbox: DegreesBox | None = None
     input: str | None = Field(None, description="Instead of `bbox`: a dataset", max_length=4096)
     limit: Limit = 5
 
     @model_validator(mode="after")
     def _asks(self) -> Self:
-        if self.bbox is not None:
-            west, south, east, north = self.bbox
-            if not (-180 <= west <= 180 and -180 <= east <= 180 and -90 <= south <= north <= 90):
-                raise ValueError(
-                    "bbox is west, south, east, north in degrees; west is above east across the antimeridian"
-                )
         if (self.bbox is None) == (self.input is None) and (self.input or not self.query.strip()):
             raise ValueError("give `query`, or one of `bbox` and `input`, or `query` with one of them")
         return self

@@ -14,7 +14,7 @@ from gdal_mcp.remote.address import Address, is_address
 from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.finding import keys, search
 from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, taking
-from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext, Number, OutputPath
+from gdal_mcp.tools.common import WRITES_OUTPUT, DegreesBox, DraftContext, OutputPath
 from gdal_mcp.untrusted import UNTRUSTED, clean_value
 
 _SECONDS: Final = 25.0  # what may be looked at before a call has half a minute
@@ -26,9 +26,7 @@ _DATA: Final = tuple(".tif .tiff .zarr .gpkg .fgb .parquet .shp .geojson .vrt .j
 
 class SearchArguments(Arguments):
     api: str = Field(description="Address of a STAC API, as https://host/v1", max_length=2000)
-    bbox: Annotated[list[Number], Field(min_length=4, max_length=4)] | None = Field(
-        None, description="West, south, east, north in degrees"
-    )
+    bbox: DegreesBox | None = None
     datetime: str | None = Field(
         None, description="RFC 3339, or a range as 2024-01-01/2024-02-01", max_length=100, pattern=_WHEN
     )

@@ -103,13 +103,16 @@ def test_a_page_leads_to_no_file_no_other_host_and_no_end(server: Origin, make: 
         search(door, server)
 
 
-def test_a_time_that_no_api_reads_is_refused_before_it_is_asked(server: Origin, make: Make):
+def test_a_time_or_place_that_no_api_reads_is_refused_before_it_is_asked(server: Origin, make: Make):
     serve(server)
     door = make()
     for wrong in ("July 2024", "2024-7-1", "2024-07-01/tomorrow", "2024-07-01T10:00"):
         with pytest.raises(ValidationError):
             search(door, server, datetime=wrong)
+    with pytest.raises(ValidationError):
+        search(door, server, bbox=[14, 58, 15, 57])
     assert server.asked == []
+    search(door, server, bbox=[179, -20, -178, -16])
     for right in ("2024", "2024-07", "2024-07-01/..", "2023-07-01T00:00:00Z/2024-08-01T00:00:00.5+02:00"):
         search(door, server, datetime=right)
 
