@@ -22,18 +22,13 @@ BODY_SECONDS: Final = 30.0  # for the whole body of one request of the protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    hosts: Collection[str]
-    origins: Collection[str]
-
-
-@dataclass(frozen=True, slots=True)
 class HostFilter:
     """Counts requests, ends them with the server, and refuses those with a foreign Host or Origin."""
 
     app: ASGIApp
     limit: RequestLimit
-    names: Names
+    hosts: Collection[str]
+    origins: Collection[str]
     anywhere: Collection[str]  # paths that are answered under any name, since they reveal nothing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,9 +48,9 @@ class HostFilter:
             await replies.busy(503, "the server is ending")(scope, reply.receive, reply)
 
     def _refusal(self, headers: Headers) -> ASGIApp | None:
-        if headers.getlist("host") not in ([host] for host in self.names.hosts):
+        if headers.getlist("host") not in ([host] for host in self.hosts):
             return replies.refused(421, "misdirected_request", "this server is not reached by that name")
-        if any(origin not in self.names.origins for origin in headers.getlist("origin")):
+        if any(origin not in self.origins for origin in headers.getlist("origin")):
             return replies.refused(403, "invalid_origin", "pages of that origin may not call this server")
         return None
 
