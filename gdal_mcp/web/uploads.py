@@ -104,29 +104,23 @@ class UploadRoutes:
     async def _put(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             with self.limit.share(who.id):
-                reply = await self._answer(who, scope, receive)
+                reply = await self._arrived(who, scope, receive)
         except Full:
             reply = replies.busy(429, "too many uploads of yours are in progress")
+        except TooSlow:
+            reply = replies.refused(408, "too_slow", "the file did not come in time")
         except ClientDisconnect:
             return
+        except (ToolError, SandboxError) as error:
+            refused = error if isinstance(error, ToolError) else explain(error, Stage.RUN)
+            record = partial(self.uploads.refused, who, CLIENT, scope["path"], refused)
+            reply = _told(refused, await anyio.to_thread.run_sync(record))
         await reply(scope, receive, send)
-
-    async def _answer(self, who: Principal, scope: Scope, receive: Receive) -> ASGIApp:
-        try:
-            return await self._arrived(who, scope, receive)
-        except ToolError as error:
-            refused = error
-        except SandboxError as error:
-            refused = explain(error, Stage.RUN)
-        except TooSlow:
-            return replies.refused(408, "too_slow", "the file did not come in time")
-        record = partial(self.uploads.refused, who, CLIENT, scope["path"], refused)
-        return _told(refused, await anyio.to_thread.run_sync(record))
 
     async def _arrived(self, who: Principal, scope: Scope, receive: Receive) -> ASGIApp:
         """Raises ToolError, SandboxError, TooSlow, ClientDisconnect."""
         sent = self._sent(who, scope, Headers(scope=scope))
-        look = partial(self.uploads.destination, who, sent.place, sent.size, overwrite=True)
+        look = partial(self.uploads.destination, who, sent.place, sent.size)
         to: Destination = await anyio.to_thread.run_sync(look)
         if to.output.replaces and not sent.overwrite:
             return replies.refused(412, "exists", "there is a file of that name")
