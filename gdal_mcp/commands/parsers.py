@@ -109,8 +109,7 @@ def _call(given: argparse.Namespace, settings: Settings) -> Exit:
     # in the background of a script, and asyncio then leaves it so
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
-    run = _imported("calls.call_once")
-    return run(given, settings)
+    return _imported("calls.call_once")(given, settings)
 
 
 def _add_host(commands: Any) -> None:

@@ -42,8 +42,7 @@ def own_files(name: str, names: set[str], files: Mapping[str, str | None]) -> di
 
 def by_content(path: str, parsed: object) -> Verdict:
     """The verdict on an output by what the container said of the recorded and of the new one, which may be anything."""
-    rows = parsed if isinstance(parsed, list) and len(parsed) == 2 else [None, None]
-    old, new = rows
+    old, new = parsed if isinstance(parsed, list) and len(parsed) == 2 else (None, None)
     if not isinstance(old, dict) or not isinstance(new, dict) or "problem" in old:
         return Verdict(path, "unknown", reason="what it holds could not be read")
     return Verdict(path, "same_content" if old == new else "differs")

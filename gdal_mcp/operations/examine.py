@@ -193,13 +193,8 @@ def _further(hosting: Hosting, boxes: Sequence[Toolbox]) -> Iterator[Row]:
         try:
             host = hosting.ready(box, fresh=True)
         except SandboxError as error:
-            yield Row(
-                f"image {box.name}",
-                "ready",
-                "failed",
-                str(error),
-                f"Run `{box.image.setup}`, then doctor again.",
-            )
+            fix = f"Run `{box.image.setup}`, then doctor again."
+            yield Row(f"image {box.name}", "ready", "failed", str(error), fix)
             continue
         found = f"{host.image.reference}, {box.title} {host.image.version}"
         yield Row(f"image {box.name}", "image", "ok", found)

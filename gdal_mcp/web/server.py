@@ -71,8 +71,7 @@ async def serve(app: App, bound: socket.socket) -> None:
     """Serves until a signal, which cancels every call, waits for their containers and ends the process."""
     settings, port = app.settings, bound.getsockname()[1]
     hosts, origins = address.hosts(settings, port), address.origins(settings, port)
-    downloads = address.base_url(settings, port) + FILES_PATH
-    protocol = Protocol(app, hosts, origins, downloads)
+    protocol = Protocol(app, hosts, origins, address.base_url(settings, port) + FILES_PATH)
     limit = RequestLimit(settings.http_requests, settings.http_requests_each)
 
     def started() -> None:
