@@ -37,6 +37,7 @@ from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace, open_folder
 
 UPLOAD: Final = "upload"  # the name of the tool in policy, questions and records
+CLIENT: Final = "HTTP upload"  # in the records
 
 
 @dataclass(eq=False)
@@ -197,7 +198,7 @@ class Uploads:
         return Destination(self.app.areas[output.target.workspace.root], output, most)
 
     async def publish(
-        self, who: Principal, client: str, to: Destination, received: Reception, *, overwrite: bool
+        self, who: Principal, to: Destination, received: Reception, *, overwrite: bool
     ) -> Reply:
         """Runs the call, which answers at once when it still needs approval."""
         arguments = {
@@ -207,11 +208,11 @@ class Uploads:
             "overwrite": overwrite,
         }
         upload = Upload(tool=upload_tool(self.app), approval_wait=0.0, received=received)
-        request = Request(UPLOAD, arguments, who, client, Nobody(), operation=upload)
+        request = Request(UPLOAD, arguments, who, CLIENT, Nobody(), operation=upload)
         return await self.app.pipeline.call(request)
 
-    def refused(self, who: Principal, client: str, path: str, error: ToolError) -> dict[str, Any]:
+    def refused(self, who: Principal, path: str, error: ToolError) -> dict[str, Any]:
         """Records an upload that did not become a call; returns the error for its sender."""
-        context = CallContext(Request(UPLOAD, {"path": path}, who, client, Nobody()))
+        context = CallContext(Request(UPLOAD, {"path": path}, who, CLIENT, Nobody()))
         self.app.pipeline.records.finished(context, None, error)
         return error.as_dict(context.call_id)
