@@ -13,8 +13,8 @@ from typing import Any
 from bench import nodes
 from docs import distribution
 from docs.claims import ROOT, Claim, Drift, cited, manifest, sentences
-from gdal_mcp import cli
 from gdal_mcp.commands.exits import meanings
+from gdal_mcp.commands.parsers import build_parser
 from gdal_mcp.errors import Code, Stage
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Role
@@ -156,7 +156,7 @@ def _errors() -> Lines:
 
 
 def _cli() -> Lines:
-    yield from table(("command", "what it does"), _commands(cli.build_parser(), "gdal-mcp"))
+    yield from table(("command", "what it does"), _commands(build_parser(), "gdal-mcp"))
     yield ""
     yield f"{meanings()} Commands that use the settings take each of them as an option."
 

@@ -110,7 +110,6 @@ def running(
         service = ApprovalService(approvals, audit.append, owner.id)
         seconds = settings.approval_seconds, settings.approval_wait
         queue = ApprovalQueue(service, *seconds, console_url, approve_options)
-        pipeline = _pipeline(resolver, hosting, records, queue, stack)
         yield App(
             settings=settings,
             workspaces=workspaces,
@@ -121,7 +120,7 @@ def running(
             areas=areas,
             toolboxes=boxes,
             surface=reach.surface,
-            pipeline=pipeline,
+            pipeline=_pipeline(resolver, hosting, records, queue, stack),
             reaches=resolver,
             approvals=service,
         )

@@ -1,14 +1,12 @@
 """The `gdal-mcp` program: its commands, and the exit code that each ends with."""
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gdal_mcp import __version__
-from gdal_mcp.commands.exits import Exit, meanings
-from gdal_mcp.commands.parsers import add_commands
+from gdal_mcp.commands.exits import Exit
+from gdal_mcp.commands.parsers import build_parser
 from gdal_mcp.commands.streams import say
 from gdal_mcp.settings import SettingsError
 
@@ -34,19 +32,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         # so that the interpreter does not fail on the rest of the buffer when it ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.UNREAD
-
-
-def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="gdal-mcp",
-        description="GDAL for language models: each call runs in a container of its own.",
-        epilog=f"{meanings()} `gdal-mcp COMMAND --help` explains each.",
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"gdal-mcp {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    add_commands(commands)
-    return parser
 
 
 if __name__ == "__main__":

@@ -43,12 +43,11 @@ class EntitlementResolver:
     whole: Entitlements
     policy: Policy
     toolboxes: Toolboxes
-    _narrowed: dict[int, Entitlements] = field(default_factory=dict)  # by the number of the entry
+    _narrowed: list[Entitlements] = field(default_factory=list)  # in the order of the entries
 
     def __post_init__(self) -> None:
         """Raises SettingsError for an entry that leaves nothing."""
-        for number, entry in enumerate(self.policy.entries):
-            self._narrowed[number] = narrowed(self.whole, entry, self.toolboxes)
+        self._narrowed.extend(narrowed(self.whole, one, self.toolboxes) for one in self.policy.entries)
 
     def of(self, principal: str) -> Entitlements:
         """Raises ToolError (DENIED) for a principal whom the policy does not name."""

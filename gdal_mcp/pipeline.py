@@ -234,10 +234,8 @@ class Pipeline:
         Raises ToolError when the call is certain to break a limit.
         """
         admitted, plan, context = planned.admitted, planned.plan, planned.context
-        preflight, validates = (
-            admitted.entitlements.preflights[admitted.toolbox.name],
-            admitted.toolbox.validates,
-        )
+        preflight = admitted.entitlements.preflights[admitted.toolbox.name]
+        validates = admitted.toolbox.validates
         look = preflight.description(plan.draft) if validates else None
         if look is None or not isinstance(decide(case(look, validates, plan.principal), self.policy), Allow):
             return

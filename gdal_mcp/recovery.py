@@ -53,14 +53,15 @@ def recover(
         # the undo was finished in the workspace but not recorded
         listed = [one for one in registry.artifacts_of(call_id) if one.state != "retracted"]
         if listed:
-            targets = [one.path for one in listed]
-            event = {
-                "type": "undo.recovered",
-                "call": call_id,
-                "outcome": str(Finding.UNDONE),
-                "targets": targets,
-            }
-            audit.append({**event, "source": {"server": owner.id}})
+            audit.append(
+                {
+                    "type": "undo.recovered",
+                    "call": call_id,
+                    "outcome": str(Finding.UNDONE),
+                    "targets": [one.path for one in listed],
+                    "source": {"server": owner.id},
+                }
+            )
             registry.retract_artifacts(call_id)
             _log.warning("undo_recovered", call=call_id)
 

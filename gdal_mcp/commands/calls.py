@@ -1,6 +1,5 @@
 """`gdal-mcp call`, `undo` and `tools`: one call, one undo, and the list of what can be called."""
 
-import signal
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -16,15 +15,6 @@ from gdal_mcp.operations.undoing import undo
 from gdal_mcp.pipeline import Reply, Request
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes import toolboxes
-
-
-def end_on_signals() -> None:
-    """SIGTERM interrupts a call as SIGINT does: its container is stopped and removed.
-
-    SIGINT too, as a shell has it ignored by what it starts in the background of a script, and asyncio then leaves it so.
-    """
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
 
 
 def call_once(app: App, tool: str, arguments: Mapping[str, Any], *, assume_yes: bool) -> Exit:

@@ -69,12 +69,11 @@ def after_setup(settings: Settings, image: Image) -> Exit:
         made = load.catalogue_of(text)
         say(f"{store.save(settings.state_dir, settings.image, image.digest, text)}: {made.summary}")
     except CatalogueBroken as error:
-        if same:
-            store.forget(settings.state_dir, settings.image)
-            say(f"the packaged catalogue is served; what {image.reference} says cannot be: {error}")
-            return Exit.DONE
-        say(f"GDAL {image.version} of {image.reference} cannot be served: {error}")
-        return Exit.FAILED
+        if not same:
+            say(f"GDAL {image.version} of {image.reference} cannot be served: {error}")
+            return Exit.FAILED
+        store.forget(settings.state_dir, settings.image)
+        say(f"the packaged catalogue is served; what {image.reference} says cannot be: {error}")
     return Exit.DONE
 
 

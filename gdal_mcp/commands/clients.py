@@ -141,8 +141,7 @@ def install(settings: Settings, client: str, *, assume_yes: bool) -> Exit:
 def _with_json(client: Client, old: str, entry: Entry) -> str | None:
     """The file with the entry; None if it has it. What a person added to an entry of ours stays."""
     whole = json.loads(old, object_pairs_hook=_once) if old.strip() else {}
-    servers = _table(whole, client.key)
-    there = _table(servers, NAME)
+    there = _table(_table(whole, client.key), NAME)
     if entry.items() <= there.items():
         return None
     there.update(entry)

@@ -80,18 +80,13 @@ def show_grants(settings: Settings, *, as_json: bool) -> Exit:
         found = service.approvals.grants()
     now = time.time()
     keys = ("id", "principal", "tool", "workspace", "expires", "granted_by")
-    rows = [
-        {**{key: getattr(one, key) for key in keys}, "state": one.state(now), "remote": list(one.remote)}
-        for one in found
-    ]
+    rows, lines = [], []
+    for one in found:
+        about = {key: getattr(one, key) for key in keys}
+        rows.append({**about, "state": one.state(now), "remote": list(one.remote)})
+        left = f"{(one.expires - now) / 60:.0f} min left" if one.holds(now) else one.state(now)
+        lines.append(f"{one.id}  {left}  {one.principal}  {one.tool}  {one.workspace}")
     if rows or as_json:
-        left = [
-            f"{(one.expires - now) / 60:.0f} min left" if one.holds(now) else one.state(now) for one in found
-        ]
-        lines = [
-            f"{one.id}  {state}  {one.principal}  {one.tool}  {one.workspace}"
-            for one, state in zip(found, left, strict=True)
-        ]
         out_either(rows, "\n".join(lines), as_json=as_json)
     else:
         say("there is no grant; `gdal-mcp grants new TOOL FOLDER` makes one.")

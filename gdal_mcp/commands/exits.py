@@ -50,10 +50,7 @@ def guarded(work: Callable[[], Exit], tell: Callable[[str], None] = say) -> Exit
 
     try:
         return work()
-    except SettingsError as error:
-        tell("\n".join(error.problems))
-        return Exit.USAGE
-    except PathRefused as error:
+    except (SettingsError, PathRefused) as error:
         tell(str(error))
         return Exit.USAGE
     except (

@@ -61,9 +61,8 @@ def add_group(commands: Any, name: str, text: str, default: Run | None = None) -
     parents = [_settings_options()] if default is not None else []
     parser = commands.add_parser(name, help=text, description=described, allow_abbrev=False, parents=parents)
     if default is not None:
-        work = default
         parser.set_defaults(
-            run=lambda given: guarded(partial(work, given, settings_of(given))), as_json=False
+            run=lambda given: guarded(partial(default, given, settings_of(given))), as_json=False
         )
     return parser.add_subparsers(required=default is None, metavar="ACTION")
 

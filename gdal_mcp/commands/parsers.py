@@ -2,22 +2,33 @@
 
 import argparse
 import gc
+import signal
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from gdal_mcp import __version__
 from gdal_mcp.access.identity import READ, SCOPES
-from gdal_mcp.commands.exits import Exit, guarded
+from gdal_mcp.commands.exits import Exit, guarded, meanings
 from gdal_mcp.commands.options import Run, add_command, add_early_command, add_group, settings_of
 from gdal_mcp.commands.streams import json_object, out
 from gdal_mcp.settings import Settings
 
 
-def add_commands(commands: Any) -> None:
-    """All of them, in the order in which help lists them."""
+def build_parser() -> argparse.ArgumentParser:
+    """The whole program, its commands in the order in which help lists them."""
+    parser = argparse.ArgumentParser(
+        prog="gdal-mcp",
+        description="GDAL for language models: each call runs in a container of its own.",
+        epilog=f"{meanings()} `gdal-mcp COMMAND --help` explains each.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"gdal-mcp {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for add in (_add_calls, _add_host, _add_clients, _add_decisions, _add_records):
         add(commands)
+    return parser
 
 
 def _imported(function: str) -> Run:
@@ -87,24 +98,18 @@ def _serve(given: argparse.Namespace) -> Exit:
     from gdal_mcp.commands import serving
 
     if given.transport == "http":
-        return guarded(lambda: serving.over_http(_with_workspaces(given)))
-    return guarded(lambda: serving.over_stdio(_with_workspaces(given)), serving.unready)
-
-
-def _with_workspaces(given: argparse.Namespace) -> Settings:
-    settings = settings_of(given)
-    settings.require_workspaces()
-    return settings
+        return guarded(lambda: serving.over_http(settings_of(given)))
+    return guarded(lambda: serving.over_stdio(settings_of(given)), serving.unready)
 
 
 def _call(given: argparse.Namespace, settings: Settings) -> Exit:
-    from gdal_mcp.commands.calls import end_on_signals
-
     settings.require_workspaces()
     given.arguments = json_object(given.arguments)
-    end_on_signals()
-    run = _imported("calls.call_once")
-    return run(given, settings)
+    # both interrupt the call: its container is stopped and removed. SIGINT too, as a shell has it ignored by what it starts
+    # in the background of a script, and asyncio then leaves it so
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
+    return _imported("calls.call_once")(given, settings)
 
 
 def _add_host(commands: Any) -> None:
@@ -184,7 +189,7 @@ def _add_decisions(commands: Any) -> None:
     new.add_argument("--for", dest="span", default="30m", metavar="TIME", help=span)
     reads = "remote host, or folder of one, to read; repeatable"
     new.add_argument("--reads", action="append", default=[], metavar="PLACE", help=reads)
-    _add_principal(new, "for whom")
+    new.add_argument("--principal", metavar="NAME", help="for whom (default: this system's user)")
     revoke = _add(grants, "revoke", "decisions.revoke", "end a grant at once")
     revoke.add_argument("grant_id", metavar="ID", help="as listed")
 
@@ -193,11 +198,8 @@ def _add_decisions(commands: Any) -> None:
         policy, "check", "policy_check.check", "say whether a call would run, and which rule decides"
     )
     _add_tool_call(check)
-    _add_principal(check, "whose call it would be")
-
-
-def _add_principal(parser: argparse.ArgumentParser, whose: str) -> None:
-    parser.add_argument("--principal", metavar="NAME", help=f"{whose} (default: this system's user)")
+    text = "whose call it would be (default: this system's user)"
+    check.add_argument("--principal", metavar="NAME", help=text)
 
 
 def _add_records(commands: Any) -> None:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
@@ -18,9 +18,6 @@ from gdal_mcp.ledger.registry import Call
 from gdal_mcp.operations.rehearsal import Rehearsal
 from gdal_mcp.pipeline import Reply, Request
 from sandbox.errors import PathMissing, PathRefused
-
-if TYPE_CHECKING:
-    from sandbox.workspace import Located
 
 CLIENT = "gdal-mcp replay"
 _REMOTE_STATE = ("length", "etag", "last_modified")
@@ -107,11 +104,12 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
         if "remote" in row:
             yield from _remote_change(app, row)
     before = {str(row["path"]): row for row in call.inputs if "remote" not in row}
-    found: list[Located] = []
+    found = []
     for path in (path for path, row in before.items() if not row.get("companion")):
         with suppress(PathRefused):
             located = app.workspaces.input(path)
-            found += [located] if str(located) == path else []
+            if str(located) == path:
+                found.append(located)
     watched = Materials(found, app.settings.digest_size, toolbox.companions())
     after = {one.path: one.row() for one in watched.result(patience=PATIENCE * 60)}
     for path in dict.fromkeys((*before, *after)):

@@ -17,7 +17,8 @@ NOT_LASTING: Final = "records of calls go with this container; docker run -v gda
 
 
 def over_stdio(settings: Settings) -> Exit:
-    """Serves one client over stdin and stdout until it leaves. Raises SandboxError and what `running` does."""
+    """Serves one client over stdin and stdout until it leaves. Raises SettingsError, SandboxError and what `running` does."""
+    settings.require_workspaces()
     import anyio
 
     from gdal_mcp.app import running
@@ -57,6 +58,7 @@ def unready(reason: str) -> None:
 
 def over_http(settings: Settings) -> Exit:
     """Serves over HTTP until a signal ends the process. Raises SettingsError, SandboxError and what `running` does."""
+    settings.require_workspaces()
     import anyio
 
     from gdal_mcp.app import running

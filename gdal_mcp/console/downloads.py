@@ -9,7 +9,6 @@ Invariants:
 import os
 import secrets
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -32,12 +31,11 @@ _MOST: Final = 256  # links of one principal at once
 class Links:
     """Links to outputs that were asked for, since a browser cannot send a session's key with a download."""
 
-    clock: Callable[[], float] = time.monotonic
     # for whom, which output, until when
     _open: dict[str, tuple[Viewer, int, float]] = field(default_factory=dict)
 
     def new(self, viewer: Viewer, number: int) -> str:
-        now = self.clock()
+        now = time.monotonic()
         self._open = {name: one for name, one in self._open.items() if one[2] > now}
         if sum(whose.name == viewer.name for whose, *_ in self._open.values()) >= _MOST:
             raise Refused(429, "You asked for too many downloads at once. Try again in a minute.")
@@ -48,7 +46,7 @@ class Links:
     def take(self, name: str) -> tuple[Viewer, int]:
         """Who asked for which output. Raises Refused for a link that was used already, or was never given out."""
         viewer, number, ends = self._open.pop(name, (None, 0, 0.0))
-        if viewer is None or ends <= self.clock():
+        if viewer is None or ends <= time.monotonic():
             raise Refused(404, "This link was used already, or is too old. Ask for the file again.")
         return viewer, number
 

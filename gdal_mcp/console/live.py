@@ -44,15 +44,11 @@ class Snapshot:
     running: tuple[Running, ...] = ()
 
     def questions(self, viewer: Viewer) -> dict[str, Any]:
+        pending = [one for one in self.pending if viewer.sees_question(one.principal)]
+        decided = [one for one in self.decided if viewer.sees_question(one.principal)]
         return {
-            "pending": [
-                serializers.question(one, viewer)
-                for one in self.pending
-                if viewer.sees_question(one.principal)
-            ],
-            "decided": [
-                serializers.decision(one) for one in self.decided if viewer.sees_question(one.principal)
-            ],
+            "pending": [serializers.question(one, viewer) for one in pending],
+            "decided": [serializers.decision(one) for one in decided],
         }
 
     def calls(self, viewer: Viewer) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from gdal_mcp.console import runtime_file
 from gdal_mcp.console.routes import PATH, advertisement, build_console
 from gdal_mcp.host.nested import in_container, own_container
 from gdal_mcp.http.concurrency import RequestLimit
-from gdal_mcp.http.guard import HostFilter, Names
+from gdal_mcp.http.guard import HostFilter
 from gdal_mcp.http.serving import Listening, bind, serve_routes
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.settings.web import LOOPBACK
@@ -41,10 +41,10 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
     port = published or bound.getsockname()[1]
     url = f"http://{HOST}:{port}{PATH}/"
     hosts = [f"{name}:{port}" for name in (HOST, "localhost")]
-    names = Names(hosts, [f"http://{host}" for host in hosts])
+    origins = [f"http://{host}" for host in hosts]
     limit = RequestLimit(_REQUESTS, _REQUESTS)
     found = advertisement(app, url)
-    console = build_console(app, found, names.origins, None)
+    console = build_console(app, found, origins, None)
     page = Starlette(
         routes=[Route("/", RedirectResponse(f"{PATH}/", 307), methods=["GET"]), *console.routes()]
     )
@@ -58,7 +58,7 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
 
     try:
         await serve_routes(
-            HostFilter(page, limit, names, ()),
+            HostFilter(page, limit, hosts, origins, ()),
             bound,
             Listening(_REQUESTS * 2),
             started=started,

@@ -22,18 +22,13 @@ BODY_SECONDS: Final = 30.0  # for the whole body of one request of the protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    hosts: Collection[str]
-    origins: Collection[str]
-
-
-@dataclass(frozen=True, slots=True)
 class HostFilter:
     """Counts requests, ends them with the server, and refuses those with a foreign Host or Origin."""
 
     app: ASGIApp
     limit: RequestLimit
-    names: Names
+    hosts: Collection[str]
+    origins: Collection[str]
     anywhere: Collection[str]  # paths that are answered under any name, since they reveal nothing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -47,21 +42,21 @@ class HostFilter:
         except Full:
             await replies.busy(503, "the server is busy")(scope, reply.receive, reply)
             return
-        if reply.begun:
-            await reply.finish()
-        elif self.limit.closed:
+        if reply.unfinished:
+            await reply({"type": "http.response.body", "body": b"", "more_body": False})
+        elif self.limit.closed and not reply.begun:
             await replies.busy(503, "the server is ending")(scope, reply.receive, reply)
 
     def _refusal(self, headers: Headers) -> ASGIApp | None:
-        if headers.getlist("host") not in ([host] for host in self.names.hosts):
+        if headers.getlist("host") not in ([host] for host in self.hosts):
             return replies.refused(421, "misdirected_request", "this server is not reached by that name")
-        if any(origin not in self.names.origins for origin in headers.getlist("origin")):
+        if any(origin not in self.origins for origin in headers.getlist("origin")):
             return replies.refused(403, "invalid_origin", "pages of that origin may not call this server")
         return None
 
 
 class _Reply:
-    """Passes a reply on. Completes one that was cut off, if it has no length: a stream has then ended normally.
+    """Passes a reply on. One that was cut off can be completed if it has no length: a stream has then ended normally.
 
     Closes the connection if the reply comes before the end of the request, since the rest would be parsed for nothing.
     """
@@ -72,7 +67,7 @@ class _Reply:
         self._send = send
         self._unread = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
         self.begun = False
-        self._open = False  # the end of its body can still be sent
+        self.unfinished = False  # the end of its body can still be sent
 
     async def receive(self) -> Message:
         message = await self._receive()
@@ -83,17 +78,13 @@ class _Reply:
         if message["type"] == "http.response.start":
             self.begun = True
             headers = MutableHeaders(raw=list(message.get("headers", [])))
-            self._open = "content-length" not in headers
+            self.unfinished = "content-length" not in headers
             if self._unread:
                 headers["Connection"] = "close"
                 message = {**message, "headers": headers.raw}
         elif not message.get("more_body", False):
-            self._open = False
+            self.unfinished = False
         await self._send(message)
-
-    async def finish(self) -> None:
-        if self._open:
-            await self({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class TooLarge(Exception):

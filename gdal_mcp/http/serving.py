@@ -54,9 +54,9 @@ def bind(host: str, port: int) -> socket.socket:
     return bound
 
 
-def require_certificate(listening: Listening) -> None:
+def require_certificate(tls_cert: Path | None, tls_key: Path | None) -> None:
     """Raises SettingsError for a certificate and key that cannot be used."""
-    if listening.tls_cert is None:
+    if tls_cert is None:
         return
 
     def no_password() -> str:  # without it OpenSSL would prompt on the terminal
@@ -64,11 +64,11 @@ def require_certificate(listening: Listening) -> None:
 
     try:
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
-            listening.tls_cert, listening.tls_key, password=no_password
+            tls_cert, tls_key, password=no_password
         )
     except (OSError, ValueError) as error:  # ssl's are OSErrors
         raise SettingsError(
-            f"the certificate {listening.tls_cert} and its key cannot be used: {error}. Both must be PEM files that this user "
+            f"the certificate {tls_cert} and its key cannot be used: {error}. Both must be PEM files that this user "
             "can read, the key without a password."
         ) from error
 

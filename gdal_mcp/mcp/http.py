@@ -69,8 +69,7 @@ class Protocol:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request; a session stays with the principal that opened it."""
-        principal = scope["state"][_KEY]
-        user = _user(principal)
+        user = _user(scope["state"][_KEY])
         held = auth_context_var.set(user)
         try:
             await self._manager.handle_request({**scope, "user": user}, receive, send)

@@ -40,8 +40,8 @@ Work = Callable[[t.CallToolRequestParams, Tell], Awaitable[Answer]]
 class Rules:
     """When a call becomes a task, and how long its questions stay open, in seconds."""
 
-    after: float = 3.0
-    answer_seconds: float = 300.0
+    after: float
+    answer_seconds: float
 
 
 @dataclass(eq=False)

@@ -45,7 +45,7 @@ async def relayed(ctx: ServerRequestContext, work: Callable[[Tell], Awaitable[_R
             result = await work(relay.tell)
         except Exception as error:  # noqa: BLE001 - raised below: the group would wrap it
             failure = error
-        relay.stop()
+        relay.stopped.set()
     if failure is not None:
         raise failure
     return result
@@ -56,15 +56,12 @@ class Relay:
     send: Send
     _newest: tuple[float, str] = (-1.0, "")
     _sent: float = -1.0
-    _stopped: anyio.Event = field(default_factory=anyio.Event)
+    # the report that is newest when it is set is the last one to be sent
+    stopped: anyio.Event = field(default_factory=anyio.Event)
 
     def tell(self, fraction: float, message: str) -> None:
         if fraction >= self._newest[0]:
             self._newest = (fraction, message)
-
-    def stop(self) -> None:
-        """The report that is newest now is the last one to be sent."""
-        self._stopped.set()
 
     async def run(self) -> None:
         """Sends until it is stopped, or the client is gone."""
@@ -72,8 +69,8 @@ class Relay:
             ended = False
             while not ended:
                 with anyio.move_on_after(GAP):
-                    await self._stopped.wait()
-                ended = self._stopped.is_set()
+                    await self.stopped.wait()
+                ended = self.stopped.is_set()
                 fraction, message = self._newest
                 if fraction > self._sent:
                     await self.send(fraction, 1.0, message or RUNNING)

@@ -10,10 +10,8 @@ from typing import Any
 
 import anyio
 import mcp_types as t
-from anyio.abc import ObjectSendStream
 from mcp.server.lowlevel.server import Server
 from mcp.server.stdio import stdio_server
-from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
@@ -41,25 +39,21 @@ async def serve(app: App, *beside: Callable[[App], Coroutine[Any, Any, None]]) -
 
 
 async def attend(server: Server[Any]) -> None:
+    """Passes messages on to the server, and answers what could not be parsed."""
     kept, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
     async with stdio_server() as (reading, writing), kept, messages, anyio.create_task_group() as group:
-        group.start_soon(_sort, reading, kept, writing)
+
+        async def sort() -> None:
+            async with kept, reading:
+                async for item in reading:
+                    if not isinstance(item, Exception):
+                        await kept.send(item)
+                    elif (refused := refusal(item)) is not None:
+                        await writing.send(SessionMessage(refused))
+
+        group.start_soon(sort)
         await server.run(messages, writing, server.create_initialization_options())
         group.cancel_scope.cancel()
-
-
-async def _sort(
-    reading: ReadStream[SessionMessage | Exception],
-    kept: ObjectSendStream[SessionMessage | Exception],
-    writing: WriteStream[SessionMessage],
-) -> None:
-    """Passes messages on, and answers what could not be parsed."""
-    async with kept, reading:
-        async for item in reading:
-            if not isinstance(item, Exception):
-                await kept.send(item)
-            elif (refused := refusal(item)) is not None:
-                await writing.send(SessionMessage(refused))
 
 
 def refusal(error: Exception) -> t.JSONRPCError | None:

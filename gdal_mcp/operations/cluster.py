@@ -20,18 +20,14 @@ _ADMISSION: Final = (1, 30)  # the version since which an admission policy can p
 AGAIN: Final = "Correct what it names, then run doctor again."
 # any of these, in every namespace or of the whole cluster, is more than the rights over calls
 _POWERS: Final = (
-    *(
-        ("pods", "create"),
-        ("pods/exec", "create"),
-        ("secrets", "get"),
-        ("secrets", "list"),
-        ("nodes/proxy", "get"),
-    ),
-    *(
-        ("clusterrolebindings", "create"),
-        ("persistentvolumes", "create"),
-        ("serviceaccounts/token", "create"),
-    ),
+    ("pods", "create"),
+    ("pods/exec", "create"),
+    ("secrets", "get"),
+    ("secrets", "list"),
+    ("nodes/proxy", "get"),
+    ("clusterrolebindings", "create"),
+    ("persistentvolumes", "create"),
+    ("serviceaccounts/token", "create"),
 )
 # what a Pod may be beside a call where nothing but this account's good will is in the way
 _HOSTILE: Final[dict[str, Callable[[dict[str, Any]], object]]] = {
@@ -58,7 +54,7 @@ def findings(settings: Settings) -> Iterator[tuple[str, Finding]]:
         version, architecture = engine.info().api_version, engine.info().architecture
 
         def let_in(changes: dict[str, Callable[[dict[str, Any]], object]]) -> list[str]:
-            found: list[str] = []
+            found = []
             for name, change in changes.items():
                 asked = copy.deepcopy(call(image, architecture))
                 change(asked["spec"])

@@ -3,7 +3,7 @@
 import os
 import shlex
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -101,7 +101,7 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
         "engine": {
             "name": host.info.name,
             "version": host.info.version,
-            "api": _dotted(host.info.api_version),
+            "api": ".".join(map(str, host.info.api_version)),
         },
         "image": {
             "reference": host.image.reference,
@@ -139,7 +139,7 @@ def _fix(error: SandboxError) -> str:
 
 def _engine(host: Host, settings: Settings) -> Iterator[Row]:
     info = host.info
-    found = f"{info.name} {info.version} at {info.address}, API {_dotted(info.api_version)}"
+    found = f"{info.name} {info.version} at {info.address}, API {'.'.join(map(str, info.api_version))}"
     yield Row("engine", "engine", "ok", found)
     if info.pods:  # whose machines are not this one; what can be known of them is told of the cluster
         return
@@ -147,7 +147,7 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
         power = "no: the server itself is root, and no socket is"
         if info.rootless:
             power = "yes: control groups with memory, pids and cpu are delegated to this user"
-        fix = f"{_dotted(advised)} has every fix that was published; older packages may have them without saying so. Update it."
+        fix = f"{'.'.join(map(str, advised))} has every fix that was published; older packages may have them without saying so. Update it."
         yield _warning_if(
             numbers(info.version) < advised, "engine", "runtime", f"{info.name} {info.version}", fix
         )
@@ -160,10 +160,6 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
     yield _warning_if(not modules, "engine", "security module", found, fix)
     tier = f"{host.tier(settings)}" + ("" if settings.runtime or advised else " (gVisor: --runtime runsc)")
     yield Row("engine", "tier", "ok", tier)
-
-
-def _dotted(version: Iterable[int]) -> str:
-    return ".".join(map(str, version))
 
 
 def _warning_if(wrong: bool, group: str, name: str, found: str, fix: str) -> Row:  # noqa: FBT001 - the question itself
@@ -193,13 +189,8 @@ def _further(hosting: Hosting, boxes: Sequence[Toolbox]) -> Iterator[Row]:
         try:
             host = hosting.ready(box, fresh=True)
         except SandboxError as error:
-            yield Row(
-                f"image {box.name}",
-                "ready",
-                "failed",
-                str(error),
-                f"Run `{box.image.setup}`, then doctor again.",
-            )
+            fix = f"Run `{box.image.setup}`, then doctor again."
+            yield Row(f"image {box.name}", "ready", "failed", str(error), fix)
             continue
         found = f"{host.image.reference}, {box.title} {host.image.version}"
         yield Row(f"image {box.name}", "image", "ok", found)

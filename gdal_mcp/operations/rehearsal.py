@@ -1,5 +1,7 @@
 """Makes a recorded call again without publishing: its outputs are compared in staging and then deleted.
 
+Equal bytes are the same, else equal content: some formats hold the time they were written (GeoPackage, dBASE).
+
 Invariants:
 * the same pipeline runs it, with the validation, approval, audit, limits and container of any call;
 * no file of a workspace is written, replaced or removed, whatever the call did when it was recorded;
@@ -9,7 +11,7 @@ Invariants:
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 from gdal_mcp.calls.context import Planned
 from gdal_mcp.calls.execution import home
@@ -18,7 +20,6 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.ledger.provenance import Materials
 from gdal_mcp.ledger.registry import Call
-from gdal_mcp.operations.comparison import Verdict, by_content, own_files
 from gdal_mcp.plan import Draft, Output
 from sandbox.errors import PathRefused
 from sandbox.outputs.staging import Staging
@@ -27,6 +28,23 @@ from sandbox.program import delivered
 from sandbox.runner import Job
 from sandbox.waiting import Cancellation
 from sandbox.workspace import Located, Workspaces
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The result for one output."""
+
+    path: str
+    sameness: Literal["same_bytes", "same_content", "differs", "unknown"]
+    reason: str = ""
+
+    @property
+    def same(self) -> bool:
+        return self.sameness in ("same_bytes", "same_content")
+
+    def as_dict(self) -> dict[str, Any]:
+        row: dict[str, Any] = {"path": self.path, "verdict": self.sameness}
+        return {**row, "reason": self.reason} if self.reason else row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,3 +136,24 @@ class Rehearsal(Operation):
         template = replace(template, command=sent.command, program=sent.program, mounts=mounts)
         job = Job(f"compare-{staging.staging_id}", template, {"inputs": [path, output.inside]})
         return (host.runner.run(job, cancel).final or {}).get("datasets")
+
+
+def own_files(name: str, names: set[str], files: Mapping[str, str | None]) -> dict[str, str | None]:
+    """The digests, by file name, of one output's files; `names` are those of all outputs of the call."""
+    found: dict[str, str | None] = {}
+    for file, digest in files.items():
+        # a companion such as `a.tif.aux.xml` belongs to `a.tif`; else one such as `a.hdr` does
+        appended = [one for one in names if file.startswith(f"{one}.")]
+        stems = [one for one in names if file.startswith(f"{one.rpartition('.')[0] or one}.")]
+        owners = [file] if file in names else sorted(appended, key=len, reverse=True) or sorted(stems)
+        if owners[:1] == [name]:
+            found[file] = digest
+    return found
+
+
+def by_content(path: str, parsed: object) -> Verdict:
+    """The verdict on an output by what the container said of the recorded and of the new one, which may be anything."""
+    old, new = parsed if isinstance(parsed, list) and len(parsed) == 2 else (None, None)
+    if not isinstance(old, dict) or not isinstance(new, dict) or "problem" in old:
+        return Verdict(path, "unknown", reason="what it holds could not be read")
+    return Verdict(path, "same_content" if old == new else "differs")

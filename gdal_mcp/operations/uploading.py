@@ -37,6 +37,7 @@ from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace, open_folder
 
 UPLOAD: Final = "upload"  # the name of the tool in policy, questions and records
+CLIENT: Final = "HTTP upload"  # in the records
 
 
 @dataclass(eq=False)
@@ -92,8 +93,7 @@ def too_large() -> ToolError:
 @contextmanager
 def reception(area: StagingArea, name: str, user: tuple[int, int], most: int) -> Iterator[Reception]:
     """Receives up to `most` bytes into a file of this name, which is deleted at the end. Raises SandboxError."""
-    staging_id = f"upload-{secrets.token_hex(10)}"
-    with area.open(staging_id, user) as staging:
+    with area.open(f"upload-{secrets.token_hex(10)}", user) as staging:
         folder = PurePosixPath(staging.path.relative_to(area.workspace.root))
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with open_folder(area.workspace, folder) as opened:
@@ -167,9 +167,7 @@ class Uploads:
         """All that this principal has. Raises ToolError."""
         return self.app.reaches.of(who.id).workspaces.items
 
-    def destination(
-        self, who: Principal, place: tuple[Workspace, str], declared: int | None, *, overwrite: bool
-    ) -> Destination:
+    def destination(self, who: Principal, place: tuple[Workspace, str], declared: int | None) -> Destination:
         """Checks an upload before it is sent: `place` is a path below a workspace, `declared` the size the client states.
 
         Raises ToolError.
@@ -182,9 +180,9 @@ class Uploads:
         excluded = entry is not None and any(fnmatchcase(UPLOAD, one) for one in entry.exclude_tools)
         if not reach.surface.permits(UPLOAD) or not given or excluded:
             raise denied("it leaves you no tool upload")
-        arguments = {"path": f"{place[0].root}/{place[1]}", "bytes": declared or 0, "sha256": "0" * 64}
-        draft = draft_upload(self.app, reach, who.id, {**arguments, "overwrite": overwrite})
-        output = draft.outputs[0]
+        path = f"{place[0].root}/{place[1]}"
+        arguments = {"path": path, "bytes": declared or 0, "sha256": "0" * 64, "overwrite": True}
+        output = draft_upload(self.app, reach, who.id, arguments).outputs[0]
         most = min(self.app.settings.upload_size, reach.limits.file_bytes, reach.limits.staging_bytes)
         if declared is not None and declared > most:
             raise too_large()
@@ -200,7 +198,7 @@ class Uploads:
         return Destination(self.app.areas[output.target.workspace.root], output, most)
 
     async def publish(
-        self, who: Principal, client: str, to: Destination, received: Reception, *, overwrite: bool
+        self, who: Principal, to: Destination, received: Reception, *, overwrite: bool
     ) -> Reply:
         """Runs the call, which answers at once when it still needs approval."""
         arguments = {
@@ -210,11 +208,11 @@ class Uploads:
             "overwrite": overwrite,
         }
         upload = Upload(tool=upload_tool(self.app), approval_wait=0.0, received=received)
-        request = Request(UPLOAD, arguments, who, client, Nobody(), operation=upload)
+        request = Request(UPLOAD, arguments, who, CLIENT, Nobody(), operation=upload)
         return await self.app.pipeline.call(request)
 
-    def refused(self, who: Principal, client: str, path: str, error: ToolError) -> dict[str, Any]:
+    def refused(self, who: Principal, path: str, error: ToolError) -> dict[str, Any]:
         """Records an upload that did not become a call; returns the error for its sender."""
-        context = CallContext(Request(UPLOAD, {"path": path}, who, client, Nobody()))
+        context = CallContext(Request(UPLOAD, {"path": path}, who, CLIENT, Nobody()))
         self.app.pipeline.records.finished(context, None, error)
         return error.as_dict(context.call_id)

@@ -141,7 +141,7 @@ class Files:
             row |= {"sha256": one.sha256} if same else {"changed": True}
         if one.media_type == FOLDER:
             return {**row, "folder": True}
-        return {**row, "media_type": one.media_type, "url": self.base + path_of(one)}
+        return {**row, "media_type": one.media_type, "url": self.base + path_of(one.call_id, one.name)}
 
     async def _link(self, who: Principal, request: Request) -> ASGIApp:
         """Only for the owner of the file: administrators could give away what is not theirs."""
@@ -171,7 +171,7 @@ class Files:
         }
         await self._thread(self.audit, event)  # from here on whoever has the link may read
         query = urlencode({links.EXPIRES: expires, links.SIGNATURE: signature})
-        url = f"{self.base}{path_of(artifact)}?{query}"
+        url = f"{self.base}{path_of(artifact.call_id, artifact.name)}?{query}"
         told = {"url": url, "expires": time_text(expires), "bytes": artifact.size, "sha256": artifact.sha256}
         return JSONResponse(told, 201, {**_ALWAYS, "Location": url, "Cache-Control": "no-store"})
 
@@ -220,9 +220,9 @@ def _answering(answer: Callable[[Request], Awaitable[ASGIApp]]) -> ASGIApp:
     return app
 
 
-def path_of(artifact: Artifact) -> str:
-    """Where a file is served."""
-    return f"{FILES_PATH}/{artifact.call_id}/{quote(artifact.name, safe='')}"
+def path_of(call_id: str, name: str) -> str:
+    """Where a file of a call is served."""
+    return f"{FILES_PATH}/{call_id}/{quote(name, safe='')}"
 
 
 def _subject(artifact: Artifact, owner: str, standing: str) -> Subject:

@@ -53,7 +53,6 @@ _NOTHING: Final = HostHealth(dict.fromkeys(ITEMS, False))
 @dataclass(slots=True)
 class Watch:
     look: Callable[[], HostHealth]
-    clock: Callable[[], float] = time.monotonic
     _seen: HostHealth = _NOTHING
     _at: float = float("-inf")
     _one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
@@ -61,13 +60,13 @@ class Watch:
 
     async def now(self) -> HostHealth:
         async with self._lock:
-            if self.clock() - self._at >= FRESH_SECONDS:
+            if time.monotonic() - self._at >= FRESH_SECONDS:
                 self._seen = _NOTHING
                 with anyio.move_on_after(LOOK_SECONDS):
                     self._seen = await anyio.to_thread.run_sync(
                         self.look, abandon_on_cancel=True, limiter=self._one
                     )
-                self._at = self.clock()
+                self._at = time.monotonic()
             return self._seen
 
 

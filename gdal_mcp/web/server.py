@@ -21,7 +21,7 @@ from gdal_mcp.http import address
 from gdal_mcp.http.address import MCP_PATH
 from gdal_mcp.http.auth import Authenticator, TokenVerifier
 from gdal_mcp.http.concurrency import RequestLimit
-from gdal_mcp.http.guard import HostFilter, Names
+from gdal_mcp.http.guard import HostFilter
 from gdal_mcp.http.serving import Listening, bind, require_certificate, serve_routes
 from gdal_mcp.ledger.artifacts import ArtifactStore
 from gdal_mcp.mcp.background import end_on_signal, get_ready, reap
@@ -53,7 +53,7 @@ def prepare(settings: Settings) -> socket.socket:
     address.require_safe(settings, tokens=bool(TokenStore(settings.state.tokens).all()))
     for text in settings.issuers:
         Issuer.parsed(text)
-    require_certificate(_listening(settings))
+    require_certificate(settings.tls_cert, settings.tls_key)
     return bind(settings.host, settings.port)
 
 
@@ -70,9 +70,8 @@ def console_url(settings: Settings, bound: socket.socket) -> ConsoleUrl:
 async def serve(app: App, bound: socket.socket) -> None:
     """Serves until a signal, which cancels every call, waits for their containers and ends the process."""
     settings, port = app.settings, bound.getsockname()[1]
-    names = Names(address.hosts(settings, port), address.origins(settings, port))
-    downloads = address.base_url(settings, port) + FILES_PATH
-    protocol = Protocol(app, names.hosts, names.origins, downloads)
+    hosts, origins = address.hosts(settings, port), address.origins(settings, port)
+    protocol = Protocol(app, hosts, origins, address.base_url(settings, port) + FILES_PATH)
     limit = RequestLimit(settings.http_requests, settings.http_requests_each)
 
     def started() -> None:
@@ -88,7 +87,7 @@ async def serve(app: App, bound: socket.socket) -> None:
         middleware=[
             Middleware(  # lets pages of the accepted origins read the replies
                 CORSMiddleware,
-                allow_origins=list(names.origins),
+                allow_origins=list(origins),
                 allow_methods=["GET", "HEAD", "POST", "PUT", "DELETE"],
                 allow_headers=list(_SENT),
                 expose_headers=list(_SHOWN),
@@ -103,9 +102,10 @@ async def serve(app: App, bound: socket.socket) -> None:
         with serving:
             async with protocol.running():
                 await serve_routes(
-                    HostFilter(inner, limit, names, (HEALTH_PATH, READY_PATH)),
+                    HostFilter(inner, limit, hosts, origins, (HEALTH_PATH, READY_PATH)),
                     bound,
-                    _listening(settings),
+                    # idle ones are connections too
+                    Listening(settings.http_requests * 2, settings.tls_cert, settings.tls_key),
                     started=started,
                     ending=limit.close,
                 )
@@ -169,8 +169,3 @@ def _metadata_route(settings: Settings, port: int) -> BaseRoute:
     }
     headers = {"Cache-Control": "public, max-age=3600"}
     return Route(METADATA_PATH, JSONResponse(document, headers=headers), methods=["GET"])
-
-
-def _listening(settings: Settings) -> Listening:
-    connections = settings.http_requests * 2  # idle ones are connections too
-    return Listening(connections, settings.tls_cert, settings.tls_key)

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
 import anyio
 import anyio.to_thread
@@ -31,12 +31,11 @@ from gdal_mcp.http.auth import Authenticator
 from gdal_mcp.http.concurrency import Full, RequestLimit
 from gdal_mcp.http.guard import TooSlow
 from gdal_mcp.operations.uploading import Destination, Reception, Uploads, reception
-from gdal_mcp.web.files import FILES_PATH
+from gdal_mcp.web.files import path_of
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspace
 
 UPLOADS_PATH: Final = "/uploads"
-CLIENT: Final = "HTTP upload"  # in the records
 IDLE_SECONDS: Final = 30.0  # without a byte
 _AT_ONCE: Final = 1 << 20  # bytes written at once: getting a thread takes longer than writing a few
 _WRITERS: Final = 4  # threads that write uploads, so that calls have threads
@@ -104,29 +103,23 @@ class UploadRoutes:
     async def _put(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             with self.limit.share(who.id):
-                reply = await self._answer(who, scope, receive)
+                reply = await self._arrived(who, scope, receive)
         except Full:
             reply = replies.busy(429, "too many uploads of yours are in progress")
+        except TooSlow:
+            reply = replies.refused(408, "too_slow", "the file did not come in time")
         except ClientDisconnect:
             return
+        except (ToolError, SandboxError) as error:
+            refused = error if isinstance(error, ToolError) else explain(error, Stage.RUN)
+            record = partial(self.uploads.refused, who, scope["path"], refused)
+            reply = _told(refused, await anyio.to_thread.run_sync(record))
         await reply(scope, receive, send)
-
-    async def _answer(self, who: Principal, scope: Scope, receive: Receive) -> ASGIApp:
-        try:
-            return await self._arrived(who, scope, receive)
-        except ToolError as error:
-            refused = error
-        except SandboxError as error:
-            refused = explain(error, Stage.RUN)
-        except TooSlow:
-            return replies.refused(408, "too_slow", "the file did not come in time")
-        record = partial(self.uploads.refused, who, CLIENT, scope["path"], refused)
-        return _told(refused, await anyio.to_thread.run_sync(record))
 
     async def _arrived(self, who: Principal, scope: Scope, receive: Receive) -> ASGIApp:
         """Raises ToolError, SandboxError, TooSlow, ClientDisconnect."""
         sent = self._sent(who, scope, Headers(scope=scope))
-        look = partial(self.uploads.destination, who, sent.place, sent.size, overwrite=True)
+        look = partial(self.uploads.destination, who, sent.place, sent.size)
         to: Destination = await anyio.to_thread.run_sync(look)
         if to.output.replaces and not sent.overwrite:
             return replies.refused(412, "exists", "there is a file of that name")
@@ -137,16 +130,14 @@ class UploadRoutes:
                 raise _invalid(
                     "the SHA-256 of the received bytes differs from the declared one", "Send them again."
                 )
-            reply = await self.uploads.publish(who, CLIENT, to, received, overwrite=sent.overwrite)
+            reply = await self.uploads.publish(who, to, received, overwrite=sent.overwrite)
         if reply.error is not None:
             return _told(reply.error, dict(reply.result))
         done = reply.done
         assert done is not None
         assert done.published is not None
-        name = quote(done.published.files[0].located.name, safe="")
-        address = {"Location": f"{FILES_PATH}/{reply.call_id}/{name}"}
-        status = 200 if done.published.replaced else 201
-        return JSONResponse(dict(reply.result), status, {**_FRESH, **address})
+        headers = {**_FRESH, "Location": path_of(reply.call_id, done.published.files[0].located.name)}
+        return JSONResponse(dict(reply.result), 200 if done.published.replaced else 201, headers)
 
     def _sent(self, who: Principal, scope: Scope, headers: Headers) -> UploadRequest:
         """Raises ToolError for a request that is malformed or uses what is not supported."""

@@ -13,7 +13,7 @@ from docs import __main__ as docs
 from docs import tables
 from docs.__main__ import filled, pages
 from docs.claims import Drift
-from gdal_mcp.cli import build_parser
+from gdal_mcp.commands.parsers import build_parser
 from gdal_mcp.errors import Code
 from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.datasets.paths import Paths

@@ -14,7 +14,7 @@ from gdal_mcp.access.tokens import TokenStore, TokensUnavailable
 from gdal_mcp.http import guard
 from gdal_mcp.http.auth import Authenticator, TokenVerifier, Unavailable
 from gdal_mcp.http.concurrency import Full, RequestLimit
-from gdal_mcp.http.guard import HostFilter, Names, TooLarge, TooSlow, whole_body
+from gdal_mcp.http.guard import HostFilter, TooLarge, TooSlow, whole_body
 from gdal_mcp.web import protocol
 from gdal_mcp.web.protocol import ProtocolEndpoint
 from tests.unit.virtual_time import run, settle
@@ -160,7 +160,7 @@ def test_too_many_open_requests_of_one_are_429_with_a_time_to_wait():
     assert int(found.header("retry-after")) > 0
 
 
-NAMES = Names(("gdal.example:1",), ("https://app.example",))
+NAMES = ("gdal.example:1",), ("https://app.example",)
 OURS, PAGE = ("Host", "gdal.example:1"), ("Origin", "https://app.example")
 FOREIGN = [("Host", name) for name in ("evil.example", "gdal.example:1.evil.example", "gdal.example")]
 ELSEWHERE = [
@@ -187,7 +187,7 @@ def test_foreign_hosts_and_origins_reach_nothing(subtests: pytest.Subtests):
             await ok(scope, receive, send)
 
         with subtests.test(headers=headers):
-            found = run(Asked(*headers).of, HostFilter(inner, RequestLimit(9, 9), NAMES, ("/healthz",)))
+            found = run(Asked(*headers).of, HostFilter(inner, RequestLimit(9, 9), *NAMES, ("/healthz",)))
             assert (found.status, bool(reached)) == (status, status == 200)
 
 
@@ -202,7 +202,7 @@ def test_a_closed_gate_begins_nothing_and_ends_what_is_open():
             ended.append("cancelled")
 
     async def attempt() -> tuple[Asked, Asked]:
-        app = HostFilter(endless, gate, NAMES, ("/mcp",))
+        app = HostFilter(endless, gate, *NAMES, ("/mcp",))
         first = Asked()
         async with anyio.create_task_group() as group:
             group.start_soon(first.of, app)

@@ -14,7 +14,7 @@ from anyio.from_thread import start_blocking_portal
 
 from gdal_mcp.http import serving
 from gdal_mcp.http.concurrency import RequestLimit
-from gdal_mcp.http.guard import HostFilter, Names
+from gdal_mcp.http.guard import HostFilter
 from gdal_mcp.http.serving import Listening, bind, serve_routes
 from gdal_mcp.settings import SettingsError
 from tests.waiting import until
@@ -59,7 +59,7 @@ def served(
 ) -> Iterator[tuple[int, Callable[[], None]]]:
     """The port, and a function that ends it and returns when it has ended."""
     gate = gate or RequestLimit(50, 50)
-    whole = HostFilter(app, gate, Names((), ()), ANY)
+    whole = HostFilter(app, gate, (), (), ANY)
     bound, up = bind("127.0.0.1", 0), threading.Event()
     port = bound.getsockname()[1]
     listening = Listening(connections)
