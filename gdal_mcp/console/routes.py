@@ -160,23 +160,23 @@ class Console:
         return reply
 
     async def _me(self, viewer: Viewer) -> Any:
+        try:
+            workspaces = self._workspaces(viewer).items
+        except ToolError:  # who only decides may have none
+            workspaces = ()
         return {
             "principal": viewer.name,
             "decides": viewer.decides,
             "admin": viewer.is_admin,
             "version": __version__,
             "minutes": GRANT_MINUTES,
-            "workspaces": [str(one.root) for one in self._workspaces(viewer).items],
+            "workspaces": [str(one.root) for one in workspaces],
         }
 
     def _workspaces(self, viewer: Viewer) -> Workspaces:
-        """All for who runs the server; of anybody else those that the policy gives."""
-        if viewer.is_admin:
-            return self.service.app.workspaces
-        try:
-            return self.service.app.reaches.of(viewer.name).workspaces
-        except ToolError:
-            return Workspaces(())
+        """All for who runs the server; of anybody else those that the policy gives. Raises ToolError where it gives nothing."""
+        app = self.service.app
+        return app.workspaces if viewer.is_admin else app.reaches.of(viewer.name).workspaces
 
     async def _live(self, request: Request) -> Stream:
         viewer = await self.auth.viewer(request)

@@ -42,7 +42,9 @@ class House:
 def house(grounds: Path) -> Iterator[House]:
     place = sampled(grounds / "house")
     tokens = {name: made_token(place, name, *scopes) for name, scopes in SCOPES.items()}
-    options = ("--console", "on", "--http-origins", "https://app.example.org")
+    policy = grounds / "policy.toml"
+    policy.write_text('[[principal]]\nprincipals = ["token:ann", "token:bob", "token:dora", "token:gone"]\n')
+    options = ("--console", "on", "--http-origins", "https://app.example.org", "--policy", str(policy))
     with hosting(place, grounds / "house.log", *options) as server:
         yield House(server, tokens)
 
@@ -158,6 +160,13 @@ def test_a_yes_here_does_not_count_where_the_policy_wants_another_way(house, peo
     with approvals(house.server.place) as store:
         assert store.look(row.id).state == "pending"
     assert people["carol"].post(f"api/decide/{row.id}", {"approved": False}).json()["state"] == "denied"
+
+
+def test_who_decides_needs_nothing_else_of_the_policy(house, people):
+    assert people["carol"].get("api/me").json()["workspaces"] == []
+    root = str(house.server.place.workspace)
+    for name in ("ann", "erik"):  # by the policy, and as an administrator
+        assert people[name].get("api/me").json()["workspaces"] == [root]
 
 
 @pytest.mark.claim("console.session-needed")
