@@ -258,7 +258,7 @@ def is_judged(draft: Draft, catalogue: Catalogue) -> bool:
 
 
 def findings(call: Call) -> tuple[Finding, ...]:
-    return tuple(found for check in _CHECKS if (found := check(call)) is not None)
+    return tuple(found for check in _CHECKS for found in check(call))
 
 
 def asked_of(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:
