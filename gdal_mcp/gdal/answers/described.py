@@ -211,18 +211,7 @@ CRS_MATCH: Final = shape(
     replaced_by=many(CrsCode, 10),
 )
 LOOK: Final = shape(
-    holes=Switch,
-    fills=Switch,
-    assumed=Switch,
-    classes=Switch,
-    mask=Switch,
-    outside=Count,
-    nan=Count,
-    fractional=Count,
-    digits=Count,
-    count=Count,
-    minimum=Number,
-    maximum=Number,
-    exact=Switch,
-    bands=Count,
+    **dict.fromkeys(("holes", "fills", "assumed", "classes", "mask", "exact"), Switch),
+    **dict.fromkeys(("outside", "nan", "fractional", "digits", "count", "bands"), Count),
+    **dict.fromkeys(("minimum", "maximum"), Number),
 )

@@ -150,9 +150,8 @@ class Algorithm:
     @property
     def makes(self) -> Kind | None:
         """The kind of dataset that it writes, which may differ from what it reads; None when that is open or nothing."""
-        output = next((one for one in self.arguments if one.name == "output"), None)
-        known = output is not None and len(output.dataset_kinds) == 1
-        return DATASET_KINDS.get(output.dataset_kinds[0]) if output and known else None
+        kinds = next((one.dataset_kinds for one in self.arguments if one.name == "output"), ())
+        return DATASET_KINDS.get(kinds[0]) if len(kinds) == 1 else None
 
     @cached_property
     def one_of(self) -> tuple[tuple[str, ...], ...]:

@@ -189,9 +189,7 @@ class Preflight:
 
     def _calls(self, draft: Draft) -> list[Call]:
         """The draft as one call, or the steps of a pipeline, each on the raster that the step before it would make."""
-        named = draft.named
-        if named is None:
-            named = tuple(("input", located) for located in draft.inputs)
+        named = draft.named if draft.named is not None else [("input", one) for one in draft.inputs]
         changed = [("input", one.target) for one in draft.outputs if one.update]
         facts = [(name, self.known.get(located)) for name, located in (*named, *changed)]
         inputs = tuple(one for name, one in facts if name in _MAIN)

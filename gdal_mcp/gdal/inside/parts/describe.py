@@ -1,6 +1,5 @@
 """Says what datasets are: the inputs before the work, the outputs after it, and files that a call only asks about."""
 
-import importlib
 import itertools
 import os
 import queue
@@ -20,7 +19,7 @@ from gdal_mcp.gdal.inside.parts.datasets import (
 )
 from gdal_mcp.gdal.inside.parts.extents import box_in, in_degrees, reference
 from gdal_mcp.gdal.inside.parts.pixels import value_ranges
-from gdal_mcp.gdal.inside.parts.reporting import WARNING, Errors, decoded, print_json, quiet
+from gdal_mcp.gdal.inside.parts.reporting import WARNING, Errors, decoded, part, print_json, quiet
 from gdal_mcp.gdal.inside.parts.survey import Clock
 from gdal_mcp.gdal.inside.parts.tables import columns
 from gdal_mcp.gdal.inside.parts.vector_checks import OWN_LAYERS, Origin
@@ -206,11 +205,6 @@ def describe_outputs(job, inputs, errors):
         before = replaced(one.get("replaces"))
         told.append(decoded({"facts": facts, "names": names, "checks": found, "before": before}))
     return told
-
-
-def part(name):
-    """One that is compiled only when it is needed."""
-    return importlib.import_module("gdal_mcp.gdal.inside.parts." + name)
 
 
 def replaced(path):

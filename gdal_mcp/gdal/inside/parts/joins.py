@@ -228,10 +228,6 @@ class Counting:
                 return True
         return False
 
-    def drawn(self):
-        """The tables whose geometries are selected."""
-        return {item.alias for item in self.tables if self.returns(item, self.shapes_of(item))}
-
 
 def opened(sql, read_first=""):
     """A statement in two: WITH what is to be read first and the tables of its own WITH, which its SELECTs name; and the rest of it."""
@@ -261,7 +257,9 @@ def multiplied(counting):
 
 def expects_one(counting, first, *, few, mutual):
     """Whether each row of the first table was meant to come once. A listing of names may well have one several times."""
-    others, drawn = counting.core.items[1:], counting.drawn()
+    others = counting.core.items[1:]
+    # the tables whose geometries are selected
+    drawn = {one.alias for one in counting.tables if counting.returns(one, counting.shapes_of(one))}
     by_keys = any(one.keys for one in others) or has_keys(counting.core.words_in("WHERE"))
     if drawn == {first.alias} or (mutual and by_keys):
         return True

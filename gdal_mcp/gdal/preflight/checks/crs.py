@@ -14,8 +14,6 @@ _RADIUS: Final = 6378137.0  # metres
 DEGREE: Final = math.pi / 180 * _RADIUS  # metres of one degree along the equator
 # the coarsest climate grids have 2.5; as a resolution in degrees it is rare, in metres common
 _LARGE_DEGREES: Final = 2.0
-_CLIPS: Final = frozenset({"raster clip", "vector clip", "vector filter"})
-_REPROJECTS: Final = frozenset({"raster reproject", "vector reproject"})
 
 
 def mercator_factor(facts: DatasetFacts | None) -> float:
@@ -59,7 +57,7 @@ def resolution_unit(call: Call) -> Iterator[Finding]:
 
 def no_overlap(call: Call) -> Iterator[Finding]:
     facts, like, crs = call.input, call.others.get("like"), call.text("bbox-crs")
-    if call.path not in _CLIPS or facts is None:
+    if call.path not in ("raster clip", "vector clip", "vector filter") or facts is None:
         return
     if like is not None:
         wanted, extent = like.extent_in(facts.crs), facts.extent
@@ -75,7 +73,7 @@ def no_overlap(call: Call) -> Iterator[Finding]:
 
 def no_input_crs(call: Call) -> Iterator[Finding]:
     lacks_crs = call.input is not None and call.input.has_crs is False and not call.text("input-crs")
-    if call.path in _REPROJECTS and lacks_crs:
+    if call.path in ("raster reproject", "vector reproject") and lacks_crs:
         yield worded("no_input_crs", refuses=True)
 
 

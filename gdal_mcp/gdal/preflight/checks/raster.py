@@ -9,7 +9,6 @@ from gdal_mcp.gdal.preflight.estimate import raster_made
 from gdal_mcp.gdal.preflight.facts import TYPE_RANGE, DatasetFacts
 
 _JOINS: Final = frozenset({"raster mosaic", "raster stack", "gdal_merge"})
-_BY_PIXEL: Final = frozenset({"raster calc", "raster blend"})  # whose inputs cover one area
 _SLACK: Final = 0.01  # of a pixel
 _LONLAT: Final = frozenset({"EPSG:4326", "OGC:CRS84"})  # one CRS, but for the order of axes
 COMPUTES: Final = frozenset(
@@ -62,7 +61,7 @@ def nodata_out_of_range(call: Call) -> Iterator[Finding]:
 def other_grid(call: Call) -> Iterator[Finding]:
     """Inputs that are combined pixel by pixel, and do not lie on one grid."""
     first, joins, blends = call.input, call.path in _JOINS, call.path == "raster blend"
-    if first is None or not (joins or call.path in _BY_PIXEL):
+    if first is None or not (joins or blends or call.path == "raster calc"):
         return
     for other in (*call.inputs[1:], *([call.others.get("overlay")] if blends else [])):
         aligned = _aligned(first, other) if other else None

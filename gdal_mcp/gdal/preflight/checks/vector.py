@@ -29,10 +29,10 @@ _FINEST: Final = 14
 _TABLES: Final = frozenset({"CSV", "XLSX", "ODS"})
 # names of columns, in lower case, that hold a position; the pairs in degrees come first
 _DEGREES: Final = (("lon", "lat"), ("longitude", "latitude"), ("lng", "lat"), ("long", "lat"))
-_OTHERS: Final = (
-    "x y,easting northing,east north,xcoord ycoord,x_coord y_coord,coord_x coord_y,point_x point_y"
+_PAIRS: Final = (
+    *(*_DEGREES, ("x", "y"), ("easting", "northing"), ("east", "north"), ("xcoord", "ycoord")),
+    *(("x_coord", "y_coord"), ("coord_x", "coord_y"), ("point_x", "point_y")),
 )
-_PAIRS: Final = (*_DEGREES, *((x, y) for x, y in map(str.split, _OTHERS.split(","))))
 _GEOMETRIES: Final = frozenset({"wkt", "geom", "geometry", "the_geom", "shape", "wkt_geom", "geom_wkt"})
 
 
