@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from gdal_mcp.gdal.catalogue.crs import check_crs
@@ -176,32 +175,30 @@ def _of_text(check: Callable[[str, str], str]) -> Check:
     return lambda situation, text: check(text, situation.what)
 
 
-CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
-    {
-        "choice": _choice,
-        "crs": _crs_or(),
-        "crs-or-none": _crs_or("none", "null"),
-        "position-crs": _crs_or("pixel", "dataset"),
-        "input-format": lambda one, text: input_format(one.context.catalogue, text, one.kind),
-        "output-format": _output_format,
-        "open-option": lambda one, text: one.option(Scope.OPEN, one.input_drivers, text),
-        "output-open-option": lambda one, text: one.option(Scope.OPEN, one.output_drivers, text),
-        "creation-option": lambda one, text: one.written_option(Scope.CREATION, text),
-        "layer-option": lambda one, text: one.written_option(Scope.LAYER, text),
-        "warp-option": lambda one, text: one.option(Scope.WARP, (), text),
-        "transform-option": lambda one, text: one.option(Scope.TRANSFORM, (), text),
-        "layer": _layer,
-        "new-layer": _new_layer,
-        "nodata": _nodata,
-        "threads": _threads,
-        "sql": _sql,
-        "where": _of_text(check_condition),
-        "sql-dialect": _of_text(check_dialect),
-        "pipeline": _pipeline,
-        "geometry": _of_text(check_geometry),
-        **{name: _of_text(one.check) for name, one in PLAIN.items()},
-    }
-)
+CHECKS: Final[Mapping[str, Check]] = {
+    "choice": _choice,
+    "crs": _crs_or(),
+    "crs-or-none": _crs_or("none", "null"),
+    "position-crs": _crs_or("pixel", "dataset"),
+    "input-format": lambda one, text: input_format(one.context.catalogue, text, one.kind),
+    "output-format": _output_format,
+    "open-option": lambda one, text: one.option(Scope.OPEN, one.input_drivers, text),
+    "output-open-option": lambda one, text: one.option(Scope.OPEN, one.output_drivers, text),
+    "creation-option": lambda one, text: one.written_option(Scope.CREATION, text),
+    "layer-option": lambda one, text: one.written_option(Scope.LAYER, text),
+    "warp-option": lambda one, text: one.option(Scope.WARP, (), text),
+    "transform-option": lambda one, text: one.option(Scope.TRANSFORM, (), text),
+    "layer": _layer,
+    "new-layer": _new_layer,
+    "nodata": _nodata,
+    "threads": _threads,
+    "sql": _sql,
+    "where": _of_text(check_condition),
+    "sql-dialect": _of_text(check_dialect),
+    "pipeline": _pipeline,
+    "geometry": _of_text(check_geometry),
+    **{name: _of_text(one.check) for name, one in PLAIN.items()},
+}
 
 
 def accepted(situation: Situation, values: Sequence[str]) -> tuple[str, ...]:
