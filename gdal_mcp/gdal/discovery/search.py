@@ -15,15 +15,7 @@ from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.discovery import read
-from gdal_mcp.gdal.discovery.entries import (
-    FIELDS,
-    Entry,
-    Hit,
-    Picked,
-    of_algorithm,
-    plain_words,
-    words,
-)
+from gdal_mcp.gdal.discovery.entries import FIELDS, Entry, Hit, Picked, of_algorithm, plain_words, words
 
 MAX_WORDS: Final = 32
 MAX_LETTERS: Final = 500
@@ -40,10 +32,7 @@ _MEANT: Final = "SELECT meant FROM synonyms WHERE word MATCH ?"
 
 
 def search(
-    catalogue: Catalogue,
-    query: str,
-    limit: int = 10,
-    picked: Sequence[Picked] = (),
+    catalogue: Catalogue, query: str, limit: int = 10, picked: Sequence[Picked] = ()
 ) -> tuple[Hit, ...]:
     """The best answers first; none if no word is known."""
     return index(catalogue, tuple(picked)).search(query[:MAX_LETTERS], min(limit, MAX_HITS))

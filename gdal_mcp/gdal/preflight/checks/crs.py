@@ -40,13 +40,7 @@ def extent_outside(call: Call) -> Iterator[Finding]:
     boxes = [one.extent for one in call.inputs if one and one.degrees and one.extent and not call.written]
     for west, south, east, north in [box for box in boxes if max(-box[1], box[3]) > _POLE][:1]:
         exchanged = max(-west, east) <= _POLE and max(-south, north) <= _DATE_LINE
-        yield Finding(
-            "extent_outside_crs",
-            f"the data's CRS counts in degrees, and y goes from {south:.10g} to {north:.10g}, beyond the poles.",
-            "x and y are exchanged: `vector swap-xy`."
-            if exchanged
-            else "Set the true CRS with `vector edit` (crs).",
-        )
+        yield worded("xy_beyond" if exchanged else "beyond_poles", {"south": south, "north": north})
 
 
 def resolution_unit(call: Call) -> Iterator[Finding]:

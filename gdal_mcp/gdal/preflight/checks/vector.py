@@ -107,14 +107,12 @@ def geometry_left_out(call: Call) -> Iterator[Finding]:
     if kept == "AS_XY" and how == "AS_XYZ":
         yield worded("heights_in_columns", change={"layer-creation-option": ("GEOMETRY=AS_XYZ",)})
     elif kept in ("", "NONE") or (how == "AS_WKT" and kept != "AS_WKT"):
-        yield Finding(
-            "geometry_left_out",
-            f"{call.driver} holds no geometries{' but points in this way' if kept else ''}, so the output is a table without them.",
-            f"Add the layer creation option GEOMETRY={how} to keep them in columns."
-            if call.driver == "CSV"
-            else "Write GeoPackage or GeoJSON to keep them.",
-            change={"layer-creation-option": (f"GEOMETRY={how}",)} if call.driver == "CSV" else None,
-        )
+        words = {"driver": call.driver, "but": " but points in this way" if kept else "", "how": how}
+        if call.driver == "CSV":
+            change = {"layer-creation-option": (f"GEOMETRY={how}",)}
+            yield worded("left_out_of_csv", words, change=change)
+        else:
+            yield worded("left_out_of_table", words)
 
 
 def position_in_columns(call: Call) -> Iterator[Finding]:
@@ -133,13 +131,10 @@ def position_in_columns(call: Call) -> Iterator[Finding]:
     as_points = names in _DEGREES and call.path == "vector convert"
     if as_points:  # which also says the CRS
         change = {"x": names[:1], "y": names[1:], "output-crs": ("EPSG:4326",)}
-    yield Finding(
-        "position_in_columns",
-        f"the table has its positions in columns ({', '.join(names)}), which are not read as geometries unless asked for: the output has none.",
-        (f"Add the open options {' and '.join(options)}, " if by_csv else "")
-        + "or make points with `vector make-point`, which also sets their CRS.",
-        change=change,
-        instead="vector make-point" if as_points else "",
+    words = {"names": ", ".join(names), "options": " and ".join(options)}
+    instead = "vector make-point" if as_points else ""
+    yield worded(
+        "position_in_csv" if by_csv else "position_in_columns", words, change=change, instead=instead
     )
 
 
