@@ -27,7 +27,6 @@ from gdal_mcp.gdal.catalogue.sql import check_allowed, check_condition, check_di
 from gdal_mcp.gdal.catalogue.values import check_shape, check_text, choices_text, number_of
 
 _INT32: Final = (1 << 31) - 1
-_INPUT_CHECKS: Final = frozenset(("input-format", "open-option"))
 _TEMPLATE: Final = re.compile(r"\{(?:AUTO_NAME|DS_BASENAME|DS_INDEX|LAYER_NAME|LAYER_INDEX)\}")
 _NODATA_WORDS: Final = re.compile(r"none|[+-]?(nan|inf)", re.IGNORECASE)
 
@@ -59,9 +58,8 @@ class Situation:
     @property
     def kind(self) -> Kind | None:
         """The kind of data that the argument is about, where there is only one."""
-        place = self.algorithm.long_names.get(
-            "input" if self.argument.rule.check in _INPUT_CHECKS else "output"
-        )
+        side = "input" if self.argument.rule.check in ("input-format", "open-option") else "output"
+        place = self.algorithm.long_names.get(side)
         if place is None or not place.dataset_kinds:
             return self.algorithm.kind
         return DATASET_KINDS[place.dataset_kinds[0]] if len(place.dataset_kinds) == 1 else None

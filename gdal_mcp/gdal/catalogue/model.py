@@ -102,9 +102,7 @@ class Argument:
     min_included: Annotated[bool, Field(alias="min_value_is_included")] = True
     max_included: Annotated[bool, Field(alias="max_value_is_included")] = True
     min_count: int = 0
-    max_count: Annotated[int | None, BeforeValidator(lambda most: None if most == _UNBOUNDED else most)] = (
-        None
-    )
+    max_count: Annotated[int | None, BeforeValidator(lambda n: None if n == _UNBOUNDED else n)] = None
     # one text may hold several values, separated by commas
     packed: Annotated[bool, Field(alias="packed_values_allowed")] = False
     repeatable: Annotated[bool, Field(alias="repeated_arg_allowed")] = True

@@ -48,10 +48,8 @@ def check_option(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], tex
         drivers = drivers or tuple(driver.name for driver in catalogue.drivers if driver.reads(None))
     key, value = _split(_OPTION_NAMES[scope], text)
     what = f"{_OPTION_NAMES[scope]} {key.upper()}"
-    found = [
-        (name, spec, decide(catalogue, name, scope, spec))
-        for name, spec in _declared(catalogue, scope, drivers, key)
-    ]
+    declared = _declared(catalogue, scope, drivers, key)
+    found = [(name, spec, decide(catalogue, name, scope, spec)) for name, spec in declared]
     if not found:
         raise ArgumentRefused(
             f"{what} does not exist{_for(drivers)}.", _existing(catalogue, scope, drivers, key)

@@ -92,9 +92,8 @@ def _move_dataset(given: Given, paths: Paths, *, copies: bool) -> FileWork:
     source = paths.input(text) if copies else _dataset(text, paths)
     if copies:
         _refuse_plain_folder(source)
-    output = _destination(
-        _one(given, "destination"), source, paths, overwrite=given.get("overwrite") == ("true",)
-    )
+    overwrite = given.get("overwrite") == ("true",)
+    output = _destination(_one(given, "destination"), source, paths, overwrite=overwrite)
     moves = _named_alike(source, output, paths)
     targets = {one.target.relative: one.target for one in moves}
     stale = tuple(one for one in output.replaces if one.relative not in targets)

@@ -101,9 +101,7 @@ def crs_codes(typed: str) -> Iterator[str]:
     """Codes that begin as typed, with or without the authority; then those whose names hold every typed word."""
     plain = typed.strip().lower()
     table = _crs_table()
-    first = [
-        code for code in table if code.lower().startswith(plain) or code.partition(":")[2].startswith(plain)
-    ]
+    first = [one for one in table if one.lower().startswith(plain) or one.partition(":")[2].startswith(plain)]
     yield from first
     if plain:
         words = plain.split()

@@ -61,12 +61,8 @@ class Index:
         self._known = sorted({word for row in rows for text in row for word in text.split()})
         self._lock = threading.Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
-        self._database.execute(
-            f"CREATE VIRTUAL TABLE entries USING fts5({', '.join(FIELDS)}, tokenize = 'porter')"
-        )
-        self._database.execute(
-            "CREATE VIRTUAL TABLE synonyms USING fts5(word, meant UNINDEXED, tokenize = 'porter')"
-        )
+        for table, columns in (("entries", ", ".join(FIELDS)), ("synonyms", "word, meant UNINDEXED")):
+            self._database.execute(f"CREATE VIRTUAL TABLE {table} USING fts5({columns}, tokenize = 'porter')")
         self._database.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
         meant = [(word, " ".join(others)) for word, others in read("vocabulary.toml")["words"].items()]
         self._database.executemany("INSERT INTO synonyms VALUES (?, ?)", meant)

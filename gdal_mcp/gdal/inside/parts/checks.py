@@ -27,9 +27,8 @@ RASTER_KEYS = "size band_count block_size overviews compression crs extent gcps 
 def of_output(path, dataset, facts, rows, origin):
     """Of an open output; `rows` are of its pixels."""
     if has_pixels(dataset):
-        yield from raster_checks(
-            dataset, facts, rows, [] if origin.updates else origin.sources, origin.expected
-        )
+        sources = [] if origin.updates else origin.sources
+        yield from raster_checks(dataset, facts, rows, sources, origin.expected)
         if "pixels" in origin.expected:
             yield from kept_checks(facts, [one for one in origin.sources if one[0] != path])
         if origin.updates:

@@ -156,11 +156,8 @@ class Result:
         # a blob is no JSON: in its place stands an object, which is nothing that a row of a file can hold
         value = "CASE typeof({0}) WHEN 'blob' THEN json_array(hex(coalesce(ST_AsBinary({0}), {0})), ST_SRID({0})) ELSE {0} END"
         flag = "typeof({0}) = 'blob'"
-        arrays = [
-            f"json_array({', '.join(text.format(one) for one in part)})"
-            for part in parts
-            for text in (value, flag)
-        ]
+        forms = [(text, part) for part in parts for text in (value, flag)]
+        arrays = [f"json_array({', '.join(map(text.format, part))})" for text, part in forms]
         named = ", ".join(f"{text} AS c{number}" for number, text in enumerate(arrays))
         statement = f"SELECT {named} FROM ({self._sql}) q"  # noqa: S608 - as above
         with selected(self._dataset, statement) as layer:

@@ -68,12 +68,8 @@ def unknown(sql, known):
         summed = before.text == "(" and words[i - 2].upper in AGGREGATES
         listed = before.text == "," and one.depth == 0
         is_column = summed or listed or before.upper in BEFORE_A_COLUMN
-        if (
-            one.text[0] == '"'
-            and is_column
-            and one.name not in known
-            and not (after and after[0].text in ".(")
-        ):
+        goes_on = after and after[0].text in ".("
+        if one.text[0] == '"' and is_column and one.name not in known and not goes_on:
             yield one
 
 

@@ -101,9 +101,8 @@ class Proj:
     def told(self, operation):
         name = (self.get_name(operation) or b"").decode("utf-8", "replace").replace(SHOWN_FOR_MAPS, "")
         count = self.concatoperation_get_step_count(self.context, operation)
-        steps = [self.concatoperation_get_step(self.context, operation, i) for i in range(count)] or [
-            operation
-        ]
+        parts = [self.concatoperation_get_step(self.context, operation, i) for i in range(count)]
+        steps = parts or [operation]
         exact = all(self.get_type(step) == CONVERSION for step in steps)
         accuracy = self.coordoperation_get_accuracy(self.context, operation)
         codes = [self.identifier(step) for step in steps]

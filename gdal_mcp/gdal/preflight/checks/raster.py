@@ -100,12 +100,8 @@ def zones_not_covered(call: Call) -> Iterator[Finding]:
     facts, zones = call.input, call.others.get("zones")
     if call.path != "raster zonal-stats" or facts is None or zones is None:
         return
-    if (
-        facts.extent is None
-        or zones.extent is None
-        or not facts.pixel_size
-        or not same_crs(facts.crs, zones.crs)
-    ):
+    alike = same_crs(facts.crs, zones.crs)
+    if not alike or facts.extent is None or zones.extent is None or facts.pixel_size is None:
         return
     pairs = zip(facts.extent, zones.extent, (1, 1, -1, -1), strict=True)
     if max((own - its) * sign for own, its, sign in pairs) > max(facts.pixel_size):

@@ -66,9 +66,8 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
         driver = driver_for(catalogue, draft.output.target.name, "raster") or ""
     options = [option.upper() for option in steps[-1][1].get("creation-option", ())]
     lossy = driver in _LOSSY or any(f"COMPRESS={one}" in options for one in _PHOTOS)
-    mixing = _MIXES & {
-        given.get("resampling", (_RESAMPLES[path],))[0] for path, given in steps if path in _RESAMPLES
-    }
+    resamples = [(given, (_RESAMPLES[path],)) for path, given in steps if path in _RESAMPLES]
+    mixing = _MIXES & {given.get("resampling", usual)[0] for given, usual in resamples}
     if mixing or (lossy and not _LOSSLESS & set(options)):
         found.append("classes")
     kinds = [kind for _, given in steps for kind in given.get("output-data-type", ())]

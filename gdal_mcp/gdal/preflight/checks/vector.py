@@ -133,9 +133,8 @@ def position_in_columns(call: Call) -> Iterator[Finding]:
         change = {"x": names[:1], "y": names[1:], "output-crs": ("EPSG:4326",)}
     words = {"names": ", ".join(names), "options": " and ".join(options)}
     instead = "vector make-point" if as_points else ""
-    yield worded(
-        "position_in_csv" if by_csv else "position_in_columns", words, change=change, instead=instead
-    )
+    name = "position_in_csv" if by_csv else "position_in_columns"
+    yield worded(name, words, change=change, instead=instead)
 
 
 def _position(facts: DatasetFacts) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -153,9 +152,8 @@ def xy_exchanged(call: Call) -> Iterator[Finding]:
     """Points whose x is taken from a column of latitudes, and y from one of longitudes."""
     makes = call.path == "vector make-point"
     pairs = [(call.text("x"), call.text("y"))] if makes else statement.points_made(call.text("sql"))
-    pairs.append(
-        (call.option("X_POSSIBLE_NAMES", "open-option"), call.option("Y_POSSIBLE_NAMES", "open-option"))
-    )
+    east, north = (call.option(f"{axis}_POSSIBLE_NAMES", "open-option") for axis in "XY")
+    pairs.append((east, north))
     for x, y in [(x, y) for x, y in pairs if (y.casefold(), x.casefold()) in _PAIRS][:1]:
         yield worded("xy_exchanged", {"x": x, "y": y}, change={"x": (y,), "y": (x,)} if makes else None)
 
