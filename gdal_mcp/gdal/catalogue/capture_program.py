@@ -236,11 +236,8 @@ def step(head: Entry, usage: Entry, leaf: Entry | None, common: list[Entry]) -> 
     hidden = [one["name"] for one in known.values() if "hidden" in one] if leaf else common
     arguments = [one["name"] if one == known.get(one["name"]) else one for one in told]
     # what it takes from the step before it and gives to the next; nothing where there is none
-    kinds = {
-        one["name"]: one["dataset_type"][0]
-        for one in known.values() or told
-        if len(one.get("dataset_type", ())) == 1
-    }
+    of_one_kind = [one for one in known.values() or told if len(one.get("dataset_type", ())) == 1]
+    kinds = {one["name"]: one["dataset_type"][0] for one in of_one_kind}
     takes = "" if where == ["first"] else kinds.get("input", kind)
     gives = "" if where == ["last"] else kinds.get("output", kind)
     return {**head, **texts, "takes": takes, "gives": gives, "arguments": [*hidden, *arguments]}

@@ -121,13 +121,8 @@ def _declared(
     if scope in (Scope.WARP, Scope.TRANSFORM):
         return [("*", spec) for spec in catalogue.shared_options[scope] if spec.canonical(key)]
     found = (catalogue.driver_names.get(name.lower()) for name in drivers)
-    return [
-        (driver.name, spec)
-        for driver in found
-        if driver is not None
-        for spec in driver.options.get(scope, ())
-        if spec.canonical(key)
-    ]
+    known = ((one.name, one.options.get(scope, ())) for one in found if one is not None)
+    return [(name, spec) for name, specs in known for spec in specs if spec.canonical(key)]
 
 
 def _for(drivers: Sequence[str]) -> str:

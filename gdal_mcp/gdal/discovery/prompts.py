@@ -120,11 +120,5 @@ def _crs_table() -> Mapping[str, str]:
 
 def choices(catalogue: Catalogue, name: str) -> tuple[str, ...]:
     """All choices of the arguments of one name, in the order of the first that lists them."""
-    found = (
-        choice
-        for algorithm in catalogue.algorithms.values()
-        for argument in algorithm.arguments
-        if argument.name == name
-        for choice in argument.choices
-    )
-    return tuple(dict.fromkeys(found))
+    arguments = (one for algorithm in catalogue.algorithms.values() for one in algorithm.arguments)
+    return tuple(dict.fromkeys(choice for one in arguments if one.name == name for choice in one.choices))

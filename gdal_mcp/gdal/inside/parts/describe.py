@@ -181,11 +181,11 @@ def head_of(path):
 def run_identify(job, _report):
     """Prints an object: every input, and the short name of the driver that takes it, or null."""
     with quiet():
-        drivers = {
-            path: gdal.IdentifyDriverEx(path, kinds_of(path) | gdal.OF_MULTIDIM_RASTER)
-            for path in job["inputs"][:MAX_NAMED]
-        }
-        print_json({path: driver and driver.ShortName for path, driver in drivers.items()})
+        drivers = {}
+        for path in job["inputs"][:MAX_NAMED]:
+            driver = gdal.IdentifyDriverEx(path, kinds_of(path) | gdal.OF_MULTIDIM_RASTER)
+            drivers[path] = driver and driver.ShortName
+        print_json(drivers)
     return True
 
 

@@ -59,10 +59,9 @@ def is_float(band):
 def any_holes(dataset):
     """Whether a band declares a nodata value, and has pixels of it."""
     bands = map(dataset.GetRasterBand, range(1, min(dataset.RasterCount, MAX_BANDS) + 1))
-    return any(band.GetNoDataValue() is not None and hides(band) for band in bands)
-
-
-def hides(band):
-    exact = band.XSize * band.YSize <= WHOLE
-    found = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
-    return found is not None and found[0] == 0
+    for band in (one for one in bands if one.GetNoDataValue() is not None):
+        exact = band.XSize * band.YSize <= WHOLE
+        found = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
+        if found is not None and found[0] == 0:
+            return True
+    return False

@@ -68,12 +68,7 @@ def instantiated(words):
     """An algorithm by its path, that path, and the words after it."""
     path, words = [words[0]], list(words[1:])
     algorithm = gdal.GetGlobalAlgorithmRegistry().InstantiateAlg(path[0])
-    while (
-        words
-        and not words[0].startswith("-")
-        and algorithm.HasSubAlgorithms()
-        and words[0] in algorithm.GetSubAlgorithmNames()
-    ):
+    while words and words[0] in (algorithm.GetSubAlgorithmNames() or ()):
         path.append(words.pop(0))
         algorithm = algorithm.InstantiateSubAlgorithm(path[-1])
     return algorithm, path, words

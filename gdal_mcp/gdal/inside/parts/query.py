@@ -91,11 +91,8 @@ class Tables:
         for found in own.values():
             if len(found) == 1:
                 self._add(*found[0])
-        layers = "".join(
-            f'<OGRVRTLayer name="{escape(called)}">{xml}'
-            for name, xml in self._sources.values()
-            for called in (name, SOURCE + name)
-        )
+        named = [(called, xml) for name, xml in self._sources.values() for called in (name, SOURCE + name)]
+        layers = "".join(f'<OGRVRTLayer name="{escape(called)}">{xml}' for called, xml in named)
         self.dataset = gdal.OpenEx(f"<OGRVRTDataSource>{layers}</OGRVRTDataSource>", gdal.OF_VECTOR)
         if self.dataset is None:
             raise RuntimeError("the layers of these files cannot be put together")

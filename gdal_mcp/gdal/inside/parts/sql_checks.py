@@ -159,11 +159,8 @@ def null_geometries(counting):
         if is_compared or not RELATIONS.fullmatch(one.upper):
             continue
         named = [item for item in counting.tables if any(word.name == item.name for word in inner)]
-        tests = [
-            f"({item.alias}.rowid IS NOT NULL AND {item.alias}.{shape} IS NULL)"
-            for item in named or counting.tables
-            for shape in counting.shapes_of(item)
-        ]
+        drawn = ((one.alias, shape) for one in named or counting.tables for shape in counting.shapes_of(one))
+        tests = [f"({alias}.rowid IS NOT NULL AND {alias}.{shape} IS NULL)" for alias, shape in drawn]
         where = f"AND ({core.text('WHERE')})" if part == "WHERE" else ""
         asked = f"SELECT count(*) FROM {core.text('FROM')} WHERE ({' OR '.join(tests)}) {where}"  # noqa: S608 - as above
         if tests and (count := counting.count(asked)):
