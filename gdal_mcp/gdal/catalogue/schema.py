@@ -82,7 +82,7 @@ def offered(algorithm: Algorithm) -> Iterator[Argument]:
             yield argument
 
 
-def property_schema(argument: Argument, *, compact: bool = False) -> dict[str, Any]:
+def property_schema(argument: Argument, *, compact: bool) -> dict[str, Any]:
     is_list = argument.is_list and argument.max_count != 1 and argument.rule.check != "pipeline"
     schema = _list(argument) if is_list else _scalar(argument)
     if compact and argument.element_type == "string" and "enum" not in schema.get("items", {}):

@@ -214,15 +214,13 @@ class FactsCache:
                 self._facts.move_to_end(key)
             return self._facts.get(key)
 
-    def knows(
-        self, located: Located, crs: Sequence[str], changes: Sequence[str] = (), looks: Sequence[str] = ()
-    ) -> bool:
-        """Whether GDAL described a file already, with all that is asked of it by name."""
+    def knows(self, located: Located, *asked: Sequence[str]) -> bool:
+        """Whether GDAL described a file already, with all CRSs, changes and looks that are asked of it by name."""
         found = self.get(located)
         if found is None:
             return self._key(located) in self._facts
-        asked = ((found.places, crs), (found.changes, changes), (found.looks, looks))
-        return all(known.keys() >= set(names) for known, names in asked)
+        known = (found.places, found.changes, found.looks)
+        return all(one.keys() >= set(names) for one, names in zip(known, asked, strict=True))
 
     def put(self, located: Located, facts: DatasetFacts | None) -> None:
         """`located` has the identity of the file that was described; `facts` is None where there is no description."""

@@ -19,7 +19,7 @@ from gdal_mcp.gdal.inside.parts.datasets import (
 )
 from gdal_mcp.gdal.inside.parts.extents import box_in, in_degrees, reference
 from gdal_mcp.gdal.inside.parts.pixels import value_ranges
-from gdal_mcp.gdal.inside.parts.reporting import WARNING, Errors, decoded, part, print_json, quiet
+from gdal_mcp.gdal.inside.parts.reporting import WARNING, decoded, part, print_json, quiet
 from gdal_mcp.gdal.inside.parts.survey import Clock
 from gdal_mcp.gdal.inside.parts.tables import columns
 from gdal_mcp.gdal.inside.parts.vector_checks import OWN_LAYERS, Origin
@@ -104,7 +104,7 @@ def described_input(path, job, heard):
     None for what does not open.
     """
     try:
-        with Errors(quiet=True) as here:
+        with quiet() as here:
             dataset = opened(path, here)
             if dataset is None:
                 return None

@@ -100,7 +100,7 @@ class Tables:
     def _add(self, name, source):
         self._sources.setdefault(name.lower(), (name, source))
 
-    def read_first(self, sql, *, rows=False):
+    def read_first(self, sql, *, rows):
         """The tables of a WITH that reads each once, with each row's id if `rows`; "" where one is read once."""
         words = words_of(sql)
         counts = Counter(a.name for a, b in itertools.pairwise([*words, None]) if not (b and b.text == "."))

@@ -28,7 +28,7 @@ LIMITS = {
 FILLS = (-9999.0, -99999.0, -32767.0, -32768.0)
 
 
-def raster_checks(dataset, facts, rows, sources, expected=()):
+def raster_checks(dataset, facts, rows, sources, expected):
     seen = [row for row, band in zip(rows, facts["bands"], strict=False) if band["color"] != "Alpha"]
     if seen and all(seen):
         sampled = {} if all(row["exact"] for row in seen) else {"sampled": True}
