@@ -77,14 +77,9 @@ def describe_inputs(job, report, errors):
     """What each of the first inputs is, and each output that is changed, or None; the host is told before the work begins, which does not wait for it."""
     changed = [one["path"] for one in job["outputs"] if one.get("updates")]
     sources = [*job.get("sources", job["inputs"]), *changed][:MAX_INPUTS]
-    rows, heard = [None] * len(sources), []
-
-    def describe():
-        for number, path in enumerate(sources):
-            rows[number] = described_input(path, job, heard)
-
+    rows, heard = [], []
     if sources:
-        SIDE_THREAD.do(describe)
+        SIDE_THREAD.do(lambda: rows.extend(described_input(path, job, heard) for path in sources))
         report.interim({"inputs": [brief(row, path) for row, path in zip(rows, sources, strict=True)]})
     for level, number, message in heard:
         if level == WARNING and ONCE.search(message):
