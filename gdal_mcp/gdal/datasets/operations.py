@@ -100,14 +100,11 @@ def _move_dataset(given: Given, paths: Paths, *, copies: bool) -> FileWork:
     if not copies:
         places = (*stale, *(place for one in moves for place in (one.source, one.target)))
         return _on_datasets((source,), places, transfers=moves, removes=stale)
-    outputs = tuple(
-        Output(
-            one.target,
-            "dataset" if one.source == source else "file",
-            replaces=(one.target,) if one.target.identity is not None else (),
-        )
-        for one in moves
-    )
+    outputs: tuple[Output, ...] = ()
+    for one in moves:
+        kind: OutputKind = "dataset" if one.source == source else "file"
+        replaces = (one.target,) if one.target.identity is not None else ()
+        outputs += (Output(one.target, kind, replaces=replaces),)
     return _on_datasets((source,), (*stale, *targets.values()), outputs=outputs, copies=moves, removes=stale)
 
 

@@ -41,15 +41,11 @@ def search(
 @lru_cache(maxsize=4)
 def index(catalogue: Catalogue, picked: tuple[Picked, ...]) -> "Index":
     """The index of a catalogue and these tools, made at the first question."""
-    algorithms = (of_algorithm(catalogue, one) for one in catalogue.algorithms.values())
-    tools = (
-        Entry(
-            Hit("", name, title, "writes" if writes else "reads"),
-            {"name": name, "called": title, "help": description},
-        )
-        for name, title, description, writes in picked
-    )
-    return Index([*algorithms, *tools])
+    entries = [of_algorithm(catalogue, one) for one in catalogue.algorithms.values()]
+    for name, title, description, writes in picked:
+        hit = Hit("", name, title, "writes" if writes else "reads")
+        entries.append(Entry(hit, {"name": name, "called": title, "help": description}))
+    return Index(entries)
 
 
 class Index:
