@@ -160,19 +160,20 @@ def example(name: str) -> str:
 
 
 def test_every_row_of_the_table_is_read_by_its_own_grammar_and_no_other():
-    for form, name in ((one, name) for one in table().forms for name in one.names):
+    for form, name in ((one, name) for one in table().forms for name in one["names"]):
         text = example(name)
         grammars = table().grammars[name.partition(":")[0].upper()]
         assert [one.form for one in grammars if one.pattern.fullmatch(text)] == [form]
         made = parse(text)
-        assert (made.path, made.place) == ("a.x", form.place)
+        assert (made.path, made.place) == ("a.x", form["place"])
         assert made.before + made.path + made.after == text
 
 
 def test_no_prefix_is_both_accepted_and_refused_and_every_row_has_its_reason():
     read = table()
     assert not set(read.grammars) & set(read.refusals)
-    assert all(row.reason for row in (*read.forms, *read.refusals.values()))
+    assert all(row["reason"] and row["driver"] for row in read.forms)
+    assert all(row.reason for row in read.refusals.values())
     assert all(row.suggestion for row in read.refusals.values())
 
 
@@ -191,7 +192,7 @@ def test_every_driver_that_is_switched_off_is_refused_by_name():
 
 # texts near every grammar: pieces of names in any order
 PIECES = [
-    *sorted({name.partition(":")[0] for form in table().forms for name in form.names}),
+    *sorted({name.partition(":")[0] for form in table().forms for name in form["names"]}),
     *("/vsizip/", "/vsitar/", "/vsigzip/", "/vsicurl/", "/vsimem/", "vsizip/", "vrt://", "https://", "file://"),
     *(":", '"', "/", "{", "}", "..", ".", ",", "\\", "?", " ", "<", "\n", "off:", "1", "a", "a.zip", "/ws/b.tif", "10m"),
     *("SIGMA0", "REAL", "v", "PG", "é"),
@@ -199,7 +200,7 @@ PIECES = [
 TEXTS = st.one_of(
     st.text(max_size=60),
     st.lists(st.sampled_from(PIECES), max_size=12).map("".join),
-    st.sampled_from([example(name) for form in table().forms for name in form.names]).flatmap(
+    st.sampled_from([example(name) for form in table().forms for name in form["names"]]).flatmap(
         lambda text: st.tuples(
             st.integers(0, len(text)), st.sampled_from(PIECES), st.integers(0, len(text))
         ).map(lambda cut: text[: cut[0]] + cut[1] + text[cut[2] :])

@@ -9,7 +9,7 @@ The container may say anything: whatever took it over writes its last words. Inv
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, WrapValidator
+from pydantic import AfterValidator, Field
 
 from gdal_mcp.gdal.answers.checks import checks
 from gdal_mcp.gdal.answers.words import (
@@ -31,6 +31,7 @@ from gdal_mcp.gdal.answers.words import (
     field_type,
     kept,
     many,
+    otherwise,
     shape,
 )
 from gdal_mcp.toolbox import Described
@@ -122,14 +123,6 @@ def _says_something(value: Any) -> bool:
     return bool(value)
 
 
-def _or_other(value: Any, validate: Any) -> Any:
-    """A text option of the file, so that only known words pass."""
-    try:
-        return None if value is None else validate(value)
-    except ValidationError:
-        return "other"
-
-
 _TEXT: Final = Annotated[str, AfterValidator(lambda text: clean_text(text, NAME_CHARACTERS))]
 _TEXTS: Final = many(_TEXT, 1000)
 _CRS: Final = shape(
@@ -158,7 +151,7 @@ _FACTS: Final = shape(
     bands=many(_BAND, 1000),
     block_size=Pair,
     overviews=Count,
-    compression=Annotated[Compression | None, WrapValidator(_or_other)],
+    compression=Annotated[Compression | None, otherwise("other")],  # a text option of the file
     **_PLACE,
     pixel_size=Annotated[list[Number], Field(min_length=2, max_length=2)],
     rotated=Switch,
@@ -211,18 +204,7 @@ CRS_MATCH: Final = shape(
     replaced_by=many(CrsCode, 10),
 )
 LOOK: Final = shape(
-    holes=Switch,
-    fills=Switch,
-    assumed=Switch,
-    classes=Switch,
-    mask=Switch,
-    outside=Count,
-    nan=Count,
-    fractional=Count,
-    digits=Count,
-    count=Count,
-    minimum=Number,
-    maximum=Number,
-    exact=Switch,
-    bands=Count,
+    **dict.fromkeys(("holes", "fills", "assumed", "classes", "mask", "exact"), Switch),
+    **dict.fromkeys(("outside", "nan", "fractional", "digits", "count", "bands"), Count),
+    **dict.fromkeys(("minimum", "maximum"), Number),
 )

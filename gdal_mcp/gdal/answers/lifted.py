@@ -9,9 +9,9 @@ Invariants: a check holds our words and numbers only, whatever the text that was
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from gdal_mcp.gdal.answers import read
 from gdal_mcp.gdal.answers.checks import CHECKS, checks
@@ -27,25 +27,15 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(text.replace("{number}", _NUMBER), re.DOTALL)
 
 
-class Rule(NamedTuple):
-    """Texts that mean one thing. A group's name is the key of its number."""
-
-    code: str
-    patterns: tuple[re.Pattern[str], ...]
-    repeats: bool  # false where GDAL warns only once
+@cache
+def _warnings() -> Sequence[tuple[re.Pattern[str], Mapping[str, Any]]]:
+    """Texts that mean one thing, with their row. A group's name is the key of its number."""
+    return [(_pattern(text), one) for one in read("warnings.toml")["warning"] for text in one["patterns"]]
 
 
 @cache
-def rules() -> tuple[Rule, ...]:
-    return tuple(
-        Rule(one["code"], tuple(map(_pattern, one["patterns"])), one.get("repeats", True))
-        for one in read("warnings.toml")["warning"]
-    )
-
-
-@cache
-def _errors() -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((_pattern(one["pattern"]), one["suggestion"]) for one in read("warnings.toml")["error"])
+def _errors() -> Sequence[tuple[re.Pattern[str], str]]:
+    return [(_pattern(one["pattern"]), one["suggestion"]) for one in read("warnings.toml")["error"]]
 
 
 def lifted(
@@ -62,13 +52,14 @@ def lifted(
     has_z = bool(layers) and all(str(layer.get("geometry")).startswith("3D ") for layer in layers)
     for one in messages:
         found = _rule(one.text)
-        if found is None or (has_z and found[0].code == "z_lost"):
+        if found is None or (has_z and found[0]["code"] == "z_lost"):
             continue
         rule, numbers = found
-        counts[rule.code] += one.count
-        rows.setdefault(rule.code, {**CHECKS[rule.code], **numbers})
-        if rule.repeats:
-            rows[rule.code]["count"] = counts[rule.code]
+        code = rule["code"]
+        counts[code] += one.count
+        rows.setdefault(code, {**CHECKS[code], **numbers})
+        if rule.get("repeats", True):  # GDAL warns of others only once
+            rows[code]["count"] = counts[code]
     return MessageSummary((*checks(odd), *rows.values()), tuple(folded(messages)))
 
 
@@ -92,10 +83,9 @@ def folded(messages: Iterable[LibraryMessage]) -> list[str]:
     return [first[key] + (times[key] if counts[key] > 1 else "") for key in list(first)[:MOST_TEXTS]]
 
 
-def _rule(text: str) -> tuple[Rule, dict[str, float]] | None:
-    for rule in rules():
-        found = (match for pattern in rule.patterns if (match := pattern.fullmatch(text.strip())))
-        if (match := next(found, None)) is not None:
+def _rule(text: str) -> tuple[Mapping[str, Any], dict[str, float]] | None:
+    for pattern, rule in _warnings():
+        if match := pattern.fullmatch(text.strip()):
             numbers = {key: float(value) for key, value in match.groupdict().items()}
             return rule, {
                 key: int(value) if value.is_integer() and abs(value) < 2**53 else value

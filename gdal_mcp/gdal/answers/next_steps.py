@@ -4,12 +4,11 @@ Wrong advice is worse than none: a step is proposed only where the description o
 arguments are paths of this call and nothing else. It is never run by itself: it is checked, resolved and approved like any other.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 _LARGE: Final = 4096  # pixels of the longer side, from which on a display without overviews is slow
-_OVERVIEWS: Final = "raster overview"
 _CHANGES_FEATURES: Final = frozenset(
     {"vector clip", "vector filter", "vector sql", "vector pipeline", "pipeline"}
 )
@@ -38,32 +37,23 @@ def next_steps(
     """
     found: dict[str, Step] = {}
     for row in outputs:
-        for step in (_look_at_input(made_by, row, inputs), _add_overviews(made_by, row)):
-            if step is not None and (served is None or step.algorithm in served):
+        for step in _steps(made_by, row, inputs):
+            if served is None or step.algorithm in served:
                 found.setdefault(step.algorithm, step)
     return tuple(found.values())
 
 
-def _look_at_input(made_by: str, row: Mapping[str, Any], inputs: Sequence[str]) -> Step | None:
-    """An output without a feature or a valid pixel is explained by the input, of which there must be one."""
-    if len(inputs) != 1:
-        return None
+def _steps(made_by: str, row: Mapping[str, Any], inputs: Sequence[str]) -> Iterator[Step]:
     codes = {check.get("code") for check in row.get("checks", ())}
-    if "zero_features" in codes and made_by in _CHANGES_FEATURES:
+    # an output without a feature or a valid pixel is explained by the input, of which there must be one
+    if len(inputs) == 1 and "zero_features" in codes and made_by in _CHANGES_FEATURES:
         reason = "No feature passed. Compare the condition with the extent, the CRS and the field names of the input."
-        return Step("vector info", reason, {"input": inputs[0]})
-    if "all_nodata" in codes and made_by == "raster clip":
+        yield Step("vector info", reason, {"input": inputs[0]})
+    if len(inputs) == 1 and "all_nodata" in codes and made_by == "raster clip":
         reason = "Every pixel is nodata. Compare the window with the extent of the input."
-        return Step("raster info", reason, {"input": inputs[0]})
-    return None
-
-
-def _add_overviews(made_by: str, row: Mapping[str, Any]) -> Step | None:
+        yield Step("raster info", reason, {"input": inputs[0]})
     described = row.get("description", {})
-    is_large = max(described.get("size") or [0]) > _LARGE
-    if made_by.startswith(_OVERVIEWS) or not is_large:
-        return None
-    if described.get("driver") != "GTiff" or described.get("overviews") != 0:
-        return None
-    reason = "The raster is large and has no overviews; with them it is displayed quickly at every scale."
-    return Step("raster overview add", reason, {"input": row["path"]})
+    is_large = max(described.get("size") or [0]) > _LARGE and described.get("driver") == "GTiff"
+    if is_large and described.get("overviews") == 0 and not made_by.startswith("raster overview"):
+        reason = "The raster is large and has no overviews; with them it is displayed quickly at every scale."
+        yield Step("raster overview add", reason, {"input": row["path"]})

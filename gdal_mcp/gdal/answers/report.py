@@ -193,11 +193,7 @@ def _feature(feature: Any) -> Any:
     if not isinstance(geometry, dict) or len(json_text(geometry)) <= _SMALL:
         return feature
     points = list(_points(geometry))
-    box = (
-        [least(point[axis] for point in points) for least in (min, max) for axis in (0, 1)]
-        if points
-        else None
-    )
+    box = [least(one[i] for one in points) for least in (min, max) for i in (0, 1)] if points else None
     return {**feature, "geometry": {"type": geometry.get("type"), "points": len(points), "bbox": box}}
 
 

@@ -101,11 +101,16 @@ def _or_omit(value: Any, validate: Callable[[Any], Any]) -> Any:
         raise PydanticOmit from None
 
 
-def _or_null(value: Any, validate: Callable[[Any], Any]) -> Any:
-    try:
-        return validate(value)
-    except ValidationError:
-        return None
+def otherwise(fallback: Any) -> WrapValidator:
+    """What stands in place of that which does not fit."""
+
+    def validated(value: Any, validate: Callable[[Any], Any]) -> Any:
+        try:
+            return validate(value)
+        except ValidationError:
+            return fallback
+
+    return WrapValidator(validated)
 
 
 def kept(model: Any, value: Any) -> Mapping[str, Any]:
@@ -130,7 +135,7 @@ def shape(**keys: Any) -> Any:
 
 def many(item: Any, most: int) -> Any:
     """The type of a list of so many items at most; what does not fit becomes null."""
-    return Annotated[list[Annotated[item | None, WrapValidator(_or_null)]], at_most(most)]
+    return Annotated[list[Annotated[item | None, otherwise(None)]], at_most(most)]
 
 
 Switch = StrictBool

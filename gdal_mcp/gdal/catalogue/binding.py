@@ -109,9 +109,8 @@ def bind(
             )
     # in the order of the description: keys of JSON have none, and GDAL takes `--limit` before `--features` for both
     bound = _bind(algorithm, [given[one.name] for one in algorithm.arguments if one.name in given], context)
-    if bound.has_mode("update") and not any(
-        one.role in (Role.OUTPUT, Role.UPDATE) for one in bound.arguments
-    ):
+    roles = {one.role for one in bound.arguments}
+    if bound.has_mode("update") and not roles & {Role.OUTPUT, Role.UPDATE}:
         raise ArgumentRefused("the call changes an output and names none.", "Name the output.")
     return bound
 

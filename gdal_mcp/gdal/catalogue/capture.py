@@ -22,7 +22,6 @@ from sandbox.template import Limits, SandboxTemplate
 from sandbox.waiting import Cancellation
 
 _LISTS: Final = ("algorithms", "steps", "drivers", "warp", "transform")
-_WITH_ARGUMENTS: Final = frozenset({"algorithms", "steps"})
 # a capture needs a tenth of the memory and prints 1 MB
 _LIMITS: Final = Limits(memory_bytes=1 << 30, pids=64, stdout_bytes=16 << 20, scratch_bytes=64 << 20)
 _NOBODY: Final = (65534, 65534)
@@ -83,7 +82,9 @@ def rendered(facts: dict[str, Any]) -> str:
 def _rows(name: str, entries: list[dict[str, Any]]) -> Iterator[str]:
     for entry in entries:
         described = [one for one in entry.get("arguments", ()) if not isinstance(one, str)]
-        if name not in _WITH_ARGUMENTS or not described:  # a step mostly names arguments of its algorithm
+        if (
+            name not in ("algorithms", "steps") or not described
+        ):  # a step mostly names arguments of its algorithm
             yield _compact(entry)
             continue
         head = _compact({key: value for key, value in entry.items() if key != "arguments"})

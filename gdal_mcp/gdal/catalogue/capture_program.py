@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -84,7 +85,8 @@ Entry = dict[str, Any]
 
 def main() -> None:
     gdal.UseExceptions()
-    algorithms = [algorithm(path) for path in (*listed(), *SHORTCUTS)]
+    usage = json.loads(ran("--json-usage").stdout)
+    algorithms = [algorithm(path) for path in (*listed(usage), *SHORTCUTS)]
     document = {
         "gdal": gdal.VersionInfo("RELEASE_NAME"),
         "skipped": sorted(filter(None, (gdal.GetConfigOption("GDAL_SKIP") or "").split(","))),
@@ -97,18 +99,12 @@ def main() -> None:
     sys.stdout.write(json.dumps(document, ensure_ascii=False))
 
 
-def listed() -> list[str]:
-    """The paths of all commands that GDAL lists and that have none below them, in GDAL's order."""
-    found: list[str] = []
-
-    def walk(node: dict[str, Any]) -> None:
-        for below in node["sub_algorithms"]:
-            walk(below)
-        if not node["sub_algorithms"] and (path := " ".join(node["full_path"][1:])) not in LEFT_OUT:
-            found.append(path)
-
-    walk(json.loads(ran("--json-usage").stdout))
-    return found
+def listed(node: dict[str, Any]) -> Iterator[str]:
+    """The paths of all commands that GDAL lists below one and that have none below them, in GDAL's order."""
+    for below in node["sub_algorithms"]:
+        yield from listed(below)
+    if not node["sub_algorithms"] and (path := " ".join(node["full_path"][1:])) not in LEFT_OUT:
+        yield path
 
 
 @cache
@@ -236,11 +232,8 @@ def step(head: Entry, usage: Entry, leaf: Entry | None, common: list[Entry]) -> 
     hidden = [one["name"] for one in known.values() if "hidden" in one] if leaf else common
     arguments = [one["name"] if one == known.get(one["name"]) else one for one in told]
     # what it takes from the step before it and gives to the next; nothing where there is none
-    kinds = {
-        one["name"]: one["dataset_type"][0]
-        for one in known.values() or told
-        if len(one.get("dataset_type", ())) == 1
-    }
+    of_one_kind = [one for one in known.values() or told if len(one.get("dataset_type", ())) == 1]
+    kinds = {one["name"]: one["dataset_type"][0] for one in of_one_kind}
     takes = "" if where == ["first"] else kinds.get("input", kind)
     gives = "" if where == ["last"] else kinds.get("output", kind)
     return {**head, **texts, "takes": takes, "gives": gives, "arguments": [*hidden, *arguments]}

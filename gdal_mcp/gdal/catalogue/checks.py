@@ -3,7 +3,6 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from gdal_mcp.gdal.catalogue.crs import check_crs
@@ -28,7 +27,6 @@ from gdal_mcp.gdal.catalogue.sql import check_allowed, check_condition, check_di
 from gdal_mcp.gdal.catalogue.values import check_shape, check_text, choices_text, number_of
 
 _INT32: Final = (1 << 31) - 1
-_INPUT_CHECKS: Final = frozenset(("input-format", "open-option"))
 _TEMPLATE: Final = re.compile(r"\{(?:AUTO_NAME|DS_BASENAME|DS_INDEX|LAYER_NAME|LAYER_INDEX)\}")
 _NODATA_WORDS: Final = re.compile(r"none|[+-]?(nan|inf)", re.IGNORECASE)
 
@@ -60,9 +58,8 @@ class Situation:
     @property
     def kind(self) -> Kind | None:
         """The kind of data that the argument is about, where there is only one."""
-        place = self.algorithm.long_names.get(
-            "input" if self.argument.rule.check in _INPUT_CHECKS else "output"
-        )
+        side = "input" if self.argument.rule.check in ("input-format", "open-option") else "output"
+        place = self.algorithm.long_names.get(side)
         if place is None or not place.dataset_kinds:
             return self.algorithm.kind
         return DATASET_KINDS[place.dataset_kinds[0]] if len(place.dataset_kinds) == 1 else None
@@ -176,32 +173,30 @@ def _of_text(check: Callable[[str, str], str]) -> Check:
     return lambda situation, text: check(text, situation.what)
 
 
-CHECKS: Final[Mapping[str, Check]] = MappingProxyType(
-    {
-        "choice": _choice,
-        "crs": _crs_or(),
-        "crs-or-none": _crs_or("none", "null"),
-        "position-crs": _crs_or("pixel", "dataset"),
-        "input-format": lambda one, text: input_format(one.context.catalogue, text, one.kind),
-        "output-format": _output_format,
-        "open-option": lambda one, text: one.option(Scope.OPEN, one.input_drivers, text),
-        "output-open-option": lambda one, text: one.option(Scope.OPEN, one.output_drivers, text),
-        "creation-option": lambda one, text: one.written_option(Scope.CREATION, text),
-        "layer-option": lambda one, text: one.written_option(Scope.LAYER, text),
-        "warp-option": lambda one, text: one.option(Scope.WARP, (), text),
-        "transform-option": lambda one, text: one.option(Scope.TRANSFORM, (), text),
-        "layer": _layer,
-        "new-layer": _new_layer,
-        "nodata": _nodata,
-        "threads": _threads,
-        "sql": _sql,
-        "where": _of_text(check_condition),
-        "sql-dialect": _of_text(check_dialect),
-        "pipeline": _pipeline,
-        "geometry": _of_text(check_geometry),
-        **{name: _of_text(one.check) for name, one in PLAIN.items()},
-    }
-)
+CHECKS: Final[Mapping[str, Check]] = {
+    "choice": _choice,
+    "crs": _crs_or(),
+    "crs-or-none": _crs_or("none", "null"),
+    "position-crs": _crs_or("pixel", "dataset"),
+    "input-format": lambda one, text: input_format(one.context.catalogue, text, one.kind),
+    "output-format": _output_format,
+    "open-option": lambda one, text: one.option(Scope.OPEN, one.input_drivers, text),
+    "output-open-option": lambda one, text: one.option(Scope.OPEN, one.output_drivers, text),
+    "creation-option": lambda one, text: one.written_option(Scope.CREATION, text),
+    "layer-option": lambda one, text: one.written_option(Scope.LAYER, text),
+    "warp-option": lambda one, text: one.option(Scope.WARP, (), text),
+    "transform-option": lambda one, text: one.option(Scope.TRANSFORM, (), text),
+    "layer": _layer,
+    "new-layer": _new_layer,
+    "nodata": _nodata,
+    "threads": _threads,
+    "sql": _sql,
+    "where": _of_text(check_condition),
+    "sql-dialect": _of_text(check_dialect),
+    "pipeline": _pipeline,
+    "geometry": _of_text(check_geometry),
+    **{name: _of_text(one.check) for name, one in PLAIN.items()},
+}
 
 
 def accepted(situation: Situation, values: Sequence[str]) -> tuple[str, ...]:

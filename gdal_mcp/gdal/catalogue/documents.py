@@ -58,13 +58,10 @@ def _geometry(value: Any) -> dict[str, Any] | None:
     if kind == "GeometryCollection" and isinstance(value.get("geometries"), list):
         parts = [_geometry(one) for one in value["geometries"]]
         return {"type": kind, "geometries": parts} if None not in parts else None
-    if (
-        not isinstance(kind, str)
-        or kind not in _TYPES
-        or not _NUMBERS.fullmatch(json.dumps(value.get("coordinates")))
-    ):
-        return None
-    return {"type": kind, "coordinates": value["coordinates"]}
+    known = isinstance(kind, str) and kind in _TYPES
+    if known and _NUMBERS.fullmatch(json.dumps(value.get("coordinates"))):
+        return {"type": kind, "coordinates": value["coordinates"]}
+    return None
 
 
 def _parsed(text: str, what: str) -> Any:

@@ -69,9 +69,7 @@ def _first(catalogue: Catalogue, name: str, kind: Kind) -> str | None:
     low = name.lower().rpartition("/")[2]
     double = next((one for one in _DOUBLE if low.endswith(f".{one}")), "")
     extension = double or ("." in low and low.rpartition(".")[2]) or ""
-    found = [
-        driver.name for driver in catalogue.drivers if extension in driver.extensions and driver.writes(kind)
-    ]
+    found = [one.name for one in catalogue.drivers if extension in one.extensions and one.writes(kind)]
     if "GMT" in found and "netCDF" in found:  # GDAL's own exception: GMT comes first for reading only
         return "netCDF"
     return found[0] if found and found[0].lower() not in catalogue.unwritten else None

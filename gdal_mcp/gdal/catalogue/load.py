@@ -95,12 +95,10 @@ def build(
             f"{len(reader.missing)} arguments of GDAL {facts['gdal']} have no role. Give each one in roles.toml:\n  {shown}"
         )
     extra = options.get("extra", ())
-    shared = {
-        scope: _read_as(
-            tuple[OptionSpec, ...], [*facts[scope], *(one for one in extra if one["scope"] == scope)]
-        )
-        for scope in (Scope.WARP, Scope.TRANSFORM)
-    }
+    shared = {}
+    for scope in (Scope.WARP, Scope.TRANSFORM):
+        entries = [*facts[scope], *(one for one in extra if one["scope"] == scope)]
+        shared[scope] = _read_as(tuple[OptionSpec, ...], entries)
     return Catalogue(
         gdal_version=facts["gdal"],
         skipped=tuple(facts["skipped"]),

@@ -102,9 +102,7 @@ class Argument:
     min_included: Annotated[bool, Field(alias="min_value_is_included")] = True
     max_included: Annotated[bool, Field(alias="max_value_is_included")] = True
     min_count: int = 0
-    max_count: Annotated[int | None, BeforeValidator(lambda most: None if most == _UNBOUNDED else most)] = (
-        None
-    )
+    max_count: Annotated[int | None, BeforeValidator(lambda n: None if n == _UNBOUNDED else n)] = None
     # one text may hold several values, separated by commas
     packed: Annotated[bool, Field(alias="packed_values_allowed")] = False
     repeatable: Annotated[bool, Field(alias="repeated_arg_allowed")] = True
@@ -150,9 +148,8 @@ class Algorithm:
     @property
     def makes(self) -> Kind | None:
         """The kind of dataset that it writes, which may differ from what it reads; None when that is open or nothing."""
-        output = next((one for one in self.arguments if one.name == "output"), None)
-        known = output is not None and len(output.dataset_kinds) == 1
-        return DATASET_KINDS.get(output.dataset_kinds[0]) if output and known else None
+        kinds = next((one.dataset_kinds for one in self.arguments if one.name == "output"), ())
+        return DATASET_KINDS.get(kinds[0]) if len(kinds) == 1 else None
 
     @cached_property
     def one_of(self) -> tuple[tuple[str, ...], ...]:

@@ -48,10 +48,8 @@ def check_option(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], tex
         drivers = drivers or tuple(driver.name for driver in catalogue.drivers if driver.reads(None))
     key, value = _split(_OPTION_NAMES[scope], text)
     what = f"{_OPTION_NAMES[scope]} {key.upper()}"
-    found = [
-        (name, spec, decide(catalogue, name, scope, spec))
-        for name, spec in _declared(catalogue, scope, drivers, key)
-    ]
+    declared = _declared(catalogue, scope, drivers, key)
+    found = [(name, spec, decide(catalogue, name, scope, spec)) for name, spec in declared]
     if not found:
         raise ArgumentRefused(
             f"{what} does not exist{_for(drivers)}.", _existing(catalogue, scope, drivers, key)
@@ -123,13 +121,8 @@ def _declared(
     if scope in (Scope.WARP, Scope.TRANSFORM):
         return [("*", spec) for spec in catalogue.shared_options[scope] if spec.canonical(key)]
     found = (catalogue.driver_names.get(name.lower()) for name in drivers)
-    return [
-        (driver.name, spec)
-        for driver in found
-        if driver is not None
-        for spec in driver.options.get(scope, ())
-        if spec.canonical(key)
-    ]
+    known = ((one.name, one.options.get(scope, ())) for one in found if one is not None)
+    return [(name, spec) for name, specs in known for spec in specs if spec.canonical(key)]
 
 
 def _for(drivers: Sequence[str]) -> str:

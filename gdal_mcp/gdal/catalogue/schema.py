@@ -82,8 +82,9 @@ def offered(algorithm: Algorithm) -> Iterator[Argument]:
             yield argument
 
 
-def property_schema(argument: Argument, *, compact: bool = False) -> dict[str, Any]:
-    schema = _list(argument) if argument.is_list and argument.max_count != 1 else _scalar(argument)
+def property_schema(argument: Argument, *, compact: bool) -> dict[str, Any]:
+    is_list = argument.is_list and argument.max_count != 1 and argument.rule.check != "pipeline"
+    schema = _list(argument) if is_list else _scalar(argument)
     if compact and argument.element_type == "string" and "enum" not in schema.get("items", {}):
         schema = {key: value for key, value in schema.items() if key not in ("items", "additionalProperties")}
     description = _description(argument, compact=compact)
@@ -98,8 +99,6 @@ def property_schema(argument: Argument, *, compact: bool = False) -> dict[str, A
 def _list(argument: Argument) -> dict[str, Any]:
     """A list; the bare value is a list of one, and a text may hold several where GDAL packs them."""
     items = _scalar(argument)
-    if argument.rule.check == "pipeline":
-        return {"type": ["array", "string"]}
     if argument.rule.check in KEYED:
         values = {"type": ["string", "number", "boolean"]}
         return {"type": ["object", "array"], "additionalProperties": values, "items": {"type": "string"}}

@@ -8,7 +8,6 @@ its name, which GDAL answers with a list of completions; and no text of a free k
 import math
 import re
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Final
 
 from gdal_mcp.gdal.catalogue.crs import check_crs
@@ -22,23 +21,21 @@ _REAL: Final = re.compile(r"[+-]?([0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _BOOLEANS: Final = frozenset({"YES", "NO", "TRUE", "FALSE", "ON", "OFF", "1", "0"})
 # what a text must match as a whole, and what to write instead
-_PATTERNS: Final[Mapping[str, tuple[re.Pattern[str], str]]] = MappingProxyType(
-    {
-        "tuples": (
-            re.compile(r"(?!.*\.\.)(?=.{1,512}\Z)(?:\([0-9.,eE+\- ]++\)|\{[0-9, ]++\}|[0-9.,eE+\- ]++)+"),
-            "For example (255,255,255),(0,0,0).",
+_PATTERNS: Final[Mapping[str, tuple[re.Pattern[str], str]]] = {
+    "tuples": (
+        re.compile(r"(?!.*\.\.)(?=.{1,512}\Z)(?:\([0-9.,eE+\- ]++\)|\{[0-9, ]++\}|[0-9.,eE+\- ]++)+"),
+        "For example (255,255,255),(0,0,0).",
+    ),
+    "word": (re.compile(r"(?!.*\.\.)[A-Za-z0-9_.:+-]{0,64}"), "Use letters, digits and . _ : + - only."),
+    "encoding": (
+        re.compile(
+            r"|UTF-?8|(US-)?ASCII|ISO-?8859-[0-9]{1,2}|LATIN-?[0-9]{1,2}|(CP|IBM|WINDOWS-)[0-9]{3,5}|LDID/[0-9]{1,3}"
+            r"|GB2312|GBK|GB18030|BIG-?5|SHIFT_?JIS|SJIS|EUC-?(JP|KR|CN|TW)|KOI8-[RU]",
+            re.IGNORECASE,
         ),
-        "word": (re.compile(r"(?!.*\.\.)[A-Za-z0-9_.:+-]{0,64}"), "Use letters, digits and . _ : + - only."),
-        "encoding": (
-            re.compile(
-                r"|UTF-?8|(US-)?ASCII|ISO-?8859-[0-9]{1,2}|LATIN-?[0-9]{1,2}|(CP|IBM|WINDOWS-)[0-9]{3,5}|LDID/[0-9]{1,3}"
-                r"|GB2312|GBK|GB18030|BIG-?5|SHIFT_?JIS|SJIS|EUC-?(JP|KR|CN|TW)|KOI8-[RU]",
-                re.IGNORECASE,
-            ),
-            "For example UTF-8 or ISO-8859-1.",
-        ),
-    }
-)
+        "For example UTF-8 or ISO-8859-1.",
+    ),
+}
 
 
 def check_text(text: str, what: str, max_letters: int | None = None, limit: int = VALUE_BYTES) -> str:
@@ -149,19 +146,17 @@ def _each(check: Callable[[Shape, str, str], str]) -> Callable[[Shape, str, str]
     return lambda shape, text, what: ",".join(check(shape, part.strip(), what) for part in text.split(","))
 
 
-_KINDS: Final[Mapping[str, Callable[[Shape, str, str], str]]] = MappingProxyType(
-    {
-        "boolean": _boolean,
-        "choice": _choice,
-        "choices": _each(_choice),
-        "integer": _integer,
-        "real": _real,
-        "numbers": _each(_real),
-        "threads": _threads,
-        "label": lambda _shape, text, what: refuse_path(text, what),
-        "name": _name,
-        "pattern": _pattern,
-        "crs": lambda _shape, text, _what: check_crs(text),
-    }
-)
+_KINDS: Final[Mapping[str, Callable[[Shape, str, str], str]]] = {
+    "boolean": _boolean,
+    "choice": _choice,
+    "choices": _each(_choice),
+    "integer": _integer,
+    "real": _real,
+    "numbers": _each(_real),
+    "threads": _threads,
+    "label": lambda _shape, text, what: refuse_path(text, what),
+    "name": _name,
+    "pattern": _pattern,
+    "crs": lambda _shape, text, _what: check_crs(text),
+}
 KINDS: Final = frozenset((*_KINDS, *_PATTERNS))

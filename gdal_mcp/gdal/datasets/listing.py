@@ -143,9 +143,8 @@ class _Reader:
                 yield from self._folder(folder, name, above, None if not resumes else after[1:])
             elif not resumes and self.query.matches(above, name) and (found := folder.look(name)) is not None:
                 is_file = found.kind is Kind.FILE
-                beside = [
-                    one for one in map(folder.look, families.get(name, ())) if one is not None and is_file
-                ]
+                family = families.get(name, ()) if is_file else ()
+                beside = [one for one in map(folder.look, family) if one is not None]
                 size = sum(one.identity.size for one in (found, *beside)) if is_file else None
                 yield Row(found, tuple(one.name for one in beside), size)
 

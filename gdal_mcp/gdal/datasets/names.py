@@ -9,10 +9,10 @@ What GDAL is given is `before + path + after`. Invariants of what `parse` lets t
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal import data_of
@@ -91,17 +91,6 @@ class DatasetName:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """One row of the table: a driver's names and why they are accepted."""
-
-    driver: str
-    names: tuple[str, ...]
-    place: Place
-    reason: str
-    proved: bool = True  # opened by our tests in GDAL
-
-
-@dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a kind of name is never accepted, and what to do instead."""
 
@@ -125,7 +114,7 @@ _NETWORK: Final = Refusal(
 class _Grammar:
     """A name of a form, ready to be matched. `bare` is one whose path is in quotes for GDAL, and was written without them."""
 
-    form: Form
+    form: Mapping[str, Any]  # its row
     prefix: str  # with its colon, in GDAL's letters
     pattern: re.Pattern[str]
     quoted: bool
@@ -136,7 +125,7 @@ class _Grammar:
 class Table:
     """Everything that `names.toml` says. Keys are in upper case."""
 
-    forms: tuple[Form, ...]
+    forms: Sequence[Mapping[str, Any]]  # a driver's names and why they are accepted
     grammars: Mapping[str, tuple[_Grammar, ...]]
     refusals: Mapping[str, Refusal]
 
@@ -190,12 +179,12 @@ def _part(text: str, start: str, grammars: tuple[_Grammar, ...], *, addresses: b
             after = inner.after + quote + text[end:]
             if _NETWORK_INSIDE.search(before + after):  # no part of a file is called that
                 raise _NETWORK.error(start)
-            place = grammar.form.place if inner.is_plain else "file"
+            place: Place = grammar.form["place"] if inner.is_plain else "file"
             forbidden = inner.forbidden | (_IN_QUOTES if grammar.quoted else _BARE)
             return replace(inner, before=before, after=after, place=place, forbidden=forbidden)
     if _NETWORK_INSIDE.search(text):
         raise _NETWORK.error(start)
-    known = " or ".join(name for grammar in grammars for name in grammar.form.names)
+    known = " or ".join(name for grammar in grammars for name in grammar.form["names"])
     raise refused(f"this is not how {start} names a dataset.", f"Known here: {known}.")
 
 
@@ -292,22 +281,19 @@ def invalid(message: str, suggestion: str) -> ToolError:
 def table() -> Table:
     """The hand-written table. Raises ValueError if a row is not well-formed; a test loads it."""
     read = data_of("gdal_mcp.gdal.catalogue", "names.toml")
-    forms, grammars = [], dict[str, tuple[_Grammar, ...]]()
-    for row in read["form"]:
-        form = Form(row["driver"], tuple(row["names"]), row["place"], row["reason"], row.get("proved", True))
-        forms.append(form)
-        for name in form.names:
-            prefix = name.partition(":")[0].upper()
-            grammars[prefix] = (*grammars.get(prefix, ()), *_grammars(form, name))
+    grammars: dict[str, tuple[_Grammar, ...]] = {}
+    for form, name in ((row, name) for row in read["form"] for name in row["names"]):
+        prefix = name.partition(":")[0].upper()
+        grammars[prefix] = (*grammars.get(prefix, ()), *_grammars(form, name))
     refusals = {
         start.upper(): Refusal(row["reason"], row["suggestion"], Code(row.get("code", Code.PATH_NOT_ALLOWED)))
         for row in read["refuse"]
         for start in row["starts"]
     }
-    return Table(tuple(forms), grammars, refusals)
+    return Table(read["form"], grammars, refusals)
 
 
-def _grammars(form: Form, name: str) -> Iterator[_Grammar]:
+def _grammars(form: Mapping[str, Any], name: str) -> Iterator[_Grammar]:
     """A name's grammar; for a path in quotes also that of the same name without them, passed on with them."""
     head, found, tail = name.partition("{path}")
     if not found or "{path}" in tail:

@@ -92,23 +92,19 @@ def _move_dataset(given: Given, paths: Paths, *, copies: bool) -> FileWork:
     source = paths.input(text) if copies else _dataset(text, paths)
     if copies:
         _refuse_plain_folder(source)
-    output = _destination(
-        _one(given, "destination"), source, paths, overwrite=given.get("overwrite") == ("true",)
-    )
+    overwrite = given.get("overwrite") == ("true",)
+    output = _destination(_one(given, "destination"), source, paths, overwrite=overwrite)
     moves = _named_alike(source, output, paths)
     targets = {one.target.relative: one.target for one in moves}
     stale = tuple(one for one in output.replaces if one.relative not in targets)
     if not copies:
         places = (*stale, *(place for one in moves for place in (one.source, one.target)))
         return _on_datasets((source,), places, transfers=moves, removes=stale)
-    outputs = tuple(
-        Output(
-            one.target,
-            "dataset" if one.source == source else "file",
-            replaces=(one.target,) if one.target.identity is not None else (),
-        )
-        for one in moves
-    )
+    outputs: tuple[Output, ...] = ()
+    for one in moves:
+        kind: OutputKind = "dataset" if one.source == source else "file"
+        replaces = (one.target,) if one.target.identity is not None else ()
+        outputs += (Output(one.target, kind, replaces=replaces),)
     return _on_datasets((source,), (*stale, *targets.values()), outputs=outputs, copies=moves, removes=stale)
 
 

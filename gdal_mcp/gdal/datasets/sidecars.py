@@ -223,11 +223,9 @@ def read_with(mains: Iterable[Located]) -> tuple[Located, ...]:
 
 def regular_files(space: Workspace, folder: PurePosixPath, names: Iterable[str]) -> list[Located]:
     """Those of some names in a folder that are regular files; a link is none."""
-    return [
-        Located(space, folder / name, Identity.of(status))
-        for name, status in _statuses(space, folder, names)
-        if stat.S_ISREG(status.st_mode)
-    ]
+    found = _statuses(space, folder, names)
+    regular = [(name, status) for name, status in found if stat.S_ISREG(status.st_mode)]
+    return [Located(space, folder / name, Identity.of(status)) for name, status in regular]
 
 
 def _statuses(

@@ -20,7 +20,6 @@ FIELDS: Final[Mapping[str, float]] = {
     "argument_help": 0.1,
 }
 _WORD: Final = re.compile(r"[a-z0-9]+")
-_SYNC: Final = "vsi sync"  # moves nothing, but may replace a whole folder
 
 # name, title and description of a hand-picked tool, and whether it writes
 Picked = tuple[str, str, str, bool]
@@ -99,7 +98,7 @@ def effects(algorithm: Algorithm) -> dict[str, Any]:
     known = read("effects.toml")
     removes = algorithm.path in known["removes"]
     in_place = any(one.role is Role.UPDATE for one in usable) or algorithm.path in known["updates"]
-    always_asked = removes or algorithm.path == _SYNC
+    always_asked = removes or algorithm.path == "vsi sync"  # which may replace a whole folder
     return {
         "reads": True,
         "creates": "always" if any(one.required for one in outputs) else "optional" if outputs else "no",

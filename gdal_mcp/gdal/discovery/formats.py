@@ -3,11 +3,10 @@
 from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.formats import absent_by_name, advice, instead, known_driver
-from gdal_mcp.gdal.catalogue.model import Catalogue, Driver, Kind, OptionSpec, Scope, Shape
+from gdal_mcp.gdal.catalogue.model import Catalogue, Driver, Kind, OptionSpec, Shape
 from gdal_mcp.gdal.catalogue.options import decide
 
 _KINDS: Final[tuple[Kind, ...]] = ("raster", "vector", "multidim")
-_SCOPES: Final = (Scope.CREATION, Scope.LAYER, Scope.OPEN)
 _HELP_LETTERS: Final = 160
 
 
@@ -46,8 +45,8 @@ def one_format(catalogue: Catalogue, driver: Driver) -> dict[str, Any]:
     """What one format can do, its options that may be set, and those that are refused with the reason."""
     allowed: dict[str, list[dict[str, Any]]] = {}
     refused: dict[str, dict[str, str]] = {}
-    for scope in _SCOPES:
-        for spec in driver.options[scope]:
+    for scope, specs in driver.options.items():
+        for spec in specs:
             rule = decide(catalogue, driver.name, scope, spec)
             options = allowed.setdefault(scope.value, [])
             if rule.shape is None:

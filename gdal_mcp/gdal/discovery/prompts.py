@@ -101,9 +101,7 @@ def crs_codes(typed: str) -> Iterator[str]:
     """Codes that begin as typed, with or without the authority; then those whose names hold every typed word."""
     plain = typed.strip().lower()
     table = _crs_table()
-    first = [
-        code for code in table if code.lower().startswith(plain) or code.partition(":")[2].startswith(plain)
-    ]
+    first = [one for one in table if one.lower().startswith(plain) or one.partition(":")[2].startswith(plain)]
     yield from first
     if plain:
         words = plain.split()
@@ -122,11 +120,5 @@ def _crs_table() -> Mapping[str, str]:
 
 def choices(catalogue: Catalogue, name: str) -> tuple[str, ...]:
     """All choices of the arguments of one name, in the order of the first that lists them."""
-    found = (
-        choice
-        for algorithm in catalogue.algorithms.values()
-        for argument in algorithm.arguments
-        if argument.name == name
-        for choice in argument.choices
-    )
-    return tuple(dict.fromkeys(found))
+    arguments = (one for algorithm in catalogue.algorithms.values() for one in algorithm.arguments)
+    return tuple(dict.fromkeys(choice for one in arguments if one.name == name for choice in one.choices))

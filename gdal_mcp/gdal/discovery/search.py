@@ -15,15 +15,7 @@ from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.discovery import read
-from gdal_mcp.gdal.discovery.entries import (
-    FIELDS,
-    Entry,
-    Hit,
-    Picked,
-    of_algorithm,
-    plain_words,
-    words,
-)
+from gdal_mcp.gdal.discovery.entries import FIELDS, Entry, Hit, Picked, of_algorithm, plain_words, words
 
 MAX_WORDS: Final = 32
 MAX_LETTERS: Final = 500
@@ -40,10 +32,7 @@ _MEANT: Final = "SELECT meant FROM synonyms WHERE word MATCH ?"
 
 
 def search(
-    catalogue: Catalogue,
-    query: str,
-    limit: int = 10,
-    picked: Sequence[Picked] = (),
+    catalogue: Catalogue, query: str, limit: int = 10, picked: Sequence[Picked] = ()
 ) -> tuple[Hit, ...]:
     """The best answers first; none if no word is known."""
     return index(catalogue, tuple(picked)).search(query[:MAX_LETTERS], min(limit, MAX_HITS))
@@ -52,15 +41,11 @@ def search(
 @lru_cache(maxsize=4)
 def index(catalogue: Catalogue, picked: tuple[Picked, ...]) -> "Index":
     """The index of a catalogue and these tools, made at the first question."""
-    algorithms = (of_algorithm(catalogue, one) for one in catalogue.algorithms.values())
-    tools = (
-        Entry(
-            Hit("", name, title, "writes" if writes else "reads"),
-            {"name": name, "called": title, "help": description},
-        )
-        for name, title, description, writes in picked
-    )
-    return Index([*algorithms, *tools])
+    entries = [of_algorithm(catalogue, one) for one in catalogue.algorithms.values()]
+    for name, title, description, writes in picked:
+        hit = Hit("", name, title, "writes" if writes else "reads")
+        entries.append(Entry(hit, {"name": name, "called": title, "help": description}))
+    return Index(entries)
 
 
 class Index:
@@ -72,12 +57,8 @@ class Index:
         self._known = sorted({word for row in rows for text in row for word in text.split()})
         self._lock = threading.Lock()
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
-        self._database.execute(
-            f"CREATE VIRTUAL TABLE entries USING fts5({', '.join(FIELDS)}, tokenize = 'porter')"
-        )
-        self._database.execute(
-            "CREATE VIRTUAL TABLE synonyms USING fts5(word, meant UNINDEXED, tokenize = 'porter')"
-        )
+        for table, columns in (("entries", ", ".join(FIELDS)), ("synonyms", "word, meant UNINDEXED")):
+            self._database.execute(f"CREATE VIRTUAL TABLE {table} USING fts5({columns}, tokenize = 'porter')")
         self._database.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
         meant = [(word, " ".join(others)) for word, others in read("vocabulary.toml")["words"].items()]
         self._database.executemany("INSERT INTO synonyms VALUES (?, ?)", meant)

@@ -6,13 +6,12 @@ formats whose size depends on the content, for unknown extents.
 """
 
 import math
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.resources import files
 from typing import Any, Final, Literal
 
+from gdal_mcp.gdal import data_of
 from gdal_mcp.gdal.environment import CACHE_SHARE
 from gdal_mcp.gdal.preflight.call import Call
 from gdal_mcp.gdal.preflight.facts import TYPE_BYTES, DatasetFacts
@@ -63,7 +62,7 @@ class Table:
 
 @cache
 def table() -> Table:
-    data = tomllib.loads(files("gdal_mcp.gdal.preflight").joinpath("cost.toml").read_text(encoding="utf-8"))
+    data = data_of("gdal_mcp.gdal.preflight", "cost.toml")
     return Table(**{**data, "algorithm": {name: Cost(**row) for name, row in data["algorithm"].items()}})
 
 

@@ -36,7 +36,6 @@ _PIXELS: Final = frozenset(
     for name in "read write convert set-type clip reproject resize mosaic stack select update".split()
 )
 _LEAVES_HOLES: Final = frozenset({"max-distance", "mask"})  # arguments of a filling that is not whole
-_STATES: Final = ("vector sql", "vector info")
 
 
 def expected(draft: Draft) -> Sequence[str]:
@@ -78,7 +77,8 @@ def compared(draft: Draft) -> Sequence[int]:
 
 def statement(draft: Draft) -> Mapping[str, object] | None:
     """The one statement that GDAL itself runs, whose joins and types are looked at afterwards."""
-    found = [given for path, given in steps_of(draft) if path in _STATES and len(given.get("sql", ())) == 1]
+    states = (given for path, given in steps_of(draft) if path in ("vector sql", "vector info"))
+    found = [given for given in states if len(given.get("sql", ())) == 1]
     if draft.command.program != "gdal" or len(found) != 1 or draft.steps.count("vector sql") > 1:
         return None
     given = found[0]

@@ -70,15 +70,9 @@ class DatasetFacts:
     extent: Box | None = None
     compression: str = ""  # by the name of GDAL's creation option; NONE is uncompressed
     features: int | None = None  # of all layers
-    # names of columns of the first layer, for comparison with a call and never told: of text that holds numbers, numbers among other texts, numbers
-    # with commas, whole numbers or times with more digits than a type holds, dates that are not spelled as ISO 8601 has them, geometries; and of numbers
-    number_texts: tuple[str, ...] = ()
-    mixed_texts: tuple[str, ...] = ()
-    comma_texts: tuple[str, ...] = ()
-    long_texts: tuple[str, ...] = ()
-    date_texts: tuple[str, ...] = ()
-    geometry_texts: tuple[str, ...] = ()
-    number_fields: tuple[str, ...] = ()
+    # names of columns of the first layer, for comparison with a call and never told, by what they hold: text of numbers, numbers among other
+    # texts, numbers with commas, whole numbers or times with more digits than a type holds, dates not as in ISO 8601, geometries; and numbers
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     geometry: str = ""
     places: Mapping[str, Place] = field(default_factory=dict)  # by the text that calls gave for a CRS
     # by `changes.key`, as `answers.transformations` keeps them; None where a call changes nothing
@@ -154,20 +148,17 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
         "vector",
         features=None if None in counts or facts.get("layer_count") != len(layers) else sum(counts),
         geometry=layers[0].get("geometry") or "",
-        **_columns(row.get("columns")),
+        columns={
+            key: tuple(
+                one for one in names[:_MAX_COLUMNS] if isinstance(one, str) and 0 < len(one) <= _MAX_NAME
+            )
+            for key, names in _mapping(row.get("columns")).items()
+            if key in _COLUMNS and isinstance(names, list)
+        },
         extent=around([box for box in boxes if box]) if alike and None not in boxes else None,
         **(_crs(layers[0]) if alike else {}),
         **common,
     )
-
-
-def _columns(value: Any) -> dict[str, Any]:
-    given = _mapping(value)
-    lists = {key: found if isinstance(found := given.get(key), list) else [] for key in _COLUMNS}
-    return {
-        key: tuple(one for one in names[:_MAX_COLUMNS] if isinstance(one, str) and 0 < len(one) <= _MAX_NAME)
-        for key, names in lists.items()
-    }
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -223,15 +214,13 @@ class FactsCache:
                 self._facts.move_to_end(key)
             return self._facts.get(key)
 
-    def knows(
-        self, located: Located, crs: Sequence[str], changes: Sequence[str] = (), looks: Sequence[str] = ()
-    ) -> bool:
-        """Whether GDAL described a file already, with all that is asked of it by name."""
+    def knows(self, located: Located, *asked: Sequence[str]) -> bool:
+        """Whether GDAL described a file already, with all CRSs, changes and looks that are asked of it by name."""
         found = self.get(located)
         if found is None:
             return self._key(located) in self._facts
-        asked = ((found.places, crs), (found.changes, changes), (found.looks, looks))
-        return all(known.keys() >= set(names) for known, names in asked)
+        known = (found.places, found.changes, found.looks)
+        return all(one.keys() >= set(names) for one, names in zip(known, asked, strict=True))
 
     def put(self, located: Located, facts: DatasetFacts | None) -> None:
         """`located` has the identity of the file that was described; `facts` is None where there is no description."""

@@ -189,16 +189,12 @@ class Preflight:
 
     def _calls(self, draft: Draft) -> list[Call]:
         """The draft as one call, or the steps of a pipeline, each on the raster that the step before it would make."""
-        named = draft.named
-        if named is None:
-            named = tuple(("input", located) for located in draft.inputs)
+        named = draft.named if draft.named is not None else [("input", one) for one in draft.inputs]
         changed = [("input", one.target) for one in draft.outputs if one.update]
         facts = [(name, self.known.get(located)) for name, located in (*named, *changed)]
         inputs = tuple(one for name, one in facts if name in _MAIN)
         count = Counter(name for name, _ in facts)  # of two steps: which is meant is not known
-        others = {
-            name: one for name, one in facts if name not in _MAIN and count[name] == 1 and one is not None
-        }
+        others = {name: one for name, one in facts if one and name not in _MAIN and count[name] == 1}
         path, steps = draft.algorithm, [(_ENDS.get(path, path), given) for path, given in draft.chain]
         if len(steps) < 2:
             if draft.command.program in table().algorithm:  # a classic program has a row of costs of its own
@@ -218,15 +214,13 @@ class Preflight:
                 made, flowing = estimate(calls[-1]), passed_on(calls[-1])
                 inputs, certain = ((made.output,), made.certain) if made else ((None,), 0.0)
             own = {name: one for name, one in others.items() if name in arguments} if draft.chain else others
-            calls.append(
-                Call(path, arguments, inputs, own, certain=certain, flowing=flowing, limits=self.limits)
-            )
+            call = Call(path, arguments, inputs, own, certain=certain, flowing=flowing, limits=self.limits)
+            calls.append(call)
         if draft.output is not None:
             last, name = calls[-1], draft.output.target.name
             algorithms = self.catalogue.algorithms
-            algorithm = algorithms.get(last.algorithm) or algorithms.get(
-                draft.algorithm
-            )  # of a classic program
+            # the latter of a classic program
+            algorithm = algorithms.get(last.algorithm) or algorithms.get(draft.algorithm)
             kind = (algorithm.makes or algorithm.kind) if algorithm else "raster"
             driver = last.text("output-format") or driver_for(self.catalogue, name, kind) or ""
             updates = any(one.update for one in draft.outputs)
@@ -258,7 +252,7 @@ def is_judged(draft: Draft, catalogue: Catalogue) -> bool:
 
 
 def findings(call: Call) -> tuple[Finding, ...]:
-    return tuple(found for check in _CHECKS if (found := check(call)) is not None)
+    return tuple(found for check in _CHECKS for found in check(call))
 
 
 def asked_of(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:
@@ -287,11 +281,7 @@ def crs_named(draft: Draft) -> tuple[str, ...]:
         for name, needed_for in _CRS_ARGUMENTS.items():
             if any(given.get(one) for one in needed_for):
                 texts += given.get(name, ())
-    texts += [
-        text
-        for path, given in draft.chain
-        if path == "vector reproject"
-        for text in given.get("output-crs", ())
-    ]
+    reprojections = [given for path, given in draft.chain if path == "vector reproject"]
+    texts += [text for given in reprojections for text in given.get("output-crs", ())]
     texts += ["EPSG:3857" for path, _ in steps if path == "raster tile"]
     return tuple(dict.fromkeys(text for text in texts if len(text) <= _MAX_CRS_TEXT))[:_MAX_CRS]

@@ -3,6 +3,7 @@
 import filecmp
 import itertools
 import os
+from operator import itemgetter
 
 from gdal_mcp.gdal.inside.parts.datasets import has_pixels, opened
 from gdal_mcp.gdal.inside.parts.extents import apart, wgs84_box
@@ -21,15 +22,13 @@ MAX_LAYERS = 10  # that are compared
 SAME_BYTES = 64 << 20
 SAME_PIXELS = 4 << 20  # of all bands together
 RASTER_KEYS = "size band_count block_size overviews compression crs extent gcps rotated".split()
-BAND_KEYS = ("type", "nodata", "color")
 
 
 def of_output(path, dataset, facts, rows, origin):
     """Of an open output; `rows` are of its pixels."""
     if has_pixels(dataset):
-        yield from raster_checks(
-            dataset, facts, rows, [] if origin.updates else origin.sources, origin.expected
-        )
+        sources = [] if origin.updates else origin.sources
+        yield from raster_checks(dataset, facts, rows, sources, origin.expected)
         if "pixels" in origin.expected:
             yield from kept_checks(facts, [one for one in origin.sources if one[0] != path])
         if origin.updates:
@@ -63,9 +62,8 @@ def same_content(dataset, facts, name, found):
     if facts["driver"] != found["driver"]:
         return False
     if has_pixels(dataset):  # whether the pixels are worth comparing, and few enough
-        bands = [
-            [[band[key] for key in BAND_KEYS] for band in one.get("bands", ())] for one in (facts, found)
-        ]
+        about = itemgetter("type", "nodata", "color")
+        bands = [list(map(about, one.get("bands", ()))) for one in (facts, found)]
         if bands[0] != bands[1] or any(facts.get(key) != found.get(key) for key in RASTER_KEYS):
             return False
         if dataset.RasterXSize * dataset.RasterYSize * dataset.RasterCount > SAME_PIXELS:

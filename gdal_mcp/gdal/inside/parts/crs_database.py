@@ -129,10 +129,8 @@ class Database:
         """By row id what is known of it, and its usages: area, scope, box."""
         self._connection.execute("delete from chosen")
         self._connection.executemany("insert into chosen values (?)", [(one,) for one in ids])
-        found = {
-            row["id"]: (row, [])
-            for row in self.rows("select id, crs.* from chosen join crs on crs.rowid = id")
-        }
+        rows = self.rows("select id, crs.* from chosen join crs on crs.rowid = id")
+        found = {row["id"]: (row, []) for row in rows}
         for one, area, scope, *box in self.rows(USAGES):
             found[one][1].append((area, scope, tuple(box)))
         return found
@@ -141,10 +139,8 @@ class Database:
         """Metres of the best transformation for most of an area that needs no grid but the image's; None where there is none."""
         if datum == other:
             return 0.0
-        shares = (
-            (min(common(area, box) / size(box), ALL), -metres)
-            for metres, area in self.operations(datum, other)
-        )
+        known = self.operations(datum, other)
+        shares = ((min(common(area, box) / size(box), ALL), -metres) for metres, area in known)
         share, metres = max(shares, default=(0.0, 0.0))
         if share >= MOST:
             return -metres

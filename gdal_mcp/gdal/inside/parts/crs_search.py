@@ -229,11 +229,7 @@ class Search:
             "deprecated": bool(crs["deprecated"]),
             "replaced_by": [code for _, code in self.database.rows(SUCCESSORS, one)],
         }
-        return {
-            name: value
-            for name, value in row.items()
-            if value or (name == "accuracy_m" and value is not None)
-        }
+        return {key: one for key, one in row.items() if one or (key == "accuracy_m" and one is not None)}
 
     def shared(self, usage):
         """By how much of the place it covers, else by its size."""

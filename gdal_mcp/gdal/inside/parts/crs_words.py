@@ -95,9 +95,7 @@ class Question:
     def find_place(self, extents):
         """The boxes of the longest run of words that names a place, none where no run does; `extents` are rows of the database."""
         count = len(self.words)
-        runs = [
-            self.words[i : i + length] for length in range(count, 0, -1) for i in range(count - length + 1)
-        ]
+        runs = [self.words[i : i + n] for n in range(count, 0, -1) for i in range(count - n + 1)]
         spelt = [(name, run) for run in runs for name in spellings(" ".join(run))]
         telling = {max(name.split(), key=len) for name, _ in spelt}
         ranked = defaultdict(list)
@@ -138,15 +136,11 @@ def names_of(name, description):
     ranks = [0] if len(own) == 1 else [PART] * (len(own) - 1) + [1]
     if len(parts) == 1:
         head = re.split(r" - |[.:;]", description)[0]
-        own += [
-            " ".join(words_of(one)) for one in (re.sub(r"\(.*?\)", "", head), *re.findall(r"\((.*?)\)", head))
-        ]
+        heads = re.sub(r"\(.*?\)", "", head), *re.findall(r"\((.*?)\)", head)
+        own += [" ".join(words_of(one)) for one in heads]
         ranks = [0] * len(own)
-    return [
-        (rank, part)
-        for rank, part in zip(ranks, own, strict=False)
-        if part == POLAR or not LIMITS.search(part)
-    ]
+    ranked = zip(ranks, own, strict=False)
+    return [(rank, part) for rank, part in ranked if part == POLAR or not LIMITS.search(part)]
 
 
 # boxes on the earth: west, south, east and north in degrees; west is above east across the antimeridian

@@ -6,7 +6,7 @@ from osgeo import gdal, ogr
 
 from gdal_mcp.gdal.inside.parts.extents import crs_facts, in_degrees, raster_extent, wgs84_box
 from gdal_mcp.gdal.inside.parts.outputs import bytes_of
-from gdal_mcp.gdal.inside.parts.reporting import Errors, plain, quiet
+from gdal_mcp.gdal.inside.parts.reporting import plain, quiet
 from gdal_mcp.gdal.inside.parts.survey import Clock, Survey, around
 from gdal_mcp.gdal.inside.parts.tables import fields, layers_of
 
@@ -23,7 +23,7 @@ def kinds_of(path):
 
 def opened(path, errors, kinds=CLASSIC):
     """A dataset as raster, vector or multidimensional, whichever holds something; None with what GDAL said in `errors`."""
-    with Errors(quiet=True) as heard:
+    with quiet() as heard:
         dataset = gdal.OpenEx(path, kinds | gdal.OF_VERBOSE_ERROR)
     if dataset is None or not (dataset.RasterCount or dataset.GetLayerCount()):
         # a raster driver that takes a table for its own, and fails, ends GDAL's search

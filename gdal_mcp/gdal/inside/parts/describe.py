@@ -1,6 +1,5 @@
 """Says what datasets are: the inputs before the work, the outputs after it, and files that a call only asks about."""
 
-import importlib
 import itertools
 import os
 import queue
@@ -20,7 +19,7 @@ from gdal_mcp.gdal.inside.parts.datasets import (
 )
 from gdal_mcp.gdal.inside.parts.extents import box_in, in_degrees, reference
 from gdal_mcp.gdal.inside.parts.pixels import value_ranges
-from gdal_mcp.gdal.inside.parts.reporting import WARNING, Errors, decoded, print_json, quiet
+from gdal_mcp.gdal.inside.parts.reporting import WARNING, decoded, part, print_json, quiet
 from gdal_mcp.gdal.inside.parts.survey import Clock
 from gdal_mcp.gdal.inside.parts.tables import columns
 from gdal_mcp.gdal.inside.parts.vector_checks import OWN_LAYERS, Origin
@@ -78,14 +77,9 @@ def describe_inputs(job, report, errors):
     """What each of the first inputs is, and each output that is changed, or None; the host is told before the work begins, which does not wait for it."""
     changed = [one["path"] for one in job["outputs"] if one.get("updates")]
     sources = [*job.get("sources", job["inputs"]), *changed][:MAX_INPUTS]
-    rows, heard = [None] * len(sources), []
-
-    def describe():
-        for number, path in enumerate(sources):
-            rows[number] = described_input(path, job, heard)
-
+    rows, heard = [], []
     if sources:
-        SIDE_THREAD.do(describe)
+        SIDE_THREAD.do(lambda: rows.extend(described_input(path, job, heard) for path in sources))
         report.interim({"inputs": [brief(row, path) for row, path in zip(rows, sources, strict=True)]})
     for level, number, message in heard:
         if level == WARNING and ONCE.search(message):
@@ -105,7 +99,7 @@ def described_input(path, job, heard):
     None for what does not open.
     """
     try:
-        with Errors(quiet=True) as here:
+        with quiet() as here:
             dataset = opened(path, here)
             if dataset is None:
                 return None
@@ -182,11 +176,11 @@ def head_of(path):
 def run_identify(job, _report):
     """Prints an object: every input, and the short name of the driver that takes it, or null."""
     with quiet():
-        drivers = {
-            path: gdal.IdentifyDriverEx(path, kinds_of(path) | gdal.OF_MULTIDIM_RASTER)
-            for path in job["inputs"][:MAX_NAMED]
-        }
-        print_json({path: driver and driver.ShortName for path, driver in drivers.items()})
+        drivers = {}
+        for path in job["inputs"][:MAX_NAMED]:
+            driver = gdal.IdentifyDriverEx(path, kinds_of(path) | gdal.OF_MULTIDIM_RASTER)
+            drivers[path] = driver and driver.ShortName
+        print_json(drivers)
     return True
 
 
@@ -206,11 +200,6 @@ def describe_outputs(job, inputs, errors):
         before = replaced(one.get("replaces"))
         told.append(decoded({"facts": facts, "names": names, "checks": found, "before": before}))
     return told
-
-
-def part(name):
-    """One that is compiled only when it is needed."""
-    return importlib.import_module("gdal_mcp.gdal.inside.parts." + name)
 
 
 def replaced(path):

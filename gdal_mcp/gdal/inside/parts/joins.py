@@ -80,9 +80,8 @@ class Core:
         self.selected = words[1 : marks[0][0]]
         self.distinct = bool(self.selected) and self.selected[0].upper == "DISTINCT"
         within = min((one.depth for one in self.selected if one.upper == "SELECT"), default=math.inf)
-        self.calls = {
-            a.upper for a, b in itertools.pairwise(self.selected) if b.text == "(" and a.depth < within
-        }
+        pairs = itertools.pairwise(self.selected)
+        self.calls = {a.upper for a, b in pairs if b.text == "(" and a.depth < within}
         self.aggregated = "GROUP" in self.parts or bool(self.calls & AGGREGATES)
         self.windowed = any(one.upper == "OVER" for one in self.selected)
         self.items = list(items_of(self.words_in("FROM")))
@@ -138,9 +137,7 @@ def cores_of(sql):
 def items_of(words):
     """Of a FROM clause, in its order."""
     level, how = words[0].depth if words else 0, ""
-    runs = itertools.groupby(
-        words, lambda one: one.depth == level and (one.text == "," or one.upper in JOINS)
-    )
+    runs = itertools.groupby(words, lambda one: one.depth == level and one.upper in {",", *JOINS})
     for joint, found in runs:
         run = list(found)
         if joint:
@@ -228,10 +225,6 @@ class Counting:
                 return True
         return False
 
-    def drawn(self):
-        """The tables whose geometries are selected."""
-        return {item.alias for item in self.tables if self.returns(item, self.shapes_of(item))}
-
 
 def opened(sql, read_first=""):
     """A statement in two: WITH what is to be read first and the tables of its own WITH, which its SELECTs name; and the rest of it."""
@@ -261,7 +254,9 @@ def multiplied(counting):
 
 def expects_one(counting, first, *, few, mutual):
     """Whether each row of the first table was meant to come once. A listing of names may well have one several times."""
-    others, drawn = counting.core.items[1:], counting.drawn()
+    others = counting.core.items[1:]
+    # the tables whose geometries are selected
+    drawn = {one.alias for one in counting.tables if counting.returns(one, counting.shapes_of(one))}
     by_keys = any(one.keys for one in others) or has_keys(counting.core.words_in("WHERE"))
     if drawn == {first.alias} or (mutual and by_keys):
         return True
@@ -309,11 +304,8 @@ def owners_of(words, counting):
     """The tables whose columns an expression names."""
     found = set()
     for i, one in enumerate(words):
-        if (
-            not re.match(r'["\w]', one.text)
-            or one.text[0].isdigit()
-            or (i + 1 < len(words) and words[i + 1].text in ("(", "."))
-        ):
+        goes_on = i + 1 < len(words) and words[i + 1].text in ("(", ".")
+        if goes_on or not re.match(r'["\w]', one.text) or one.text[0].isdigit():
             continue
         if i > 1 and words[i - 1].text == ".":
             found |= {item for item in counting.tables if item.name == words[i - 2].name}

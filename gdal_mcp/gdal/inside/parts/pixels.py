@@ -5,7 +5,7 @@ import struct
 
 from osgeo import gdal
 
-from gdal_mcp.gdal.inside.parts.reporting import Errors, plain, quiet
+from gdal_mcp.gdal.inside.parts.reporting import plain, quiet
 
 WHOLE = 4 << 20  # pixels of one dataset that are all read; above, overviews or a sample of blocks tell
 WHOLE_LAZY = 1 << 20  # of a dataset that computes its pixels when they are read
@@ -27,7 +27,7 @@ def value_ranges(dataset):
             rows.append(None)
             continue
         left -= pixels if exact else WHOLE // 4  # a sample is a few blocks; three more bands are worth one
-        with Errors(quiet=True) as heard:  # GDAL leaves out what nodata, a mask or alpha hides
+        with quiet() as heard:  # GDAL leaves out what nodata, a mask or alpha hides
             found = band.ComputeRasterMinMax(not exact, can_return_none=True)
         if found is not None and not heard.failures:
             low, high = found if is_float(band) else map(int, found)
@@ -59,10 +59,9 @@ def is_float(band):
 def any_holes(dataset):
     """Whether a band declares a nodata value, and has pixels of it."""
     bands = map(dataset.GetRasterBand, range(1, min(dataset.RasterCount, MAX_BANDS) + 1))
-    return any(band.GetNoDataValue() is not None and hides(band) for band in bands)
-
-
-def hides(band):
-    exact = band.XSize * band.YSize <= WHOLE
-    found = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
-    return found is not None and found[0] == 0
+    for band in (one for one in bands if one.GetNoDataValue() is not None):
+        exact = band.XSize * band.YSize <= WHOLE
+        found = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
+        if found is not None and found[0] == 0:
+            return True
+    return False

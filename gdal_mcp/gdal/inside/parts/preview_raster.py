@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from osgeo import gdal
 
 from gdal_mcp.gdal.inside.parts.extents import crs_facts, in_degrees, raster_extent, wgs84_box
+from gdal_mcp.gdal.inside.parts.pixels import is_float
 from gdal_mcp.gdal.inside.parts.preview_vector import COLORS
 from gdal_mcp.gdal.inside.parts.reporting import plain
 
@@ -206,9 +207,7 @@ def read_channel(source, band):
         data = source.values(band, gdal.GDT_Byte if is_byte else gdal.GDT_Float64)
     values, valid = memoryview(data).cast("B" if is_byte else "d"), source.mask(band)
     # a sum is quicker, and finite only where all values are; large ones may overflow it as well
-    if "Float" in gdal.GetDataTypeName(band.DataType) and not (
-        math.isfinite(sum(values)) or all(map(math.isfinite, values))
-    ):
+    if is_float(band) and not (math.isfinite(sum(values)) or all(map(math.isfinite, values))):
         valid = both(bytes(255 if math.isfinite(one) else 0 for one in values), valid)
     return Channel(data, is_byte, valid, stretch(values, valid))
 

@@ -88,10 +88,8 @@ class Canvas:
         west, south, east, north = box
         longer = max(east - west, north - south) or 1.0
         step = self._step = longer * (1 + 2 * MARGIN) / pixels
-        width, height = (
-            min(max(NARROWEST, math.ceil((side + 2 * MARGIN * longer) / step)), pixels)
-            for side in (east - west, north - south)
-        )
+        sides = ((side + 2 * MARGIN * longer) / step for side in (east - west, north - south))
+        width, height = (min(max(NARROWEST, math.ceil(side)), pixels) for side in sides)
         left = (west + east) / 2 - width * step / 2
         top = (south + north) / 2 + height * step / 2
         self.extent = [left, top - height * step, left + width * step, top]

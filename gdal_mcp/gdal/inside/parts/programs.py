@@ -13,7 +13,7 @@ from collections import namedtuple
 
 from osgeo import gdal
 
-from gdal_mcp.gdal.inside.parts.reporting import decoded, print_text, quiet
+from gdal_mcp.gdal.inside.parts.reporting import decoded, part, print_text, quiet
 
 NAME = re.compile(r"[a-z][a-z-]*")
 LARGE = 16 << 20  # bytes; what is smaller is read in some milliseconds either way
@@ -41,9 +41,8 @@ def run(job, report):
     job["seconds"] = time.process_time() - begun
     computes = job["program"] == "gdal" and job["options"][:2] in COMPUTING
     if ended.done and (job.get("statement") or job.get("type_range") or computes):
-        statements = importlib.import_module("gdal_mcp.gdal.inside.parts.statements")
-        look = statements.statement_checks if job["statement"] else statements.value_checks
-        job["checks"] = list(look(job))
+        look = "statement_checks" if job["statement"] else "value_checks"
+        job["checks"] = list(getattr(part("statements"), look)(job))
     return ended
 
 
@@ -69,12 +68,7 @@ def instantiated(words):
     """An algorithm by its path, that path, and the words after it."""
     path, words = [words[0]], list(words[1:])
     algorithm = gdal.GetGlobalAlgorithmRegistry().InstantiateAlg(path[0])
-    while (
-        words
-        and not words[0].startswith("-")
-        and algorithm.HasSubAlgorithms()
-        and words[0] in algorithm.GetSubAlgorithmNames()
-    ):
+    while words and words[0] in (algorithm.GetSubAlgorithmNames() or ()):
         path.append(words.pop(0))
         algorithm = algorithm.InstantiateSubAlgorithm(path[-1])
     return algorithm, path, words
@@ -215,8 +209,7 @@ def ours(module, name):
     """A program of a part that is compiled only when it is asked for."""
 
     def run_one(job, report):
-        part = importlib.import_module("gdal_mcp.gdal.inside.parts." + module)
-        return getattr(part, name)(job, report)
+        return getattr(part(module), name)(job, report)
 
     return run_one
 

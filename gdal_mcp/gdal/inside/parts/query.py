@@ -91,11 +91,8 @@ class Tables:
         for found in own.values():
             if len(found) == 1:
                 self._add(*found[0])
-        layers = "".join(
-            f'<OGRVRTLayer name="{escape(called)}">{xml}'
-            for name, xml in self._sources.values()
-            for called in (name, SOURCE + name)
-        )
+        named = [(called, xml) for name, xml in self._sources.values() for called in (name, SOURCE + name)]
+        layers = "".join(f'<OGRVRTLayer name="{escape(called)}">{xml}' for called, xml in named)
         self.dataset = gdal.OpenEx(f"<OGRVRTDataSource>{layers}</OGRVRTDataSource>", gdal.OF_VECTOR)
         if self.dataset is None:
             raise RuntimeError("the layers of these files cannot be put together")
@@ -103,7 +100,7 @@ class Tables:
     def _add(self, name, source):
         self._sources.setdefault(name.lower(), (name, source))
 
-    def read_first(self, sql, *, rows=False):
+    def read_first(self, sql, *, rows):
         """The tables of a WITH that reads each once, with each row's id if `rows`; "" where one is read once."""
         words = words_of(sql)
         counts = Counter(a.name for a, b in itertools.pairwise([*words, None]) if not (b and b.text == "."))
@@ -156,11 +153,8 @@ class Result:
         # a blob is no JSON: in its place stands an object, which is nothing that a row of a file can hold
         value = "CASE typeof({0}) WHEN 'blob' THEN json_array(hex(coalesce(ST_AsBinary({0}), {0})), ST_SRID({0})) ELSE {0} END"
         flag = "typeof({0}) = 'blob'"
-        arrays = [
-            f"json_array({', '.join(text.format(one) for one in part)})"
-            for part in parts
-            for text in (value, flag)
-        ]
+        forms = [(text, part) for part in parts for text in (value, flag)]
+        arrays = [f"json_array({', '.join(map(text.format, part))})" for text, part in forms]
         named = ", ".join(f"{text} AS c{number}" for number, text in enumerate(arrays))
         statement = f"SELECT {named} FROM ({self._sql}) q"  # noqa: S608 - as above
         with selected(self._dataset, statement) as layer:

@@ -19,13 +19,16 @@ TEXT_OF_NUMBER = re.compile(r"-?(?:nan|[0-9]+\.[0-9]+(?:e[-+]?[0-9]+)?)", re.IGN
 MAX_PIXELS = 4 << 20  # of a band whose overviews are compared
 STALE = 0.01  # of an overview's pixels
 # lowest and highest value of types of whole numbers
-LIMITS = {"Byte": (0, 255), **{f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)}}
+LIMITS = {
+    "Byte": (0, 255),
+    **{f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
+    **{f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
+}
 # values that stand for nothing in many datasets, and for a measurement in hardly any
 FILLS = (-9999.0, -99999.0, -32767.0, -32768.0)
-LIMITS |= {f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)}
 
 
-def raster_checks(dataset, facts, rows, sources, expected=()):
+def raster_checks(dataset, facts, rows, sources, expected):
     seen = [row for row, band in zip(rows, facts["bands"], strict=False) if band["color"] != "Alpha"]
     if seen and all(seen):
         sampled = {} if all(row["exact"] for row in seen) else {"sampled": True}

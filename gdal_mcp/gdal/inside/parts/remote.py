@@ -126,9 +126,7 @@ class Host:
             raise Failed(self.failure)
         with self._lock:
             self._get(handle, [(offset, offset + len(target)) for offset, target in parts])
-            pieces = [
-                piece for offset, target in parts for piece in self._pieces(handle.file, offset, target)
-            ]
+            pieces = [one for start, target in parts for one in self._pieces(handle.file, start, target)]
         for span, offset, target in pieces:
             try:
                 span.copy(offset, target)

@@ -1,6 +1,7 @@
 """What GDAL reports, and what a program of ours prints."""
 
 import ctypes
+import importlib
 import json
 import math
 import re
@@ -18,6 +19,11 @@ ECHO = re.compile(r"(?<=[^\n])\n {2}(?:SELECT|WITH)\b.*", re.DOTALL | re.IGNOREC
 LABELS = {WARNING: "Warning", FAILURE: "ERROR", 4: "FATAL ERROR"}
 
 library = ctypes.CDLL(gdal._gdal.__file__)  # finds what the extension is linked with
+
+
+def part(name):
+    """A module next to this one that is compiled only when it is needed."""
+    return importlib.import_module(f"gdal_mcp.gdal.inside.parts.{name}")
 
 
 def decoded(value):

@@ -68,12 +68,8 @@ def unknown(sql, known):
         summed = before.text == "(" and words[i - 2].upper in AGGREGATES
         listed = before.text == "," and one.depth == 0
         is_column = summed or listed or before.upper in BEFORE_A_COLUMN
-        if (
-            one.text[0] == '"'
-            and is_column
-            and one.name not in known
-            and not (after and after[0].text in ".(")
-        ):
+        goes_on = after and after[0].text in ".("
+        if one.text[0] == '"' and is_column and one.name not in known and not goes_on:
             yield one
 
 
@@ -163,11 +159,8 @@ def null_geometries(counting):
         if is_compared or not RELATIONS.fullmatch(one.upper):
             continue
         named = [item for item in counting.tables if any(word.name == item.name for word in inner)]
-        tests = [
-            f"({item.alias}.rowid IS NOT NULL AND {item.alias}.{shape} IS NULL)"
-            for item in named or counting.tables
-            for shape in counting.shapes_of(item)
-        ]
+        drawn = ((one.alias, shape) for one in named or counting.tables for shape in counting.shapes_of(one))
+        tests = [f"({alias}.rowid IS NOT NULL AND {alias}.{shape} IS NULL)" for alias, shape in drawn]
         where = f"AND ({core.text('WHERE')})" if part == "WHERE" else ""
         asked = f"SELECT count(*) FROM {core.text('FROM')} WHERE ({' OR '.join(tests)}) {where}"  # noqa: S608 - as above
         if tests and (count := counting.count(asked)):

@@ -59,14 +59,10 @@ def columns(dataset):
         "date_texts": LOCAL_DATE.fullmatch,
         "geometry_texts": WKT.match,
     }
-    kinds = {
-        kind: [
-            named[i]
-            for i, values in texts.items()
-            if values and (any if kind == "long_texts" else all)(map(test, values))
-        ]
-        for kind, test in tests.items()
-    }
+    kinds = {}
+    for kind, test in tests.items():
+        hold = any if kind == "long_texts" else all
+        kinds[kind] = [named[i] for i, values in texts.items() if values and hold(map(test, values))]
     shares = {i: sum(map(is_number, values)) / len(values) for i, values in texts.items() if values}
     kinds["mixed_texts"] = [named[i] for i, share in shares.items() if 0.5 <= share < 1]
     kinds["number_fields"] = [name for i, name in named.items() if found[i].GetType() in NUMBERS]

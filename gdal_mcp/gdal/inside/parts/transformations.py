@@ -39,10 +39,6 @@ SHOWN_FOR_MAPS = " (with axis order normalized for visualization)"
 LIKE_WGS84 = ((6378137.0, 298.257), (6378273.0, 298.279))
 
 
-class Coordinate(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_double) for name in "xyzt")
-
-
 # by PROJ's names without `proj_`: what each returns and takes, in the letters of KINDS
 FUNCTIONS = """
 context_create p, log_level ipi, create ppt, get_type ip, get_name tp, get_id_auth_name tpi, get_id_code tpi, get_target_crs ppp,
@@ -83,7 +79,7 @@ class Proj:
         counts, first = Counter(), {}
         west, south, east, north = box
         for x, y in itertools.product(SAMPLE, SAMPLE):
-            at = Coordinate(west + x * (east - west), south + y * (north - south), 0.0, math.inf)
+            at = (ctypes.c_double * 4)(west + x * (east - west), south + y * (north - south), 0.0, math.inf)
             failed = self.trans_array(way, 1, 1, ctypes.byref(at))
             if not failed and (last := self.trans_get_last_used_operation(way)):
                 row = self.told(last)
@@ -105,9 +101,8 @@ class Proj:
     def told(self, operation):
         name = (self.get_name(operation) or b"").decode("utf-8", "replace").replace(SHOWN_FOR_MAPS, "")
         count = self.concatoperation_get_step_count(self.context, operation)
-        steps = [self.concatoperation_get_step(self.context, operation, i) for i in range(count)] or [
-            operation
-        ]
+        parts = [self.concatoperation_get_step(self.context, operation, i) for i in range(count)]
+        steps = parts or [operation]
         exact = all(self.get_type(step) == CONVERSION for step in steps)
         accuracy = self.coordoperation_get_accuracy(self.context, operation)
         codes = [self.identifier(step) for step in steps]
@@ -137,9 +132,7 @@ class Proj:
         return f"{known[1]}:{code.decode()}" if known and code else None
 
 
-@cache
-def the_proj():
-    return Proj()
+the_proj = cache(Proj)
 
 
 def transformation(box, own, raster, change):

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 from osgeo import gdal, ogr, osr
 
-from gdal_mcp.gdal.inside.parts.reporting import quiet
+from gdal_mcp.gdal.inside.parts.reporting import part, quiet
 
 PLACE = "/tmp/warming"  # this container's own; what lies in its output folder would be published
 RASTER, WRITTEN, LAYERS, COPIED = (f"{PLACE}/{name}" for name in ("a.tif", "b.tif", "a.gpkg", "b.geojson"))
@@ -37,7 +37,7 @@ NO_REPORT = SimpleNamespace(**dict.fromkeys(("progress", "interim", "attach"), l
 def steps(run):
     """A generator of steps of a few milliseconds; `run` is the handler's. To be closed when the job is there."""
     for name in PARTS:
-        importlib.import_module(f"gdal_mcp.gdal.inside.parts.{name}")
+        part(name)
         yield
     from gdal_mcp.gdal.inside.parts import describe, programs
 

@@ -1,6 +1,7 @@
 """Likely mistakes with coordinate systems and places. Pure."""
 
 import math
+from collections.abc import Iterator
 from typing import Final
 
 from gdal_mcp.gdal.preflight.call import Call, Finding, overlap, same_crs, worded
@@ -13,8 +14,6 @@ _RADIUS: Final = 6378137.0  # metres
 DEGREE: Final = math.pi / 180 * _RADIUS  # metres of one degree along the equator
 # the coarsest climate grids have 2.5; as a resolution in degrees it is rare, in metres common
 _LARGE_DEGREES: Final = 2.0
-_CLIPS: Final = frozenset({"raster clip", "vector clip", "vector filter"})
-_REPROJECTS: Final = frozenset({"raster reproject", "vector reproject"})
 
 
 def mercator_factor(facts: DatasetFacts | None) -> float:
@@ -27,62 +26,49 @@ def mercator_factor(facts: DatasetFacts | None) -> float:
     return 1 / math.cos(math.radians(middle)) if facts.degrees and abs(middle) < 90 else 1.0
 
 
-def longitudes_beyond_180(call: Call) -> Finding | None:
+def longitudes_beyond_180(call: Call) -> Iterator[Finding]:
     facts = call.input
     if call.path != "raster reproject" or facts is None or not facts.degrees or facts.extent is None:
-        return None
-    if facts.extent[2] <= _DATE_LINE or call.target_degrees or call.target_crs in ("EPSG:4326", "OGC:CRS84"):
-        return None
-    return worded("longitudes_beyond_180", {"east": facts.extent[2]})
+        return
+    to_degrees = call.target_degrees or call.target_crs in ("EPSG:4326", "OGC:CRS84")
+    if facts.extent[2] > _DATE_LINE and not to_degrees:
+        yield worded("longitudes_beyond_180", {"east": facts.extent[2]})
 
 
-def extent_outside(call: Call) -> Finding | None:
+def extent_outside(call: Call) -> Iterator[Finding]:
     """Of what is only read; the container tells it of what was written."""
     boxes = [one.extent for one in call.inputs if one and one.degrees and one.extent and not call.written]
-    beyond = next((box for box in boxes if max(-box[1], box[3]) > _POLE), None)
-    if beyond is None:
-        return None
-    west, south, east, north = beyond
-    exchanged = max(-west, east) <= _POLE and max(-south, north) <= _DATE_LINE
-    return Finding(
-        "extent_outside_crs",
-        f"the data's CRS counts in degrees, and y goes from {south:.10g} to {north:.10g}, beyond the poles.",
-        "x and y are exchanged: `vector swap-xy`."
-        if exchanged
-        else "Set the true CRS with `vector edit` (crs).",
-    )
+    for west, south, east, north in [box for box in boxes if max(-box[1], box[3]) > _POLE][:1]:
+        exchanged = max(-west, east) <= _POLE and max(-south, north) <= _DATE_LINE
+        yield worded("xy_beyond" if exchanged else "beyond_poles", {"south": south, "north": north})
 
 
-def resolution_unit(call: Call) -> Finding | None:
-    resolution, degrees = call.numbers("resolution", 2), call.target_degrees
-    if not resolution or degrees is None:
-        return None
-    if degrees and max(resolution) >= _LARGE_DEGREES:
-        most = max(resolution)
-        return worded("resolution_in_metres", {"given": most, "degrees": most / DEGREE})
-    return None
+def resolution_unit(call: Call) -> Iterator[Finding]:
+    most = max(call.numbers("resolution", 2), default=0.0)
+    if call.target_degrees and most >= _LARGE_DEGREES:
+        yield worded("resolution_in_metres", {"given": most, "degrees": most / DEGREE})
 
 
-def no_overlap(call: Call) -> Finding | None:
+def no_overlap(call: Call) -> Iterator[Finding]:
     facts, like, crs = call.input, call.others.get("like"), call.text("bbox-crs")
-    if call.path not in _CLIPS or facts is None:
-        return None
+    if call.path not in ("raster clip", "vector clip", "vector filter") or facts is None:
+        return
     if like is not None:
         wanted, extent = like.extent_in(facts.crs), facts.extent
     else:
         wanted, extent = call.box("bbox"), facts.extent_in(crs) if crs else facts.extent
     if wanted is None or extent is None or overlap(wanted, extent) is not None:
-        return None
+        return
     if overlap((wanted[1], wanted[0], wanted[3], wanted[2]), extent) is not None:
-        return worded("axes_exchanged")
-    return worded("box_outside", {"there": ", ".join(f"{one:.10g}" for one in extent)})
+        yield worded("axes_exchanged")
+    else:
+        yield worded("box_outside", {"there": ", ".join(f"{one:.10g}" for one in extent)})
 
 
-def no_input_crs(call: Call) -> Finding | None:
-    facts = call.input
-    if call.path not in _REPROJECTS or facts is None or facts.has_crs is not False or call.text("input-crs"):
-        return None
-    return worded("no_input_crs", refuses=True)
+def no_input_crs(call: Call) -> Iterator[Finding]:
+    lacks_crs = call.input is not None and call.input.has_crs is False and not call.text("input-crs")
+    if call.path in ("raster reproject", "vector reproject") and lacks_crs:
+        yield worded("no_input_crs", refuses=True)
 
 
 CHECKS: Final = (longitudes_beyond_180, extent_outside, resolution_unit, no_overlap, no_input_crs)

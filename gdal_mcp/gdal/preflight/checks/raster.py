@@ -1,5 +1,6 @@
 """Likely mistakes with pixels, their values, types and size, and with the files that they are written to. Pure."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from gdal_mcp.gdal.preflight.call import Call, Finding, number_of, same_crs, worded
@@ -8,7 +9,6 @@ from gdal_mcp.gdal.preflight.estimate import raster_made
 from gdal_mcp.gdal.preflight.facts import TYPE_RANGE, DatasetFacts
 
 _JOINS: Final = frozenset({"raster mosaic", "raster stack", "gdal_merge"})
-_BY_PIXEL: Final = frozenset({"raster calc", "raster blend"})  # whose inputs cover one area
 _SLACK: Final = 0.01  # of a pixel
 _LONLAT: Final = frozenset({"EPSG:4326", "OGC:CRS84"})  # one CRS, but for the order of axes
 COMPUTES: Final = frozenset(
@@ -22,17 +22,15 @@ _RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster over
 _KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # and may change the type
 
 
-def nearest(call: Call) -> Finding | None:
-    given = call.text("resampling")
-    if call.path not in _RESAMPLES or given not in ("", "nearest") or not _continuous(call.input):
-        return None
-    return worded("nearest_on_continuous")
+def nearest(call: Call) -> Iterator[Finding]:
+    if call.path in _RESAMPLES and call.text("resampling") in ("", "nearest") and _continuous(call.input):
+        yield worded("nearest_on_continuous")
 
 
-def lossy(call: Call) -> Finding | None:
+def lossy(call: Call) -> Iterator[Finding]:
     made = call.input if call.path == "raster convert" else raster_made(call) or call.input
     if not call.driver or not _continuous(made):
-        return None
+        return
     packing = call.option("COMPRESS") or call.driver
     loses = {
         "JPEG": True,
@@ -41,155 +39,128 @@ def lossy(call: Call) -> Finding | None:
         "JP2OpenJPEG": not call.switched_on("REVERSIBLE"),
     }
     lossy_lerc = packing.startswith("LERC") and (number_of(call.option("MAX_Z_ERROR")) or 0.0) > 0
-    if not (loses.get(packing) or lossy_lerc):
-        return None
-    return worded("lossy_compression")
+    if loses.get(packing) or lossy_lerc:
+        yield worded("lossy_compression")
 
 
-def nodata_out_of_range(call: Call) -> Finding | None:
+def nodata_out_of_range(call: Call) -> Iterator[Finding]:
     """A nodata value that the output's type cannot hold: one that is given, else the input's where the type changes."""
     made, facts = raster_made(call), call.input
     limits = TYPE_RANGE.get(made.data_type) if made else None
     if made is None or limits is None:
-        return None
+        return
     texts = [*call.texts("nodata"), *call.texts("output-nodata")]
     values = [value for text in texts if (value := number_of(text, finite=False)) is not None]
     changes_type = facts is not None and made.data_type != facts.data_type and call.path in _KEEPS_NODATA
     if not texts and changes_type and facts and facts.nodata is not None:
         values = [facts.nodata]
-    if all(limits[0] <= value <= limits[1] and value.is_integer() for value in values):
-        return None
-    return worded("nodata_beyond", {"kind": made.data_type, "low": limits[0], "high": limits[1]})
+    if not all(limits[0] <= value <= limits[1] and value.is_integer() for value in values):
+        yield worded("nodata_beyond", {"kind": made.data_type, "low": limits[0], "high": limits[1]})
 
 
-def other_grid(call: Call) -> Finding | None:
+def other_grid(call: Call) -> Iterator[Finding]:
     """Inputs that are combined pixel by pixel, and do not lie on one grid."""
     first, joins, blends = call.input, call.path in _JOINS, call.path == "raster blend"
-    if first is None or not (joins or call.path in _BY_PIXEL):
-        return None
+    if first is None or not (joins or blends or call.path == "raster calc"):
+        return
     for other in (*call.inputs[1:], *([call.others.get("overlay")] if blends else [])):
         aligned = _aligned(first, other) if other else None
         if other is None or aligned is None:
             continue
         same_size = (first.width, first.height) == (other.width, other.height)
-        if aligned and (joins or same_size) and (not blends or other.extent == first.extent):
-            continue
-        return worded("other_grid")
-    return None
+        if not (aligned and (joins or same_size) and (not blends or other.extent == first.extent)):
+            yield worded("other_grid")
+            return
 
 
-def other_crs(call: Call) -> Finding | None:
+def other_crs(call: Call) -> Iterator[Finding]:
     """Zones whose coordinates are read as those of the raster, and rasters that are merged as if they were in the first one's CRS."""
+    facts = call.input
+    if facts is None or not facts.crs:
+        return
+    others = {"gdal_merge": call.inputs, "raster zonal-stats": (call.others.get("zones"),)}.get(call.path, ())
+    known = (one for one in others if one and one.crs and not same_crs(facts.crs, one.crs))
+    other = next((one for one in known if not {facts.crs, one.crs} <= _LONLAT), None)
+    if other is not None:
+        merges, words = call.path == "gdal_merge", {"own": facts.crs, "other": other.crs}
+        refuses = merges or facts.degrees != other.degrees
+        yield worded("merged_crs" if merges else "other_crs", words, refuses=refuses)
+
+
+def classic_programs(call: Call) -> Iterator[Finding]:
+    """What they lose, and the algorithms that came after them do not."""
+    polygonized = call.input if call.path == "gdal_polygonize" else None
+    if polygonized is not None and polygonized.data_type.startswith("Float"):
+        yield worded("polygons_rounded")
+    if call.path == "gdal_merge" and any(one is not None and one.nodata is not None for one in call.inputs):
+        yield worded("nodata_merged")
+
+
+def zones_not_covered(call: Call) -> Iterator[Finding]:
     facts, zones = call.input, call.others.get("zones")
-    if call.path == "gdal_merge" and facts is not None and facts.crs:
-        known = (one.crs for one in call.inputs if one and one.crs)
-        other = next(
-            (one for one in known if not same_crs(facts.crs, one) and not {facts.crs, one} <= _LONLAT), None
-        )
-        if other is None:
-            return None
-        return worded("merged_crs", {"own": facts.crs, "other": other}, refuses=True)
-    if call.path != "raster zonal-stats" or facts is None or zones is None or not (facts.crs and zones.crs):
-        return None
-    if same_crs(facts.crs, zones.crs) or {facts.crs, zones.crs} <= _LONLAT:
-        return None
-    words = {"own": facts.crs, "other": zones.crs}
-    return worded("other_crs", words, refuses=facts.degrees != zones.degrees)
-
-
-def polygons_of_whole_numbers(call: Call) -> Finding | None:
-    if call.path != "gdal_polygonize" or call.input is None or not call.input.data_type.startswith("Float"):
-        return None
-    return worded("polygons_rounded")
-
-
-def nodata_dropped(call: Call) -> Finding | None:
-    if call.path != "gdal_merge" or all(one is None or one.nodata is None for one in call.inputs):
-        return None
-    return worded("nodata_merged")
-
-
-def zones_not_covered(call: Call) -> Finding | None:
-    facts, zones = call.input, call.others.get("zones")
-    if (
-        call.path != "raster zonal-stats"
-        or facts is None
-        or zones is None
-        or not same_crs(facts.crs, zones.crs)
-    ):
-        return None
-    if facts.extent is None or zones.extent is None or facts.pixel_size is None:
-        return None
+    if call.path != "raster zonal-stats" or facts is None or zones is None:
+        return
+    alike = same_crs(facts.crs, zones.crs)
+    if not alike or facts.extent is None or zones.extent is None or facts.pixel_size is None:
+        return
     pairs = zip(facts.extent, zones.extent, (1, 1, -1, -1), strict=True)
-    if max((own - its) * sign for own, its, sign in pairs) <= max(facts.pixel_size):
-        return None
-    return worded("zones_beyond")
+    if max((own - its) * sign for own, its, sign in pairs) > max(facts.pixel_size):
+        yield worded("zones_beyond")
 
 
-def terrain_in_mercator(call: Call) -> Finding | None:
+def terrain_in_mercator(call: Call) -> Iterator[Finding]:
     facts, factor = call.input, mercator_factor(call.input)
-    if facts is None or not same_crs(facts.crs, "EPSG:3857") or factor < MERCATOR_SLACK:
-        return None
-    if call.path not in ("raster slope", "raster hillshade"):
-        return None
-    return worded("mercator_units", {"factor": factor})
+    in_mercator = facts is not None and same_crs(facts.crs, "EPSG:3857") and factor >= MERCATOR_SLACK
+    if in_mercator and call.path in ("raster slope", "raster hillshade"):
+        yield worded("mercator_units", {"factor": factor})
 
 
-def scale_ignored(call: Call) -> Finding | None:
+def scale_ignored(call: Call) -> Iterator[Finding]:
     """Computing with the numbers that are stored, which scale and offset would turn into values."""
-    if call.input is None or not call.input.scaled:
-        return None
-    if call.path not in COMPUTES and call.driver not in _NO_SCALE:
-        return None
-    return worded("stored_numbers")
+    scaled = call.input is not None and call.input.scaled
+    if scaled and (call.path in COMPUTES or call.driver in _NO_SCALE):
+        yield worded("stored_numbers")
 
 
-def distances(call: Call) -> Finding | None:
-    """Distances in pixels or degrees, where metres are meant."""
-    facts, units = call.input, call.text("distance-units")
-    if facts is None or not facts.has_crs:  # there are none but pixels
-        return None
-    if call.path == "raster proximity" and not units:
-        by_crs = facts.degrees is False
-        return worded("distance_in_pixels", change={"distance-units": ("geo",)} if by_crs else None)
-    measures = call.path == "raster viewshed" or (call.path == "raster proximity" and units == "geo")
-    return worded("raster_in_degrees") if measures and facts.degrees else None
+def distances(call: Call) -> Iterator[Finding]:
+    """In pixels or degrees, where metres are meant; and pixels that are too far to have one."""
+    facts, units, proximity = call.input, call.text("distance-units"), call.path == "raster proximity"
+    if facts is not None and facts.has_crs:  # else there are none but pixels
+        if proximity and not units:
+            change = {"distance-units": ("geo",)} if facts.degrees is False else None
+            yield worded("distance_in_pixels", change=change)
+        elif facts.degrees and (call.path == "raster viewshed" or (proximity and units == "geo")):
+            yield worded("raster_in_degrees")
+    if proximity and call.text("max-distance") and not call.text("nodata"):
+        yield worded("far_undeclared", change={"nodata": ("-1",)})
 
 
-def far_undeclared(call: Call) -> Finding | None:
-    if call.path != "raster proximity" or not call.text("max-distance") or call.text("nodata"):
-        return None
-    return worded("far_undeclared", change={"nodata": ("-1",)})
-
-
-def heights_left_out(call: Call) -> Finding | None:
+def heights_left_out(call: Call) -> Iterator[Finding]:
     names = ("min-name", "max-name") if call.flag("polygonize") else ("elevation-name",)
-    if call.path != "raster contour" or call.flag("3d") or any(map(call.text, names)):
-        return None
-    return worded("heights_left_out", change={name: (name.removesuffix("-name"),) for name in names})
+    if call.path == "raster contour" and not call.flag("3d") and not any(map(call.text, names)):
+        yield worded("heights_left_out", change={name: (name.removesuffix("-name"),) for name in names})
 
 
-def four_bands(call: Call) -> Finding | None:
+def four_bands(call: Call) -> Iterator[Finding]:
     """JPEG takes four bands for cyan, magenta, yellow and black, whatever they are."""
     made = call.input if call.path == "raster convert" else raster_made(call) or call.input
-    if call.driver != "JPEG" or made is None or made.bands != 4:
-        return None
-    return worded("colors_changed", steps=(("select", {"band": ["1", "2", "3"]}),))
+    if call.driver == "JPEG" and made is not None and made.bands == 4:
+        yield worded("colors_changed", steps=(("select", {"band": ["1", "2", "3"]}),))
 
 
-def position_in_pixels(call: Call) -> Finding | None:
+def position_in_pixels(call: Call) -> Iterator[Finding]:
     """Coordinates that are taken for a column and a line; of whole or half numbers within the raster that may be meant."""
     facts, numbers = call.input, call.numbers("position")
     if call.path != "raster pixel-info" or facts is None or facts.extent is None or call.text("position-crs"):
-        return None
+        return
     (west, south, east, north), pairs = facts.extent, list(zip(numbers[::2], numbers[1::2], strict=False))
     inside = all(west <= x <= east and south <= y <= north for x, y in pairs)
     pixels = all(0 <= x < facts.width and 0 <= y < facts.height for x, y in pairs)
     if pixels and all((one if inside else 2 * one).is_integer() for one in numbers):
-        return None
+        return
     lonlat = facts.degrees is False and all(abs(x) <= 180 and abs(y) <= 90 for x, y in pairs)
     crs = "dataset" if inside and facts.has_crs else "EPSG:4326" if lonlat and not inside else ""
-    return worded("position_in_pixels", change={"position-crs": (crs,)} if crs else None)
+    yield worded("position_in_pixels", change={"position-crs": (crs,)} if crs else None)
 
 
 def _aligned(first: DatasetFacts, other: DatasetFacts) -> bool | None:
@@ -211,8 +182,7 @@ def _continuous(facts: DatasetFacts | None) -> bool:
 CHECKS: Final = (
     other_grid,
     other_crs,
-    polygons_of_whole_numbers,
-    nodata_dropped,
+    classic_programs,
     zones_not_covered,
     terrain_in_mercator,
     scale_ignored,
@@ -220,7 +190,6 @@ CHECKS: Final = (
     lossy,
     nodata_out_of_range,
     distances,
-    far_undeclared,
     heights_left_out,
     four_bands,
     position_in_pixels,

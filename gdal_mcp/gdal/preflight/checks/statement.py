@@ -64,18 +64,16 @@ def transformed_to(statement: str) -> list[tuple[str, str]]:
     A point that is made in the statement has a CRS of its own.
     """
     plain = _without_texts(statement)
-    tables = {
-        alias.lower(): table.lower() for table, name in _TABLE.findall(plain) for alias in (table, name)
-    }
+    named = _TABLE.findall(plain)
+    tables = {alias.lower(): table.lower() for table, name in named for alias in (table, name)}
     found: dict[tuple[str, str], None] = {}
     for one in _TRANSFORM.finditer(plain):
         given = _arguments(plain, one.end())
         if len(given) != 2 or not re.fullmatch(r"\s*[0-9]{1,9}\s*", given[1]) or _MADE.search(given[0]):
             continue
-        named = {(a or b).lower() for a, b in _ALIAS.findall(given[0])} or {""}
-        found |= dict.fromkeys(
-            (tables.get(name, "") if name else "", f"EPSG:{given[1].strip()}") for name in sorted(named)
-        )
+        aliases = sorted({(a or b).lower() for a, b in _ALIAS.findall(given[0])} or {""})
+        code = f"EPSG:{given[1].strip()}"
+        found |= dict.fromkeys((tables.get(name, "") if name else "", code) for name in aliases)
     return list(found)
 
 

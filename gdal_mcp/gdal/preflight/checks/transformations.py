@@ -122,17 +122,17 @@ def findings(changes: Sequence[Mapping[str, Any]], draft: Draft) -> Iterator[Fin
     """Nothing where the coordinates of both datums are read as those of WGS 84 anyway."""
     for change in changes:
         if change.get("ballpark") and not change.get("alike"):
-            # far from where the CRS is used no operation is made for the place, and what is wrong is the CRS
-            refuses = change.get("in_use") is not False and BALLPARK not in draft.allows
-            yield _ballpark(change, draft, refuses=refuses)
+            yield _ballpark(change, draft)
 
 
-def _ballpark(change: Mapping[str, Any], draft: Draft, *, refuses: bool) -> Finding:
+def _ballpark(change: Mapping[str, Any], draft: Draft) -> Finding:
     source, target = change.get("from") or "the CRS of the data", change.get("to") or "the CRS asked for"
     message = (
         f"PROJ would take coordinates from {source} to {target} as they are, without changing the datum (a ballpark transformation): "
         "places come out tens to hundreds of metres off, heights up to a hundred."
     )
+    # far from where the CRS is used no operation is made for the place, and what is wrong is the CRS
+    refuses = change.get("in_use") is not False and BALLPARK not in draft.allows
     better = change.get("better") or {}
     through = next(filter(None, reversed(better.get("through") or ())), None)
     advice = f"A true operation of {better.get('accuracy')} m exists"

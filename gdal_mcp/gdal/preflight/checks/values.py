@@ -40,7 +40,6 @@ _OF_HOLES: Final[Mapping[str, Sequence[tuple[str, str, str]]]] = {
 }
 # arguments that may say which pixels are none
 _SAYS_NODATA: Final = frozenset({"nodata", "input-nodata", "mapping"})
-_SLOPES: Final = frozenset({"raster slope", "raster hillshade"})  # heights against lengths
 # what is said where a look of that name has seen it, and what mends it
 _SAID: Final[Mapping[str, tuple[str, str, Mapping[str, Sequence[str]] | None]]] = {
     "fills": ("fills", "nodata_undeclared", None),
@@ -59,16 +58,16 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     cares = any(_SAYS_NODATA & set(given) or "?" in "".join(given.get("calc", ())) for _, given in steps)
     if not cares and any(path in COMPUTES for path, _ in steps[:2]):
         found.append("fills")
-    if any(path in _SLOPES and not {"xscale", "yscale"} & set(given) for path, given in steps):
+    slopes = [given for path, given in steps if path in ("raster slope", "raster hillshade")]
+    if any(not {"xscale", "yscale"} & set(given) for given in slopes):  # heights against lengths
         found.append("heights")
     driver = next(iter(steps[-1][1].get("output-format", ())), "")
     if not driver and draft.output:
         driver = driver_for(catalogue, draft.output.target.name, "raster") or ""
     options = [option.upper() for option in steps[-1][1].get("creation-option", ())]
     lossy = driver in _LOSSY or any(f"COMPRESS={one}" in options for one in _PHOTOS)
-    mixing = _MIXES & {
-        given.get("resampling", (_RESAMPLES[path],))[0] for path, given in steps if path in _RESAMPLES
-    }
+    resamples = [(given, (_RESAMPLES[path],)) for path, given in steps if path in _RESAMPLES]
+    mixing = _MIXES & {given.get("resampling", usual)[0] for given, usual in resamples}
     if mixing or (lossy and not _LOSSLESS & set(options)):
         found.append("classes")
     kinds = [kind for _, given in steps for kind in given.get("output-data-type", ())]
@@ -77,8 +76,7 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     if driver == "COG" and not any("RESAMPLING=" in option for option in options):
         found.append("overviews")
     if all(path in _KEEPS for path, _ in steps):  # the narrowest thing that is named
-        named = [driver] if driver in PICTURES else [kind for kind in kinds[-1:] if kind in _NARROW]
-        found += named
+        found += [driver] if driver in PICTURES else [kind for kind in kinds[-1:] if kind in _NARROW]
     return tuple(found)
 
 
