@@ -181,6 +181,5 @@ def _as_root() -> list[str]:
 
 
 def _mounts_below(folder: Path) -> list[str]:
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    points = [line.split(" ")[4] for line in lines]
+    points = [line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return sorted((one for one in points if Path(one).is_relative_to(folder)), reverse=True)

@@ -27,8 +27,7 @@ def _insert(name: str) -> str:
 
 def _blocks() -> str:
     """Each drawing holds the next ten times, 24 deep."""
-    deepest = "0\nPOINT\n10\n1\n20\n1\n"
-    held = [*(_insert(f"B{number + 1}") * 10 for number in range(24)), deepest]
+    held = [*(_insert(f"B{number + 1}") * 10 for number in range(24)), "0\nPOINT\n10\n1\n20\n1\n"]
     blocks = "".join(
         f"0\nBLOCK\n2\nB{number}\n10\n0\n20\n0\n{inner}0\nENDBLK\n" for number, inner in enumerate(held)
     )

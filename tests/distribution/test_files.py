@@ -124,8 +124,7 @@ def test_what_a_client_starts_is_a_script_of_the_package_and_a_command_that_the_
         name, _, version = package.partition("@")
         assert (name, version) == (PROJECT["name"], PROJECT["version"])
         assert name in PROJECT["scripts"]
-        given = build_parser().parse_args(words)
-        assert given.folders
+        assert build_parser().parse_args(words).folders
 
 
 def needs(job: dict) -> list[str]:

@@ -252,8 +252,7 @@ def inside(
     Its calls run in containers like any others. It starts within a tenth of a second, a process needs two. In the newer
     era such a client is not told of progress.
     """
-    settings = settings_for(command, env)
-    with running(settings) as app, beside(app, era, person) as talk:
+    with running(settings_for(command, env)) as app, beside(app, era, person) as talk:
         yield talk
 
 

@@ -46,8 +46,7 @@ def test_a_client_that_cannot_ask_is_told_how_to_allow_it(place: Place, grounds:
     assert (error["code"], error["stage"]) == ("DENIED", "approval")
     told = error["requiresConfirmation"]
     # as it stands, without the server's environment, it finds the question
-    words = shlex.split(told["command"])
-    command = [sys.executable, "-m", "gdal_mcp", *words[1:], "--no"]
+    command = [sys.executable, "-m", "gdal_mcp", *shlex.split(told["command"])[1:], "--no"]
     decided = subprocess.run(command, check=True, capture_output=True)
     assert told["approval"] in decided.stdout.decode()
     assert str(place.path("mute.tif")) in told["summary"]

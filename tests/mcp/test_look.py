@@ -68,8 +68,7 @@ def test_a_write_comes_with_its_picture_and_what_was_written(unasked: Talk, own:
 
 
 def test_the_picture_is_a_setting(own: Place):
-    command = own.command("--approval", "never", "--no-preview")
-    with inside(command, person=Person()) as plain:
+    with inside(own.command("--approval", "never", "--no-preview"), person=Person()) as plain:
         result = plain.call("convert", input="dem.tif", output="no-picture.tif")
         assert not result.is_error
         assert not [one for one in result.content if isinstance(one, t.ImageContent)]

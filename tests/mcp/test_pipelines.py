@@ -85,8 +85,7 @@ def test_a_step_reads_from_a_pipeline_of_its_own(talker: Talk, own: Place, oracl
 
 def test_when_one_branch_fails_none_is_published(talker: Talk, own: Place):
     text = "read dem.tif ! tee [ write none-a.tif ] [ select --band=9 ! write sub/none-b.tif ] ! write none-c.tif"
-    error = talker.failed("pipeline", steps=text)
-    assert error["stage"] == "run"
+    assert talker.failed("pipeline", steps=text)["stage"] == "run"
     assert not list(own.workspace.rglob("none-*"))
     assert own.staged == []
 

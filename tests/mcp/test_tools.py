@@ -86,8 +86,7 @@ def test_convert_makes_the_same_pixels_in_another_format(talk: Talk, place: Plac
 def test_convert_makes_vectors_and_everything_that_belongs_to_them(modern, place, oracle):
     name = "zones-made"
     result = done(modern, "convert", input="zones.gpkg", output=f"{name}.shp")
-    names = {Path(row["path"]).suffix for row in result["files"]}
-    assert {".shp", ".shx", ".dbf", ".prj"} <= names
+    assert {".shp", ".shx", ".dbf", ".prj"} <= {Path(row["path"]).suffix for row in result["files"]}
     assert oracle.counts(place.path(f"{name}.shp")) == [2]
     assert described(result)["layers"][0]["features"] == 2
     assert result["untrusted"]["names"][0]["layers"][0]["name"] == name

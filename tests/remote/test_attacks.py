@@ -104,8 +104,7 @@ def test_a_name_is_looked_up_once_and_the_address_that_was_checked_is_used(
 ):
     """A second look-up would lead to another place."""
     resolver.names["data.test"] = [["127.0.0.1"], ["127.0.0.2"], ["169.254.169.254"]]
-    call = opened(make(), server.url("/ok/x.tif"))
-    assert call.read((0, 100)).body == DATA[:100]
+    assert opened(make(), server.url("/ok/x.tif")).read((0, 100)).body == DATA[:100]
     assert resolver.lookups["data.test"] == 1
     # and a connection that is made anew is checked anew
     resolver.names["data.test"] = [["10.0.0.1"]]
@@ -195,8 +194,7 @@ def test_a_file_that_changes_between_reads_fails_the_call(make: Make, opened: Op
     call = opened(make(), server.url("/ok/x.tif"))
     call.look()
     server.etags["x.tif"] = '"v2"'
-    answer = call.read((1_000_000, 10))
-    assert answer.status is Status.EIO
+    assert call.read((1_000_000, 10)).status is Status.EIO
     assert "changed" in str(call.reading.failure)
     assert server.asked[-1].headers["if-match"] == '"v1"'
 

@@ -30,8 +30,7 @@ def test_the_example_runs(tmp_path, image):
 
 def test_nobody_gets_the_fixtures_who_does_not_ask_for_them(tmp_path):
     (tmp_path / "test_plain.py").write_text("def test_one(gdal_mcp_workspace):\n    pass\n")
-    done = pytest_run(tmp_path, tmp_path)
-    assert done.returncode == 1
+    assert pytest_run(tmp_path, tmp_path).returncode == 1
 
 
 def test_the_server_itself_knows_nothing_of_it():

@@ -307,8 +307,7 @@ def test_another_release_may_be_without_the_faults_of_this_one(facts: dict[str, 
     path, patch = PATCHED[0]
     fault = entry(facts, path, patch["argument"])
     fault[patch["key"]] = patch["now"]
-    others = {**facts, "gdal": "3.130.0"}
-    right = patched(others, PATCHES)
+    right = patched({**facts, "gdal": "3.130.0"}, PATCHES)
     assert entry(right, path, patch["argument"])[patch["key"]] == patch["now"]
     second, other = PATCHED[1]
     assert entry(right, second, other["argument"])[other["key"]] == other["now"]

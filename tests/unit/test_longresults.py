@@ -137,8 +137,7 @@ def test_in_lockdown_neither_the_result_nor_the_whole_holds_text_of_files(tmp_pa
     settings = load_settings(state_dir=str(tmp_path), lockdown=True, result_size=LIMIT)
     store = store_of(settings)
     result = {"layers": [{"features": n} for n in range(5000)], "untrusted": {"names": ["CANARY"]}}
-    told = presented(result, ID, settings, store)
-    assert "CANARY" not in json_text(told)
+    assert "CANARY" not in json_text(presented(result, ID, settings, store))
     assert "untrusted" not in whole_of(store)
     assert "CANARY" not in json_text(whole_of(store))
 

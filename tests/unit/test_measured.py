@@ -194,8 +194,7 @@ TOO = {"mask /data/ws/.gdal-mcp": {"writable mounts"}, "mount /staging": set(), 
     "sandbox.self-measured",
 )
 def test_each_weakness_fails_its_row_and_no_other(subtests):
-    rows = {row.name for row in judged(RULES, Evidence(TEMPLATE, FACTS))}
-    assert rows == {*WEAK, "mount /"}
+    assert {row.name for row in judged(RULES, Evidence(TEMPLATE, FACTS))} == {*WEAK, "mount /"}
     assert names(TEMPLATE, FACTS) == set()
     for name, cases in WEAK.items():
         for number, facts in enumerate(cases):

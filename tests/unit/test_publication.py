@@ -99,8 +99,7 @@ if ROOT_HOST:
 
 def test_several_outputs_and_a_removal_are_published_together(workspace):
     write(workspace, {"a.shp": b"old", "a.dbf": b"old", "a.sbn": b"stale", "sub/keep.tif": b"1"})
-    area = area_at(workspace)
-    published = publish(area, {"a.shp": b"new", "a.dbf": b"new", "a.cpg": b"new"})
+    published = publish(area_at(workspace), {"a.shp": b"new", "a.dbf": b"new", "a.cpg": b"new"})
     assert tree(workspace) == {"a.shp": b"new", "a.dbf": b"new", "a.cpg": b"new", "sub/keep.tif": b"1"}
     assert {one.name for one in published.replaced} == {"a.shp", "a.dbf"}
     assert {one.name for one in published.removed} == {"a.sbn"}

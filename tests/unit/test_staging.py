@@ -224,8 +224,7 @@ if ROOT_HOST:
 @pytest.mark.claim("staging.inspected")
 @pytest.mark.parametrize("spoil", UNFIT.values(), ids=UNFIT)
 def test_one_unfit_entry_refuses_the_whole_output(workspace, spoil):
-    area = area_at(workspace)
-    with area.open(CALL, USER) as staging:
+    with area_at(workspace).open(CALL, USER) as staging:
         write(staging.path, {"good.tif": b"good", "folder/": b""})
         assert staging.collect()
         spoil(staging.path)

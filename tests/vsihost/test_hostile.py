@@ -76,8 +76,7 @@ def test_data_that_names_other_places_has_none_of_them_asked_for(serve, origin, 
         origin.files.update({name: text.encode() for name, text in files.items()})
         origin.asked.clear()
         talk.call("gdal_read", algorithm="raster info", arguments={"input": address, "checksum": True})
-        hosts = {one.host for one in origin.asked}
-        assert hosts == {f"data.test:{origin.port}"}, address
+        assert {one.host for one in origin.asked} == {f"data.test:{origin.port}"}, address
         assert not [one for one in origin.paths() if not one.startswith("/ok/evil")], (address, files)
         assert not [one for one in origin.paths() if "private" in one or "%" in one], (address, files)
 

@@ -47,8 +47,7 @@ def test_a_session_is_nothing_to_anybody_else_and_stays_its_owners(http_server: 
 
 @pytest.mark.claim("identity.scopes")
 def test_a_session_gives_a_lesser_token_of_its_owner_no_more_than_that_token(http_server: Hosted):
-    whole = http_server.token("owner", READ, WRITE)
-    session = Raw(http_server, whole, ERAS[0]).hello().session
+    session = Raw(http_server, http_server.token("owner", READ, WRITE), ERAS[0]).hello().session
     TokenStore(http_server.place.state / "tokens.sqlite").revoke("owner")
     lesser = Raw(http_server, http_server.token("owner", READ), ERAS[0], session=session)
     assert "tools" in lesser.ask("tools/list")["result"]
