@@ -17,12 +17,9 @@ from tests.web.hosted import Hosted, hosting, made_token
 pytestmark = pytest.mark.engine
 
 SCOPES = {
-    "ann": (READ, WRITE),
-    "bob": (READ, WRITE),
-    "carol": (READ, APPROVE),
-    "dora": (READ, ADMIN),
+    "ann": (READ, WRITE), "bob": (READ, WRITE), "carol": (READ, APPROVE), "dora": (READ, ADMIN),
     "erik": (READ, APPROVE, ADMIN),
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

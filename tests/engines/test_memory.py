@@ -48,14 +48,10 @@ def without_bound(said: bytes) -> object:
 
 
 PROGRAMS = {
-    programs.SPEAK: speak,
-    programs.WAIT_FOR_THE_END: wait_for_the_end,
-    programs.REPEAT: repeat,
-    programs.PRINT_MUCH: print_much,
-    programs.LEAVE_A_MARK: leave_a_mark,
-    programs.TAKE_MEMORY: without_bound(b"held\n"),
-    programs.FORK: without_bound(b'[400, "none"]\n'),
-}
+    programs.SPEAK: speak, programs.WAIT_FOR_THE_END: wait_for_the_end, programs.REPEAT: repeat,
+    programs.PRINT_MUCH: print_much, programs.LEAVE_A_MARK: leave_a_mark,
+    programs.TAKE_MEMORY: without_bound(b"held\n"), programs.FORK: without_bound(b'[400, "none"]\n'),
+}  # fmt: skip
 
 
 def program(box: Box) -> int:

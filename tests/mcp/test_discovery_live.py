@@ -44,13 +44,8 @@ def test_a_crs_is_found_for_a_question_a_box_and_a_dataset(modern: Talk):
 
 def test_a_question_for_a_crs_is_refused_when_it_asks_nothing(modern: Talk, subtests: pytest.Subtests):
     for arguments in (
-        {},
-        {"query": "  "},
-        {"bbox": [0, 50, 10]},
-        {"bbox": [0, 50, 10, 40]},
-        {"bbox": [0, 50, 200, 60]},
-        {"bbox": [0, 50, 10, 60], "input": "dem.tif"},
-        {"query": "utm", "input": "../outside.tif"},
-    ):
+        {}, {"query": "  "}, {"bbox": [0, 50, 10]}, {"bbox": [0, 50, 10, 40]}, {"bbox": [0, 50, 200, 60]},
+        {"bbox": [0, 50, 10, 60], "input": "dem.tif"}, {"query": "utm", "input": "../outside.tif"},
+    ):  # fmt: skip
         with subtests.test(arguments=arguments):
             assert modern.call("find_crs", **arguments).is_error

@@ -102,14 +102,9 @@ def test_a_long_output_is_read_in_parts(reader: Talk, own: Place):
 
 def test_a_range_that_is_none_is_an_invalid_parameter(reader: Talk, known: dict[str, Any]):
     for query in (
-        "offset=-1",
-        "offset=x",
-        "length=0",
-        "offset=9223372036854775807",
-        "offset=9223372036854775808",
-        "page=2",
-        "offset=1&offset",
-    ):
+        "offset=-1", "offset=x", "length=0", "offset=9223372036854775807", "offset=9223372036854775808",
+        "page=2", "offset=1&offset",
+    ):  # fmt: skip
         assert refused(reader, f"{known['output_uri']}?{query}") == -32602
 
 

@@ -90,16 +90,9 @@ TEXTS = {
     "names.csv": "name,kind\na,x\nb,y\nc,z\n",
     "spans.geojson": features(
         [
-            (
-                point(n, 50),
-                {
-                    "id": n,
-                    "day": f"2024-01-0{n}",
-                    "start": f"2024-01-0{n}T08:00:00",
-                    "stop": f"2024-01-0{n}T1{n}:00:00",
-                },
-            )
+            (point(n, 50), {"id": n, "day": day, "start": f"{day}T08:00:00", "stop": f"{day}T1{n}:00:00"})
             for n in (1, 2, 3)
+            for day in (f"2024-01-0{n}",)
         ]
     ),
     "wards.geojson": features(

@@ -40,12 +40,8 @@ def test_a_published_file_is_told_with_its_place_size_and_digest(workspace):
 
 def test_a_published_folder_is_told_with_every_file_and_one_digest(workspace):
     contents = {
-        "zarr.json": b"{}",
-        "a/b": b"1",
-        "a.b": b"22",
-        "ü": b"",
-        **{f"c/{n}": b"c" for n in range(40)},
-    }
+        "zarr.json": b"{}", "a/b": b"1", "a.b": b"22", "ü": b"", **{f"c/{n}": b"c" for n in range(40)},
+    }  # fmt: skip
     staged = {f"cube.zarr/{name}": data for name, data in contents.items()}
     (folder,) = publish(area_at(workspace), staged).files
     ordered = sorted(contents, key=str.encode)

@@ -73,15 +73,9 @@ ENGINES = {
     "it cannot be used": ("echo no; exit 2", "0", ("apt-get", "dockerd"), False, {"python"}),
     "none, and no root": ("exit 1", "1000", ("apt-get",), False, {"python", "id"}),
     "none, and no apt-get": ("exit 1", "0", (), False, {"python", "id"}),
-    "installed, for root to start": (
-        "exit 1",
-        "1000",
-        ("dockerd", "apt-get", *STARTERS),
-        False,
-        {"python", "id"},
-    ),
+    "installed, for root to start": ("exit 1", "1000", ("dockerd", "apt-get", *STARTERS), False, {"python", "id"}),
     "a failed installation": ("exit 1", "0", ("apt-get", *STARTERS), False, {"python", "id", "apt-get"}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.claim("supply.engine-never-reinstalled")

@@ -94,14 +94,9 @@ def asked(
 @pytest.mark.claim("http.no-open-door")
 def test_without_one_good_token_nobody_is_let_in_and_nothing_is_read(subtests: pytest.Subtests):
     texts = (
-        "Bearer bad",
-        "Bearer ",
-        "Bearer",
-        "good",
-        "Basic good",
-        "Bearer bad, Bearer good",
+        "Bearer bad", "Bearer ", "Bearer", "good", "Basic good", "Bearer bad, Bearer good",
         "Bearer " + "x" * 20_000,
-    )
+    )  # fmt: skip
     for headers in (
         [], *([("Authorization", text)] for text in texts),
         [("Authorization", "Bearer good"), ("Authorization", "Bearer good")],

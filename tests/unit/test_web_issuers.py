@@ -156,11 +156,9 @@ def test_nothing_is_fetched_in_the_clear_or_from_files():
 
 def test_an_issuer_in_the_clear_is_no_setting():
     texts = (
-        "http://issuer.example",
-        "issuer.example",
-        "https://a.example http://b.example/jwks",
+        "http://issuer.example", "issuer.example", "https://a.example http://b.example/jwks",
         "https://a.example#x",
-    )
+    )  # fmt: skip
     for text in (*texts, 'https://a.example/"'):
         with pytest.raises(SettingsError):
             Issuer.parsed(text)

@@ -20,15 +20,11 @@ GROUP = {"zarr_format": 2}
 ARRAY = {**GROUP, "shape": [4, 4], "chunks": [4, 4], "dtype": "|u1", "order": "C", "fill_value": 0}
 ARRAY |= {"compressor": None, "filters": None}
 ARRAY_3 = {
-    "zarr_format": 3,
-    "node_type": "array",
-    "shape": [4, 4],
-    "data_type": "uint8",
-    "fill_value": 0,
+    "zarr_format": 3, "node_type": "array", "shape": [4, 4], "data_type": "uint8", "fill_value": 0,
     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 4]}},
     "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
     "codecs": [{"name": "bytes"}],
-}
+}  # fmt: skip
 
 
 @pytest.fixture
