@@ -49,13 +49,8 @@ def found(keys: Keys, kid: str | None = "k1") -> bool:
 
 
 @pytest.fixture
-def signing() -> Signing:
-    return Signing()
-
-
-@pytest.fixture
-def web(signing: Signing, monkeypatch: pytest.MonkeyPatch) -> Web:
-    made = Web(**{JWKS: signing.keys})
+def web(monkeypatch: pytest.MonkeyPatch) -> Web:
+    made = Web(**{JWKS: Signing().keys})
     clock = SimpleNamespace(monotonic=lambda: made.now)
     for module in (issuers, jwt.api_jwk, jwt.jwks_client, jwt.jwk_set_cache):
         monkeypatch.setattr(module, "time", clock)
