@@ -187,9 +187,7 @@ def test_no_stranger_s_request_is_a_fault_of_the_server(house: House):
         assert plain("POST", f"{house.base}api/login", content=body, headers=headers).status_code == 401
 
 
-def test_one_who_asks_for_many_downloads_keeps_nobody_else_from_theirs(
-    house: House, people: dict[str, Person]
-):
+def test_one_who_asks_for_many_downloads_keeps_nobody_else_from_theirs(house, people):
     path = house.server.place.path("many.tif")
     path.write_bytes(b"ann's")
     _, made = published(house.server.place, "token:ann", path)

@@ -151,9 +151,7 @@ def test_only_a_client_that_shows_panels_is_told_of_one_and_any_other_gets_the_p
             break
 
 
-def test_what_a_call_made_is_shown_on_a_map_with_its_extent_checks_and_approval(
-    browser: Browser, app: Any, html: str
-):
+def test_what_a_call_made_is_shown_on_a_map_with_its_extent_checks_and_approval(browser, app, html):
     with client_of(app, ERAS[1], shows=True) as talk, hosted(browser, html) as shown:
         arguments = {"input": "dem.tif", "output": "panel.tif", "dst_crs": "EPSG:3857"}
         arguments |= {"resampling": "nearest"}  # for which there is a check

@@ -337,9 +337,7 @@ def test_an_item_s_asset_may_lie_elsewhere_and_no_other_redirect_of_an_approved_
             opened(door, *addresses, within=told)
 
 
-def test_what_is_not_ascii_is_sent_in_percent_and_no_header_of_it_is_taken(
-    make: Make, opened: Opened, server: Origin
-):
+def test_what_is_not_ascii_is_sent_in_percent_and_no_header_of_it_is_taken(make, opened, server):
     door = make()
     assert opened(door, server.url("/ok/x.tif?sig=\u00e9&key=a%2Fb|c")).read((5, 10)).body == DATA[5:15]
     assert server.asked[0].path.endswith("?sig=%C3%A9&key=a%2Fb|c")

@@ -205,9 +205,7 @@ def test_a_whole_result_is_its_principals_and_of_those_who_may_see_everybodys(st
         assert store.read(ID, 0, 100, other) is None
 
 
-def test_an_error_in_a_toolboxs_words_as_well_keeps_what_was_wrong(
-    store: ResultStore, tmp_path: Path
-) -> None:
+def test_an_error_in_a_toolboxs_words_as_well_keeps_what_was_wrong(store, tmp_path):
     error = {"code": "TOOL_ERROR", "message": "m" * 200, "suggestion": "s" * 200}
     told = {
         "error": {**error, "untrusted": {"augment": ["why"]}},

@@ -95,9 +95,7 @@ def test_an_engine_is_used_as_it_is_or_a_command_is_given(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("words", [(), ("docker",)])
-def test_an_engine_that_a_package_starts_is_not_started_again(
-    machine: Machine, words: tuple[str, ...]
-) -> None:
+def test_an_engine_that_a_package_starts_is_not_started_again(machine, words):
     answers = machine.log.parent / "answers"
     machine.environment_python(f'[ -e "{answers}" ] && echo unix:///run/new.sock')
     machine.becoming_root(f'{shutil.which("touch")} "{answers}" "{machine.bin}/dockerd"', *STARTERS)

@@ -282,9 +282,7 @@ def test_waiting_slots_leave_room_for_one_call(make: Making, room):
         assert pool.figures().waiting == 1
 
 
-def test_a_call_gets_the_memory_of_what_waits_in_another_pool(
-    make: Making, engine, room, cancel, monkeypatch
-):
+def test_a_call_gets_the_memory_of_what_waits_in_another_pool(make, engine, room, cancel, monkeypatch):
     """Two toolboxes have two pools, and the machine one memory."""
     monkeypatch.setattr(pool_module, "MEMORY_SECONDS", 0.0)
     full, empty = make(capacity=room), make(most=0, capacity=room)
