@@ -28,9 +28,7 @@ def _insert(name: str) -> str:
 def _blocks() -> str:
     """Each drawing holds the next ten times, 24 deep."""
     held = [*(_insert(f"B{number + 1}") * 10 for number in range(24)), "0\nPOINT\n10\n1\n20\n1\n"]
-    blocks = "".join(
-        f"0\nBLOCK\n2\nB{number}\n10\n0\n20\n0\n{inner}0\nENDBLK\n" for number, inner in enumerate(held)
-    )
+    blocks = "".join(f"0\nBLOCK\n2\nB{n}\n10\n0\n20\n0\n{inner}0\nENDBLK\n" for n, inner in enumerate(held))
     return _DXF.format(blocks=blocks, first=_insert("B0"))
 
 

@@ -75,9 +75,7 @@ def test_what_runs_is_not_taken_by_a_server_on_another_machine_that_finds_its_lo
 
 def test_what_changed_since_it_was_looked_at_is_not_deleted_by_force(bench, ground, engine):
     """As a Pod does that gets its node just then."""
-    container = engine.create(
-        bench.template("import time; time.sleep(1000)"), labels("0" * 16, "call", 600.0)
-    )
+    container = engine.create(bench.template("import time; time.sleep(999)"), labels("0" * 16, "call", 600.0))
     assert not ground.admin.delete(container, 0, "1")
     assert container in ground.pods()
     engine.remove(container)

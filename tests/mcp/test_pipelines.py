@@ -75,9 +75,7 @@ def test_a_step_reads_from_a_pipeline_of_its_own(talker: Talk, own: Place, oracl
             ("read", "input", "dem.tif"), ("write", "output", f"blended-{number}.tif")))  # fmt: skip
         talker.done("pipeline", steps=[read, {"step": "hillshade"}, blended, write])
     assert oracle.checksums(own.path("blended-0.tif")) == oracle.checksums(own.path("blended-1.tif"))
-    talker.done(
-        "pipeline", steps="mosaic [ read dem.tif ! slope ] [ read dem.tif ! slope ] ! write twice.tif"
-    )
+    talker.done("pipeline", steps="mosaic [ read dem.tif ! slope ] [ read dem.tif ! slope ] ! write two.tif")
     stats = "read dem.tif ! zonal-stats --stat=mean --zones [ read zones.gpkg ! buffer --distance=10 ] ! write stats.csv"
     made = talker.done("pipeline", steps=stats)
     assert made["outputs"][0]["description"]["layers"][0]["features"] > 0

@@ -206,9 +206,7 @@ def two_rules(parts: Parts) -> None:
 
 
 def unknown_argument_of_a_step(parts: Parts) -> None:
-    next(one for one in parts["facts"]["steps"] if one["path"] == "raster clip")["arguments"].append(
-        "no-such"
-    )
+    next(one for one in parts["facts"]["steps"] if one["path"] == "raster clip")["arguments"].append("none")
 
 
 SPOILT: dict[str, Spoil] = {

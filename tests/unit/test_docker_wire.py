@@ -61,9 +61,7 @@ def test_each_stream_is_whole_and_in_order_whatever_the_pieces(frames, sizes):
             pair.engine.sendall(piece)
             for stream, text in pair.wire.receive() or ():
                 found[stream] += text
-        assert found == {
-            which: b"".join(text for stream, text in frames if stream == which) for which in found
-        }
+        assert found == {one: b"".join(text for stream, text in frames if stream == one) for one in found}
 
 
 def test_nothing_yet_is_not_the_end(pair):

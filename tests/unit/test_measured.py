@@ -102,9 +102,7 @@ def status(**changed):
 
 
 def ids(name, which):
-    return status(
-        **{name: ["0" if one == which else value for one, value in enumerate(FACTS["status"][name])]}
-    )
+    return status(**{name: ["0" if one == which else old for one, old in enumerate(FACTS["status"][name])]})
 
 
 def limits(name):

@@ -266,9 +266,7 @@ def test_leaving_removes_everything_whatever_it_is(workspace, tmp_path):
 def test_leaving_removes_more_names_than_are_held_in_memory(workspace, monkeypatch):
     monkeypatch.setattr(filetree, "_BATCH", 10)
     with area_at(workspace).open(CALL, USER) as staging:
-        write(
-            staging.path, {f"folder-{number % 12}/inner-{number % 3}/{number}": b"" for number in range(300)}
-        )
+        write(staging.path, {f"folder-{n % 12}/inner-{n % 3}/{n}": b"" for n in range(300)})
         write(staging.path, {f"{number}": b"" for number in range(100)})
     assert leftovers(workspace) == []
 

@@ -156,9 +156,7 @@ def test_too_many_open_requests_of_one_are_429_with_a_time_to_wait():
 NAMES = Names(("gdal.example:1",), ("https://app.example",))
 OURS, PAGE = ("Host", "gdal.example:1"), ("Origin", "https://app.example")
 FOREIGN = [("Host", name) for name in ("evil.example", "gdal.example:1.evil.example", "gdal.example")]
-ELSEWHERE = [
-    ("Origin", name) for name in ("https://evil.example", "null", "https://app.example.evil.example")
-]
+ELSEWHERE = [("Origin", one) for one in ("https://evil.example", "null", "https://app.example.evil.example")]
 
 
 @pytest.mark.claim("http.host-and-origin")

@@ -55,9 +55,7 @@ def test_a_waiting_slot_serves_the_call_and_another_takes_its_place(make: Making
 def test_no_slot_serves_two_however_many_call_at_once(make: Making, engine, cancel):
     pool = make(least=3, most=6)
     filled(pool, 3)
-    results = together(
-        24, lambda number: [served(pool, READS, cancel, f"call-{number:04}") for _ in range(8)]
-    )
+    results = together(24, lambda n: [served(pool, READS, cancel, f"call-{n:04}") for _ in range(8)])
     boxes = [box for rows in results for box, _ in rows]
     assert len(set(boxes)) == len(boxes) == 24 * 8
     assert all(len(jobs(box)) <= 1 for box in engine.made)
