@@ -95,13 +95,8 @@ class PrivateEngine:
             return False
         return True
 
-    @contextlib.contextmanager
-    def client(self, seconds: float = 60.0) -> Iterator[docker.DockerClient]:
-        made = docker.DockerClient(base_url=self.address, timeout=seconds)
-        try:
-            yield made
-        finally:
-            made.close()
+    def client(self, seconds: float = 60.0) -> contextlib.closing[docker.DockerClient]:
+        return contextlib.closing(docker.DockerClient(base_url=self.address, timeout=seconds))
 
     def load(self, source: docker.DockerClient, reference: str) -> None:
         """Copies an image of another engine, with its name."""

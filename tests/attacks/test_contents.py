@@ -121,7 +121,6 @@ QUIET = """net-crs.csv net-crs.prj net-crs.vrt net-csw.xml net-esri.json net-esr
 net-oapif.json net-ogr-mysql.vrt net-ogr-pg.vrt net-schema.gml net-stacta.json net-vrt-nc.vrt net-vrt-pg.vrt net-vrt-s3.vrt net-wfs.xml
 net.gpx""".split()
 
-
 LOADED_BY_OTHERS = ("so-odbc.vrt", "so-odbc.geojson", "so-pgeo.vrt")
 
 

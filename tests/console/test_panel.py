@@ -44,7 +44,6 @@ addEventListener("message", ({ source, data }) => {
 </script>"""
 MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'><b>bold</b>"
 
-
 CHECK = {"code": MARKUP, "message": MARKUP, "suggestion": MARKUP}
 
 

@@ -137,7 +137,6 @@ WEAKER: dict[str, Callable[[dict[str, Any]], object]] = {
     **{f"namespace {name}": namespace(name) for name in ("pid", "network", "ipc", "uts", "cgroup")},
 }
 
-
 REAL = engine_module.config
 
 

@@ -210,7 +210,6 @@ SAID = {
     "input-format": ["GTiff", "VRT"],
 }  # fmt: skip
 
-
 LISTS, SINGLE = (
     ("bbox", "size", "creation-option", "input-nodata", "input-format"),
     ("output", "like", "output-crs"),

@@ -1,5 +1,6 @@
 """A cluster's Pods do all that an engine's containers must, and what comes out of them does not fill the disk of their node."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -26,12 +27,9 @@ def test_line_ends_of_a_result_do_not_get_its_pod_evicted(bench: Bench) -> None:
     """Thirty mebibytes of them would be more than a gigabyte of log."""
     sent = delivered(worker_command(ATTACHING))
     template = replace(bench.template(""), command=sent.command, program=sent.program)
-    cancel = Cancellation()
-    try:
+    with closing(Cancellation()) as cancel:
         job = Job("lines", template, {"bytes": 30 * MIB})
         result = Runner(bench.engine, bench.owner).run(job, cancel)
-    finally:
-        cancel.close()
     assert result.outcome == Exited(0)
     assert result.attachments["lines"] == b"\n" * (30 * MIB)
 

@@ -11,7 +11,6 @@ from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
 
-
 DATA = ("dem.tif", "zones.gpkg")
 
 

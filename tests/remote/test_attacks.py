@@ -23,7 +23,6 @@ from tests.remote.origin import Handler, Origin, to
 INSIDE = """http://169.254.169.254/latest/meta-data/ https://127.0.0.1/x https://[::1]/x https://localhost/x
 https://private.test/x https://10.0.0.1/x file:///etc/passwd gopher://data.test/x https://user:password@data.test/x""".split()
 
-
 Fails = Callable[..., str]
 
 

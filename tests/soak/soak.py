@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -225,10 +225,7 @@ def _held_more(found: Found) -> Iterator[str]:
 
 def run(folder: Path, plan: Plan) -> Found:
     """A soak on this host's engine and image."""
-    client = connect()
-    try:
+    with closing(connect()) as client:
         image = resolve(DockerImages(client.api), GDAL_IMAGE, os.environ.get("GDAL_MCP_IMAGE") or None)
         with oracle_over(image.id, folder) as oracle:
             return soak(oracle, client, folder / "soak", plan)
-    finally:
-        client.close()

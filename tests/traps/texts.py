@@ -26,7 +26,6 @@ def point(x: float, y: float) -> tuple[str, Any]:
 
 BOW = ("Polygon", [[[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]]])
 
-
 TOWNS = [(point(13.4, 52.5), {"name": "a", "pop": 9}), (point(13.5, 52.6), {"name": "b", "pop": 1000})]
 METRES = [(point(530000.123456789, 180000.25), {"id": 1}), (point(530100, 180100), {"id": 2})]
 TEXTS = {

@@ -284,7 +284,6 @@ TOUCHING: Mapping[str, str] = {
     **dict.fromkeys(("dataset rename", "vsi move"), "source"),
 }
 
-
 BOTH, MOVING, WALKING = ("dataset rename", "dataset copy"), ("vsi move", "vsi copy"), ("vsi copy", "vsi sync")
 INTO_ITSELF = [
     {"source": "cube.zarr", "destination": f"cube.zarr/{name}", "recursive": True}

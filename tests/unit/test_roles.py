@@ -13,7 +13,6 @@ from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Argument,
 
 Row = tuple[str, Argument]
 
-
 EVERY = (*packaged().algorithms.values(), *(step.algorithm for step in packaged().steps.values()))
 ROWS: list[Row] = [(one.path, argument) for one in EVERY for argument in one.arguments]
 

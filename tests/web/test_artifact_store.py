@@ -4,6 +4,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,11 +47,8 @@ class Kept:
         return self.store.open(artifact, self.workspaces)
 
     def read(self, artifact: Artifact) -> bytes:
-        opened = self.open(artifact)
-        try:
+        with closing(self.open(artifact)) as opened:
             return opened.read(0, 1000)
-        finally:
-            opened.close()
 
 
 @pytest.fixture

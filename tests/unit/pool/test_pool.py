@@ -310,13 +310,12 @@ def test_a_call_gets_the_memory_of_a_refill_that_ends_while_it_waits(make: Makin
         assert found.result()[1] == "cold"
 
 
-def test_a_call_that_waits_for_memory_can_be_cancelled(make: Making, room):
-    pool, cancel = make(most=0, capacity=room), Cancellation()
+def test_a_call_that_waits_for_memory_can_be_cancelled(make: Making, room, cancel):
+    pool = make(most=0, capacity=room)
     with room.take(room.total_bytes):
         threading.Timer(0.0, cancel.set).start()
         with pytest.raises(LaunchCancelled):
             pool.claim(READS, "call-0001", cancel)
-    cancel.close()
 
 
 def test_a_call_for_which_there_is_no_memory_is_told_so(make: Making, room, cancel, monkeypatch):
