@@ -32,24 +32,6 @@ def names(result: dict[str, Any]) -> list[str]:
     return [Path(row["path"]).name for row in result["outputs"]]
 
 
-def test_steps_and_notation_do_the_same(talker: Talk, own: Place, oracle: Oracle):
-    listed = [
-        {"step": "read", "arguments": {"input": "dem.tif"}},
-        {"step": "hillshade", "arguments": {"zfactor": 2}},
-        {"step": "write", "arguments": {"output": "listed.tif"}},
-    ]
-    talker.done("pipeline", steps=listed)
-    talker.done("pipeline", steps="read dem.tif ! hillshade --zfactor=2 ! write written.tif")
-    talker.done(
-        "gdal_write", algorithm="raster pipeline", arguments={"pipeline": "read dem.tif ! hillshade -z 2 ! write raster.tif"}
-    )  # fmt: skip
-    alone = oracle.folder("pipelines") / "alone.tif"
-    oracle.must("gdal", "raster", "hillshade", "--zfactor=2", str(own.path("dem.tif")), str(alone))
-    expected = oracle.checksums(alone)
-    for name in ("listed.tif", "written.tif", "raster.tif"):
-        assert oracle.checksums(own.path(name)) == expected
-
-
 def test_one_run_publishes_the_outputs_of_all_branches(talker: Talk, own: Place, oracle: Oracle):
     text = (
         "read dem.tif ! tee [ slope ! write slope.tif ] [ write sub/copy.tif ] ! hillshade ! write shade.tif"
