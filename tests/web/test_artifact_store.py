@@ -4,7 +4,6 @@ import hashlib
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,8 +46,11 @@ class Kept:
         return self.store.open(artifact, self.workspaces)
 
     def read(self, artifact: Artifact) -> bytes:
-        with closing(self.open(artifact)) as opened:
+        opened = self.open(artifact)
+        try:
             return opened.read(0, 1000)
+        finally:
+            opened.close()
 
 
 @pytest.fixture
