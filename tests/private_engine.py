@@ -95,13 +95,8 @@ class PrivateEngine:
             return False
         return True
 
-    @contextlib.contextmanager
-    def client(self, seconds: float = 60.0) -> Iterator[docker.DockerClient]:
-        made = docker.DockerClient(base_url=self.address, timeout=seconds)
-        try:
-            yield made
-        finally:
-            made.close()
+    def client(self, seconds: float = 60.0) -> contextlib.closing[docker.DockerClient]:
+        return contextlib.closing(docker.DockerClient(base_url=self.address, timeout=seconds))
 
     def load(self, source: docker.DockerClient, reference: str) -> None:
         """Copies an image of another engine, with its name."""
@@ -181,6 +176,5 @@ def _as_root() -> list[str]:
 
 
 def _mounts_below(folder: Path) -> list[str]:
-    lines = Path("/proc/self/mountinfo").read_text().splitlines()
-    points = [line.split(" ")[4] for line in lines]
+    points = [line.split(" ")[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     return sorted((one for one in points if Path(one).is_relative_to(folder)), reverse=True)

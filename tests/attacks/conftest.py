@@ -87,12 +87,8 @@ class Attacked:
         once = {json.dumps(call): call for call in calls.values()}
         ended: dict[str, t.CallToolResult] = {}
         for _ in range(_TRIES):
-            due = {
-                text: call for text, call in once.items() if text not in ended or code(ended[text]) == "BUSY"
-            }
-            under_way = {
-                text: (talk or self.talk).start(tool, **given) for text, (tool, given) in due.items()
-            }
+            due = {key: call for key, call in once.items() if key not in ended or code(ended[key]) == "BUSY"}
+            under_way = {key: (talk or self.talk).start(tool, **given) for key, (tool, given) in due.items()}
             ended |= {text: call.result(timeout=500) for text, call in under_way.items()}
         return {key: ended[json.dumps(call)] for key, call in calls.items()}
 

@@ -131,7 +131,6 @@ LIBRARIES = {
     "so-sqlite.vrt": "SQLITE:@WS@/loads.sqlite",
 }
 
-
 ARRAY = {"dtype": "|u1", "compressor": None, "fill_value": 0, "order": "C", "filters": None, "zarr_format": 2}
 
 

@@ -67,8 +67,7 @@ def _answer(tcp: socket.socket, listener: Listener) -> None:
     with taken:
         taken.settimeout(5)
         try:
-            said = taken.recv(4096)
-            listener.take(said)
+            listener.take(taken.recv(4096))
             taken.sendall(b"HTTP/1.1 404 None\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         except OSError:
             listener.take(b"")

@@ -121,7 +121,6 @@ QUIET = """net-crs.csv net-crs.prj net-crs.vrt net-csw.xml net-esri.json net-esr
 net-oapif.json net-ogr-mysql.vrt net-ogr-pg.vrt net-schema.gml net-stacta.json net-vrt-nc.vrt net-vrt-pg.vrt net-vrt-s3.vrt net-wfs.xml
 net.gpx""".split()
 
-
 LOADED_BY_OTHERS = ("so-odbc.vrt", "so-odbc.geojson", "so-pgeo.vrt")
 
 
@@ -131,9 +130,7 @@ def test_no_file_has_a_library_loaded(attacked: Attacked):
     calls = {name: features(name) for name in LOADED_BY_OTHERS}
     ends = attacked.together(calls)
     ends["all"] = opened(attacked.talk, names)
-    assert {name: code(end) for name, end in ends.items()} == dict.fromkeys(calls, "GDAL_ERROR") | {
-        "all": "OK"
-    }
+    assert {key: code(end) for key, end in ends.items()} == dict.fromkeys(calls, "GDAL_ERROR") | {"all": "OK"}
     for end in ends.values():
         assert LOADED.decode().strip() not in json.dumps(end.structured_content)
         assert "stopped" not in str(end.structured_content.get("error", {}).get("message"))

@@ -105,8 +105,7 @@ def test_a_key_that_is_there_twice_is_read_once_and_checked_as_read(pipes: Pipes
     for first, second in (("ok.tif", "../outside/secret.tif"), ("../outside/secret.tif", "ok.tif")):
         identifier = f"twice-{first}"
         write(pipes, identifier, f'"path":"{first}","path":"{second}"')
-        said = pipes.answer(identifier)
-        result = said.get("result", {})
+        result = pipes.answer(identifier).get("result", {})
         if not result.get("isError", True):
             uri = f"gdal://calls/{result['structuredContent']['receipt']['call_id']}"
             read = pipes.ask("resources/read", {"uri": uri})["result"]["contents"][0]["text"]
@@ -172,5 +171,4 @@ def test_a_flood_of_requests_and_of_answers_to_nothing_is_survived(pipes: Pipes)
     said += [{"id": number, "result": yes} for number in range(300)] + [{"id": "sample", "result": words}]
     pipes.write("".join(json.dumps({"jsonrpc": "2.0", **one}) + "\n" for one in said))
     for number in calls:
-        told = pipes.answer(number)
-        assert told["result"]["structuredContent"]["error"]["code"] == "NOT_FOUND"
+        assert pipes.answer(number)["result"]["structuredContent"]["error"]["code"] == "NOT_FOUND"

@@ -67,8 +67,7 @@ def test_a_flood_is_refused_by_its_estimate(attacked: Attacked):
 @pytest.mark.nightly
 @pytest.mark.claim("content.known-attacks-end-as-the-table-says")
 def test_what_is_tried_reaches_nothing_and_what_is_harmless_works(attacked: Attacked):
-    ended = check(attacked, "SA")
-    named = ended["P19 0"].structured_content["untrusted"]["report"]
+    named = check(attacked, "SA")["P19 0"].structured_content["untrusted"]["report"]
     assert [one["driver"] for one in named] == ["GTiff"] * len(LISTED)
     assert "south" in attacked.place.path("a42.geojson").read_text()
 

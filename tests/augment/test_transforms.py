@@ -17,9 +17,7 @@ def test_every_argument_is_the_library_s_with_its_default():
     assert RECORDED["signatures"].keys() == TRANSFORMS.keys()
     for name, arguments in RECORDED["signatures"].items():
         ours = TRANSFORMS[name]
-        theirs = {
-            argument: value for argument, value in arguments.items() if (name, argument) not in LEFT_OUT
-        }
+        theirs = {argument: one for argument, one in arguments.items() if (name, argument) not in LEFT_OUT}
         required = {argument for argument, value in theirs.items() if value == "required"}
         assert ours.arguments.keys() == theirs.keys(), name
         assert set(ours.parameters["required"]) == required, name

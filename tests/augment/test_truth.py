@@ -142,8 +142,7 @@ def test_no_end_of_an_arguments_range_makes_an_image_of_nothing_by_dividing_by_z
 
 def test_a_point_keeps_its_coordinates_through_every_transform_that_says_so():
     worst, labels = in_image(SETTING + OURS + PLACES, inside=INSIDE)
-    exact = {one.name for one in TRANSFORMS.values() if one.georeference == "exact"}
-    assert set(labels) == exact
+    assert set(labels) == {one.name for one in TRANSFORMS.values() if one.georeference == "exact"}
     # metres, of pixels of ten; a new size makes values anew, and whole ones are rounded
     for name, far in worst.items():
         kind, _, step = name.partition(" ")

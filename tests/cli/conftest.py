@@ -110,9 +110,7 @@ class Desk(Place):
 
     def files(self) -> dict[str, bytes]:
         """Everything in the workspace but what is the program's own."""
-        found = {
-            path.relative_to(self.workspace): path for path in self.workspace.rglob("*") if path.is_file()
-        }
+        found = {one.relative_to(self.workspace): one for one in self.workspace.rglob("*") if one.is_file()}
         theirs = (name for name in found if name.parts[0] != ".gdal-mcp")
         return {str(name): found[name].read_bytes() for name in theirs}
 

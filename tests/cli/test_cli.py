@@ -95,14 +95,8 @@ def test_a_dead_engine_ends_a_call_with_3(desk: Desk):
     assert desk.files() == before
 
 
-@pytest.fixture(scope="session")
-def listed() -> list[dict[str, Any]]:
-    ended = gdal_mcp("tools", "--json")
-    assert ended.code == 0
-    return ended.json
-
-
-def test_the_tools_are_those_picked_by_hand(listed: list[dict[str, Any]]):
+def test_the_tools_are_those_picked_by_hand():
+    listed = gdal_mcp("tools", "--json").json
     assert len(listed) == len(NAMES)
     assert {row["name"] for row in listed} == NAMES
     assert {row["name"] for row in listed if row["writes"]} == WRITERS

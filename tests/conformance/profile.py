@@ -100,14 +100,10 @@ async def tool_with_task(params: t.CallToolRequestParams, _tell: Tell) -> jobs.A
 
 
 TASK_TOOLS: dict[str, Tool] = {
-    "greet": greet,
-    "slow_compute": slow_compute,
-    "failing_job": failing_job,
-    "protocol_error_job": protocol_error_job,
-    "confirm_delete": confirm_delete,
-    "multi_input": multi_input,
-    "test_tool_with_task": tool_with_task,
-}
+    "greet": greet, "slow_compute": slow_compute, "failing_job": failing_job,
+    "protocol_error_job": protocol_error_job, "confirm_delete": confirm_delete,
+    "multi_input": multi_input, "test_tool_with_task": tool_with_task,
+}  # fmt: skip
 ONLY_AS_TASKS = frozenset({"failing_job", "protocol_error_job"})
 
 

@@ -29,23 +29,9 @@ SECONDS = 300  # a bound on waiting, far above what anything takes
 def inspect(
     pinned: Programs, place: Place, home: Path, era: str, *given: str
 ) -> "subprocess.CompletedProcess[str]":
-    server = place.command("--approval", "never")
-    return pinned.inspector(
-        *(
-            "--protocol-era",
-            era,
-            "--format",
-            "json",
-            "--connect-timeout",
-            str(SECONDS * 1000),
-            *given,
-            "--",
-            *server,
-        ),
-        cwd=home,
-        env={**environment(), "HOME": str(home)},
-        seconds=SECONDS,
-    )
+    asked = ("--protocol-era", era, "--format", "json", "--connect-timeout", str(SECONDS * 1000), *given)
+    words = (*asked, "--", *place.command("--approval", "never"))
+    return pinned.inspector(*words, cwd=home, env={**environment(), "HOME": str(home)}, seconds=SECONDS)
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -33,12 +33,9 @@ BASE = "http://console.test/console/"
 NOW = time.time()
 ANN, WRITER = Viewer(local("ann"), "x"), "token:writer"
 MEDIA = {
-    ".html": "text/html",
-    ".js": "text/javascript",
-    ".css": "text/css",
-    ".svg": "image/svg+xml",
+    ".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml",
     ".json": "application/json",
-}
+}  # fmt: skip
 # the live events come from here, since an answer that ends would look like a lost connection
 LIVE = """
 localStorage.setItem("gdal-mcp-console-key", "x");
@@ -118,11 +115,9 @@ def call(name: str, outcome: str, message: str = "", **more: Any) -> Call:
     argv = ("gdal", "raster", "convert", "--output-format=COG", LONG, "/srv/maps/out/converted.tif")
     times = {"started": NOW - 90_000, "finished": NOW - 89_998.75}
     image = {
-        "image_reference": "gdal:3.11",
-        "tool_version": "3.11.0",
-        "tier": "runc",
+        "image_reference": "gdal:3.11", "tool_version": "3.11.0", "tier": "runc",
         "plan_digest": "ef" * 32,
-    }
+    }  # fmt: skip
     ended = {"argv": argv, "outcome": outcome, "message": message}
     return replace(Call(name, WRITER, "convert", {}, **ended, **times, **image), **more)
 
@@ -185,11 +180,9 @@ ANSWERS: dict[str, Any] = {
     **{f"calls/{one.id}": shown_call(one) for one in CALLS},
 }
 PICTURES = {
-    "pictures/1": (320, 240),
-    "pictures/2": (320, 320),
-    "pictures/4": (64, 64),
+    "pictures/1": (320, 240), "pictures/2": (320, 320), "pictures/4": (64, 64),
     "questions/q1/picture/0": (320, 200),
-}
+}  # fmt: skip
 ASKED = {
     "pending": [serializers.question(one, ANN) for one in QUESTIONS],
     "decided": [serializers.decision(DECIDED)],

@@ -48,8 +48,7 @@ def test_a_question_opens_the_page_and_what_a_model_is_told_lets_nobody_in(place
 def test_a_person_who_asks_opens_the_page_and_it_goes_with_its_server(place: Place, tmp_path: Path):
     with talking(place.command("--console", "auto"), tmp_path / "log"):
         until(lambda: place.owners)
-        link = console(place.state).stdout.strip()
-        base, _, ticket = link.partition("#ticket=")
+        base, _, ticket = console(place.state).stdout.strip().partition("#ticket=")
         assert Person.by(base, {"ticket": ticket}).get("api/me").status_code == 200
     until(lambda: opened(place) == [])
     done = console(place.state)
@@ -100,8 +99,7 @@ def test_an_open_page_does_not_keep_a_server_from_ending(place: Place, tmp_path:
 
 
 def test_a_picture_is_not_made_where_it_would_take_a_yes(place: Place, tmp_path: Path):
-    command = place.command("--console", "on", "--approval", "always")
-    with talking(command, tmp_path / "log"):
+    with talking(place.command("--console", "on", "--approval", "always"), tmp_path / "log"):
         until(lambda: links(place.state))
         base, _, ticket = links(place.state)[0].partition("#ticket=")
         person = Person.by(base, {"ticket": ticket})

@@ -17,12 +17,9 @@ from tests.web.hosted import Hosted, hosting, made_token
 pytestmark = pytest.mark.engine
 
 SCOPES = {
-    "ann": (READ, WRITE),
-    "bob": (READ, WRITE),
-    "carol": (READ, APPROVE),
-    "dora": (READ, ADMIN),
+    "ann": (READ, WRITE), "bob": (READ, WRITE), "carol": (READ, APPROVE), "dora": (READ, ADMIN),
     "erik": (READ, APPROVE, ADMIN),
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -95,8 +92,7 @@ def test_a_call_that_does_not_run_here_is_cancelled_by_nobody(house: House, peop
 
 def test_deciding_is_for_those_who_may_approve(house: House, people: dict[str, Person]):
     row = asked(house.server.place, "token:ann")
-    seen = statuses(people, f"api/questions/{row.id}")
-    assert seen == {**dict.fromkeys(SCOPES, 200), "bob": 404}
+    assert statuses(people, f"api/questions/{row.id}") == {**dict.fromkeys(SCOPES, 200), "bob": 404}
     asks = (("decide", {"approved": True}), ("decide", {"approved": False}), ("allow", {"minutes": 15}))
     for name, code in {"ann": 403, "bob": 404, "dora": 403}.items():
         for path, body in asks:
@@ -200,9 +196,7 @@ def test_no_stranger_s_request_is_a_fault_of_the_server(house: House):
         assert plain("POST", f"{house.base}api/login", content=body, headers=headers).status_code == 401
 
 
-def test_one_who_asks_for_many_downloads_keeps_nobody_else_from_theirs(
-    house: House, people: dict[str, Person]
-):
+def test_one_who_asks_for_many_downloads_keeps_nobody_else_from_theirs(house, people):
     path = house.server.place.path("many.tif")
     path.write_bytes(b"ann's")
     _, made = published(house.server.place, "token:ann", path)
@@ -213,8 +207,7 @@ def test_one_who_asks_for_many_downloads_keeps_nobody_else_from_theirs(
 
 
 def test_the_user_of_the_machine_comes_in_by_a_link(house: House):
-    link = console(house.server.place.state).stdout.strip()
-    base, _, ticket = link.partition("#ticket=")
+    base, _, ticket = console(house.server.place.state).stdout.strip().partition("#ticket=")
     assert base == house.base
     assert Person.by(base, {"ticket": ticket}).get("api/me").json()["principal"].startswith("local:")
 

@@ -187,8 +187,7 @@ def test_whatever_a_call_or_a_file_says_is_shown_as_text(stage: Stage, opened: W
     expect(card(opened, row.id).locator(".danger")).to_contain_text(MARKUP)
     nothing_injected(opened)
     opened.shot("hostile")
-    refused = stage.talk.call("convert", input=MARKUP, output=MARKUP)
-    assert refused.is_error
+    assert stage.talk.call("convert", input=MARKUP, output=MARKUP).is_error
     views = {
         "history": "<img src=x",
         "outputs": "<script>",
@@ -232,8 +231,7 @@ def test_were_there_a_fault_in_the_page_the_browser_would_still_stop_it(browser:
 
 def test_everything_can_be_decided_with_the_keyboard_alone(stage: Stage, opened: Window):
     row = asked(stage.place, local_user().id)
-    wanted = card(opened, row.id).locator("[data-act=approve]")
-    expect(wanted).to_be_enabled()
+    expect(card(opened, row.id).locator("[data-act=approve]")).to_be_enabled()
     for _ in range(40):
         opened.page.keyboard.press("Tab")
         focused = "document.activeElement.dataset.act === 'approve'"

@@ -44,7 +44,6 @@ addEventListener("message", ({ source, data }) => {
 </script>"""
 MARKUP = "<img src=x onerror=alert(1)><script>alert(2)</script>\"'><b>bold</b>"
 
-
 CHECK = {"code": MARKUP, "message": MARKUP, "suggestion": MARKUP}
 
 
@@ -151,9 +150,7 @@ def test_only_a_client_that_shows_panels_is_told_of_one_and_any_other_gets_the_p
             break
 
 
-def test_what_a_call_made_is_shown_on_a_map_with_its_extent_checks_and_approval(
-    browser: Browser, app: Any, html: str
-):
+def test_what_a_call_made_is_shown_on_a_map_with_its_extent_checks_and_approval(browser, app, html):
     with client_of(app, ERAS[1], shows=True) as talk, hosted(browser, html) as shown:
         arguments = {"input": "dem.tif", "output": "panel.tif", "dst_crs": "EPSG:3857"}
         arguments |= {"resampling": "nearest"}  # for which there is a check

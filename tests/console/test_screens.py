@@ -64,8 +64,7 @@ def test_on_a_phone_yes_and_no_are_in_reach_and_no_toast_covers_them(browser: Br
         for act in ("approve", "deny"):
             button = found.page.locator(f"[data-id=q1] [data-act={act}]")
             expect(button).to_be_in_viewport(ratio=1)
-            box = button.bounding_box()
-            assert box["y"] > low["y"] + low["height"]
+            assert button.bounding_box()["y"] > low["y"] + low["height"]
         ARTEFACTS.mkdir(parents=True, exist_ok=True)
         found.page.screenshot(path=ARTEFACTS / "approvals-390-screen.png")
 

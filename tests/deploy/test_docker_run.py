@@ -121,9 +121,7 @@ def test_confined_it_takes_the_options_that_it_names(server: Server, maps: Path,
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o777], ids=["roots-own", "everybodys"])
-def test_a_workspace_of_root_is_served(
-    server: Server, maps: Path, tmp_path: Path, mode: int, image, built, client
-):
+def test_a_workspace_of_root_is_served(server, maps, tmp_path, mode, image, built, client):
     own = filled(tmp_path / "roots", (0, 0), mode)
     serving = Server(built, image, own, engine_socket(client))
     with serving.talk(tmp_path / "log", "--env=GDAL_MCP_APPROVAL=never") as pipes:

@@ -76,11 +76,8 @@ def test_one_version_one_description_and_one_name_stand_in_every_file():
     for name, text in texts.items():
         assert set(re.findall(r"\b\d+\.\d+\.\d+\b", text)) <= {__version__, "127.0.0", "0.0.0"}, name
     described = (
-        "server.json",
-        "deploy/bundle/manifest.json",
-        "deploy/docker-catalog/server.yaml",
-        "Dockerfile",
-    )
+        "server.json", "deploy/bundle/manifest.json", "deploy/docker-catalog/server.yaml", "Dockerfile",
+    )  # fmt: skip
     for name in described:
         assert PROJECT["description"] in texts[name], name
     registered = distribution.REGISTERED
@@ -124,8 +121,7 @@ def test_what_a_client_starts_is_a_script_of_the_package_and_a_command_that_the_
         name, _, version = package.partition("@")
         assert (name, version) == (PROJECT["name"], PROJECT["version"])
         assert name in PROJECT["scripts"]
-        given = build_parser().parse_args(words)
-        assert given.folders
+        assert build_parser().parse_args(words).folders
 
 
 def needs(job: dict) -> list[str]:

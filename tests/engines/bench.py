@@ -233,14 +233,11 @@ class Bench:
     @contextlib.contextmanager
     def started(self, container: str, until: bytes = b"") -> Iterator[Wire]:
         """The streams of a container that was started, and has printed `until`; closed at the end."""
-        wire = self.engine.attach(container)
-        try:
+        with contextlib.closing(self.engine.attach(container)) as wire:
             self.engine.start(container)
             if until:
                 hear(wire, until=until)
             yield wire
-        finally:
-            wire.close()
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[tuple[str, Wire]]:

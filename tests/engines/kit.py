@@ -9,12 +9,13 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import docker
 import pytest
 
 from sandbox.engine import Engine
+from sandbox.engines import docker as docker_module
 from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine
 from sandbox.errors import EngineUnavailable
@@ -44,6 +45,19 @@ def unanswered(kind: type[DockerEngine] = DockerEngine) -> DockerEngine:
     engine = kind(docker.DockerClient(base_url="unix:///nonexistent/engine.sock", version="1.41"))
     engine.removal_seconds = 0.0  # nobody will answer later either
     return engine
+
+
+def weaken_docker(monkeypatch: pytest.MonkeyPatch, change: Callable[..., object]) -> None:
+    """From now on Docker's engine lets `change(body, host)` alter what is asked, and hides it when it is asked back."""
+    real = docker_module.create_body
+
+    def body(*given: Any) -> dict[str, Any]:
+        made = real(*given)
+        change(made, made["HostConfig"])
+        return made
+
+    monkeypatch.setattr(docker_module, "create_body", body)
+    monkeypatch.setattr(docker_module, "differences", lambda _asked, _found: ())
 
 
 def not_tried(engine: str, reason: str) -> NoReturn:

@@ -1,12 +1,9 @@
 """The engine in use, with its own runtime, does all that an engine must."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from gdal_mcp.host.image import Image
 from sandbox.engines.docker import DockerEngine
-from tests.engines.bench import Bench
 from tests.engines.checks import conforms
 from tests.engines.kit import bench_on, unanswered
 from tests.engines.known import DOCKER
@@ -27,11 +24,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def bench(engine: DockerEngine, image: Image) -> Iterator[Bench]:
-    with bench_on(engine, image.id, unanswered) as made:
-        yield made
-
-
-def test_docker_conforms(bench: Bench, subtests: pytest.Subtests) -> None:
-    conforms(bench, subtests, DOCKER.exemptions)
+def test_docker_conforms(engine: DockerEngine, image: Image, subtests: pytest.Subtests) -> None:
+    with bench_on(engine, image.id, unanswered) as bench:
+        conforms(bench, subtests, DOCKER.exemptions)

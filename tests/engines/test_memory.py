@@ -1,6 +1,5 @@
 """The engine in memory has the life of a real one, and isolates nothing, which the product notices."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,14 +47,10 @@ def without_bound(said: bytes) -> object:
 
 
 PROGRAMS = {
-    programs.SPEAK: speak,
-    programs.WAIT_FOR_THE_END: wait_for_the_end,
-    programs.REPEAT: repeat,
-    programs.PRINT_MUCH: print_much,
-    programs.LEAVE_A_MARK: leave_a_mark,
-    programs.TAKE_MEMORY: without_bound(b"held\n"),
-    programs.FORK: without_bound(b'[400, "none"]\n'),
-}
+    programs.SPEAK: speak, programs.WAIT_FOR_THE_END: wait_for_the_end, programs.REPEAT: repeat,
+    programs.PRINT_MUCH: print_much, programs.LEAVE_A_MARK: leave_a_mark,
+    programs.TAKE_MEMORY: without_bound(b"held\n"), programs.FORK: without_bound(b'[400, "none"]\n'),
+}  # fmt: skip
 
 
 def program(box: Box) -> int:
@@ -70,13 +65,7 @@ def gone() -> MemoryEngine:
     return made
 
 
-@pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    folder = tmp_path_factory.mktemp("bench")
-    made = Bench(MemoryEngine(program, frozenset({IMAGE})), IMAGE, folder, gone=gone)
-    yield made
-    assert made.ours() == {}
-
-
-def test_the_engine_in_memory_has_the_life_of_a_real_one(bench: Bench, subtests: pytest.Subtests) -> None:
+def test_the_engine_in_memory_has_the_life_of_a_real_one(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    bench = Bench(MemoryEngine(program, frozenset({IMAGE})), IMAGE, tmp_path / "bench", gone=gone)
     conforms(bench, subtests, MEMORY.exemptions)
+    assert bench.ours() == {}

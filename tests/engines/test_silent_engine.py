@@ -1,6 +1,9 @@
 """An engine that leaves out what it was asked for, or gives more, in silence: whatever it is, nothing runs there."""
 
+import json
 import os
+import re
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,14 +17,58 @@ from sandbox.engines.discovery import DOCKER_SOCKET
 from sandbox.engines.docker import DockerEngine
 from sandbox.errors import IsolationRefused
 from tests.engines.bench import LEAVE_A_MARK, Bench
-from tests.engines.dropping_proxy import DroppingProxy
 from tests.engines.kit import bench_on
+from tests.integration.engine_proxy import EngineProxy
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("engine.silence-is-noticed")]
 Body = dict[str, Any]
+Change = Callable[[Body], None]
+_CREATE = re.compile(rb"^POST \S*/containers/create[? ]")
+_LENGTH = re.compile(rb"(?i)(content-length: )(\d+)")
 
 
-def without(*names: str) -> Callable[[Body], None]:
+class DroppingProxy(EngineProxy):
+    """`change` is done to the body of each create on its way. `changed` counts them."""
+
+    def __init__(self, path: Path, engine: str, change: Change) -> None:
+        self.change, self.changed = change, 0
+        super().__init__(path, engine)
+
+    def _forward(self, source: socket.socket, target: socket.socket, asking: bool) -> None:
+        super()._forward(_Rewritten(source, self._rewritten) if asking else source, target, asking)
+
+    def _rewritten(self, head: bytes, body: bytes) -> bytes:
+        asked = json.loads(body)
+        self.change(asked)
+        self.changed += 1
+        changed = json.dumps(asked).encode()
+        return _LENGTH.sub(rb"\g<1>%d" % len(changed), head) + b"\r\n\r\n" + changed
+
+
+class _Rewritten:
+    """A connection whose creates are read whole and changed; anything else passes as it comes."""
+
+    def __init__(self, source: socket.socket, rewrite: Callable[[bytes, bytes], bytes]) -> None:
+        self._source, self._rewrite = source, rewrite
+
+    def recv(self, count: int) -> bytes:
+        data = self._source.recv(count)
+        if not _CREATE.match(data):
+            return data
+        while b"\r\n\r\n" not in data:
+            data += self._source.recv(count)
+        head, body = data.split(b"\r\n\r\n", 1)
+        found = _LENGTH.search(head)
+        assert found
+        while len(body) < int(found[2]):
+            body += self._source.recv(count)
+        return self._rewrite(head, body)
+
+    def shutdown(self, how: int) -> None:
+        self._source.shutdown(how)
+
+
+def without(*names: str) -> Change:
     """Leaves fields out, as an engine does that does not know them."""
 
     def change(body: Body) -> None:
@@ -32,7 +79,7 @@ def without(*names: str) -> Callable[[Body], None]:
     return change
 
 
-def without_security(word: str) -> Callable[[Body], None]:
+def without_security(word: str) -> Change:
     def change(body: Body) -> None:
         kept = [one for one in body["HostConfig"]["SecurityOpt"] if word not in one]
         body["HostConfig"]["SecurityOpt"] = kept
@@ -40,7 +87,7 @@ def without_security(word: str) -> Callable[[Body], None]:
     return change
 
 
-def given(**more: Any) -> Callable[[Body], None]:
+def given(**more: Any) -> Change:
     return lambda body: body["HostConfig"].update(more)
 
 

@@ -18,7 +18,6 @@ pytestmark = [pytest.mark.engine, pytest.mark.claim("escape.doctor-tells")]
 GROUPS = {"escape", "sight", "container", "limits", BENCHMARK}
 NUMBERS = [f"5.{number}" for number in range(1, 33)]
 
-
 RULES = (*ATTEMPTS.values(), CALLS, *SIGHT, *FACTS, *LIMITS_IN_FORCE)
 BY_HAND = {"5.1", "5.23", "5.24", "5.27", "5.28"}  # they do not apply
 

@@ -30,8 +30,7 @@ def run(runner, make_template, ground) -> Iterator[Run]:
         ) -> tuple[SandboxResult, dict[str, bytes]]:
             with ground.area.open("staging-0001", USER) as staging:
                 template = make_template("pass", workspace=ground.workspace, staging=staging.path)
-                limits = replace(python.ROOMY, pids=pids)
-                template = python.like_run_python(template, limits)
+                template = python.like_run_python(template, replace(python.ROOMY, pids=pids))
                 asked = python.request(code, seconds=seconds, **more)
                 result = runner.run(Job("hostile", template, asked, staging, answerer=answerer), cancel)
                 files = {one.name: one.read_bytes() for one in staging.path.iterdir() if one.is_file()}
@@ -84,8 +83,7 @@ for number in range(1024):
 @pytest.mark.claim("python.frames-apart")
 def test_the_code_can_ask_the_host_for_nothing(run):
     asked: list[object] = []
-    library = SimpleNamespace(answer=asked.append, close=lambda: None)
-    result, _ = run(ASK, answerer=library)
+    result, _ = run(ASK, answerer=SimpleNamespace(answer=asked.append, close=lambda: None))
     assert isinstance(result.outcome, Exited)
     assert asked == []
 

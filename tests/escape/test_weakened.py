@@ -10,11 +10,11 @@ import pytest
 
 from sandbox import slot
 from sandbox.engine import Engine
-from sandbox.engines import docker as docker_module
 from sandbox.engines.docker import DockerEngine
 from sandbox.errors import AttestationFailed
 from sandbox.isolation.cis import BENCHMARK
 from sandbox.isolation.rows import Row
+from tests.engines.kit import weaken_docker
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("escape.doctor-tells")]
 
@@ -24,16 +24,8 @@ def weaken(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callabl
     """`weaken(change)`: an engine that lets `change` alter what is asked, and a server that looks away."""
     assert isinstance(engine, DockerEngine)
 
-    def one(change: Callable[[dict[str, Any], dict[str, Any]], None]) -> None:
-        real = docker_module.create_body
-
-        def body(*given: Any) -> dict[str, Any]:
-            made = real(*given)
-            change(made, made["HostConfig"])
-            return made
-
-        monkeypatch.setattr(docker_module, "create_body", body)
-        monkeypatch.setattr(docker_module, "differences", lambda _asked, _found: ())
+    def one(change: Callable[..., None]) -> None:
+        weaken_docker(monkeypatch, change)
         monkeypatch.setattr(slot, "_refuse_weaker", lambda _template, _facts, **_: None)
 
     return one

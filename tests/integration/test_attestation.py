@@ -1,13 +1,13 @@
 """The attestation of this host: it passes, and every weakness that an engine could slip in is found from inside."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import PurePosixPath
 
 import pytest
 
 from sandbox import attestation
 from sandbox.attestation import attest
-from sandbox.engines import docker as docker_module
 from sandbox.errors import AttestationFailed
 from sandbox.labels import OWNER
 from sandbox.outcome import Exited
@@ -15,6 +15,7 @@ from sandbox.outputs.staging import StagingArea
 from sandbox.runner import Runner
 from sandbox.workspace import RESERVED, Workspace
 from tests.conftest import USER, handler
+from tests.engines.kit import weaken_docker
 
 pytestmark = pytest.mark.engine
 
@@ -41,20 +42,8 @@ def probe(runner, make_template, workspace, cancel):
 
 @pytest.fixture
 def weaken(monkeypatch):
-    """`weaken(change)`: an engine that lets `change` alter what is asked, and hides it when it is asked back."""
-
-    def one(change):
-        real = docker_module.create_body
-
-        def body(*given):
-            made = real(*given)
-            change(made, made["HostConfig"])
-            return made
-
-        monkeypatch.setattr(docker_module, "create_body", body)
-        monkeypatch.setattr(docker_module, "differences", lambda _asked, _found: ())
-
-    return one
+    """`weaken(change)`: see `weaken_docker`."""
+    return partial(weaken_docker, monkeypatch)
 
 
 def test_this_host_isolates_as_asked(probe):

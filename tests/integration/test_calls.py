@@ -36,11 +36,9 @@ EVERYWHERE = """<OGRVRTDataSource><OGRVRTLayer name="p"><SrcDataSource relativeT
 <GeometryType>wkbPoint</GeometryType><ExtentXMin>-INF</ExtentXMin><ExtentYMin>NaN</ExtentYMin><ExtentXMax>INF</ExtentXMax>
 <ExtentYMax>INF</ExtentYMax></OGRVRTLayer></OGRVRTDataSource>"""
 FILES = {
-    "floats.tif": floats(INF, 1, 2, -INF),
-    "nowhere.vrt": NOWHERE.encode(),
-    "p.csv": b"id\n1\n",
+    "floats.tif": floats(INF, 1, 2, -INF), "nowhere.vrt": NOWHERE.encode(), "p.csv": b"id\n1\n",
     "everywhere.vrt": EVERYWHERE.encode(),
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -203,20 +203,12 @@ print(json.dumps(values))
 """
 
 SAID = {
-    "input": ["/ws/in.tif"],
-    "output": ["/ws/o,o.tif"],
-    "like": ['/ws/like, "this" one.tif'],
-    "bbox": [1, -2, 3.5, 4e2],
-    "size": [100, 0],
-    "input-nodata": ["-9999", "nan"],
-    "creation-option": ["COMPRESS=LZW", "DISCARD_LSB=1,2,3"],
-    "resampling": ["near"],
-    "output-crs": [
-        'GEOGCS["a, b",DATUM["d",SPHEROID["s",6378137,298]],PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433]]'
-    ],
+    "input": ["/ws/in.tif"], "output": ["/ws/o,o.tif"], "like": ['/ws/like, "this" one.tif'],
+    "bbox": [1, -2, 3.5, 4e2], "size": [100, 0], "input-nodata": ["-9999", "nan"],
+    "creation-option": ["COMPRESS=LZW", "DISCARD_LSB=1,2,3"], "resampling": ["near"],
+    "output-crs": ['GEOGCS["a, b",DATUM["d",SPHEROID["s",6378137,298]],PRIMEM["Greenwich",0],UNIT["degree",0.0174532925199433]]'],
     "input-format": ["GTiff", "VRT"],
-}
-
+}  # fmt: skip
 
 LISTS, SINGLE = (
     ("bbox", "size", "creation-option", "input-nodata", "input-format"),

@@ -1,6 +1,7 @@
 """Dataset names against a real GDAL: what is accepted opens as what was meant, and all else that GDAL knows is refused."""
 
 import json
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -220,11 +221,8 @@ def opened(
     template = make_template(
         handler(OPEN), limits=LIMITS, workspace=root, environment=dict(environment(LIMITS))
     )
-    cancel = Cancellation()
-    try:
+    with closing(Cancellation()) as cancel:
         result = runner.run(Job("call-0001", template, {"names": names}), cancel)
-    finally:
-        cancel.close()
     assert result.outcome == Exited(0), result
     assert result.final is not None
     return Opened(paths, frozenset(made["have"]), tuple(made["listed"]), result.final["told"])
@@ -266,8 +264,7 @@ def test_every_part_that_gdal_lists_is_accepted_and_opens(opened: Opened):
 def test_every_form_that_the_table_calls_proved_was_opened(opened: Opened, image: Image):
     proved = {form["driver"] for form in table().forms if form.get("proved", True)}
     assert proved == {driver for driver, _ in WRITTEN.values()} | {"GTiff"}
-    drivers = {told[0] for told in opened.told.values()}
-    assert proved & opened.have == drivers
+    assert proved & opened.have == {told[0] for told in opened.told.values()}
     if image.standin:
         assert proved <= opened.have
 

@@ -156,14 +156,6 @@ def test_an_image_that_brings_a_volume_is_refused(engine, quiet, marks, declarin
         engine.create(replace(quiet, image=declaring("VOLUME /data")), marks)
 
 
-def test_no_descriptor_is_left_after_a_job(run):
-    run("pass")  # opens the pooled connections to the engine
-    before = len(os.listdir("/proc/self/fd"))
-    for _ in range(3):
-        run("print('x' * 100_000); os._exit(1)")
-    assert len(os.listdir("/proc/self/fd")) <= before
-
-
 # an engine that falls silent or hangs up
 
 

@@ -14,13 +14,9 @@ from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
 RASTER = {
-    "netCDF": "a.nc",
-    "Zarr": "a.zarr",
-    "COG": "a.tif",
-    "GTiff": "b.tif",
-    "JP2OpenJPEG": "a.jp2",
+    "netCDF": "a.nc", "Zarr": "a.zarr", "COG": "a.tif", "GTiff": "b.tif", "JP2OpenJPEG": "a.jp2",
     "MBTiles": "a.mbtiles",
-}
+}  # fmt: skip
 VECTOR = {"Parquet": "a.parquet", "FlatGeobuf": "a.fgb", "PMTiles": "a.pmtiles", "GeoJSONSeq": "a.geojsonl"}
 
 

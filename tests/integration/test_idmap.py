@@ -1,6 +1,7 @@
 """A workspace that only root may enter is readable in a container, and is itself unchanged."""
 
 import os
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -11,7 +12,6 @@ from sandbox.outcome import Exited
 from sandbox.owner import Owner
 from sandbox.runner import Job
 from sandbox.template import Mount, host_source
-from sandbox.waiting import Cancellation
 from tests.conftest import USER
 
 pytestmark = pytest.mark.engine
@@ -45,19 +45,14 @@ def closed_workspace(tmp_path: Path) -> Path:
 
 @pytest.mark.claim("files.owners-kept")
 def test_a_closed_workspace_is_read_by_the_containers_user_and_stays_as_it_was(
-    runner, owner, make_template, closed_workspace, tmp_path
+    runner, owner, make_template, closed_workspace, tmp_path, cancel
 ):
     before = [(path, path.stat().st_mode, path.stat().st_uid) for path in closed_workspace.rglob("*")]
-    views = Views(tmp_path / "views", owner)
-    cancel = Cancellation()
-    try:
+    with closing(Views(tmp_path / "views", owner)) as views:
         mount = Mount(host_source(views.source(closed_workspace, USER)), PurePosixPath(closed_workspace))
         template = replace(make_template(READER), mounts=(mount,))
         path = str(closed_workspace / "private.txt")
         result = runner.run(Job("idmap-test", template, {"path": path}), cancel)
-    finally:
-        cancel.close()
-        views.close()
     assert result.outcome == Exited(0)
     assert result.final is not None
     assert result.final["read"] == "only for its owner"

@@ -178,7 +178,6 @@ RASTERS = [
     "vector grid nearest in:zones.shp --zfield=value --size=20,10 --output-data-type=Float32",
 ]
 
-
 OPTIONS = [
     f"raster create --size=800,600 --creation-option={option}"
     for option in tuple("COMPRESS=ZSTD SPARSE_OK=YES NBITS=1 COMPRESS=JPEG TILED=YES INTERLEAVE=BAND".split())

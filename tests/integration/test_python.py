@@ -130,8 +130,7 @@ def test_a_failure_tells_the_codes_own_lines_and_publishes_nothing(app: App):
     assert "before" in text
     assert "child" not in text
     assert not (app.workspaces.items[0].root / "none.tif").exists()
-    syntax = called(app, "x = (")
-    assert "line 1" in str(syntax.error.untrusted["python"])
+    assert "line 1" in str(called(app, "x = (").error.untrusted["python"])
     deep = called(app, "import json\njson.loads('x')").error.untrusted
     assert "line 2" in str(deep["python"])
     assert "decoder.py" not in deep["stderr"]

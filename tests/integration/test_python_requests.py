@@ -60,16 +60,12 @@ def distances(start: tuple[int, int]) -> dict[tuple[int, int], float]:
     return found
 
 
-def district(shop: dict[str, Any]) -> str:
-    return "we"[shop["x"] >= 400] + "sn"[shop["y"] >= 400]
-
-
 def places(shops: list[dict[str, Any]]) -> set[tuple[int, int, str]]:
     return {(one["x"], one["y"], one["kind"]) for one in shops}
 
 
 FAR = distances((0, 0))
-COUNTS = Counter(map(district, SHOPS))
+COUNTS = Counter("we"[one["x"] >= 400] + "sn"[one["y"] >= 400] for one in SHOPS)  # by district
 FRAME = """
 import json
 import geopandas, pandas

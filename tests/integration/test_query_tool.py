@@ -16,7 +16,6 @@ pytestmark = pytest.mark.engine
 
 TOWNS = "id,code,big,share,day,x,y\n1,007,9007199254740993,0.5,2024-02-29,10,50\n2,010,3,,2024-03-01,11,51\n3,,5000000000,1.5,,10.5,50.5\n"
 
-
 TWO_LAYERS = """
 import sys
 from osgeo import gdal

@@ -4,7 +4,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-import docker
 import pytest
 
 from gdal_mcp.gdal.image import main
@@ -39,9 +38,7 @@ class Small(WheelImage):
 
 
 @pytest.mark.nightly
-def test_the_image_of_a_toolbox_is_built_anew_and_refused_until_then_when_its_base_has_changed(
-    client: docker.DockerClient, image: Image
-) -> None:
+def test_the_image_of_a_toolbox_is_built_anew_and_refused_until_then_when_its_base_has_changed(client, image):
     small, other = Small("small"), "gdal-mcp-test-other-base:1"
     said: list[str] = []
     made = client.containers.create(image.id, ["true"])

@@ -63,7 +63,9 @@ return {"code": 0, "told": told, "made": sorted(files() - before), "done": done}
 
 
 @pytest.fixture
-def ask(runner: Runner, make_template: TemplateMaker, workspace: Path) -> Callable[..., Any]:
+def ask(
+    runner: Runner, make_template: TemplateMaker, workspace: Path, cancel: Cancellation
+) -> Callable[..., Any]:
     """Runs a program in a container of a call's environment that sees the workspace, and returns its answer."""
     (workspace / "canary.csv").write_text(f"id,name\n1,{CANARY}\n")
     (workspace / "canary.xml").write_text(f"<a>{CANARY}</a>")
@@ -73,11 +75,7 @@ def ask(runner: Runner, make_template: TemplateMaker, workspace: Path) -> Callab
         template = make_template(
             handler(body), limits=LIMITS, workspace=workspace, environment=dict(environment(LIMITS))
         )
-        cancel = Cancellation()
-        try:
-            result = runner.run(Job("call-0001", template, job), cancel)
-        finally:
-            cancel.close()
+        result = runner.run(Job("call-0001", template, job), cancel)
         assert result.outcome == Exited(0), result
         assert result.final is not None
         return result.final

@@ -51,8 +51,7 @@ def draft(arguments: CountArguments, scope: DraftScope) -> Draft:
     if arguments.output is not None:
         target = scope.workspaces.output(arguments.output)
         outputs = (Output(target, "file", replaces=(target,) if target.identity else ()),)
-    command = Command("count", (), (str(source),))
-    return Draft(command, (source,), outputs, algorithm="words count")
+    return Draft(Command("count", (), (str(source),)), (source,), outputs, algorithm="words count")
 
 
 def present(answer: Answer) -> Mapping[str, Any]:
@@ -121,8 +120,7 @@ def test_another_toolbox_reads_writes_is_approved_recorded_and_undone(app: App, 
 
     console = ConsoleService(app)
     viewer = Viewer(ANN, "window")
-    row = console.call(viewer, written.call_id)
-    assert "words" in str(row)
+    assert "words" in str(console.call(viewer, written.call_id))
 
     console.undo(viewer, written.call_id)
     assert (root / "out.txt").read_text() == "old"

@@ -129,12 +129,9 @@ def jobs(data: Path, out: Path) -> list[dict[str, Any]]:
     def writes(name: str, **job: Any) -> dict[str, Any]:
         outputs = [{"path": str(out / name), "kind": "dataset"}]
         return {
-            **job,
-            "output": str(out / name),
-            "outputs": outputs,
-            "sources": [str(data / "dem.tif")],
+            **job, "output": str(out / name), "outputs": outputs, "sources": [str(data / "dem.tif")],
             "preview_pixels": 64,
-        }
+        }  # fmt: skip
 
     dem, zones = str(data / "dem.tif"), str(data / "zones.gpkg")
     pipe = [
@@ -194,12 +191,9 @@ def test_a_place_on_earth_is_described_the_same_cold_and_warm(oracle: Oracle):
 
 
 TELLING = {
-    "algorithm": (5, "gdal convert"),
-    "pipeline": (6, "gdal raster pipeline"),
-    "utility": (8, "gdalwarp"),
-    "merge": (9, "gdal_merge"),
-    "polygonize": (10, "gdal_polygonize"),
-}
+    "algorithm": (5, "gdal convert"), "pipeline": (6, "gdal raster pipeline"), "utility": (8, "gdalwarp"),
+    "merge": (9, "gdal_merge"), "polygonize": (10, "gdal_polygonize"),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -63,15 +63,10 @@ class Ground:
     def environment(self, **more: str) -> dict[str, str]:
         """Of a server whose calls run here."""
         return {
-            "GDAL_MCP_ENGINE": self.address,
-            "GDAL_MCP_IMAGE": self.image,
-            "GDAL_MCP_PATH_MAP": f"{self.folder}:{CLAIM}",
-            "GDAL_MCP_PIDS": str(NODE_PIDS),
-            "GDAL_MCP_MEMORY": "512MiB",
-            "GDAL_MCP_CPUS": "1",
-            "KUBECONFIG": str(self.kubeconfig),
-            **more,
-        }
+            "GDAL_MCP_ENGINE": self.address, "GDAL_MCP_IMAGE": self.image,
+            "GDAL_MCP_PATH_MAP": f"{self.folder}:{CLAIM}", "GDAL_MCP_PIDS": str(NODE_PIDS),
+            "GDAL_MCP_MEMORY": "512MiB", "GDAL_MCP_CPUS": "1", "KUBECONFIG": str(self.kubeconfig), **more,
+        }  # fmt: skip
 
     def pods(self) -> dict[str, Any]:
         found, _ = self.admin.pods("app=gdal-call")

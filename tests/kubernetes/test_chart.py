@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import docker
 import pytest
 
 from gdal_mcp.operations.cluster import quota
@@ -108,9 +107,7 @@ def _place(admin: Api, one: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return f"{root}{within}/{plural}", {**one, "apiVersion": version}
 
 
-def test_a_cluster_takes_the_chart_and_its_account_may_run_calls_and_nothing_else(
-    ground: Ground, tmp_path: Path
-) -> None:
+def test_a_cluster_takes_the_chart_and_its_account_may_run_calls_and_nothing_else(ground, tmp_path):
     with installed(ground, IMAGES) as made:
         for name in (made.server, made.calls):
             claim = f"{_CORE}/namespaces/{name}/persistentvolumeclaims/gdal-data"
@@ -141,9 +138,7 @@ def test_a_cluster_takes_the_chart_and_its_account_may_run_calls_and_nothing_els
             assert allowed(beside) == set()
 
 
-def test_the_server_of_the_chart_takes_its_first_token_and_answers_over_http(
-    ground: Ground, client: docker.DockerClient, tmp_path: Path
-) -> None:
+def test_the_server_of_the_chart_takes_its_first_token_and_answers_over_http(ground, client, tmp_path):
     if os.environ["KUBECONFIG"] != OWN:
         not_tried(
             "the chart's Deployment", "an image that is built here cannot be given to the nodes of KUBECONFIG"

@@ -1,12 +1,37 @@
-"""A cluster's Pods do all that an engine's containers must, seen from inside and by what is left."""
+"""A cluster's Pods do all that an engine's containers must, and what comes out of them does not fill the disk of their node."""
+
+from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
-from tests.engines.bench import Bench
+from sandbox.outcome import Exited
+from sandbox.program import delivered, worker_command
+from sandbox.runner import Job, Runner
+from sandbox.waiting import Cancellation
+from tests.engines.bench import MIB, Bench
 from tests.engines.checks import conforms
 from tests.engines.known import KUBERNETES
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]
+# what costs a node the most of its log: forty bytes for each line end, were any written
+ATTACHING = """
+def prepare(): pass
+def run(job, report):
+    report.attach("lines", b"\\n" * job["bytes"])
+    return {"code": 0}
+"""
+
+
+def test_line_ends_of_a_result_do_not_get_its_pod_evicted(bench: Bench) -> None:
+    """Thirty mebibytes of them would be more than a gigabyte of log."""
+    sent = delivered(worker_command(ATTACHING))
+    template = replace(bench.template(""), command=sent.command, program=sent.program)
+    with closing(Cancellation()) as cancel:
+        job = Job("lines", template, {"bytes": 30 * MIB})
+        result = Runner(bench.engine, bench.owner).run(job, cancel)
+    assert result.outcome == Exited(0)
+    assert result.attachments["lines"] == b"\n" * (30 * MIB)
 
 
 @pytest.mark.claim(

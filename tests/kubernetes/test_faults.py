@@ -93,9 +93,7 @@ def test_what_a_running_call_loses_ends_it_and_no_later_one(what: str, ground: G
 
 
 @pytest.mark.parametrize("part", ["kube-apiserver", "kubelet"])
-def test_a_part_that_stands_still_for_a_while_costs_a_call_nothing_but_time(
-    part: str, ground: Ground, place: Place
-) -> None:
+def test_a_part_that_stands_still_for_a_while_costs_a_call_nothing_but_time(part, ground, place):
     with busy(ground, place, 20_000) as call:
         with frozen(process(part)):
             begun = time.monotonic()
@@ -126,9 +124,7 @@ def test_a_call_whose_pod_is_frozen_ends_at_its_own_deadline(ground: Ground, pla
     assert ground.pods() == {}
 
 
-def test_a_folder_that_a_node_makes_again_for_a_dead_servers_pod_does_not_stay(
-    ground: Ground, place: Place
-) -> None:
+def test_a_folder_that_a_node_makes_again_for_a_dead_servers_pod_does_not_stay(ground, place):
     WRITE.prepare(place)
     with serving(ground, place) as pipes:
         assert outcome_of(INFO.call(pipes)) == "OK"

@@ -49,9 +49,7 @@ def test_a_server_that_stands_still_keeps_its_call_and_one_that_died_keeps_nothi
         until(lambda: (reap(engine, other), ground.pods())[1] == {})
 
 
-def test_a_pod_that_nobody_came_to_attach_to_ends_and_is_swept(
-    bench: Bench, ground: Ground, engine: KubernetesEngine, other: Owner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pod_that_nobody_came_to_attach_to_ends_and_is_swept(bench, ground, engine, other, monkeypatch):
     """As a server leaves it that is killed between the request for a Pod and its stream."""
     monkeypatch.setattr(pod_module, "START_SECONDS", 2)
     marks = labels("0" * 16, "call", 600.0)
@@ -61,9 +59,7 @@ def test_a_pod_that_nobody_came_to_attach_to_ends_and_is_swept(
     until(lambda: (reap(engine, other), ground.pods())[1] == {})
 
 
-def test_what_runs_is_not_taken_by_a_server_on_another_machine_that_finds_its_lock_free(
-    bench: Bench, engine: KubernetesEngine, other: Owner
-) -> None:
+def test_what_runs_is_not_taken_by_a_server_on_another_machine_that_finds_its_lock_free(bench, engine, other):
     """A state folder may come to another node while the server that had it still runs."""
     for elsewhere in ({UPTIME_DEADLINE: "another-boot 10.0"}, {}):
         dead = Owner(other.folder)
@@ -77,13 +73,9 @@ def test_what_runs_is_not_taken_by_a_server_on_another_machine_that_finds_its_lo
         engine.remove(container)
 
 
-def test_what_changed_since_it_was_looked_at_is_not_deleted_by_force(
-    bench: Bench, ground: Ground, engine: KubernetesEngine
-) -> None:
+def test_what_changed_since_it_was_looked_at_is_not_deleted_by_force(bench, ground, engine):
     """As a Pod does that gets its node just then."""
-    container = engine.create(
-        bench.template("import time; time.sleep(1000)"), labels("0" * 16, "call", 600.0)
-    )
+    container = engine.create(bench.template("import time; time.sleep(999)"), labels("0" * 16, "call", 600.0))
     assert not ground.admin.delete(container, 0, "1")
     assert container in ground.pods()
     engine.remove(container)

@@ -20,7 +20,6 @@ from tests.waiting import until
 
 __all__ = ["grounds"]
 
-
 _NUMBERS = itertools.count(1)
 _EMPTIED: dict[Path, list[Place]] = {}  # workspaces of earlier tests
 

@@ -147,8 +147,5 @@ def piped(
                 cwd=log.parent,
             )
         )
-    pipes = Pipes(process, era)
-    try:
+    with contextlib.closing(Pipes(process, era)) as pipes:
         yield pipes
-    finally:
-        pipes.close()

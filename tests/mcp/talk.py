@@ -32,15 +32,7 @@ HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": CLIE
 # of what does not depend on the era: the newer in `make test`, both in `make test-all`
 EITHER_ERA = (pytest.param(ERAS[0], marks=pytest.mark.nightly), ERAS[1])
 OF_THE_ENGINE = ("GDAL_MCP_IMAGE", "GDAL_MCP_ENGINE", "GDAL_MCP_PATH_MAP", "GDAL_MCP_PIDS")
-PASSED_ON = (
-    "KUBECONFIG",
-    "PATH",
-    "HOME",
-    "DOCKER_HOST",
-    "DOCKER_CONTEXT",
-    "DOCKER_CONFIG",
-    "XDG_RUNTIME_DIR",
-)
+PASSED_ON = "KUBECONFIG PATH HOME DOCKER_HOST DOCKER_CONTEXT DOCKER_CONFIG XDG_RUNTIME_DIR".split()
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -252,8 +244,7 @@ def inside(
     Its calls run in containers like any others. It starts within a tenth of a second, a process needs two. In the newer
     era such a client is not told of progress.
     """
-    settings = settings_for(command, env)
-    with running(settings) as app, beside(app, era, person) as talk:
+    with running(settings_for(command, env)) as app, beside(app, era, person) as talk:
         yield talk
 
 

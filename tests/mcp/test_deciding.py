@@ -180,8 +180,7 @@ def test_a_workspace_that_is_not_given_is_not_mounted(own: Place, make_place: Ma
         f"<SourceFilename>{other.path('dem.tif')}</SourceFilename></SimpleSource></VRTRasterBand></VRTDataset>"
     )
     text = '[[principal]]\nprincipals = ["*"]\nworkspaces = ["WORKSPACE"]\ntimeout_seconds = 30\nmemory = "512MiB"'
-    command = [*policy(own, text), "--workspace", str(other.workspace)]
-    with inside(command, person=Person()) as talk:
+    with inside([*policy(own, text), "--workspace", str(other.workspace)], person=Person()) as talk:
         done = talk.done("info", path="rgb.tif")
         assert talk.record(done)["limits"]["memory_bytes"] == 512 << 20
         assert talk.failed("info", path=str(other.path("dem.tif")))["code"] == "PATH_NOT_ALLOWED"

@@ -1,33 +1,10 @@
 """The tools that tell what there is, over the wire: formats, CRSs, search and description, against the image itself."""
 
-import json
-
 import pytest
 
 from tests.mcp.talk import Talk
-from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine
-
-DRIVERS = """
-import json
-from osgeo import gdal
-found = {}
-for number in range(gdal.GetDriverCount()):
-    driver = gdal.GetDriver(number)
-    found[driver.ShortName] = driver.GetMetadata()
-print(json.dumps({name: sorted(key for key in ("DCAP_RASTER", "DCAP_VECTOR", "DCAP_CREATE", "DCAP_CREATECOPY") if data.get(key) == "YES") for name, data in found.items()}))
-"""
-
-
-def test_a_format_that_is_listed_is_in_the_image(modern: Talk, oracle: Oracle):
-    present = json.loads(oracle.python(DRIVERS))
-    known = {"raster": {"GTiff", "COG", "PNG", "VRT"}, "vector": {"GPKG", "GeoJSON", "FlatGeobuf"}}
-    for kind, expected in known.items():
-        names = {row[0] for row in modern.done("formats", kind=kind)["formats"]}
-        assert expected <= names
-        assert all(f"DCAP_{kind.upper()}" in present[name] for name in names & set(present))
-        assert not names & {"PostgreSQL", "MySQL", "PostGISRaster", "WMS", "CSW"}
 
 
 def test_a_crs_is_found_for_a_question_a_box_and_a_dataset(modern: Talk):
@@ -44,13 +21,8 @@ def test_a_crs_is_found_for_a_question_a_box_and_a_dataset(modern: Talk):
 
 def test_a_question_for_a_crs_is_refused_when_it_asks_nothing(modern: Talk, subtests: pytest.Subtests):
     for arguments in (
-        {},
-        {"query": "  "},
-        {"bbox": [0, 50, 10]},
-        {"bbox": [0, 50, 10, 40]},
-        {"bbox": [0, 50, 200, 60]},
-        {"bbox": [0, 50, 10, 60], "input": "dem.tif"},
-        {"query": "utm", "input": "../outside.tif"},
-    ):
+        {}, {"query": "  "}, {"bbox": [0, 50, 10]}, {"bbox": [0, 50, 10, 40]}, {"bbox": [0, 50, 200, 60]},
+        {"bbox": [0, 50, 10, 60], "input": "dem.tif"}, {"query": "utm", "input": "../outside.tif"},
+    ):  # fmt: skip
         with subtests.test(arguments=arguments):
             assert modern.call("find_crs", **arguments).is_error

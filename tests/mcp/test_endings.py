@@ -19,12 +19,9 @@ pytestmark = pytest.mark.engine
 
 # computes for a minute or more, and tells its progress from the first moment
 LONG = {
-    "input": "rgb.tif",
-    "output": "long.tif",
-    "dst_crs": "EPSG:3857",
-    "size": [15000, 15000],
+    "input": "rgb.tif", "output": "long.tif", "dst_crs": "EPSG:3857", "size": [15000, 15000],
     "resampling": "lanczos",
-}
+}  # fmt: skip
 
 
 def ends(pipes: Pipes, how: str) -> int:

@@ -143,8 +143,7 @@ def test_in_lockdown_there_are_no_pictures_as_they_can_show_text(locked: Talk):
 
 
 def test_facts_are_still_told_in_lockdown(locked: Talk):
-    told = locked.done("info", path="text.tif")
-    assert told["size"] == [20, 20]
+    assert locked.done("info", path="text.tif")["size"] == [20, 20]
     made = locked.done("convert", input="text.tif", output="facts.tif")
     assert made["outputs"][0]["description"]["size"] == [20, 20]
     error = locked.failed("info", path="broken.vrt")

@@ -2,7 +2,6 @@
 
 import base64
 import struct
-from typing import Any
 
 import mcp_types as t
 import pytest
@@ -11,7 +10,6 @@ from tests.mcp.hostile_files import HIDDEN
 from tests.mcp.talk import Person, Place, Talk, inside
 
 pytestmark = pytest.mark.engine
-
 
 DATA = ("dem.tif", "zones.gpkg", "places.geojson")
 
@@ -24,30 +22,6 @@ def picture(result: t.CallToolResult) -> tuple[int, int, bytes]:
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
     width, height = struct.unpack(">II", data[16:24])
     return width, height, data
-
-
-SHOWN: dict[str, dict[str, Any]] = {
-    "raster": {"path": "dem.tif"},
-    "hillshade": {"path": "dem.tif", "color": "hillshade"},
-    "vector": {"path": "zones.gpkg"},
-    "points": {"path": "places.geojson", "max_size": 64},
-}
-
-
-def test_a_preview_is_a_picture_of_bounded_size(unasked: Talk):
-    under_way = {key: unasked.start("preview", **arguments) for key, arguments in SHOWN.items()}
-    pictures = {}
-    for key, call in under_way.items():
-        result = call.result(timeout=120)
-        assert not result.is_error, (key, result.structured_content)
-        width, height, data = picture(result)
-        most = SHOWN[key].get("max_size", 512)
-        assert 1 <= width <= most, key
-        assert 1 <= height <= most, key
-        assert len(data) < 4 << 20
-        assert isinstance(result.structured_content["shown"], dict)
-        pictures[key] = data
-    assert pictures["raster"] != pictures["hillshade"]
 
 
 def test_a_write_comes_with_its_picture_and_what_was_written(unasked: Talk, own: Place):
@@ -68,8 +42,7 @@ def test_a_write_comes_with_its_picture_and_what_was_written(unasked: Talk, own:
 
 
 def test_the_picture_is_a_setting(own: Place):
-    command = own.command("--approval", "never", "--no-preview")
-    with inside(command, person=Person()) as plain:
+    with inside(own.command("--approval", "never", "--no-preview"), person=Person()) as plain:
         result = plain.call("convert", input="dem.tif", output="no-picture.tif")
         assert not result.is_error
         assert not [one for one in result.content if isinstance(one, t.ImageContent)]

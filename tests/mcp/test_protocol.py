@@ -20,15 +20,10 @@ def test_a_refused_call_is_a_tool_error_that_says_where_and_what_to_do(talk: Tal
         ("info", {}, "INVALID_ARGUMENT", "validate"),
         ("info", {"path": 7}, "INVALID_ARGUMENT", "validate"),
         ("info", {"path": "zones.dbf.txt\n"}, "PATH_NOT_ALLOWED", "resolve"),
-        (
-            "gdal_rasterize",
-            {"src_vector": "zones.gpkg", "burn_value": 10**400},
-            "INVALID_ARGUMENT",
-            "validate",
-        ),
+        ("gdal_rasterize", {"src_vector": "zones.gpkg", "burn_value": 10**400}, "INVALID_ARGUMENT", "validate"),
         ("reproject", {**MADE, "dst_crs": "EPSG:3857", **twice}, "INVALID_ARGUMENT", "validate"),
         ("convert", {**MADE, **smuggled}, "INVALID_ARGUMENT", "validate"),
-    ):
+    ):  # fmt: skip
         with subtests.test(tool=tool, arguments=arguments, code=code, stage=stage):
             error = talk.failed(tool, **arguments)
             assert (error["code"], error["stage"]) == (code, stage)

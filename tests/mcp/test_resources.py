@@ -102,14 +102,9 @@ def test_a_long_output_is_read_in_parts(reader: Talk, own: Place):
 
 def test_a_range_that_is_none_is_an_invalid_parameter(reader: Talk, known: dict[str, Any]):
     for query in (
-        "offset=-1",
-        "offset=x",
-        "length=0",
-        "offset=9223372036854775807",
-        "offset=9223372036854775808",
-        "page=2",
-        "offset=1&offset",
-    ):
+        "offset=-1", "offset=x", "length=0", "offset=9223372036854775807", "offset=9223372036854775808",
+        "page=2", "offset=1&offset",
+    ):  # fmt: skip
         assert refused(reader, f"{known['output_uri']}?{query}") == -32602
 
 
@@ -125,8 +120,7 @@ def test_what_no_call_published_is_not_read_by_any_spelling(reader, known, own, 
             f"{base}/%2e%2e/state/audit.jsonl", f"{base}/.gdal-mcp/lock", f"{published}/../secret.txt", f"{published}%00",
             base, "gdal://calls/none", "gdal://calls/../x", "gdal://calls/", "gdal://calls/../results/x/result",
             f"gdal://calls/{0:016x}/result", f"gdal://calls/{0:016x}/audit", "gdal://calls/none/result?offset=x", "http://192.0.2.1/", "secret.txt", str(secret), ""]  # fmt: skip
-    codes = {refused(reader, uri) for uri in uris}
-    assert codes <= {-32602}
+    assert {refused(reader, uri) for uri in uris} <= {-32602}
 
 
 @pytest.mark.claim("outputs.listed-only")
@@ -186,8 +180,7 @@ def test_a_long_result_is_cut_and_the_whole_is_read_in_parts(own: Place):
     long = own.path("long-metadata.tif")
     long.write_bytes(own.path("rgb.tif").read_bytes())
     own.path("long-metadata.tif.aux.xml").write_text(f"<PAMDataset><Metadata>{rows}</Metadata></PAMDataset>")
-    command = own.command("--read-chunk", str(CHUNK), "--result-size", "6KiB")
-    with inside(command) as talk:
+    with inside(own.command("--read-chunk", str(CHUNK), "--result-size", "6KiB")) as talk:
         answer = talk.call("info", path="long-metadata.tif", format="json")
         told = answer.structured_content
         assert len(answer.content[0].text.encode()) <= 6 << 10

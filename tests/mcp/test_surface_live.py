@@ -41,12 +41,9 @@ def test_calls_never_change_the_list(serve: Serve):
 
 
 SPELT = (
-    "raster hillshade",
-    "raster_hillshade",
-    "gdal raster hillshade",
-    "RASTER HILLSHADE",
+    "raster hillshade", "raster_hillshade", "gdal raster hillshade", "RASTER HILLSHADE",
     "raster-hillshade",
-)
+)  # fmt: skip
 OUT = ("--exclude-tools", "raster_hillshade,gdal vector buffer,dataset-delete,info", "--toolsets", "all")
 
 

@@ -10,7 +10,6 @@ from tests.mcp.talk import Person, Place, Talk, inside
 
 pytestmark = pytest.mark.engine
 
-
 DATA = ("dem.tif", "rgb.tif", "zones.shp", "zones.dbf", "zones.shx", "zones.prj")
 
 

@@ -1,7 +1,6 @@
 """What writing does to what is there: replaced files come back, half a file is never seen, updates keep their semantics."""
 
 import contextlib
-import hashlib
 import io
 import json
 from collections.abc import Callable, Iterator
@@ -61,18 +60,6 @@ def test_what_is_replaced_comes_back_byte_for_byte(writer: Talk, own: Place):
     assert own.path("replaced.tif").read_bytes() == before
     assert aux.read_text() == "<PAMDataset/>"
     assert set(told["restored"]) == {str(own.path("replaced.tif")), str(aux)}
-
-
-def test_the_files_a_result_names_are_what_stands_there(writer: Talk, own: Place):
-    given = {"dst_dataset": "named.png", "output_format": "PNG"}
-    result = writer.done("gdal_translate", src_dataset="rgb.tif", **given)
-    assert {Path(row["path"]).name for row in result["files"]} == {"named.png", "named.png.aux.xml"}
-    digests = {row["path"]: row["sha256"] for row in writer.record(result)["files"]}
-    for row in result["files"]:
-        data = Path(row["path"]).read_bytes()
-        assert row["bytes"] == len(data)
-        assert digests[row["path"]] == hashlib.sha256(data).hexdigest()
-        assert Path(row["path"]).stat().st_uid == own.workspace.stat().st_uid
 
 
 @pytest.mark.claim("outputs.inputs-kept")

@@ -53,8 +53,7 @@ def test_nothing_is_replaced_and_the_reason_is_told(workspace):
 
 
 def test_what_a_pod_wrote_on_another_node_is_collected_whole_and_at_once(workspace, pod):
-    area = area_at(workspace)
-    with area.open("staging-1", USER) as staging:
+    with area_at(workspace).open("staging-1", USER) as staging:
         out = pod / staging.path.relative_to(workspace)
         staging.usage()  # so that this node remembers an empty folder
         for number in itertools.count(1):

@@ -89,11 +89,8 @@ def make(
                 for one in sources or (f"data.test:{server.port}",)
             ]
             values = {
-                "source": rows,
-                "ca": str(shared_server[1]),
-                "silence_seconds": 30,
-                "answer_seconds": 60,
-            }
+                "source": rows, "ca": str(shared_server[1]), "silence_seconds": 30, "answer_seconds": 60,
+            }  # fmt: skip
             settings = RemoteSettings.model_validate(values | more)
             door = Door(settings, tmp_path / "remote", rates, narrowed or (lambda _principal: None))
             return stack.enter_context(closing(door))

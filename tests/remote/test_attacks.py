@@ -23,7 +23,6 @@ from tests.remote.origin import Handler, Origin, to
 INSIDE = """http://169.254.169.254/latest/meta-data/ https://127.0.0.1/x https://[::1]/x https://localhost/x
 https://private.test/x https://10.0.0.1/x file:///etc/passwd gopher://data.test/x https://user:password@data.test/x""".split()
 
-
 Fails = Callable[..., str]
 
 
@@ -104,8 +103,7 @@ def test_a_name_is_looked_up_once_and_the_address_that_was_checked_is_used(
 ):
     """A second look-up would lead to another place."""
     resolver.names["data.test"] = [["127.0.0.1"], ["127.0.0.2"], ["169.254.169.254"]]
-    call = opened(make(), server.url("/ok/x.tif"))
-    assert call.read((0, 100)).body == DATA[:100]
+    assert opened(make(), server.url("/ok/x.tif")).read((0, 100)).body == DATA[:100]
     assert resolver.lookups["data.test"] == 1
     # and a connection that is made anew is checked anew
     resolver.names["data.test"] = [["10.0.0.1"]]
@@ -195,8 +193,7 @@ def test_a_file_that_changes_between_reads_fails_the_call(make: Make, opened: Op
     call = opened(make(), server.url("/ok/x.tif"))
     call.look()
     server.etags["x.tif"] = '"v2"'
-    answer = call.read((1_000_000, 10))
-    assert answer.status is Status.EIO
+    assert call.read((1_000_000, 10)).status is Status.EIO
     assert "changed" in str(call.reading.failure)
     assert server.asked[-1].headers["if-match"] == '"v1"'
 
@@ -339,9 +336,7 @@ def test_an_item_s_asset_may_lie_elsewhere_and_no_other_redirect_of_an_approved_
             opened(door, *addresses, within=told)
 
 
-def test_what_is_not_ascii_is_sent_in_percent_and_no_header_of_it_is_taken(
-    make: Make, opened: Opened, server: Origin
-):
+def test_what_is_not_ascii_is_sent_in_percent_and_no_header_of_it_is_taken(make, opened, server):
     door = make()
     assert opened(door, server.url("/ok/x.tif?sig=\u00e9&key=a%2Fb|c")).read((5, 10)).body == DATA[5:15]
     assert server.asked[0].path.endswith("?sig=%C3%A9&key=a%2Fb|c")

@@ -88,13 +88,9 @@ def test_a_page_leads_to_no_file_no_other_host_and_no_end(server: Origin, make: 
         search(door, server, limit=100)
     assert len(server.asked) <= 21
     for kind in (
-        b"[" * 100_000,
-        b"{}",
-        b"[7]",
-        b"\xff",
-        b'{"features": [7]}',
+        b"[" * 100_000, b"{}", b"[7]", b"\xff", b'{"features": [7]}',
         b'{"features": [{"bbox": [1' + b"0" * 400 + b"]}]}",
-    ):
+    ):  # fmt: skip
         server.special["/stac/search"] = lambda handler, kind=kind: handler.answer(200, kind)
         with suppress(ToolError):
             assert search(door, server)["count"] == 0

@@ -50,19 +50,13 @@ RASTERS: Final = ["over.tif", "masked.tif", "envi.img", "grid.asc", "ehdr.bil", 
 VECTORS: Final = ["zones.shp", "places.tab", "places.mif"]
 # the files that belong to each, which GDAL finds by their names
 OWN: Final = {
-    "stats.tif": ["stats.tif.aux.xml"],
-    "over.tif": ["over.tif.ovr"],
-    "masked.tif": ["masked.tif.msk"],
-    "world.png": ["world.wld"],
-    "envi.img": ["envi.hdr"],
-    "grid.asc": ["grid.prj"],
-    "ehdr.bil": ["ehdr.hdr", "ehdr.prj"],
-    "mapper.ers": ["mapper"],
+    "stats.tif": ["stats.tif.aux.xml"], "over.tif": ["over.tif.ovr"], "masked.tif": ["masked.tif.msk"],
+    "world.png": ["world.wld"], "envi.img": ["envi.hdr"], "grid.asc": ["grid.prj"],
+    "ehdr.bil": ["ehdr.hdr", "ehdr.prj"], "mapper.ers": ["mapper"],
     "zones.shp": ["zones.shx", "zones.dbf", "zones.prj"],
-    "places.tab": ["places.dat", "places.map", "places.id"],
-    "places.mif": ["places.mid"],
+    "places.tab": ["places.dat", "places.map", "places.id"], "places.mif": ["places.mid"],
     "typed.csv": ["typed.csvt"],
-}
+}  # fmt: skip
 
 
 def lay_beside(ws: Path, oracle: Oracle) -> None:

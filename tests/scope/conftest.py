@@ -1,6 +1,7 @@
 """One workspace with data, bait and traps, and servers on it: some whose calls see all of it, some whose calls see what they name."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -54,9 +55,8 @@ class Inside:
         sent = delivered(worker_command(handler(body)))
         template = app.hosting.template(self.host, None, confines)
         template = replace(template, command=sent.command, program=sent.program)
-        cancel = Cancellation()
-        result = self.host.runner.run(Job("call-0001", template, {"names": names, **request}), cancel)
-        cancel.close()
+        with closing(Cancellation()) as cancel:
+            result = self.host.runner.run(Job("call-0001", template, {"names": names, **request}), cancel)
         assert result.final is not None, (result.outcome, result.stderr)
         return dict(result.final)
 

@@ -45,8 +45,7 @@ def convert(app: App, source: str, output: str, approver: Approver) -> Reply:
 def test_a_yes_does_not_hold_for_a_file_that_came_to_be_seen_meanwhile(inside: Inside):
     source, late = inside.workspace / "asked.csv", inside.workspace / "asked.csvt"
     source.write_text("id,name\n1,a\n")
-    settings = inside.app.settings.model_copy(update={"approval": "writes"})
-    with running(settings) as app:
+    with running(inside.app.settings.model_copy(update={"approval": "writes"})) as app:
         person = Meanwhile(lambda: late.write_text('"String","String"\n'))
         refused = convert(app, "asked.csv", "asked.geojson", person)
         assert refused.error is not None

@@ -159,13 +159,9 @@ def test_a_closed_folder_is_not_opened_by_another_in_its_place(root: Path):
 def template(root: Path) -> SandboxTemplate:
     status = (root / "x.tif").stat()
     mounts = (
-        Mount(
-            host_source(root / "x.tif"),
-            PurePosixPath(root / "x.tif"),
-            identity=(status.st_dev, status.st_ino),
-        ),
+        Mount(host_source(root / "x.tif"), PurePosixPath(root / "x.tif"), identity=(status.st_dev, status.st_ino)),
         Mount(host_source(root / "any"), PurePosixPath("/any")),
-    )
+    )  # fmt: skip
     return SandboxTemplate("sha256:0", ("x",), (1000, 1000), Limits(), mounts)
 
 

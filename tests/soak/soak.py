@@ -4,17 +4,20 @@ So the servers share what servers of one user share: the audit log, the registry
 that containers are promised. Each client makes several calls at once; every answer is held to what an independent GDAL says.
 """
 
+import itertools
 import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import docker
+import mcp_types as t
 
 from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.host.image import resolve
@@ -23,10 +26,71 @@ from sandbox.engines.images import DockerImages
 from tests.mcp.talk import ERAS, Person, Place, Talk, talking
 from tests.oracle.container import Oracle, oracle_over
 from tests.soak import traces
-from tests.soak.cases import DEADLINE, DECK, READS, WRITES, Case, answers, lay
-from tests.soak.lanes import Lane, Noted
+from tests.soak.cases import DEADLINE, DECK, GOOD, READS, WRITES, Answers, Case, answers, lay
 from tests.soak.traces import COUNTED, Held, Servers
 from tests.waiting import until
+
+CANCELLED_SHARE = 0.12  # of the good calls are cancelled at a random moment, most of them before they end
+LATEST_CANCEL = 1.5  # seconds after its start
+ANSWER_SECONDS = 180.0  # far above every deadline: a call that takes longer hangs
+CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class Noted:
+    """One call. `wrong` says what is wrong with its answer."""
+
+    case: str
+    outcome: str  # OK, an error code, or that the client cancelled it
+    pool: str = ""
+    wrong: str = ""
+
+
+@dataclass
+class Lane:
+    """One call after the other through one client, the same ones in the same order for the same name."""
+
+    name: str
+    talk: Talk
+    place: Place
+    answers: Answers
+    calls: list[Noted]  # of all lanes
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.name)
+        self._numbers = itertools.count(1)
+
+    def run(self, hand: Sequence[Case], until: float) -> None:
+        """Those cases, and then any until that moment of the monotonic clock."""
+        for case in hand:
+            self.calls.append(self._one(case))
+        while time.monotonic() < until:
+            self.calls.append(self._one(self._random.choice(DECK)))
+
+    def _one(self, case: Case) -> Noted:
+        output = f"{self.name}-{next(self._numbers)}{case.suffix or '.tif'}"
+        chance, moment = self._random.random(), self._random.uniform(0.001, LATEST_CANCEL)
+        cancels = case.cancelled or (case in GOOD and chance < CANCELLED_SHARE)
+        future = self.talk.start(case.tool, **case.given(output))
+        try:
+            return self._judged(case, future.result(moment if cancels else ANSWER_SECONDS), output)
+        except (TimeoutError, CancelledError):
+            future.cancel()
+            wrong = "" if cancels else f"no answer within {ANSWER_SECONDS:.0f} s"
+            return Noted(case.name, CANCELLED, wrong=wrong)
+        except Exception as error:  # noqa: BLE001 - whatever the client raises is no answer, and the soak goes on
+            return Noted(case.name, "broken", wrong=repr(error)[:300])
+
+    def _judged(self, case: Case, result: t.CallToolResult, output: str) -> Noted:
+        said: Mapping[str, Any] = result.structured_content or {}
+        if result.is_error:
+            code = said.get("error", {}).get("code", "no code")
+            return Noted(case.name, code, wrong="" if code in case.codes else f"it ended with {said}"[:400])
+        pool = said.get("receipt", {}).get("pool", "")
+        if case.fails:
+            return Noted(case.name, "OK", pool, f"it succeeded: {said}"[:400])
+        return Noted(case.name, "OK", pool, self.answers.wrong(case, said, self.place.path(output)))
+
 
 LANES = 2  # calls at once of each client
 UNDO_CALLS = 12  # few, so that undo is pruned all the time
@@ -161,10 +225,7 @@ def _held_more(found: Found) -> Iterator[str]:
 
 def run(folder: Path, plan: Plan) -> Found:
     """A soak on this host's engine and image."""
-    client = connect()
-    try:
+    with closing(connect()) as client:
         image = resolve(DockerImages(client.api), GDAL_IMAGE, os.environ.get("GDAL_MCP_IMAGE") or None)
         with oracle_over(image.id, folder) as oracle:
             return soak(oracle, client, folder / "soak", plan)
-    finally:
-        client.close()

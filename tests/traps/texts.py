@@ -26,7 +26,6 @@ def point(x: float, y: float) -> tuple[str, Any]:
 
 BOW = ("Polygon", [[[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]]])
 
-
 TOWNS = [(point(13.4, 52.5), {"name": "a", "pop": 9}), (point(13.5, 52.6), {"name": "b", "pop": 1000})]
 METRES = [(point(530000.123456789, 180000.25), {"id": 1}), (point(530100, 180100), {"id": 2})]
 TEXTS = {
@@ -90,16 +89,9 @@ TEXTS = {
     "names.csv": "name,kind\na,x\nb,y\nc,z\n",
     "spans.geojson": features(
         [
-            (
-                point(n, 50),
-                {
-                    "id": n,
-                    "day": f"2024-01-0{n}",
-                    "start": f"2024-01-0{n}T08:00:00",
-                    "stop": f"2024-01-0{n}T1{n}:00:00",
-                },
-            )
+            (point(n, 50), {"id": n, "day": day, "start": f"{day}T08:00:00", "stop": f"{day}T1{n}:00:00"})
             for n in (1, 2, 3)
+            for day in (f"2024-01-0{n}",)
         ]
     ),
     "wards.geojson": features(

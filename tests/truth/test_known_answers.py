@@ -159,16 +159,11 @@ def _check_raster(expected: Mapping[str, Any], out: Path, oracle: Oracle) -> Non
     found = json.loads(oracle.must("gdalinfo", "-json", "-checksum", str(out / expected["file"])))
     sums = [band["checksum"] for band in found["bands"]]
     facts = {
-        "file": expected["file"],
-        "tol": expected.get("tol"),
-        "checksum1": sums[0],
-        "size": found["size"],
-        "bands": len(sums),
-        "block": found["bands"][0]["block"],
-        "dtype": found["bands"][0]["type"],
+        "file": expected["file"], "tol": expected.get("tol"), "checksum1": sums[0], "size": found["size"],
+        "bands": len(sums), "block": found["bands"][0]["block"], "dtype": found["bands"][0]["type"],
         "epsg": str(found.get("stac", {}).get("proj:epsg")),
         "image_structure": found["metadata"].get("IMAGE_STRUCTURE", {}),
-    }
+    }  # fmt: skip
     for name, value in expected.items():
         if name == "checksums":
             assert len(sums) == len(value)
@@ -187,13 +182,9 @@ def _check_vector(expected: Mapping[str, Any], out: Path, oracle: Oracle) -> Non
     geometry = layer["geometryFields"][0] if layer["geometryFields"] else {}
     code = geometry.get("coordinateSystem", {}).get("projjson", {}).get("id", {}).get("code")
     facts = {
-        "file": expected["file"],
-        "layer": layer["name"],
-        "count": layer["featureCount"],
-        "fields": fields,
-        "nfields": len(fields),
-        "epsg": str(code),
-    }
+        "file": expected["file"], "layer": layer["name"], "count": layer["featureCount"],
+        "fields": fields, "nfields": len(fields), "epsg": str(code),
+    }  # fmt: skip
     for name, value in expected.items():
         if name == "field_values":
             assert [feature["properties"][value[0]] for feature in features] == value[1]

@@ -83,8 +83,7 @@ def rearrange(
     """Renames, takes away and publishes at once, as planned now."""
     planned = plan(area, staged)
     transfers = [Transfer(place(area, source), place(area, target)) for source, target in moves.items()]
-    gone = [place(area, name) for name in removes]
-    return act(area, planned, transfers, gone, call_id)
+    return act(area, planned, transfers, [place(area, name) for name in removes], call_id)
 
 
 def act(

@@ -98,13 +98,9 @@ def play(admission: Admission, acts: Play) -> None:
             await acts(hall)
             await hall.drain()
             assert hall.those("waits") == []
-        assert_empty(admission)
+        assert (admission.running, admission.waiting, admission._lines) == (0, 0, {})
 
     run(whole)
-
-
-def assert_empty(admission: Admission) -> None:
-    assert (admission.running, admission.waiting, admission._lines) == (0, 0, {})
 
 
 def counted(admission: Admission) -> tuple[int, int]:

@@ -70,9 +70,7 @@ def test_every_question_is_answered_once_and_whole(held):
         answering.ask(Question(number, Op.LOOK, f"{number}/a.tif"))
     held.gate.set()
     until(lambda: len(wire.sent) >= MAX_IN_FLIGHT * (ANSWER.size + 50 * len("0/a.tif")) + 54 * 50)
-    assert wire.answers == {
-        number: (Status.OK, f"{number}/a.tif".encode() * 50) for number in range(MAX_IN_FLIGHT)
-    }
+    assert wire.answers == {n: (Status.OK, f"{n}/a.tif".encode() * 50) for n in range(MAX_IN_FLIGHT)}
     assert held.most <= THREADS
     answering.ask(Question(0, Op.LOOK, "again"))  # an id whose answer is out is free
     answering.close()

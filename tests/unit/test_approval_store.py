@@ -2,6 +2,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,8 +106,7 @@ def test_no_grant_is_for_ever(approvals: Approvals, seconds: float) -> None:
 
 @pytest.mark.claim("approval.first-decides")
 def test_of_many_who_decide_at_once_the_first_alone_counts(approvals, path, clock):
-    other = Approvals(path, clock)
-    try:
+    with closing(Approvals(path, clock)) as other:
         rows = [ask(approvals, f"d{number}", "alice") for number in range(100)]
 
         def decide(number: int) -> str:
@@ -122,8 +122,6 @@ def test_of_many_who_decide_at_once_the_first_alone_counts(approvals, path, cloc
             assert len(set(told[number * 4 : number * 4 + 4])) == 1, "everybody is told of the same decision"
             assert approvals.consume(row.plan_digest, "alice")
             assert other.consume(row.plan_digest, "alice") is None
-    finally:
-        other.close()
 
 
 @pytest.mark.claim("approval.used-once")

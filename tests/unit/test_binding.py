@@ -240,7 +240,6 @@ VALUES = st.sampled_from(
     ]
 ) | st.text(max_size=12)  # fmt: skip
 
-
 SWITCHES = st.lists(
     st.builds("--{}={}".format, NAMES, VALUES) | st.builds("--{}".format, NAMES) | st.builds("-{:.1}".format, NAMES) | VALUES, max_size=6
 )  # fmt: skip

@@ -206,9 +206,7 @@ def two_rules(parts: Parts) -> None:
 
 
 def unknown_argument_of_a_step(parts: Parts) -> None:
-    next(one for one in parts["facts"]["steps"] if one["path"] == "raster clip")["arguments"].append(
-        "no-such"
-    )
+    next(one for one in parts["facts"]["steps"] if one["path"] == "raster clip")["arguments"].append("none")
 
 
 SPOILT: dict[str, Spoil] = {
@@ -307,8 +305,7 @@ def test_another_release_may_be_without_the_faults_of_this_one(facts: dict[str, 
     path, patch = PATCHED[0]
     fault = entry(facts, path, patch["argument"])
     fault[patch["key"]] = patch["now"]
-    others = {**facts, "gdal": "3.130.0"}
-    right = patched(others, PATCHES)
+    right = patched({**facts, "gdal": "3.130.0"}, PATCHES)
     assert entry(right, path, patch["argument"])[patch["key"]] == patch["now"]
     second, other = PATCHED[1]
     assert entry(right, second, other["argument"])[other["key"]] == other["now"]

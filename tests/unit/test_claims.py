@@ -74,7 +74,6 @@ def test_an_ordinary_test_needs_no_claim_and_an_exempt_attack_none():
 
 ROW = 'sentence = "x"\nthreat = "x"\ntarget = "x"\nmitigation = "x"\n'
 
-
 AREA = '[areas]\npaths = "Paths"\n'
 SLIPS = {
     "twice": f'{AREA}[[claim]]\nid = "paths.a"\n{ROW}[[claim]]\nid = "paths.a"\n{ROW}',

@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -89,8 +90,5 @@ def test_a_stale_log_would_hide_a_new_database_and_does_not(tmp_path):
 
 
 def tables(path: Path) -> list[str]:
-    opened = sqlite3.connect(path)
-    try:
+    with closing(sqlite3.connect(path)) as opened:
         return [name for (name,) in opened.execute("select name from sqlite_master")]
-    finally:
-        opened.close()

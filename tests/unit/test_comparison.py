@@ -3,11 +3,9 @@
 from gdal_mcp.operations.rehearsal import by_content, own_files
 
 RASTER = {
-    "driver": "GTiff",
-    "size": [2, 3],
-    "crs": "x",
+    "driver": "GTiff", "size": [2, 3], "crs": "x",
     "bands": [{"type": "Byte", "pixels": "aa"}, {"type": "Byte", "pixels": "bb"}],
-}
+}  # fmt: skip
 
 
 def test_only_what_holds_the_same_is_the_same():

@@ -39,8 +39,7 @@ def test_a_folder_is_copied_with_all_that_is_in_it(workspace):
     with area.open(CALL, USER) as staging:
         staging.copy_in(place(area, "cube.zarr"), "out.zarr")
         assert tree(staging.path / "out.zarr") == contents
-        owners = {path.stat().st_uid for path in (staging.path / "out.zarr").rglob("*")}
-        assert owners == {USER[0]}
+        assert {path.stat().st_uid for path in (staging.path / "out.zarr").rglob("*")} == {USER[0]}
 
 
 def test_a_copy_keeps_the_time_of_change_so_that_a_sync_sees_what_is_older(workspace):

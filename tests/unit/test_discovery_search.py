@@ -73,8 +73,7 @@ def test_what_nothing_is_near_to_finds_nothing():
 
 
 def test_a_hit_says_what_it_is_and_why():
-    hit = search(packaged(), "shade the mountains")[0]
-    told = hit.as_dict()
+    told = search(packaged(), "shade the mountains")[0].as_dict()
     names = ("raster hillshade", "raster_hillshade", "writes")
     assert (told["algorithm"], told["tool"], told["effect"]) == names
     assert told["line"] == packaged().algorithms["raster hillshade"].description

@@ -15,10 +15,6 @@ from sandbox.waiting import readable
 from tests.engines.kit import unanswered
 
 
-def engine_frame(stream, data):
-    return struct.pack(">BxxxI", stream, len(data)) + data
-
-
 class Pair:
     """A wire and the engine's end of its connection."""
 
@@ -57,7 +53,7 @@ def pair():
     st.lists(st.integers(1, 50), max_size=60),
 )
 def test_each_stream_is_whole_and_in_order_whatever_the_pieces(frames, sizes):
-    data = b"".join(engine_frame(*one) for one in frames)
+    data = b"".join(struct.pack(">BxxxI", stream, len(text)) + text for stream, text in frames)
     with Pair() as pair:
         found = {STDOUT: b"", STDERR: b""}
         for size in [*sizes, len(data)]:
@@ -65,9 +61,7 @@ def test_each_stream_is_whole_and_in_order_whatever_the_pieces(frames, sizes):
             pair.engine.sendall(piece)
             for stream, text in pair.wire.receive() or ():
                 found[stream] += text
-        assert found == {
-            which: b"".join(text for stream, text in frames if stream == which) for which in found
-        }
+        assert found == {one: b"".join(text for stream, text in frames if stream == one) for one in found}
 
 
 def test_nothing_yet_is_not_the_end(pair):

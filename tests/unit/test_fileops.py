@@ -55,16 +55,13 @@ def readable(tmp_path: Path) -> Path:
     return folder
 
 
-def paths_of(root: Path, *others: Workspace) -> Paths:
-    return Paths(Workspaces((Workspace.at(root, writable=True), *others)), "outputs", CALL)
-
-
 def planned(root: Path, operation: str, *others: Workspace, **given: str | list[str] | bool) -> FileWork:
     values: dict[str, tuple[str, ...]] = {}
     for name, value in given.items():
         texts = ["true"] if value is True else [value] if isinstance(value, str) else value
         values[name.replace("_", "-")] = tuple(texts)
-    return plan_operation(operation, values, paths_of(root, *others))
+    spaces = Workspaces((Workspace.at(root, writable=True), *others))
+    return plan_operation(operation, values, Paths(spaces, "outputs", CALL))
 
 
 def carry_out(root: Path, work: FileWork, call_id: str = CALL) -> None:
@@ -286,7 +283,6 @@ TOUCHING: Mapping[str, str] = {
     **dict.fromkeys(("dataset delete", "vsi delete"), "filename"),
     **dict.fromkeys(("dataset rename", "vsi move"), "source"),
 }
-
 
 BOTH, MOVING, WALKING = ("dataset rename", "dataset copy"), ("vsi move", "vsi copy"), ("vsi copy", "vsi sync")
 INTO_ITSELF = [

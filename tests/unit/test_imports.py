@@ -95,14 +95,9 @@ JOINED = {
 }
 # sent into containers as text, where it meets GDAL and nothing of ours
 INSIDE = (
-    "sandbox.worker",
-    "sandbox.isolation.look",
-    "sandbox.engines.k8s.gate",
-    "gdal_mcp.gdal.inside",
-    "gdal_mcp.python.inside",
-    "gdal_mcp.augment.inside",
-    "gdal_mcp.gdal.catalogue.capture_program",
-)
+    "sandbox.worker", "sandbox.isolation.look", "sandbox.engines.k8s.gate", "gdal_mcp.gdal.inside",
+    "gdal_mcp.python.inside", "gdal_mcp.augment.inside", "gdal_mcp.gdal.catalogue.capture_program",
+)  # fmt: skip
 # a module that calls itself pure imports none of these
 WORLD = frozenset(
     """os io socket subprocess sqlite3 urllib shutil tempfile threading time random secrets docker mcp anyio structlog

@@ -191,8 +191,7 @@ def test_no_output_takes_the_place_of_what_belongs_to_an_input(tmp_path_factory,
 
 def test_a_page_looks_at_the_files_of_its_rows_alone(root, counted):
     for limit in [1, 20]:
-        names = tiles(root, 200)
-        write(root, {f"{name[:-4]}.tfw": b"" for name in names})
+        write(root, {f"{name[:-4]}.tfw": b"" for name in tiles(root, 200)})
         workspaces = Workspaces((Workspace.at(root, writable=True),))
         folder, cursor = workspaces.input("."), None
         for _ in range(3):

@@ -137,8 +137,7 @@ def test_in_lockdown_neither_the_result_nor_the_whole_holds_text_of_files(tmp_pa
     settings = load_settings(state_dir=str(tmp_path), lockdown=True, result_size=LIMIT)
     store = store_of(settings)
     result = {"layers": [{"features": n} for n in range(5000)], "untrusted": {"names": ["CANARY"]}}
-    told = presented(result, ID, settings, store)
-    assert "CANARY" not in json_text(told)
+    assert "CANARY" not in json_text(presented(result, ID, settings, store))
     assert "untrusted" not in whole_of(store)
     assert "CANARY" not in json_text(whole_of(store))
 
@@ -206,9 +205,7 @@ def test_a_whole_result_is_its_principals_and_of_those_who_may_see_everybodys(st
         assert store.read(ID, 0, 100, other) is None
 
 
-def test_an_error_in_a_toolboxs_words_as_well_keeps_what_was_wrong(
-    store: ResultStore, tmp_path: Path
-) -> None:
+def test_an_error_in_a_toolboxs_words_as_well_keeps_what_was_wrong(store, tmp_path):
     error = {"code": "TOOL_ERROR", "message": "m" * 200, "suggestion": "s" * 200}
     told = {
         "error": {**error, "untrusted": {"augment": ["why"]}},

@@ -39,12 +39,8 @@ def tree(rows):
 FACTS = {
     "pid": 1,
     "status": {
-        "Uid": ["1000"] * 4,
-        "Gid": ["1001"] * 4,
-        "Groups": ["1001"],
+        "Uid": ["1000"] * 4, "Gid": ["1001"] * 4, "Groups": ["1001"], "NoNewPrivs": ["1"], "Seccomp": ["2"],
         **{name: ["0000000000000000"] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")},
-        "NoNewPrivs": ["1"],
-        "Seccomp": ["2"],
     },
     "mounts": tree(
         [
@@ -66,17 +62,13 @@ FACTS = {
     ),
     "interfaces": ["lo"],
     "rlimits": {
-        "NOFILE": [256, 256],
-        "FSIZE": [1 << 20, 1 << 20],
-        "CORE": [1, 1],
-        "DATA": [rlimits(LIMITS)["data"]] * 2,
-        "CPU": [rlimits(LIMITS)["cpu"]] * 2,
+        "NOFILE": [256, 256], "FSIZE": [1 << 20, 1 << 20], "CORE": [1, 1],
+        "DATA": [rlimits(LIMITS)["data"]] * 2, "CPU": [rlimits(LIMITS)["cpu"]] * 2,
     },
     "environment": {"PATH": "/usr/bin", "LC_ALL": "C.UTF-8", "HOME": "/"},
-    "hostname": "sandbox",
-    "folder": "/tmp",
+    "hostname": "sandbox", "folder": "/tmp",
     "cgroup": dict.fromkeys(("memory", "swap", "pids", "cpu", "cpu_period")),
-}
+}  # fmt: skip
 V1 = {"memory": str(1 << 30), "swap": str(1 << 30), "pids": "32", "cpu": "150000", "cpu_period": "100000"}
 V2 = {"memory": str(1 << 30), "swap": "0", "pids": "32", "cpu": "150000 100000", "cpu_period": None}
 
@@ -110,9 +102,7 @@ def status(**changed):
 
 
 def ids(name, which):
-    return status(
-        **{name: ["0" if one == which else value for one, value in enumerate(FACTS["status"][name])]}
-    )
+    return status(**{name: ["0" if one == which else old for one, old in enumerate(FACTS["status"][name])]})
 
 
 def limits(name):
@@ -194,8 +184,7 @@ TOO = {"mask /data/ws/.gdal-mcp": {"writable mounts"}, "mount /staging": set(), 
     "sandbox.self-measured",
 )
 def test_each_weakness_fails_its_row_and_no_other(subtests):
-    rows = {row.name for row in judged(RULES, Evidence(TEMPLATE, FACTS))}
-    assert rows == {*WEAK, "mount /"}
+    assert {row.name for row in judged(RULES, Evidence(TEMPLATE, FACTS))} == {*WEAK, "mount /"}
     assert names(TEMPLATE, FACTS) == set()
     for name, cases in WEAK.items():
         for number, facts in enumerate(cases):

@@ -26,8 +26,7 @@ def spaces(root: Path) -> Workspaces:
 
 
 def made_of(spaces: Workspaces, *names: str, limit: int = GIB, **more: object) -> dict[str, Material]:
-    inputs = [spaces.input(name) for name in names]
-    found = Materials(inputs, limit, companions()).result(**more)
+    found = Materials([spaces.input(name) for name in names], limit, companions()).result(**more)
     assert len({one.path for one in found}) == len(found)
     return {Path(one.path).name: one for one in found}
 

@@ -40,12 +40,8 @@ def test_a_published_file_is_told_with_its_place_size_and_digest(workspace):
 
 def test_a_published_folder_is_told_with_every_file_and_one_digest(workspace):
     contents = {
-        "zarr.json": b"{}",
-        "a/b": b"1",
-        "a.b": b"22",
-        "ü": b"",
-        **{f"c/{n}": b"c" for n in range(40)},
-    }
+        "zarr.json": b"{}", "a/b": b"1", "a.b": b"22", "ü": b"", **{f"c/{n}": b"c" for n in range(40)},
+    }  # fmt: skip
     staged = {f"cube.zarr/{name}": data for name, data in contents.items()}
     (folder,) = publish(area_at(workspace), staged).files
     ordered = sorted(contents, key=str.encode)
@@ -99,8 +95,7 @@ if ROOT_HOST:
 
 def test_several_outputs_and_a_removal_are_published_together(workspace):
     write(workspace, {"a.shp": b"old", "a.dbf": b"old", "a.sbn": b"stale", "sub/keep.tif": b"1"})
-    area = area_at(workspace)
-    published = publish(area, {"a.shp": b"new", "a.dbf": b"new", "a.cpg": b"new"})
+    published = publish(area_at(workspace), {"a.shp": b"new", "a.dbf": b"new", "a.cpg": b"new"})
     assert tree(workspace) == {"a.shp": b"new", "a.dbf": b"new", "a.cpg": b"new", "sub/keep.tif": b"1"}
     assert {one.name for one in published.replaced} == {"a.shp", "a.dbf"}
     assert {one.name for one in published.removed} == {"a.sbn"}

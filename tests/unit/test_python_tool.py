@@ -27,8 +27,7 @@ def drafted(tmp_path):
     for name in ("in.txt", "old.csv"):
         (root / name).write_text("x")
     settings = load_settings(workspaces=[str(root)], state_dir=str(tmp_path / "state"), toolboxes=BOTH)
-    boxes = toolboxes(settings)
-    surface = boxes.surface(settings)
+    surface = toolboxes(settings).surface(settings)
     workspaces = Workspaces((Workspace.at(root, writable=True),))
 
     def one(code: str = "1", **arguments: Any) -> Draft:
@@ -100,6 +99,5 @@ def test_code_is_asked_for_whatever_the_mode_and_has_its_class_beside_its_effect
 
 
 def test_the_description_names_every_package_with_its_version():
-    settings = load_settings(toolboxes=BOTH)
-    text = toolboxes(settings).items[1].tools["run_python"].description
+    text = toolboxes(load_settings(toolboxes=BOTH)).items[1].tools["run_python"].description
     assert all(f"{name} {PYTHON_IMAGE.locked[name]}" in text for name in SHOWN)

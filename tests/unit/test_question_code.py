@@ -27,8 +27,7 @@ def test_no_line_of_code_hides_forges_or_is_cut():
 
 
 def test_words_have_the_kinds_that_colour_them_and_what_is_no_python_is_shown_all_the_same():
-    told = told_code(CODE, None)
-    kinds = {kind: text for line in told["lines"] for kind, text in line if kind}
+    kinds = {kind: text for line in told_code(CODE, None)["lines"] for kind, text in line if kind}
     assert kinds == {"keyword": "in", "string": '  b"""', "comment": "# why", "number": "3"}
     assert joined(told_code("x = (\n'", None)) == ["x = (", "'"]
 

@@ -266,9 +266,7 @@ def test_a_file_at_the_old_name_stops_the_way_back_and_both_are_kept(workspace):
             _theirs(workspace / "a.tif")  # where it cannot go
 
     def kept() -> set[bytes]:
-        return {
-            path.read_bytes() for path in (workspace / RESERVED / "undo" / CALL).iterdir() if path.is_file()
-        }
+        return {one.read_bytes() for one in (workspace / RESERVED / "undo" / CALL).iterdir() if one.is_file()}
 
     with pytest.raises(StagingFailed):
         rearrange(area_at(workspace, DirOps(checkpoint)), {"a.tif": "b.tif"})

@@ -123,11 +123,9 @@ def test_where_outputs_lie_is_recorded_of_each_layer_that_can_be_told_up_to_a_bo
     draft = drafted(spaces, outputs=tuple(map(Output, places)))
     raster = Described({"wgs84": [15.0, 47.0, 16.0, 48.0]})
     layers = [
-        {"wgs84": None},
-        {},
-        None,
+        {"wgs84": None}, {}, None,
         *({"wgs84": [float(west), 1.0, west + 1.0, 2.0]} for west in range(30)),
-    ]
+    ]  # fmt: skip
     one = begun(records, draft)
     described = (raster, Described({"layers": layers}), Described({"layers": None}))
     records.finished(one, replace(finished(draft), outputs=described), None)

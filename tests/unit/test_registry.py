@@ -1,6 +1,7 @@
 import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -158,8 +159,7 @@ def test_an_undo_tells_what_it_took_from_the_list_once(registry: Registry) -> No
 
 
 def test_servers_that_publish_to_one_place_at_once_do_not_get_in_each_others_way(registry, path):
-    other = Registry(path)
-    try:
+    with closing(Registry(path)) as other:
         for server, name in ((registry, "c1"), (other, "c2")):
             begin(server, name)
         with ThreadPoolExecutor(2) as pool:
@@ -168,8 +168,6 @@ def test_servers_that_publish_to_one_place_at_once_do_not_get_in_each_others_way
                 two = pool.submit(other.add_artifacts, "c2", [artifact("a.tif", "22")])
                 newest = max((*one.result(), *two.result()), key=lambda added: added.id)
                 assert listed(registry) == {"a.tif": newest.sha256}
-    finally:
-        other.close()
 
 
 def test_pages_hold_every_artifact_once_newest_first(registry: Registry) -> None:

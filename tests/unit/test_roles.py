@@ -1,7 +1,6 @@
 """What every argument is to the server: total, closed, and true to what GDAL was seen to do with it."""
 
 import tomllib
-from collections.abc import Iterator
 from importlib.resources import files
 
 import pytest
@@ -10,17 +9,12 @@ from gdal_mcp.gdal.catalogue.checks import CHECKS
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.gdal.catalogue.forms import FORMS, split
 from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
+from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Argument, Role
 
 Row = tuple[str, Argument]
 
-
-def every_algorithm() -> Iterator[Algorithm]:
-    yield from packaged().algorithms.values()
-    yield from (step.algorithm for step in packaged().steps.values())
-
-
-ROWS: list[Row] = [(one.path, argument) for one in every_algorithm() for argument in one.arguments]
+EVERY = (*packaged().algorithms.values(), *(step.algorithm for step in packaged().steps.values()))
+ROWS: list[Row] = [(one.path, argument) for one in EVERY for argument in one.arguments]
 
 
 def role(path: str, name: str) -> Role:

@@ -73,15 +73,9 @@ ENGINES = {
     "it cannot be used": ("echo no; exit 2", "0", ("apt-get", "dockerd"), False, {"python"}),
     "none, and no root": ("exit 1", "1000", ("apt-get",), False, {"python", "id"}),
     "none, and no apt-get": ("exit 1", "0", (), False, {"python", "id"}),
-    "installed, for root to start": (
-        "exit 1",
-        "1000",
-        ("dockerd", "apt-get", *STARTERS),
-        False,
-        {"python", "id"},
-    ),
+    "installed, for root to start": ("exit 1", "1000", ("dockerd", "apt-get", *STARTERS), False, {"python", "id"}),
     "a failed installation": ("exit 1", "0", ("apt-get", *STARTERS), False, {"python", "id", "apt-get"}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.claim("supply.engine-never-reinstalled")
@@ -101,9 +95,7 @@ def test_an_engine_is_used_as_it_is_or_a_command_is_given(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("words", [(), ("docker",)])
-def test_an_engine_that_a_package_starts_is_not_started_again(
-    machine: Machine, words: tuple[str, ...]
-) -> None:
+def test_an_engine_that_a_package_starts_is_not_started_again(machine, words):
     answers = machine.log.parent / "answers"
     machine.environment_python(f'[ -e "{answers}" ] && echo unix:///run/new.sock')
     machine.becoming_root(f'{shutil.which("touch")} "{answers}" "{machine.bin}/dockerd"', *STARTERS)

@@ -224,8 +224,7 @@ if ROOT_HOST:
 @pytest.mark.claim("staging.inspected")
 @pytest.mark.parametrize("spoil", UNFIT.values(), ids=UNFIT)
 def test_one_unfit_entry_refuses_the_whole_output(workspace, spoil):
-    area = area_at(workspace)
-    with area.open(CALL, USER) as staging:
+    with area_at(workspace).open(CALL, USER) as staging:
         write(staging.path, {"good.tif": b"good", "folder/": b""})
         assert staging.collect()
         spoil(staging.path)
@@ -267,9 +266,7 @@ def test_leaving_removes_everything_whatever_it_is(workspace, tmp_path):
 def test_leaving_removes_more_names_than_are_held_in_memory(workspace, monkeypatch):
     monkeypatch.setattr(filetree, "_BATCH", 10)
     with area_at(workspace).open(CALL, USER) as staging:
-        write(
-            staging.path, {f"folder-{number % 12}/inner-{number % 3}/{number}": b"" for number in range(300)}
-        )
+        write(staging.path, {f"folder-{n % 12}/inner-{n % 3}/{n}": b"" for n in range(300)})
         write(staging.path, {f"{number}": b"" for number in range(100)})
     assert leftovers(workspace) == []
 

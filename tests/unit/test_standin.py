@@ -88,8 +88,7 @@ def test_an_import_that_fails_halfway_is_an_error(monkeypatch: pytest.MonkeyPatc
 
 def test_without_the_right_to_install_nothing_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[object] = []
-    found = {"apt-get": "/usr/bin/apt-get"}
-    monkeypatch.setattr(standin.shutil, "which", found.get)
+    monkeypatch.setattr(standin.shutil, "which", {"apt-get": "/usr/bin/apt-get"}.get)
     monkeypatch.setattr(standin.os, "geteuid", lambda: 1000)
     monkeypatch.setattr(standin, "_run", lambda *given: ran.append(given))
     with pytest.raises(ImageMissing):

@@ -74,8 +74,7 @@ def test_an_excluded_algorithm_is_gone_with_every_tool_that_runs_it() -> None:
 
 @pytest.mark.claim("args.exclusion-whole")
 def test_no_tool_outlives_the_algorithm_that_it_is_most_like() -> None:
-    alike = {tool.like for tool in known_tools().values() if tool.like}
-    for path in alike:
+    for path in {tool.like for tool in known_tools().values() if tool.like}:
         left = made(toolsets=("all",), exclude_tools=(path,)).callable.values()
         assert [tool.name for tool in left if tool.like == path] == []
 

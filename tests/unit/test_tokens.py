@@ -89,9 +89,7 @@ def test_the_file_is_private_from_its_first_moment(store: TokenStore, path: Path
 
 
 @pytest.mark.claim("identity.static-tokens")
-def test_no_token_of_a_file_that_others_may_write_or_that_is_broken_is_believed(
-    store: TokenStore, path: Path
-):
+def test_no_token_of_a_file_that_others_may_write_or_that_is_broken_is_believed(store, path):
     text = store.new("ann", (READ,), None)
     for mode in (0o620, 0o602, 0o666):
         path.chmod(mode)

@@ -78,9 +78,7 @@ def test_every_outcome_has_its_code_and_keeps_what_was_printed(subtests: pytest.
 
 
 def test_every_failure_of_the_sandbox_has_its_code():
-    kinds = [
-        kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, SandboxError)
-    ]
+    kinds = [one for _, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, SandboxError)]
     assert {kind.__name__: explain(kind("what happened"), Stage.PUBLISH).code for kind in kinds} == SANDBOX
 
 

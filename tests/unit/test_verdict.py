@@ -51,6 +51,5 @@ def test_a_report_comes_where_there_is_no_engine(tmp_path: Path):
     command = [sys.executable, "-m", "gdal_mcp", "doctor", "--report", "--workspace", str(tmp_path / "maps")]
     command += ["--state-dir", str(tmp_path / "state"), "--engine", f"unix://{tmp_path}/none.sock"]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    told = json.loads(ran.stdout)
-    assert not told["ok"]
+    assert not json.loads(ran.stdout)["ok"]
     assert str(tmp_path) not in ran.stdout

@@ -94,14 +94,9 @@ def asked(
 @pytest.mark.claim("http.no-open-door")
 def test_without_one_good_token_nobody_is_let_in_and_nothing_is_read(subtests: pytest.Subtests):
     texts = (
-        "Bearer bad",
-        "Bearer ",
-        "Bearer",
-        "good",
-        "Basic good",
-        "Bearer bad, Bearer good",
+        "Bearer bad", "Bearer ", "Bearer", "good", "Basic good", "Bearer bad, Bearer good",
         "Bearer " + "x" * 20_000,
-    )
+    )  # fmt: skip
     for headers in (
         [], *([("Authorization", text)] for text in texts),
         [("Authorization", "Bearer good"), ("Authorization", "Bearer good")],
@@ -133,8 +128,7 @@ def test_when_tokens_cannot_be_checked_nobody_comes_in_and_no_token_is_called_ba
 
 
 def test_tokens_of_issuers_mean_nothing_where_there_is_no_issuer(tmp_path: Any):
-    only = TokenVerifier(TokenStore(tmp_path / "t"), None)
-    assert anyio.run(only.verify, "a.b.c") is None
+    assert anyio.run(TokenVerifier(TokenStore(tmp_path / "t"), None).verify, "a.b.c") is None
 
 
 @pytest.mark.claim("http.bounded")
@@ -154,8 +148,7 @@ def test_one_principal_cannot_take_the_room_of_all():
 
 
 def test_too_many_open_requests_of_one_are_429_with_a_time_to_wait():
-    closed = door(Tokens(good=ANN), each=0)
-    found = asked(closed, ("Authorization", "Bearer good"))
+    found = asked(door(Tokens(good=ANN), each=0), ("Authorization", "Bearer good"))
     assert found.status == 429
     assert int(found.header("retry-after")) > 0
 
@@ -163,9 +156,7 @@ def test_too_many_open_requests_of_one_are_429_with_a_time_to_wait():
 NAMES = ("gdal.example:1",), ("https://app.example",)
 OURS, PAGE = ("Host", "gdal.example:1"), ("Origin", "https://app.example")
 FOREIGN = [("Host", name) for name in ("evil.example", "gdal.example:1.evil.example", "gdal.example")]
-ELSEWHERE = [
-    ("Origin", name) for name in ("https://evil.example", "null", "https://app.example.evil.example")
-]
+ELSEWHERE = [("Origin", one) for one in ("https://evil.example", "null", "https://app.example.evil.example")]
 
 
 @pytest.mark.claim("http.host-and-origin")

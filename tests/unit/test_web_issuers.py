@@ -49,13 +49,8 @@ def found(keys: Keys, kid: str | None = "k1") -> bool:
 
 
 @pytest.fixture
-def signing() -> Signing:
-    return Signing()
-
-
-@pytest.fixture
-def web(signing: Signing, monkeypatch: pytest.MonkeyPatch) -> Web:
-    made = Web(**{JWKS: signing.keys})
+def web(monkeypatch: pytest.MonkeyPatch) -> Web:
+    made = Web(**{JWKS: Signing().keys})
     clock = SimpleNamespace(monotonic=lambda: made.now)
     for module in (issuers, jwt.api_jwk, jwt.jwks_client, jwt.jwk_set_cache):
         monkeypatch.setattr(module, "time", clock)
@@ -156,11 +151,9 @@ def test_nothing_is_fetched_in_the_clear_or_from_files():
 
 def test_an_issuer_in_the_clear_is_no_setting():
     texts = (
-        "http://issuer.example",
-        "issuer.example",
-        "https://a.example http://b.example/jwks",
+        "http://issuer.example", "issuer.example", "https://a.example http://b.example/jwks",
         "https://a.example#x",
-    )
+    )  # fmt: skip
     for text in (*texts, 'https://a.example/"'):
         with pytest.raises(SettingsError):
             Issuer.parsed(text)

@@ -67,9 +67,7 @@ def test_a_relative_path_starts_at_the_first_workspace_and_an_absolute_one_and_i
     allowed, root
 ):
     relative = ("a.tif", "./a.tif", "sub/../a.tif", "sub//../sub/./../a.tif", "sub/deep/../../a.tif")
-    absolute = (
-        form.format(root / "a.tif") for form in ("{}", "file://{}", "file://localhost{}", "FILE://{}")
-    )
+    absolute = (one.format(root / "a.tif") for one in ("{}", "file://{}", "file://localhost{}", "FILE://{}"))
     for text in (*relative, *absolute):
         found = allowed.input(text)
         assert (found.path, found.relative) == (root / "a.tif", PurePosixPath("a.tif"))

@@ -11,14 +11,9 @@ SPACE = Workspace(Path("/data/ws"), writable=True)
 
 RECEIPT = {
     **dict.fromkeys(("toolbox", "image", "engine", "tier", "pool", "plan_digest", "approval"), "told"),
-    "call_id": "0123456789abcdef",
-    "image_digest": "sha256:00",
-    "tool_version": "3.13.3",
-    "stand_in": False,
-    "network": "none",
-    "remote": [],
-    "seconds": {},
-}
+    "call_id": "0123456789abcdef", "image_digest": "sha256:00", "tool_version": "3.13.3",
+    "stand_in": False, "network": "none", "remote": [], "seconds": {},
+}  # fmt: skip
 
 
 def located(name: str, size: int | None = 10, inode: int = 1) -> Located:
@@ -51,14 +46,8 @@ def draft(
 
 def plan(given: Draft | None = None, **more: Any) -> Plan:
     values: dict[str, Any] = {
-        "call_id": "0123456789abcdef",
-        "tool": "gdal_translate",
-        "principal": "local:ann",
-        "draft": given or draft(output()),
-        "limits": Limits(),
-        "image_id": "sha256:00",
-        "runtime": "",
-        "mounts": ("/data/ws:ro",),
-        "arguments": {"src_dataset": "in.tif"},
-    }
+        "call_id": "0123456789abcdef", "tool": "gdal_translate", "principal": "local:ann",
+        "draft": given or draft(output()), "limits": Limits(), "image_id": "sha256:00", "runtime": "",
+        "mounts": ("/data/ws:ro",), "arguments": {"src_dataset": "in.tif"},
+    }  # fmt: skip
     return Plan(**{**values, **more})

@@ -207,8 +207,7 @@ def test_a_secret_of_an_address_is_in_nothing_that_is_kept_or_told(serve, origin
 
 
 def test_a_replay_says_first_that_remote_data_changed(serve: Serve, origin: Origin, place: Place, capsys):
-    talk = serve("--approval", "never")
-    done = talk.done("info", path=origin.url("/ok/a.tif"))
+    done = serve("--approval", "never").done("info", path=origin.url("/ok/a.tif"))
     command = place.command("--config", str(place.state.parent / "settings.toml"))
     with running(settings_for(command)) as app:
         for etag, changed in ((origin.etags.get("/ok/a.tif"), []), ('"another"', ["remote"])):

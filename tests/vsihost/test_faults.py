@@ -28,8 +28,7 @@ def reading(place: Place, origin: Origin, ca: Path, *options: str) -> Iterator[t
     """A server, and a call of it that waits for the origin in mid-read."""
     stalled = stalling(origin)
     with serving(place, origin, ca, *options) as pipes:
-        call = {"name": "convert", "arguments": arguments(origin)}
-        identifier = pipes.send("tools/call", call)
+        identifier = pipes.send("tools/call", {"name": "convert", "arguments": arguments(origin)})
         assert stalled.wait(120)
         yield pipes, identifier
     origin.special.clear()

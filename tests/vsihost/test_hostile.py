@@ -20,15 +20,11 @@ GROUP = {"zarr_format": 2}
 ARRAY = {**GROUP, "shape": [4, 4], "chunks": [4, 4], "dtype": "|u1", "order": "C", "fill_value": 0}
 ARRAY |= {"compressor": None, "filters": None}
 ARRAY_3 = {
-    "zarr_format": 3,
-    "node_type": "array",
-    "shape": [4, 4],
-    "data_type": "uint8",
-    "fill_value": 0,
+    "zarr_format": 3, "node_type": "array", "shape": [4, 4], "data_type": "uint8", "fill_value": 0,
     "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [4, 4]}},
     "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
     "codecs": [{"name": "bytes"}],
-}
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -76,8 +72,7 @@ def test_data_that_names_other_places_has_none_of_them_asked_for(serve, origin, 
         origin.files.update({name: text.encode() for name, text in files.items()})
         origin.asked.clear()
         talk.call("gdal_read", algorithm="raster info", arguments={"input": address, "checksum": True})
-        hosts = {one.host for one in origin.asked}
-        assert hosts == {f"data.test:{origin.port}"}, address
+        assert {one.host for one in origin.asked} == {f"data.test:{origin.port}"}, address
         assert not [one for one in origin.paths() if not one.startswith("/ok/evil")], (address, files)
         assert not [one for one in origin.paths() if "private" in one or "%" in one], (address, files)
 

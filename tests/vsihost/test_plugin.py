@@ -92,15 +92,9 @@ def failing(after: int, name: str = "") -> Any:
 def test_a_read_that_fails_fails_the_job_whatever_gdal_makes_of_it(ask, data: Path, subtests):
     """A chunk of a Zarr that cannot be read is zeros for GDAL, and its call a success."""
     for name, after in (
-        ("a cog's facts", 0),
-        ("a cog's pixels", 1),
-        ("a cog's pixels", 3),
-        ("a window", 1),
-        ("flatgeobuf", 2),
-        ("geopackage", 2),
-        ("an archive", 1),
-        ("zarr", 6),
-    ):
+        ("a cog's facts", 0), ("a cog's pixels", 1), ("a cog's pixels", 3), ("a window", 1),
+        ("flatgeobuf", 2), ("geopackage", 2), ("an archive", 1), ("zarr", 6),
+    ):  # fmt: skip
         with subtests.test(name, after=after):
             spoilt = Folder(data, spoil=failing(after))
             result = ask(*(word.format("/vsihost/1") for word in READS[name]), answerer=spoilt)

@@ -79,8 +79,7 @@ def test_a_result_says_where_its_files_are_served(sender: Sender):
 
 @pytest.mark.claim("http.files")
 def test_nobody_reads_lists_or_links_another_ones_file(sender, stranger, served, anybody):
-    paths = (served, served.rpartition("/")[0])
-    for path in paths:
+    for path in (served, served.rpartition("/")[0]):
         never = path.replace(served.split("/")[2], "0123456789abcdef")
         for method in ("GET", "HEAD"):
             refused, absent = stranger.ask(method, path), stranger.ask(method, never)

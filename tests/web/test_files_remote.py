@@ -24,8 +24,7 @@ def gdal(image: Image) -> Iterator[DockerContainer]:
     endpoint, client = discover(docker_address())
     client.close()
     where = {"environment": {**os.environ, "DOCKER_HOST": endpoint.address}}
-    container = DockerContainer(image.id, docker_client_kw=where)
-    made = container.with_command(["sleep", "infinity"])
+    made = DockerContainer(image.id, docker_client_kw=where).with_command(["sleep", "infinity"])
     with made.with_kwargs(network_mode="host", entrypoint=[], user="65534:65534") as running:
         yield running
 

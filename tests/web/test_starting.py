@@ -26,8 +26,7 @@ def test_with_a_certificate_it_speaks_tls_and_nothing_else(make_place, grounds, 
     options = (*DEAD, "--tls-cert", str(cert), "--tls-key", str(key))
     with hosting(make_place(), grounds / "tls.log", *options) as hosted:
         assert hosted.url.startswith("https://")
-        trust = ssl.create_default_context(cafile=str(cert))
-        with httpx2.Client(verify=trust) as client:
+        with httpx2.Client(verify=ssl.create_default_context(cafile=str(cert))) as client:
             assert client.get(f"{hosted.base}/healthz").text == "ok\n"
             assert client.post(hosted.url).status_code == 401
         with pytest.raises(httpx2.HTTPError):

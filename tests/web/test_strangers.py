@@ -17,16 +17,6 @@ from tests.web.raw import Raw, reply
 pytestmark = pytest.mark.engine
 
 
-@pytest.fixture
-def anns(http_server: Hosted, ann: str) -> Raw:
-    return Raw(http_server, ann, tasks=True)
-
-
-@pytest.fixture
-def bobs(http_server: Hosted, bob: str) -> Raw:
-    return Raw(http_server, bob, tasks=True)
-
-
 @pytest.mark.claim("identity.others-unseen")
 def test_a_session_is_nothing_to_anybody_else_and_stays_its_owners(http_server: Hosted, ann: str, bob: str):
     mine = Raw(http_server, ann, ERAS[0]).hello()
@@ -47,8 +37,7 @@ def test_a_session_is_nothing_to_anybody_else_and_stays_its_owners(http_server: 
 
 @pytest.mark.claim("identity.scopes")
 def test_a_session_gives_a_lesser_token_of_its_owner_no_more_than_that_token(http_server: Hosted):
-    whole = http_server.token("owner", READ, WRITE)
-    session = Raw(http_server, whole, ERAS[0]).hello().session
+    session = Raw(http_server, http_server.token("owner", READ, WRITE), ERAS[0]).hello().session
     TokenStore(http_server.place.state / "tokens.sqlite").revoke("owner")
     lesser = Raw(http_server, http_server.token("owner", READ), ERAS[0], session=session)
     assert "tools" in lesser.ask("tools/list")["result"]
@@ -57,8 +46,8 @@ def test_a_session_gives_a_lesser_token_of_its_owner_no_more_than_that_token(htt
 
 
 @pytest.mark.claim("identity.others-unseen")
-def test_what_one_wrote_is_no_resource_of_another(http_server: Hosted, anns: Raw, bobs: Raw):
-    anns.tasks = False
+def test_what_one_wrote_is_no_resource_of_another(http_server: Hosted, ann: str, bob: str):
+    anns, bobs = Raw(http_server, ann), Raw(http_server, bob, tasks=True)
     made = reply(anns.call("convert", input="dem.tif", output="anns.tif"))["result"]["structuredContent"]
     call = made["receipt"]["call_id"]
     mine = [row["uri"] for row in anns.ask("resources/list")["result"]["resources"]]

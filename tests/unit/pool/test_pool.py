@@ -55,9 +55,7 @@ def test_a_waiting_slot_serves_the_call_and_another_takes_its_place(make: Making
 def test_no_slot_serves_two_however_many_call_at_once(make: Making, engine, cancel):
     pool = make(least=3, most=6)
     filled(pool, 3)
-    results = together(
-        24, lambda number: [served(pool, READS, cancel, f"call-{number:04}") for _ in range(8)]
-    )
+    results = together(24, lambda n: [served(pool, READS, cancel, f"call-{n:04}") for _ in range(8)])
     boxes = [box for rows in results for box, _ in rows]
     assert len(set(boxes)) == len(boxes) == 24 * 8
     assert all(len(jobs(box)) <= 1 for box in engine.made)
@@ -282,9 +280,7 @@ def test_waiting_slots_leave_room_for_one_call(make: Making, room):
         assert pool.figures().waiting == 1
 
 
-def test_a_call_gets_the_memory_of_what_waits_in_another_pool(
-    make: Making, engine, room, cancel, monkeypatch
-):
+def test_a_call_gets_the_memory_of_what_waits_in_another_pool(make, engine, room, cancel, monkeypatch):
     """Two toolboxes have two pools, and the machine one memory."""
     monkeypatch.setattr(pool_module, "MEMORY_SECONDS", 0.0)
     full, empty = make(capacity=room), make(most=0, capacity=room)
@@ -314,13 +310,12 @@ def test_a_call_gets_the_memory_of_a_refill_that_ends_while_it_waits(make: Makin
         assert found.result()[1] == "cold"
 
 
-def test_a_call_that_waits_for_memory_can_be_cancelled(make: Making, room):
-    pool, cancel = make(most=0, capacity=room), Cancellation()
+def test_a_call_that_waits_for_memory_can_be_cancelled(make: Making, room, cancel):
+    pool = make(most=0, capacity=room)
     with room.take(room.total_bytes):
         threading.Timer(0.0, cancel.set).start()
         with pytest.raises(LaunchCancelled):
             pool.claim(READS, "call-0001", cancel)
-    cancel.close()
 
 
 def test_a_call_for_which_there_is_no_memory_is_told_so(make: Making, room, cancel, monkeypatch):

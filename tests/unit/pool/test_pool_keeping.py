@@ -12,7 +12,6 @@ from sandbox.pool.inventory import REFILLS, Inventory
 from sandbox.pool.pool import WarmPool
 from sandbox.pool.sizing import MEMORY_SECONDS, Sizes
 from sandbox.runner import Runner
-from sandbox.waiting import Cancellation
 from tests.engines.memory import Box
 from tests.unit.pool_kit import (
     READS,
@@ -237,14 +236,12 @@ def test_a_lease_that_is_not_used_removes_its_slot(make: Making, engine, area, c
     assert jobs(engine.made[0]) == []
 
 
-def test_a_call_cancelled_before_its_job_gives_none(make: Making, engine):
-    cancel = Cancellation()
+def test_a_call_cancelled_before_its_job_gives_none(make: Making, engine, cancel):
     with make(most=0).claim(READS, "call-0001", cancel) as lease:
         cancel.set()
         assert run(lease, cancel).outcome == Cancelled()
         assert engine.boxes == {}
     assert jobs(engine.made[0]) == []
-    cancel.close()
 
 
 def test_a_container_goes_before_its_staging(make: Making, engine, area, cancel):
