@@ -14,6 +14,7 @@ from sandbox.outcome import (
     Exited,
     FileSizeExceeded,
     Killed,
+    OutOfMemory,
     OutputLimitExceeded,
     ProtocolViolated,
     StagingLimitExceeded,
@@ -69,6 +70,24 @@ def test_a_job_cannot_kill_itself_as_it_is_process_1(run):
 
 
 # --- memory, processes, files ---
+
+
+def test_memory_beyond_the_control_group_ends_in_a_kill(run):
+    body = f"""
+import mmap
+os.write(2, {LAST_WORDS!r})
+shared = mmap.mmap(-1, 512 << 20)
+while True: shared.write(bytes(1 << 20))
+"""
+    result = run(body)
+    assert result.outcome == OutOfMemory(SMALL.memory_bytes, killed=True)
+    assert result.stderr == LAST_WORDS
+
+
+def test_an_allocation_beyond_the_process_limit_is_told_apart_from_a_kill(run):
+    result = run(f"os.write(2, {LAST_WORDS!r})\nbytearray(300 << 20)")
+    assert result.outcome == OutOfMemory(SMALL.memory_bytes, killed=False)
+    assert result.stderr == LAST_WORDS
 
 
 @pytest.mark.claim("resources.deadline")

@@ -1,6 +1,8 @@
 """The pool on the real engine: what one call leaves for the next (nothing), and slots and engines that die while they wait."""
 
 import itertools
+import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -11,7 +13,7 @@ from sandbox.capacity import LockFileCapacity
 from sandbox.engine import Engine
 from sandbox.engines.docker import DockerEngine
 from sandbox.labels import OWNER
-from sandbox.outcome import SandboxResult
+from sandbox.outcome import Exited, SandboxResult
 from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
 from sandbox.pool.lease import SlotKey
@@ -192,6 +194,21 @@ def test_two_that_write_at_once_see_nothing_of_each_other(make, kinds, workspace
             assert found["reserved"] == []
         result = lease.run(Job("call-0001", lease.template, {"code": looked(workspace)}), cancel)
         assert result.final["staging"] == ["SECRET"]
+
+
+def test_a_waiting_container_that_is_killed_is_replaced_and_serves_nobody(make, kinds, engine):
+    pool = make(kinds[0])
+    for _ in range(2):
+        filled(pool, kinds[0])
+        victim = pool._inventory.idle[0].slot.container
+        process = engine.process(victim)
+        assert process is not None
+        os.kill(process, signal.SIGKILL)
+        engine.wait(victim, 10.0)
+        container, result = call(pool, kinds[0])
+        assert result.outcome == Exited(0)
+        assert container != victim
+    until(lambda: pool.figures().lost == 2)
 
 
 @pytest.mark.claim("sandbox.ends-by-itself")
