@@ -30,6 +30,7 @@ EARLY = (
 )
 MAX_FIGURES, MAX_FIGURE = 4, 1 << 20  # figures; bytes of one
 INCHES, DOTS = 8.0, (100, 72, 50, 30)  # the longer side of a figure, and its dots per inch, finest first
+SPARE = 8 << 20  # bytes with which a want of memory can still be told
 MAX_DEPTH = 50
 MAX_TEXT = 20_000
 BITS = 64
@@ -60,6 +61,7 @@ def main(helper):
     helper.result = lambda value: say(b"R", result_of(value, job["result_bytes"]))
     sys.modules["gdal_mcp_job"] = helper
     os.chdir("/tmp")
+    spare = bytearray(SPARE)
     try:
         value = execute(job["code"])
         if value is not None:
@@ -71,6 +73,7 @@ def main(helper):
         if leaving.code not in (None, 0):
             failed(leaving)
     except BaseException as error:
+        del spare
         failed(error)
     finish()
 
