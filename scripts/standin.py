@@ -182,20 +182,20 @@ def main() -> int:
         print("GDAL_MCP_IMAGE names an image, so no stand-in is built in its place", file=sys.stderr)
         return 1
     print("building a local stand-in from Debian's packages instead; this takes a minute or two", flush=True)
-    lock = Path(__file__).open()  # noqa: SIM115 - held until this process ends
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:  # two set-ups of one clone, in two terminals
-        print("another set-up builds it already; waiting for that one", flush=True)
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if image.main() == 0:
-            return 0
-    try:
-        build(_target(os.environ.get("GDAL_MCP_ENGINE")), lambda line: print(line, flush=True))
-    except SandboxError as error:
-        print(error, file=sys.stderr)
-        return 1
-    return image.main()
+    with Path(__file__).open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # two set-ups of one clone, in two terminals
+            print("another set-up builds it already; waiting for that one", flush=True)
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if image.main() == 0:
+                return 0
+        try:
+            build(_target(os.environ.get("GDAL_MCP_ENGINE")), lambda line: print(line, flush=True))
+        except SandboxError as error:
+            print(error, file=sys.stderr)
+            return 1
+        return image.main()
 
 
 if __name__ == "__main__":
