@@ -80,7 +80,7 @@ def _hurry(seconds: float) -> None:
 
     connect = opening.connect
     registry_schema._BUSY_SECONDS = seconds
-    opening.connect = lambda address, _timeout, *kind: connect(address, seconds, *kind)
+    opening.connect = lambda address, kind="": connect(address, seconds, kind)
     docker.DockerEngine.removal_seconds = seconds
 
 
