@@ -82,9 +82,8 @@ def rendered(facts: dict[str, Any]) -> str:
 def _rows(name: str, entries: list[dict[str, Any]]) -> Iterator[str]:
     for entry in entries:
         described = [one for one in entry.get("arguments", ()) if not isinstance(one, str)]
-        if (
-            name not in ("algorithms", "steps") or not described
-        ):  # a step mostly names arguments of its algorithm
+        # a step mostly names arguments of its algorithm
+        if name not in ("algorithms", "steps") or not described:
             yield _compact(entry)
             continue
         head = _compact({key: value for key, value in entry.items() if key != "arguments"})
