@@ -5,6 +5,9 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import structlog
 
 from gdal_mcp.host.image import Image, ImageUnsuitable, resolve, suitable
 from gdal_mcp.host.kept import compiled_program, kept_rows
@@ -32,7 +35,12 @@ from sandbox.template import Limits, Mount, SandboxTemplate
 from sandbox.waiting import Cancellation
 from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
 
+if TYPE_CHECKING:
+    from sandbox.engines.opening import PassedOver
+
 NOBODY = 65534
+
+_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +109,7 @@ class Hosting:
         self._put_right = put_right
         self._pods_left = True  # perhaps, of dead servers
         self.paths = paths
+        self.passed_over: tuple[PassedOver, ...] = ()  # engines that were tried before the one in use
         self._cancel = Cancellation()  # ends an attestation that is under way when the server ends
 
     def ready(self, toolbox: Toolbox | None = None, *, fresh: bool = False) -> Host:
@@ -116,13 +125,19 @@ class Hosting:
                 self._part()
             if toolbox.name not in self._hosts:
                 # here, as the engine's client library takes a twentieth of the start, and the first answers need none
-                from sandbox.engines.opening import open_engine  # noqa: PLC0415
+                from sandbox.engines.opening import open_first  # noqa: PLC0415
 
-                engine = open_engine(self._settings.engine, owner=self._owner.id)
+                opened = open_first(self._settings.engine, self._owner.id, fresh=fresh)
+                self.passed_over = opened.passed_over
+                for one in opened.passed_over:
+                    if not one.absent:
+                        _log.warning("engine_passed_over", engine=one.candidate, reason=one.reason)
                 try:
-                    self._hosts[toolbox.name] = self._host_on(engine, toolbox, fresh=fresh)
-                except BaseException:
-                    engine.close()  # it may hold connections, and a thread
+                    self._hosts[toolbox.name] = self._host_on(opened.engine, toolbox, fresh=fresh)
+                except BaseException as error:
+                    opened.engine.close()  # it may hold connections, and a thread
+                    if isinstance(error, EngineUnavailable):
+                        _forget_trials()
                     raise
             return self._hosts[toolbox.name]
 
@@ -135,6 +150,7 @@ class Hosting:
     def lost(self) -> None:
         """The engine or an image went away: the next call connects anew."""
         self._owner.leaves_lock = True  # an engine that fell silent may have made what nobody was told of
+        _forget_trials()
         with self._lock:
             self._part()
 
@@ -369,6 +385,13 @@ class Hosting:
 
         path = self._settings.state_dir / f"attestation-{host.toolbox.name}.json"
         return kept_rows(path, depends_on, prove, fresh=fresh)
+
+
+def _forget_trials() -> None:
+    """An engine that passed its trial does not serve now, so every candidate is tried again."""
+    from sandbox.engines.trial import forget  # noqa: PLC0415 - loaded with the engine
+
+    forget()
 
 
 CALLS_PER_CPU = 2  # more only take turns

@@ -5,7 +5,7 @@ import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +116,7 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
         Row("engine", "path map", "ok", f"{inside} is {outside} for the engine")
         for inside, outside in hosting.paths.map.pairs
     ]
-    return [*_engine(host, settings), *paths, *_image(host, settings)], facts
+    return [*_engine(host, settings), *_passed_over(hosting), *paths, *_image(host, settings)], facts
 
 
 def _cluster(settings: Settings) -> Iterator[Row]:
@@ -160,6 +160,13 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
     yield _warning_if(not modules, "engine", "security module", found, fix)
     tier = f"{host.tier(settings)}" + ("" if settings.runtime or advised else " (gVisor: --runtime runsc)")
     yield Row("engine", "tier", "ok", tier)
+
+
+def _passed_over(hosting: Hosting) -> Iterator[Row]:
+    """The engines that come before the one in use; nothing is wrong with those that are not there."""
+    for one in hosting.passed_over:
+        row = Row("engine", one.candidate, "ok" if one.absent else "warning", f"passed over: {one.reason}")
+        yield row if one.absent else replace(row, fix="Nothing has to be done: the engine above serves.")
 
 
 def _warning_if(wrong: bool, group: str, name: str, found: str, fix: str) -> Row:  # noqa: FBT001 - the question itself

@@ -26,7 +26,7 @@ PODMAN_SOCKET = "/run/podman/podman.sock"
 PROBE_SECONDS = 10.0  # a running engine answers in milliseconds, one that systemd starts on demand in seconds
 _UNIX = "unix://"
 
-_PERMISSION = (
+NO_PERMISSION = (
     "You may not use an engine's socket. Add yourself to the group that owns it (sudo usermod -aG docker "
     "$USER, then log in again; for a container: docker run --group-add with its number); whoever may use it is as good as "
     "root on this host. Or use a rootless engine."
@@ -35,7 +35,7 @@ _NAMED = (
     "It was named, so no other engine is tried. Start it, correct the name, or take the name away: unset "
     "DOCKER_HOST, or `docker context use default`."
 )
-_NONE = (
+NO_ENGINE = (
     "Start Docker or Podman, or set DOCKER_HOST to where one listens. A server in a container needs its socket: docker run -v "
     "/var/run/docker.sock:/var/run/docker.sock. A server that is root needs none on Debian and Ubuntu: `gdal-mcp setup` as root "
     "installs what makes containers without one."
@@ -86,7 +86,7 @@ def discover(
     places = endpoints(address, os.environ, kind)
     for place in places:
         try:
-            return place, _open(place, timeout)
+            return place, open_endpoint(place, timeout)
         except FileNotFoundError:
             absent.append(str(place))
         except OSError as error:
@@ -96,10 +96,10 @@ def discover(
         lines.append(f"\n  nothing at {', '.join(absent)}")
     report = f"no container engine answers. Tried:{''.join(lines)}"
     if forbidden:
-        raise EngineRefused(f"{report}\n{_PERMISSION}")
+        raise EngineRefused(f"{report}\n{NO_PERMISSION}")
     if places[0].named:
         raise EngineRefused(f"{report}\n{_NAMED}")
-    raise EngineUnavailable(f"{report}\n{_NONE}")
+    raise EngineUnavailable(f"{report}\n{NO_ENGINE}")
 
 
 def endpoints(address: str | None, environment: Mapping[str, str], kind: str = "") -> tuple[Endpoint, ...]:
@@ -181,7 +181,7 @@ def _read(file: Path) -> dict[str, Any]:
     return value
 
 
-def _open(endpoint: Endpoint, timeout: float) -> docker.DockerClient:
+def open_endpoint(endpoint: Endpoint, timeout: float) -> docker.DockerClient:
     """A client whose engine has just answered. Raises OSError with the reason when it does not."""
     if endpoint.address.lower().startswith(("ssh://", "https://")):
         raise OSError(_REMOTE)

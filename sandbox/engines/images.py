@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -66,6 +66,20 @@ class DockerImages(Images):
             follow(self._api.pull(repository, tag=tag, stream=True, decode=True), report)
         except (docker.errors.APIError, requests.exceptions.RequestException) as error:
             raise PullFailed(_reason(error)) from error
+
+    @contextlib.contextmanager
+    def imported(self, archive: bytes, repository: str, tag: str) -> Iterator[str]:
+        """The content id of an image of this root file system, a tar; removed at the end. Raises what the SDK raises."""
+        reference = f"{repository}:{tag}"
+        self._api.import_image_from_data(archive, repository, tag)
+        found = self.find(reference)
+        if found is None:
+            raise ImageMissing(f"the engine imported {reference} and does not have it.")
+        try:
+            yield found.id
+        finally:
+            with contextlib.suppress(docker.errors.APIError):
+                self._api.remove_image(reference)
 
     def build(
         self,

@@ -200,7 +200,7 @@ def test_the_command_prints_the_address_alone_and_tells_a_silent_named_engine_by
 def test_an_engine_is_opened_by_its_address_and_none_of_another_kind(home: Path) -> None:
     here = f"{home}/docker.sock"
     with socket_engine(home / "docker.sock"):
-        for address in ("docker:", f"docker:unix://{here}", here, None):
+        for address in ("docker:", f"docker:unix://{here}", here):
             with closing(open_engine(address)) as engine:
                 info = engine.info()
                 assert (info.name, info.architecture, info.same_kernel) == ("Docker", "x86_64", False)

@@ -81,8 +81,9 @@ class _First(Process):
 class OciEngine:
     """The containers and images below one folder of this host, which is one user's alone. `prepared` makes the folder."""
 
-    def __init__(self, root: Path) -> None:
-        self.root, self._rootless = root, os.geteuid() != 0
+    def __init__(self, root: Path, runtime: str = "") -> None:
+        """`runtime` (crun, runc) makes the containers whose template names none; by default the first that is installed."""
+        self.root, self._preferred, self._rootless = root, runtime, os.geteuid() != 0
         self.images = ImageStore(root, fetch)
         self._containers, self._states = root / "containers", root / "runtime"
         self._made: dict[str, _Made] = {}
@@ -140,7 +141,7 @@ class OciEngine:
 
     @cached_property
     def _runtimes(self) -> tuple[Runtime, ...]:
-        return usable(installed())
+        return tuple(sorted(usable(installed()), key=lambda one: one.name != self._preferred))
 
     def _runtime(self, name: str) -> Runtime:
         for one in self._runtimes:

@@ -172,13 +172,18 @@ def hierarchies() -> tuple[Path, ...]:
     return tuple(Path(one.target) for one in mount_points(mountinfo()) if one.type in ("cgroup", "cgroup2"))
 
 
-def is_possible() -> bool:
-    """Whether this process could make containers without a daemon, once a runtime is there. In a container it hardly ever can."""
-    if platform.system() != "Linux" or os.geteuid() != 0:
-        return False
+def obstacle() -> str:
+    """Why this process cannot make containers without a daemon, whichever runtime is there; "" when it can. In a container it hardly ever can."""
+    if platform.system() != "Linux":
+        return "containers without a daemon need Linux"
+    if os.geteuid() != 0:
+        return "this user is not root; a user who was delegated control groups names it: --engine oci"
     held = re.search(r"^CapEff:\s*([0-9a-f]+)", _text(Path("/proc/self/status")), re.MULTILINE)
-    may_mount = held is not None and bool(int(held[1], 16) & _CAP_SYS_ADMIN)
-    return may_mount and any(not os.statvfs(one).f_flag & os.ST_RDONLY for one in hierarchies())
+    if held is None or not int(held[1], 16) & _CAP_SYS_ADMIN:
+        return "this process may not mount anything, as in most containers (it lacks CAP_SYS_ADMIN)"
+    if all(os.statvfs(one).f_flag & os.ST_RDONLY for one in hierarchies()):
+        return "no control groups are mounted here that this process may write to, as in most containers"
+    return ""
 
 
 def parent_group() -> str:

@@ -59,11 +59,19 @@ class Runtime:
             )
 
 
-def installed() -> tuple[Runtime, ...]:
-    """Those of this host that this user may use, the preferred first. Without root runc wants user 0 in a container."""
+def candidates() -> dict[str, Runtime | None]:
+    """Those that this user may use, the preferred first; None for one that is not installed.
+
+    Without root runc wants user 0 in a container.
+    """
     names = FLOORS if os.geteuid() == 0 else ("crun",)
-    found = ((name, shutil.which(name, path=_PLACES)) for name in names)
-    return tuple(Runtime(name, path, _version(path)) for name, path in found if path)
+    found = {name: shutil.which(name, path=_PLACES) for name in names}
+    return {name: Runtime(name, path, _version(path)) if path else None for name, path in found.items()}
+
+
+def installed() -> tuple[Runtime, ...]:
+    """The candidates that are installed."""
+    return tuple(one for one in candidates().values() if one)
 
 
 def _version(path: str) -> str:
@@ -86,12 +94,19 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version)))
 
 
+def too_old(runtime: Runtime) -> str:
+    """Why a runtime is too old to be used; "" where it is not."""
+    floor = FLOORS[runtime.name]
+    if numbers(runtime.version) >= floor:
+        return ""
+    return f"{runtime.name} {runtime.version} is too old: {'.'.join(map(str, floor))} or newer is needed"
+
+
 def usable(runtimes: Sequence[Runtime]) -> tuple[Runtime, ...]:
     """Those that are new enough. Raises EngineUnavailable when there is none."""
-    fit = tuple(one for one in runtimes if numbers(one.version) >= FLOORS[one.name])
-    if fit:
+    if fit := tuple(one for one in runtimes if not too_old(one)):
         return fit
-    old = "".join(f" {one.name} {one.version} is too old." for one in runtimes)
+    old = "".join(f" {too_old(one)}." for one in runtimes)
     oldest = " or ".join(f"{name} {'.'.join(map(str, floor))}" for name, floor in FLOORS.items())
     raise EngineUnavailable(
         f"there is no low-level runtime to make containers with.{old} Install {oldest} or newer: apt-get install crun"

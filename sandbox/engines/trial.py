@@ -1,0 +1,239 @@
+"""Tries an engine by starting one hardened container on it, and keeps what was found.
+
+The container is made from the same template as those of calls, so it gets the same control groups, filter of system calls,
+namespaces and read-only root. Its image is made here and holds one program of 170 bytes that sends back what it reads:
+an engine has to be chosen before minutes are spent on GDAL's image.
+
+A result is kept until the host changes (kernel, control groups, security modules, engine), a day has passed, or `forget` is called.
+It only says which engine to use: every container is still compared with what was asked, and attestation still decides.
+"""
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import secrets
+import struct
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import docker.errors
+import requests.exceptions
+
+from sandbox import PRODUCT
+from sandbox.engine import STDOUT, Engine, EngineInfo, Wire
+from sandbox.engines.docker import DockerEngine
+from sandbox.engines.oci.engine import OciEngine
+from sandbox.engines.oci.fetching import from_archive
+from sandbox.errors import EngineUnavailable, SandboxError
+from sandbox.labels import labels
+from sandbox.portable import boot
+from sandbox.template import Limits, SandboxTemplate
+from sandbox.waiting import readable
+
+IMAGE: Final = f"{PRODUCT}-trial"
+_PROGRAM: Final = "/answer"
+_SECONDS: Final = 30.0  # a start takes less than one; a machine that is very busy takes several
+_KEPT_SECONDS: Final = 24 * 3600.0
+_LIMITS: Final = Limits(memory_bytes=128 << 20, cpus=1.0, pids=16, scratch_bytes=1 << 20)
+_OTHERS_WRITE: Final = 0o022
+# read(0, buffer, 64), write(1, buffer, what was read), exit_group(0): machine code, ELF's number of the machine, largest page
+_CODE: Final[Mapping[str, tuple[str, int, int]]] = {
+    "x86_64": (
+        "4883ec4031ff4889e6ba4000000031c00f0589c2bf010000004889e6b8010000000f0531ffb8e70000000f05",
+        62,
+        0x1000,
+    ),
+    "aarch64": (
+        "ff0301d1000080d2e1030091020880d2e80780d2010000d4e20300aa200080d2e1030091080880d2010000d4000080d2c80b80d2010000d4",
+        183,
+        0x10000,
+    ),
+}
+_LOADED_AT: Final = 0x400000
+_HEADERS: Final = 64 + 56  # bytes: that of the file, and that of its one segment
+
+
+def try_engine(engine: Engine, owner: str = "") -> str:
+    """Why no container of ours starts on this engine; "" when one started, answered and was removed."""
+    try:
+        with _image(engine) as image:
+            _converse(engine, _template(image), owner)
+    except SandboxError as error:
+        return str(error)
+    except (docker.errors.DockerException, requests.exceptions.RequestException, OSError) as error:
+        return f"it did not take an image: {error}"
+    return ""
+
+
+def program(architecture: str) -> bytes:
+    """A Linux program that sends back what it reads. Raises EngineUnavailable for an unknown architecture."""
+    if architecture not in _CODE:
+        known = ", ".join(_CODE)
+        raise EngineUnavailable(f"containers run on {known}, and this engine's machine is {architecture!r}.")
+    text, machine, page = _CODE[architecture]
+    code = bytes.fromhex(text)
+    size = _HEADERS + len(code)
+    ident = (b"\x7fELF", 2, 1, 1, 0, 0)  # 64 bits, little-endian
+    start = _LOADED_AT + _HEADERS
+    header = struct.pack("<4s5B7xHHIQQQIHHHHHH", *ident, 2, machine, 1, start, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    readable_and_executable = 5
+    segment = struct.pack(
+        "<IIQQQQQQ", 1, readable_and_executable, 0, _LOADED_AT, _LOADED_AT, size, size, page
+    )
+    return header + segment + code
+
+
+def root_archive(architecture: str) -> bytes:
+    """A root file system with that program, as a tar."""
+    data = program(architecture)
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w") as tar:
+        one = tarfile.TarInfo(f".{_PROGRAM}")
+        one.size, one.mode = len(data), 0o755
+        tar.addfile(one, io.BytesIO(data))
+    return made.getvalue()
+
+
+@contextlib.contextmanager
+def _image(engine: Engine) -> Iterator[str]:
+    """The content id of the image for a trial. A daemon's is removed again; without a daemon it stays, with some 200 bytes."""
+    archive = root_archive(engine.info().architecture)
+    if isinstance(engine, OciEngine):
+        reference = f"{IMAGE}:1"
+        found = engine.images.find(reference)
+        if found is None:
+            with tempfile.NamedTemporaryFile() as file:
+                file.write(archive)
+                file.flush()
+                found = from_archive(engine.images, Path(file.name), reference, {})
+        yield found.id
+    elif isinstance(engine, DockerEngine):
+        with engine.images.imported(archive, IMAGE, secrets.token_hex(8)) as image:
+            yield image
+    else:
+        raise EngineUnavailable(f"{engine.info().name} is used where it is named, and is not tried.")
+
+
+def _template(image: str) -> SandboxTemplate:
+    user = (os.geteuid() or 65534, os.getegid() or 65534)  # never root
+    return SandboxTemplate(image, (_PROGRAM,), user, _LIMITS)
+
+
+def _converse(engine: Engine, template: SandboxTemplate, owner: str) -> None:
+    """Raises SandboxError unless a container sends back what it was sent."""
+    asked = secrets.token_hex(16).encode()
+    container = engine.create(template, labels(owner, "trial", _SECONDS))
+    try:
+        with contextlib.closing(engine.attach(container)) as wire:
+            engine.start(container)
+            with contextlib.suppress(OSError):  # it ended; its exit code says more
+                wire.send(asked, _SECONDS)
+            answer = _answer(wire, len(asked))
+        if answer != asked:
+            state = engine.wait(container, _SECONDS)
+            code = "none" if state is None or state.running else state.exit_code
+            raise EngineUnavailable(
+                f"a container was started and did not answer within {_SECONDS:.0f} s (exit code: {code})."
+            )
+    finally:
+        engine.remove(container)
+
+
+def _answer(wire: Wire, size: int) -> bytes:
+    """The first bytes of a container's stdout."""
+    answer, end = b"", time.monotonic() + _SECONDS
+    while len(answer) < size and (left := end - time.monotonic()) > 0 and readable([wire], left):
+        pieces = wire.receive()
+        if pieces is None:
+            break
+        answer += b"".join(data for stream, data in pieces if stream == STDOUT)
+    return answer
+
+
+def fingerprint(info: EngineInfo) -> str:
+    """What a trial's result depends on: boot and kernel, control groups, security modules, and which engine it is."""
+    told = (info.name, info.version, info.address, info.identity, info.security_options, info.cgroup_version)
+    host = (boot()[0], os.uname().release, control_groups(), _text("/sys/kernel/security/lsm"))
+    return hashlib.sha256(json.dumps((told, host)).encode()).hexdigest()
+
+
+def control_groups(root: Path = Path("/proc")) -> list[str]:
+    """The layout of this host's control groups: what is mounted where, and the hierarchy of each controller."""
+    mounts = [
+        line for line in _text(root / "self/mounts").splitlines() if line.split()[2].startswith("cgroup")
+    ]
+    controllers = [line.split() for line in _text(root / "cgroups").splitlines() if not line.startswith("#")]
+    # the third column counts groups, and changes with every container
+    return [*mounts, *(f"{name} {hierarchy} {enabled}" for name, hierarchy, _, enabled in controllers)]
+
+
+def _text(path: Path | str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def results_file() -> Path:
+    """Where this user's results are kept."""
+    return cache_folder() / "engines.json"
+
+
+def cache_folder() -> Path:
+    """This user's folder for what can be made again. A home that nobody knows stays a ~, where nothing can be written."""
+    return Path(os.path.expanduser(os.environ.get("XDG_CACHE_HOME") or "~/.cache")) / PRODUCT  # noqa: PTH111
+
+
+class Results:
+    """What trials found, by fingerprint. A file that others may write to, or that is damaged, counts as empty."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file or results_file()
+        self._found = self._read()
+        self._new: dict[str, tuple[str, float]] = {}
+
+    def find(self, fingerprint: str) -> str | None:
+        """The reason that a trial failed, "" for one that passed, None for an engine that was not tried."""
+        found = self._found.get(fingerprint)
+        return found[0] if found else None
+
+    def add(self, fingerprint: str, reason: str) -> None:
+        self._new[fingerprint] = (reason, time.time())
+
+    def save(self) -> None:
+        """Does nothing where the file cannot be written: the next start tries again."""
+        if not self._new:
+            return
+        text = json.dumps({**self._found, **self._new})
+        with contextlib.suppress(OSError):
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            fresh = self._file.with_name(f".{self._file.name}.{secrets.token_hex(4)}")
+            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(text)
+            fresh.replace(self._file)
+
+    def _read(self) -> dict[str, tuple[str, float]]:
+        now = time.time()
+        try:
+            with self._file.open(encoding="utf-8") as file:
+                status = os.fstat(file.fileno())
+                if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
+                    return {}
+                found = {
+                    str(name): (str(reason), float(at)) for name, (reason, at) in json.load(file).items()
+                }
+        except (OSError, ValueError, TypeError, AttributeError):
+            return {}
+        return {name: one for name, one in found.items() if 0 <= now - one[1] < _KEPT_SECONDS}
+
+
+def forget(file: Path | None = None) -> None:
+    """Drops all results, so that every engine is tried again: one that passed its trial could not start a container."""
+    with contextlib.suppress(OSError):
+        (file or results_file()).unlink()

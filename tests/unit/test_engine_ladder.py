@@ -1,0 +1,149 @@
+"""Which of several engines is used: the first on which a container starts, and what is kept of the trials."""
+
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sandbox.engine import EngineInfo
+from sandbox.engines import opening
+from sandbox.engines.discovery import EngineRefused
+from sandbox.engines.opening import Candidate, first_that_starts
+from sandbox.engines.trial import Results, control_groups, forget, program, root_archive
+from sandbox.errors import EngineUnavailable
+
+INFO = EngineInfo("one", "1", (1, 0), "x86_64", "1", (), False, (), "", "")
+
+
+class Fake:
+    """An engine as far as the choice needs it. `closed` counts its ends."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.closed = 0
+
+    def info(self) -> EngineInfo:
+        return replace(INFO, name=self.name)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Ladder:
+    """Candidates by name: what their trial finds ("" when it passes), or the error of opening them."""
+
+    def __init__(self, file: Path, **found: str | Exception) -> None:
+        self.found, self.file = found, file
+        self.tried: list[str] = []
+        self.engines: dict[str, Fake] = {}
+
+    def climb(self, *, fresh: bool = False) -> opening.Opened:
+        steps = [Candidate(name, f"at {name}", lambda name=name: self._open(name)) for name in self.found]
+        return first_that_starts(steps, Results(self.file), fresh=fresh, attempt=self._try)
+
+    def _open(self, name: str) -> Fake:
+        found = self.found[name]
+        if isinstance(found, Exception):
+            raise found
+        self.engines[name] = Fake(name)
+        return self.engines[name]
+
+    def _try(self, engine: Fake, _owner: str) -> str:
+        self.tried.append(engine.name)
+        return str(self.found[engine.name])
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "cache" / "engines.json"
+
+
+def test_the_first_engine_on_which_a_container_starts_is_used_and_the_others_are_named(file: Path) -> None:
+    ladder = Ladder(
+        file, docker=FileNotFoundError(2, "nothing"), podman="no", crun="hybrid", runc="", later=""
+    )
+    opened = ladder.climb()
+    assert (opened.engine, opened.address) == (ladder.engines["runc"], "at runc")
+    assert [(one.candidate, one.absent) for one in opened.passed_over] == [
+        ("docker", True),
+        ("podman", False),
+        ("crun", False),
+    ]
+    assert [one.reason for one in opened.passed_over[1:]] == ["no", "hybrid"]
+    assert ladder.tried == ["podman", "crun", "runc"]
+    assert [ladder.engines[name].closed for name in ladder.tried] == [1, 1, 0]
+
+
+def test_no_engine_is_an_error_that_names_each_with_its_reason_and_nothing_is_kept(file: Path) -> None:
+    ladder = Ladder(file, docker=OSError("it is stopped"), crun="hybrid", runc=EngineUnavailable("too old"))
+    with pytest.raises(EngineUnavailable) as caught:
+        ladder.climb()
+    assert not isinstance(caught.value, EngineRefused)
+    for part in ("docker: it is stopped", "crun: hybrid", "runc: too old"):
+        assert part in str(caught.value)
+    assert not file.exists()
+
+
+def test_a_socket_without_permission_is_passed_over_and_refused_when_nothing_else_serves(file: Path) -> None:
+    denied = PermissionError(13, "Permission denied")
+    assert Ladder(file, docker=denied, crun="").climb().address == "at crun"
+    with pytest.raises(EngineRefused):
+        Ladder(file, docker=denied).climb()
+
+
+def test_a_known_result_is_not_tried_again_until_it_is_forgotten_or_asked_for_afresh(file: Path) -> None:
+    ladder = Ladder(file, crun="hybrid", runc="")
+    ladder.climb()
+    again = ladder.climb()
+    assert ladder.tried == ["crun", "runc"]
+    assert [str(one) for one in again.passed_over] == ["crun: hybrid"]
+    ladder.climb(fresh=True)
+    assert ladder.tried == ["crun", "runc"] * 2
+    forget(file)
+    ladder.climb()
+    assert ladder.tried == ["crun", "runc"] * 3
+
+
+def test_results_that_others_could_write_or_that_are_damaged_are_not_believed(file: Path) -> None:
+    ladder = Ladder(file, crun="")
+    ladder.climb()
+    assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+    file.chmod(0o666)
+    ladder.climb()
+    file.unlink()
+    for text in ("{", "[]", '{"x": 1}', '{"x": ["", "soon"]}'):
+        file.write_text(text)
+        ladder.climb()
+    assert ladder.tried == ["crun"] * 6
+
+
+def test_another_layout_of_control_groups_is_another_host(tmp_path: Path) -> None:
+    (tmp_path / "self").mkdir()
+    table = "#subsys_name\thierarchy\tnum_cgroups\tenabled\nmemory\t4\t{}\t1\nhugetlb\t{}\t1\t1\n"
+
+    def layout(mounts: str, groups: int, hierarchy: int) -> list[str]:
+        (tmp_path / "self/mounts").write_text(f"proc /proc proc rw 0 0\n{mounts}")
+        (tmp_path / "cgroups").write_text(table.format(groups, hierarchy))
+        return control_groups(tmp_path)
+
+    hybrid = layout("cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n", 1, 0)
+    assert layout("cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n", 99, 0) == hybrid
+    assert layout("cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n", 1, 9) != hybrid
+    assert layout("cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n", 1, 0) != hybrid
+
+
+def test_the_trial_program_is_one_for_each_machine_that_containers_run_on() -> None:
+    assert program("x86_64")[:4] == program("aarch64")[:4] == b"\x7fELF"
+    assert program("x86_64") != program("aarch64")
+    assert len(root_archive("x86_64")) < 20_000
+    with pytest.raises(EngineUnavailable):
+        program("riscv64")
+
+
+def test_the_trial_program_sends_back_what_it_reads(tmp_path: Path) -> None:
+    file = tmp_path / "answer"
+    file.write_bytes(program(os.uname().machine))
+    file.chmod(0o755)
+    assert subprocess.run([file], input=b"a nonce", capture_output=True, check=True).stdout == b"a nonce"
