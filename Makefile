@@ -1,11 +1,13 @@
-# `make help` lists the targets. Everything happens in this folder and in .venv, except for the container engine: where none answers
-# and root runs this on Debian or Ubuntu, `make setup` installs crun, which is no daemon, and the targets with tests install and
-# start Docker.
+# `make help` lists the targets. Everything happens in this folder and in .venv, except for the container engine: where none starts
+# a container and root runs this on Debian or Ubuntu, `make setup` installs crun, which is not a daemon, then runc, and Docker only
+# where neither starts one; the targets with tests install and start Docker.
 
 SHELL := /bin/sh
 python := .venv/bin/python
 PYTHON ?=
 export PYTHON
+# for the time in front of each line of progress
+export SETUP_STARTED := $(shell date +%s)
 # where byte code is kept, pytest collects the tests in half the time: 13 s of CPU, not 24
 unexport PYTHONDONTWRITEBYTECODE
 pytest_options ?=

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ import anyio
 import mcp_types as t
 from mcp import Client, StdioServerParameters
 from mcp.client import ClientRequestContext
+from mcp.client.stdio import stdio_client
 
 from sandbox.engines.opening import open_engine
 from sandbox.labels import CALL
@@ -40,6 +42,14 @@ WKT = (
 VRT = """<VRTDataset rasterXSize="4" rasterYSize="4"><VRTRasterBand dataType="Int16" band="1"><SimpleSource>
 <SourceFilename relativeToVRT="0">{outside}</SourceFilename><SourceBand>1</SourceBand>
 </SimpleSource></VRTRasterBand></VRTDataset>"""
+
+
+NEXT = """
+What to try next, with a folder of your own in place of ~/maps:
+  1. Add the server to your client:  .venv/bin/gdal-mcp clients install claude-code --workspace ~/maps
+     (or claude-desktop, vscode, cursor, codex, cline, windsurf, gemini, zed)
+  2. Make a call from here:          .venv/bin/gdal-mcp call list_workspace '{}' --workspace ~/maps
+  3. See what this host gives calls: .venv/bin/gdal-mcp doctor --workspace ~/maps"""
 
 
 class Surprise(Exception):
@@ -72,6 +82,11 @@ class Demo:
     @property
     def workspace(self) -> Path:
         return self.folder / "workspace"
+
+    @property
+    def log(self) -> Path:
+        """What the server logs, which is shown when something goes wrong."""
+        return self.folder / "server.log"
 
     def options(self) -> list[str]:
         return ["--workspace", str(self.workspace), "--state-dir", str(self.folder / "state")]
@@ -311,28 +326,34 @@ async def attack(session: Session) -> None:
 async def talk(demo: Demo) -> tuple[str, str]:
     """Everything that goes through the client. Returns the call that replaced an output, and the old output's digest."""
     server = StdioServerParameters(command=sys.executable, args=["-m", "gdal_mcp", "serve", *demo.options()])
-    async with Client(server, elicitation_callback=demo.ask, client_info=WHO) as client:
-        step(f"A client connected to `gdal-mcp serve` over stdio, protocol {client.protocol_version}")
-        tools = (await client.list_tools()).tools
-        expect({"info", "convert", "reproject"} <= {tool.name for tool in tools}, "tools are missing")
-        say(f"{len(tools)} tools: {', '.join(tool.name for tool in tools)}")
-        session = Session(demo, client)
-        write_hill(demo)
-        cog = await make(session)
-        await look(session, cog)
-        await discover(session)
-        await see(session)
-        await attack(session)
-        step("The Cloud Optimized GeoTIFF is replaced; what it replaces is kept")
-        before = _digest(demo.workspace / "hill_cog.tif")
-        replaced = await session.call(
-            "convert",
-            input="hill_3857.tif",
-            output="hill_cog.tif",
-            output_format="COG",
-            creation_options={"COMPRESS": "DEFLATE"},
-        )
-        expect(replaced["replaced"], "the result does not say what was replaced")
+    with demo.log.open("w", encoding="utf-8") as log:
+        transport = stdio_client(server, errlog=log)
+        async with Client(transport, elicitation_callback=demo.ask, client_info=WHO) as client:
+            return await _talk(demo, client)
+
+
+async def _talk(demo: Demo, client: Client) -> tuple[str, str]:
+    step(f"A client connected to `gdal-mcp serve` over stdio, protocol {client.protocol_version}")
+    tools = (await client.list_tools()).tools
+    expect({"info", "convert", "reproject"} <= {tool.name for tool in tools}, "tools are missing")
+    say(f"{len(tools)} tools: {', '.join(tool.name for tool in tools)}")
+    session = Session(demo, client)
+    write_hill(demo)
+    cog = await make(session)
+    await look(session, cog)
+    await discover(session)
+    await see(session)
+    await attack(session)
+    step("The Cloud Optimized GeoTIFF is replaced; what it replaces is kept")
+    before = _digest(demo.workspace / "hill_cog.tif")
+    replaced = await session.call(
+        "convert",
+        input="hill_3857.tif",
+        output="hill_cog.tif",
+        output_format="COG",
+        creation_options={"COMPRESS": "DEFLATE"},
+    )
+    expect(replaced["replaced"], "the result does not say what was replaced")
     return str(replaced["receipt"]["call_id"]), before
 
 
@@ -383,10 +404,18 @@ def main() -> int:
             after(demo, *anyio.run(talk, demo))
         except* Surprise as surprises:
             print(f"\nNOT AS EXPECTED: {_first(surprises)}")
+            print(f"The server logged:\n{demo.log.read_text(encoding='utf-8')[-4000:]}")
             as_expected = False
     if as_expected:
-        print("\nAll as expected.")
+        print(f"\nAll as expected{_elapsed()}.\n{NEXT}")
     return 0 if as_expected else 1
+
+
+def _elapsed() -> str:
+    """How long it took since `make` began, where that is known."""
+    began = os.environ.get("SETUP_STARTED")
+    seconds = int(time.time() - float(began)) if began else 0
+    return f", {seconds // 60} min {seconds % 60} s after `make` began" if began else ""
 
 
 def _first(group: BaseExceptionGroup[Surprise]) -> BaseException:

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Sees to it that there is a container engine: uses the one that answers. Where none does, root on Debian and Ubuntu gets crun, and
-# no daemon; with `docker` as the argument, as the tests want it, Docker is started or installed where it may be.
+# Sees to it that there is a container engine: uses the first on which a container starts. Where none does, root on Debian and Ubuntu
+# gets crun, then runc, and Docker only where neither starts a container; with `docker` as the argument, as the tests want it, Docker is
+# started or installed where it may be.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -82,7 +83,7 @@ service_runs() {
 
 # Without an init system: our own process group, so that it outlives this terminal.
 start_daemon() {
-    say "starting dockerd; its log is $log"
+    step "starting dockerd; its log is $log"
     setsid nohup dockerd "$@" >"$log" 2>&1 </dev/null &
     daemon=$!
     await daemon_runs
@@ -90,7 +91,7 @@ start_daemon() {
 
 start_engine() {
     drop_stale_pids
-    say "starting Docker"
+    step "starting Docker"
     start_service && return 0
     if has_systemd; then
         journalctl --no-pager --unit docker --lines 20 >&2 || true
@@ -100,7 +101,7 @@ start_engine() {
     start_daemon && return 0
     # Kernels without netfilter cannot have Docker's bridge; no container of ours has a network, so none is needed.
     if grep -qiE 'iptables|nftables|network controller' "$log"; then
-        say "this kernel does not let Docker make its network; starting it without"
+        step "this kernel does not let Docker make its network; starting it without"
         drop_stale_pids
         start_daemon --iptables=false --ip6tables=false --bridge=none && return 0
     fi
@@ -108,31 +109,39 @@ start_engine() {
     fail "Docker was started but does not answer" "Its last words are above; all of them are in $log"
 }
 
+# Ends the script when there is an engine. Returns what discovery ended with otherwise, and leaves what it said in $engine.
+use_engine() {
+    engine=$(find_engine 2>&1) || return
+    step "container engine: $engine"
+    exit 0
+}
+
 # What the tests run containers with beside Docker; others than root cannot.
 if [ "$wanted" = docker ] && may_install; then
+    missing=""
     for program in crun runc skopeo umoci; do
-        command -v "$program" >/dev/null 2>&1 || apt_install "$program"
+        command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
     done
+    # shellcheck disable=SC2086
+    [ -z "$missing" ] || apt_install $missing
 fi
-if engine=$(find_engine 2>&1); then
-    say "container engine: $engine"
-    exit 0
-else
-    code=$?
-fi
-if [ "$code" -ne 1 ]; then # one was named or is there, so installing another would not help
+use_engine && code=0 || code=$?
+if [ "$code" -ne 1 ]; then # one was named, or this user may not use the one there is, so installing another would not help
     printf '%s\n' "$engine" >&2
     exit 1
 fi
-if [ "$wanted" != docker ] && may_install && ! command -v crun >/dev/null 2>&1; then
+if [ "$wanted" != docker ] && may_install; then
     # where AppArmor is on, the server loads a profile for its containers
+    profiles=""
     [ "$(cat /sys/module/apparmor/parameters/enabled 2>/dev/null)" != Y ] || profiles=apparmor
-    # shellcheck disable=SC2086
-    apt_install crun ${profiles:-}
-    if engine=$(find_engine 2>&1); then
-        say "container engine: $engine"
-        exit 0
-    fi
+    for program in crun runc; do
+        command -v "$program" >/dev/null 2>&1 && continue
+        # shellcheck disable=SC2086
+        (apt_install "$program" $profiles) || continue
+        use_engine || true
+    done
+    printf '%s\n' "$engine"
+    step "neither crun nor runc starts a container here, for the reasons above; using Docker"
 fi
 if ! command -v dockerd >/dev/null 2>&1; then
     # apparmor and ca-certificates are only recommended by docker.io: the first confines containers, the second is
@@ -155,4 +164,4 @@ if ! answers; then
     fi
     start_engine
 fi
-say "container engine: $(find_engine)"
+use_engine || fail "Docker answers, but no container of ours starts on it" "$engine"

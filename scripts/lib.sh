@@ -5,6 +5,13 @@ say() {
     printf '%s\n' "$*"
 }
 
+# One line of progress, with the minutes and seconds since `make` began.
+step() {
+    now=$(date +%s)
+    passed=$((now - ${SETUP_STARTED:-$now}))
+    printf '[%d:%02d] %s\n' $((passed / 60)) $((passed % 60)) "$*"
+}
+
 # Says what happened and what to do next, then ends.
 fail() {
     printf 'setup: %s\n' "$@" >&2
@@ -25,12 +32,15 @@ install_command() {
     fi
 }
 
-# Installs Debian packages. Package lists are fetched only when the ones here do not serve.
+# Installs Debian packages. Package lists are fetched only when the ones here do not serve; what apt says is shown when it fails.
 apt_install() {
-    say "installing $*"
+    step "installing $*"
     _apt_try "$@" >/dev/null 2>&1 && return 0
-    apt-get -qq update </dev/null || say "the package lists could not all be refreshed; going on with what is here"
-    _apt_try "$@" || fail "apt-get could not install: $*" "$(install_command "$@")"
+    apt-get -qq update </dev/null >/dev/null 2>&1 || say "the package lists could not all be refreshed; going on with what is here"
+    if ! heard=$(_apt_try "$@" 2>&1); then
+        printf '%s\n' "$heard" >&2
+        fail "apt-get could not install: $*" "$(install_command "$@")"
+    fi
 }
 
 _apt_try() {

@@ -5,15 +5,22 @@ without Parquet, so that driver is built from Debian's source here; without it, 
 Debian's signatures are checked; only the expiry of the index is not, so that a snapshot mirror works.
 
 `make setup` runs it when the official image cannot be pulled and GDAL_MCP_IMAGE names no other.
+
+The root file system that was built stays in this user's cache (`~/.cache/gdal-mcp/standin`, half a gigabyte) for a month, so that a
+second engine imports it and nothing is built twice. The folder may be removed at any time.
 """
 
+import contextlib
 import fcntl
+import hashlib
 import os
+import secrets
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,6 +36,7 @@ from sandbox.engines.oci.engine import OciEngine
 from sandbox.engines.oci.fetching import from_archive
 from sandbox.engines.oci.store import ImageStore
 from sandbox.engines.opening import open_engine
+from sandbox.engines.trial import cache_folder
 from sandbox.errors import ImageMissing, SandboxError
 
 SUITES = ("forky", "sid")  # stable (trixie) has GDAL 3.10, without the `gdal` program
@@ -41,6 +49,15 @@ _PACKAGES = (
     "gpg",
     "uidmap",
 )  # it needs gpg, and uidmap when not root
+_PARQUET = Path(__file__).with_name("parquet.sh")
+# what mmdebstrap prints when a step begins, and what is said of it
+_STEPS = {
+    "I: installing remaining packages": "installing GDAL",
+    "I: running --customize-hook": "building GDAL's Parquet driver",
+    "I: cleaning package lists": "packing the root file system",
+}
+_KEPT_SECONDS = 30 * 24 * 3600.0  # by then Debian has security updates for what is in it
+_OTHERS_WRITE = 0o022
 _INSTALL = (
     "apt-get",
     *("-o", "DPkg::Lock::Timeout=120"),
@@ -59,10 +76,12 @@ def build(target: docker.DockerClient | ImageStore, report: Callable[[str], None
     for suite in SUITES:
         with tempfile.TemporaryDirectory(dir=_LARGE, prefix="gdal-mcp-") as folder:
             archive = Path(folder) / "root.tar"
-            report(f"fetching Debian {suite} with GDAL, and building its Parquet driver")
+            report(f"fetching Debian {suite} with GDAL")
+            whole = True
             problem = _bootstrap(program, suite, archive, report, parquet=True)
             if problem:
                 report(f"without Parquet, as it could not be built: {problem}")
+                whole = False
                 problem = _bootstrap(program, suite, archive, report, parquet=False)
             if problem:
                 problems.append(f"{suite}: {problem}")
@@ -72,9 +91,59 @@ def build(target: docker.DockerClient | ImageStore, report: Callable[[str], None
                 problems.append(f"{suite}: it has GDAL {version}")
                 continue
             report(f"importing GDAL {version} into the engine")
-            return _import(target, archive, version)
+            reference = _import(target, archive, version)
+            if whole:
+                _keep(archive, suite, version)
+            return reference
     reasons = "; ".join(problems)
     raise ImageMissing(f"no stand-in could be built: {reasons}. Check the network, or run this once as root.")
+
+
+def import_kept(target: docker.DockerClient | ImageStore, report: Callable[[str], None]) -> str | None:
+    """Imports what was built before, for this or another engine, and returns its name; None where nothing is kept."""
+    with contextlib.suppress(OSError):
+        for suite in SUITES:
+            # the newest last
+            kept = sorted(
+                _private_cache().glob(f"{suite}-{_recipe()}-*.tar"), key=lambda one: one.stat().st_mtime
+            )
+            if kept and time.time() - kept[-1].stat().st_mtime < _KEPT_SECONDS:
+                version = kept[-1].stem.rpartition("-")[2]
+                report(f"importing GDAL {version}, which was built before ({kept[-1]})")
+                return _import(target, kept[-1], version)
+    return None
+
+
+def _keep(archive: Path, suite: str, version: str) -> None:
+    """Moves the archive of a root file system into the cache, in place of older ones. What fails costs a second build alone."""
+    with contextlib.suppress(OSError):
+        folder = _private_cache()
+        fresh = folder / f".{secrets.token_hex(8)}"
+        try:
+            shutil.move(archive, fresh)
+            fresh.chmod(0o600)
+            for older in folder.glob("*.tar"):
+                older.unlink()
+            fresh.rename(folder / f"{suite}-{_recipe()}-{version}.tar")
+        finally:
+            fresh.unlink(missing_ok=True)
+
+
+def _private_cache() -> Path:
+    """A folder of this user's alone, as what lies in it is run. Raises OSError where it is not."""
+    folder = cache_folder() / "standin"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for one in (folder.parent, folder):
+        status = one.stat()
+        if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
+            raise PermissionError(f"{one} belongs to another user, or others may write to it")
+    return folder
+
+
+def _recipe() -> str:
+    """What an image is built by, in eight digits: another recipe is another image."""
+    texts = (Path(__file__), _PARQUET)
+    return hashlib.sha256(b"".join(one.read_bytes() for one in texts)).hexdigest()[:8]
 
 
 def upstream_version(package: str) -> str:
@@ -114,13 +183,20 @@ def _bootstrap(
         suite,
         str(archive),
     )
-    return _run(command, lambda line: report(line.removeprefix("I: ")) if line.startswith("I: ") else None)
+    return _run(command, lambda line: _report_step(line, report))
+
+
+def _report_step(line: str, report: Callable[[str], None]) -> None:
+    """Reports one line for each long step of mmdebstrap, of the many that it prints."""
+    for begins, said in _STEPS.items():
+        if line.startswith(begins):
+            report(said)
 
 
 def _run(command: Sequence[str], each: Callable[[str], None] = lambda _line: None) -> str | None:
     """Runs the command and gives `each` every line it prints. None when it went well, else its last three lines."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "TMPDIR": _LARGE, "LC_ALL": "C"}
-    environment["PARQUET"] = str(Path(__file__).with_name("parquet.sh"))
+    environment["PARQUET"] = str(_PARQUET)
     last: deque[str] = deque(maxlen=3)
     with subprocess.Popen(  # noqa: S603 - fixed words, no shell
         command,
@@ -181,17 +257,21 @@ def main() -> int:
     if os.environ.get("GDAL_MCP_IMAGE"):
         print("GDAL_MCP_IMAGE names an image, so no stand-in is built in its place", file=sys.stderr)
         return 1
-    print("building a local stand-in from Debian's packages instead; this takes a minute or two", flush=True)
     with Path(__file__).open() as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:  # two set-ups of one clone, in two terminals
-            print("another set-up builds it already; waiting for that one", flush=True)
+            image.progress("another set-up builds it already; waiting for that one")
             fcntl.flock(lock, fcntl.LOCK_EX)
             if image.main() == 0:
                 return 0
         try:
-            build(_target(os.environ.get("GDAL_MCP_ENGINE")), lambda line: print(line, flush=True))
+            target = _target(os.environ.get("GDAL_MCP_ENGINE"))
+            if import_kept(target, image.progress) is None:
+                image.progress(
+                    "building a local stand-in from Debian's packages, which takes a minute or two"
+                )
+                build(target, image.progress)
         except SandboxError as error:
             print(error, file=sys.stderr)
             return 1

@@ -42,15 +42,19 @@ require_venv_module() {
     apt_install "$package"
 }
 
+# What pip says is shown when it fails: its warnings are about this machine's settings for pip.
 install() {
-    .venv/bin/python -m pip install --quiet --no-input --disable-pip-version-check "$@"
+    log=.venv/pip.log
+    .venv/bin/python -m pip install --no-input --disable-pip-version-check "$@" >"$log" 2>&1 && return 0
+    tail -n 30 "$log" >&2
+    fail "pip could not install what this project needs" "The end of what it said is above, all of it in $log"
 }
 
 make_environment() {
     python=$(find_python) ||
         fail "Python 3.11 or newer is needed" "Install it, or name one: make setup PYTHON=/path/to/python3"
     require_venv_module "$python"
-    say "making .venv with $("$python" --version) and the locked dependencies; this takes about a minute"
+    step "making .venv with $("$python" --version) and the locked dependencies; this takes about a minute"
     rm -rf .venv
     "$python" -m venv .venv
     # the lock is complete, so nothing is to be resolved; what is used compiles itself

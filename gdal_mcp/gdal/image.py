@@ -6,8 +6,8 @@
 import os
 import re
 import sys
+import time
 from collections.abc import Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from gdal_mcp.toolbox import ImageSpec
@@ -69,7 +69,11 @@ def _parts(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-_say: Final = partial(print, flush=True)
+def progress(line: str) -> None:
+    """Prints one line of a set-up, with the minutes and seconds since `make` began where it says so."""
+    passed = int(time.time() - float(os.environ.get("SETUP_STARTED") or time.time()))
+    sys.stdout.write(f"[{passed // 60}:{passed % 60:02d}] {line}\n")
+    sys.stdout.flush()
 
 
 def main() -> int:
@@ -79,13 +83,12 @@ def main() -> int:
 
     try:
         images = open_engine(os.environ.get("GDAL_MCP_ENGINE")).images
-        image = ensure(images, GDAL_IMAGE, os.environ.get("GDAL_MCP_IMAGE") or None, _say)
+        image = ensure(images, GDAL_IMAGE, os.environ.get("GDAL_MCP_IMAGE") or None, progress)
     except SandboxError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     kind = "local stand-in, not the official image" if image.standin else "pulled or built elsewhere"
-    _say(f"{image.reference}: GDAL {image.version or 'of unknown version'} ({kind})")
-    _say(f"  id     {image.id}\n  digest {image.digest}")
+    progress(f"GDAL {image.version or 'of unknown version'}: {image.reference} ({kind}), {image.id}")
     if warning := version_warning(image):
         sys.stderr.write(f"{warning}\n")
     return 0

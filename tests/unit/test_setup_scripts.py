@@ -2,12 +2,13 @@
 
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-TOOLS = ("sh", "dirname", "basename", "cat", "grep", "sha256sum", "rm", "sleep", "tail")
+TOOLS = ("sh", "dirname", "basename", "cat", "grep", "sha256sum", "rm", "sleep", "tail", "date")
 
 
 class Machine:
@@ -192,3 +193,50 @@ def test_without_a_python_that_serves_what_was_there_stays(machine, new_enough, 
     assert machine.run("venv.sh").returncode != 0
     assert before.exists()
     assert "apt-get" not in machine.ran
+
+
+def test_what_pip_says_is_shown_when_it_fails_alone(machine: Machine) -> None:
+    make_python(machine)
+    noise = "WARNING: Location 'file:///elsewhere' is ignored"
+    machine.stub("fresh", f'echo "{noise}"; echo "{noise}" >&2')
+    done = machine.run("venv.sh")
+    assert (done.returncode, noise in done.stdout + done.stderr) == (0, False)
+    shutil.rmtree(machine.clone / ".venv")
+    machine.stub("fresh", f'echo "{noise}"; exit 1')
+    done = machine.run("venv.sh")
+    assert (done.returncode != 0, noise in done.stderr) == (True, True)
+
+
+def test_progress_says_how_long_it_took(machine: Machine) -> None:
+    make_python(machine)
+    began = int(time.time()) - 125
+    assert "[2:0" in machine.run("venv.sh", SETUP_STARTED=str(began)).stdout
+
+
+def test_where_crun_starts_nothing_runc_is_installed_and_no_daemon(machine: Machine) -> None:
+    """The stub of discovery finds an engine once runc is there, as on a host where crun fails its trial."""
+    runc = machine.bin / "runc"
+    machine.environment_python(f'[ -e "{runc}" ] && echo oci || {{ echo "crun: hybrid" >&2; exit 1; }}')
+    made = f'for last; do :; done; {shutil.which("touch")} "{machine.bin}/$last"; {shutil.which("chmod")} +x "{machine.bin}/$last"'
+    machine.becoming_root(made, *STARTERS)
+    done = machine.run("engine.sh")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("oci\n")
+    assert set(machine.ran) == {"python", "id", "apt-get"}
+    assert "docker" not in machine.log.read_text()
+
+
+def test_where_neither_runtime_starts_anything_docker_is_installed(machine: Machine) -> None:
+    dockerd = machine.bin / "dockerd"
+    machine.environment_python(
+        f'[ -e "{dockerd}" ] && echo docker || {{ echo "runc: too old" >&2; exit 1; }}'
+    )
+    touch, chmod = shutil.which("touch"), shutil.which("chmod")
+    made = f'for one; do case $one in docker.io) one=dockerd ;; esac; case $one in crun|runc|dockerd) {touch} "{machine.bin}/$one"; {chmod} +x "{machine.bin}/$one" ;; esac; done'
+    machine.becoming_root(made, *STARTERS)
+    done = machine.run("engine.sh")
+    assert done.returncode == 0, done.stderr
+    assert "runc: too old" in done.stdout
+    assert done.stdout.endswith("docker\n")
+    installed = [line.split() for line in machine.log.read_text().splitlines() if line.startswith("apt-get")]
+    assert [one[-1] for one in installed if "install" in one][:2] == ["crun", "runc"]

@@ -2,6 +2,7 @@
 
 import fcntl
 import io
+import os
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,13 @@ from scripts import standin
 
 STATUS = b"Package: gdal-data\nVersion: 9.9\n\nPackage: gdal-bin\nStatus: ok\nVersion: 3.13.3+dfsg-2\nDescription: x\n y: z\n\n"
 TOO_OLD = STATUS.replace(b"3.13.3", b"3.10.3")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where what was built is kept, for this test alone."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "gdal-mcp/standin"
 
 
 class ImportingClient:
@@ -142,3 +150,48 @@ def test_what_another_set_up_builds_is_waited_for_and_not_built_again(monkeypatc
         monkeypatch.setattr(standin.image, "main", lambda: found)
         assert standin.main() == found
     assert len(begun) == builds
+
+
+def test_what_was_built_for_one_engine_is_imported_into_the_next_and_not_built_again(monkeypatch, cache):
+    assert standin.import_kept(ImportingClient(), print) is None
+    bootstrap_with(monkeypatch, {"forky": STATUS})
+    standin.build(ImportingClient(), print)
+    (kept,) = cache.iterdir()
+    assert (kept.stat().st_mode & 0o777, cache.stat().st_mode & 0o777) == (0o600, 0o700)
+    second = ImportingClient()
+    assert standin.import_kept(second, print) == "gdal-mcp-standin:3.13.3"
+    assert [name for name, _ in second.imported] == ["gdal-mcp-standin:3.13.3"]
+
+
+@pytest.mark.parametrize("change", ["old", "recipe", "writable"])
+def test_what_was_built_long_ago_or_otherwise_or_could_be_anybodys_is_not_imported(
+    monkeypatch, cache, change
+):
+    bootstrap_with(monkeypatch, {"forky": STATUS})
+    standin.build(ImportingClient(), print)
+    (kept,) = cache.iterdir()
+    if change == "old":
+        os.utime(kept, (0, 0))
+    elif change == "recipe":
+        monkeypatch.setattr(standin, "_recipe", lambda: "another")
+    else:
+        cache.chmod(0o777)
+    assert standin.import_kept(ImportingClient(), print) is None
+
+
+def test_a_stand_in_without_its_parquet_driver_is_built_again(monkeypatch, cache):
+    bootstrap_with(monkeypatch, {"forky parquet": "no compiler", "forky": STATUS})
+    standin.build(ImportingClient(), print)
+    assert standin.import_kept(ImportingClient(), print) is None
+
+
+def test_a_set_up_says_one_line_for_each_long_step(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = [
+        "I: automatically chosen mode: root",
+        "Get:1 x",
+        "I: installing remaining packages inside the chroot...",
+    ]
+    for line in lines:
+        standin._report_step(line, standin.image.progress)
+    (said,) = capsys.readouterr().out.splitlines()
+    assert said.startswith("[0:0")
