@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 from gdal_mcp.commands.exits import Exit, guarded
 from gdal_mcp.settings import Settings, load_settings
+from gdal_mcp.settings.removed import REMOVED
 from gdal_mcp.settings.web import WebSettings
 
 Run = Callable[[argparse.Namespace, Settings], Exit]
@@ -21,6 +22,9 @@ _SPELLED: Final = {
     "preview": "--no-preview",
     "allow_sql": "--no-sql",
 }
+
+
+_REMOVED_OPTIONS: Final = "removed_options"  # where argparse leaves them
 
 
 class _BriefUsage(argparse.HelpFormatter):
@@ -105,18 +109,39 @@ def _settings_options() -> argparse.ArgumentParser:
             # a word that is none of these is refused with the rest of the settings, whatever they came from
             metavar = "|".join(get_args(field.annotation)) if is_choice else "VALUE"
             shown.add_argument(option, metavar=metavar, dest=name, default=argparse.SUPPRESS, help=text)
+    for one in REMOVED:
+        if one.option:
+            parser.add_argument(
+                one.option,
+                action=_Removed,
+                nargs=1 if one.takes_value else 0,
+                dest=_REMOVED_OPTIONS,
+                default=argparse.SUPPRESS,
+                help=argparse.SUPPRESS,
+            )
     return parser
+
+
+class _Removed(argparse.Action):
+    """Notes that an option was written which does nothing any more, and drops its value."""
+
+    def __call__(self, _parser: Any, namespace: Any, _values: Any, option: str | None = None) -> None:
+        setattr(namespace, self.dest, [*getattr(namespace, self.dest, ()), option])
 
 
 def settings_of(given: argparse.Namespace) -> Settings:
     """The settings with what the command line says of them; logging follows them. Raises SettingsError."""
     typed = {name: value for name, value in vars(given).items() if name in Settings.model_fields}
-    settings = load_settings(**typed)
+    settings = load_settings(getattr(given, _REMOVED_OPTIONS, ()), **typed)
     if settings.run_as == "owner":
         from gdal_mcp.host.user import give_up_root  # noqa: PLC0415 - for our image alone
 
         give_up_root(settings)
-    from gdal_mcp import logs  # noqa: PLC0415 - not needed for help, and takes a while
+    import structlog  # noqa: PLC0415 - neither is needed for help, and they take a while
+
+    from gdal_mcp import logs  # noqa: PLC0415
 
     logs.configure(settings.log_level)
+    for notice in settings.notices:
+        structlog.get_logger().warning("setting_removed", notice=notice)
     return settings

@@ -72,6 +72,7 @@ def examine(settings: Settings) -> Report:
                 *(missing or _workspaces(app.workspaces, app.hosting, complete)),
                 *(_storage(area) for area in app.areas.values()),
                 *_records(settings),
+                *_removed(settings),
                 *_policy(settings, app.reaches.policy),
             ]
     except Exception as error:  # noqa: BLE001 - shows whatever is wrong
@@ -252,6 +253,13 @@ def _records(settings: Settings) -> Iterator[Row]:
     else:
         fix = "Keep the file as evidence, then move it and audit.head away to begin a new one."
         yield Row("records", "audit", "failed", found.reason, fix)
+
+
+def _removed(settings: Settings) -> Iterator[Row]:
+    """Settings that were written and do nothing any more."""
+    for notice in settings.notices:
+        found, _, fix = notice.partition(". ")
+        yield Row("settings", "removed", "warning", found, fix)
 
 
 def _policy(settings: Settings, policy: Policy) -> Iterator[Row]:

@@ -1,20 +1,21 @@
 """Every setting of one server, with its type, default and bounds; read from everywhere they may be, and as documentation shows them."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 from platformdirs import user_state_path
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, PrivateAttr, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from gdal_mcp.settings.file import PREFIX, SettingsError, no_setting, read_toml
+from gdal_mcp.settings.file import PREFIX, SettingsError, no_setting, read_toml, trusted_toml
 from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.settings.remote import Remote, RemoteSettings
+from gdal_mcp.settings.removed import is_removed, notices
 from gdal_mcp.settings.types import DAY, LEAST_MEMORY, Lacks, Names, Place, Places, Size, as_typed, parse_size
 from gdal_mcp.settings.web import WebSettings
 from gdal_mcp.state import StateFolder
@@ -259,6 +260,13 @@ class Settings(WebSettings):
         values = read_toml(as_typed(named), cls.model_fields) if named else {}
         return init_settings, env_settings, InitSettingsSource(settings_cls, values)
 
+    _notices: tuple[str, ...] = PrivateAttr(())
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """One sentence for each setting that was written and has been removed."""
+        return self._notices
+
     @property
     def on_cluster(self) -> bool:
         """Whether each call is a Pod."""
@@ -298,17 +306,17 @@ class Settings(WebSettings):
             )
 
 
-def load_settings(**explicit: Any) -> Settings:
+def load_settings(removed_options: Sequence[str] = (), /, **explicit: Any) -> Settings:
     """The settings, with explicit values above all others; None means not given.
 
-    Raises SettingsError with every problem found.
+    `removed_options` are options that the command line has and that do nothing any more. Raises SettingsError with every problem found.
     """
     given = {name: value for name, value in explicit.items() if value is not None}
     known = {name: value for name, value in given.items() if name in Settings.model_fields}
     problems = [no_setting(name, Settings.model_fields) for name in given if name not in known]
     for variable in os.environ:
         prefix, name = variable[: len(PREFIX)].upper(), variable[len(PREFIX) :].lower()
-        if prefix == PREFIX and name not in Settings.model_fields:
+        if prefix == PREFIX and name not in Settings.model_fields and not is_removed(name):
             problems.append(no_setting(variable, Settings.model_fields, variable=True))
     try:
         settings = Settings(**known)
@@ -319,6 +327,8 @@ def load_settings(**explicit: Any) -> Settings:
         raise SettingsError(*problems, *error.problems) from error
     if problems:
         raise SettingsError(*problems)
+    keys = trusted_toml(settings.config, "Settings")[1] if settings.config else {}
+    settings._notices = tuple(notices(removed_options, os.environ, keys, PREFIX))  # noqa: SLF001 - of its own module
     return settings
 
 

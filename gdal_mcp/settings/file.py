@@ -8,6 +8,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Final
 
+from gdal_mcp.settings.removed import is_removed
+
 PREFIX: Final = "GDAL_MCP_"  # of the variables
 _PLACES: Final = frozenset({"workspaces", "workspaces_ro", "state_dir", "policy", "tls_cert", "tls_key"})
 
@@ -47,6 +49,7 @@ def read_toml(path: Path, known: Collection[str]) -> dict[str, Any]:
     values = trusted_toml(path, "Settings")[1]
     if "config" in values:
         raise SettingsError(f"Settings file {path} cannot name another one: remove `config`.")
+    values = {name: value for name, value in values.items() if not is_removed(name)}
     unknown = [name for name in values if name not in known]
     if unknown:
         raise SettingsError(*(f"Settings file {path}: {no_setting(name, known)}" for name in unknown))

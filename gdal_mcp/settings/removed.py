@@ -1,0 +1,56 @@
+"""Options, variables and keys that a release took away, and that the next minor version still accepts.
+
+Invariants:
+* whoever still writes one gets a server, with a warning in the log and in `doctor`; a client would show only that it is disconnected;
+* a setting is listed here only if leaving it out is not weaker than what it said, as its value is not read;
+* a row goes with the version that it names (`tests/unit/test_removed_settings.py`).
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """`setting` is the name of the variable and of the key of the file, "" where only the option was removed."""
+
+    option: str  # with its dashes, "" for a setting without one
+    setting: str
+    takes_value: bool
+    until: tuple[int, int]  # the first version that refuses it
+    instead: str  # what to do, as a sentence
+
+    def notice(self, written: str) -> str:
+        """What to tell whoever wrote it as `written`."""
+        version = ".".join(map(str, self.until))
+        return f"{written} was removed and does nothing; from version {version} on it is an error. {self.instead}"
+
+
+REMOVED: Final = (
+    Removed(
+        "--allow-sql",
+        "",
+        takes_value=False,
+        until=(0, 2),
+        instead="SQL is on by default: leave it out; --no-sql turns SQL off.",
+    ),
+)
+
+
+def notices(
+    options: Collection[str], variables: Collection[str], keys: Collection[str], prefix: str
+) -> Iterator[str]:
+    """A sentence for each removed setting among options, names of variables, and keys of the settings file."""
+    for one in REMOVED:
+        if one.option in options:
+            yield one.notice(one.option)
+        if one.setting and prefix + one.setting.upper() in {name.upper() for name in variables}:
+            yield one.notice(prefix + one.setting.upper())
+        if one.setting and one.setting in keys:
+            yield one.notice(f"`{one.setting}` in the settings file")
+
+
+def is_removed(setting: str) -> bool:
+    """True for a setting that may be written and is not read."""
+    return any(one.setting == setting for one in REMOVED if one.setting)
