@@ -167,7 +167,11 @@ def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str,
     group = next((one for one in actions if isinstance(one, argparse._SubParsersAction)), None)  # noqa: SLF001
     if group is None or not group.required:
         own = [
-            one for one in actions if one is not group and one.dest not in {"help", *Settings.model_fields}
+            one
+            for one in actions
+            if one is not group
+            and one.dest not in {"help", *Settings.model_fields}
+            and one.help is not argparse.SUPPRESS
         ]
         yield f"`{' '.join([name, *map(_usage, own)])}`", _sentence(parser.description or "")
     for word, below in group.choices.items() if group else ():

@@ -19,10 +19,12 @@ A lock that can be taken means that its owner is dead: the kernel drops it with 
 import errno
 import fcntl
 import os
+import pwd
+import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from sandbox.errors import StagingFailed
 from sandbox.outputs.dirops import DirOps
@@ -163,9 +165,10 @@ def open_layout(workspace: Workspace, ops: DirOps) -> Iterator[StagingLayout]:
     with ExitStack() as opened:
         root = opened.enter_context(open_folder(workspace, PurePosixPath()))
         with staging_errors(f"opening {RESERVED} in {workspace.root}"):
-            base = opened.enter_context(_own_folder(root, RESERVED, 0o755))
-            staging = opened.enter_context(_own_folder(base, "staging", 0o700))
-            undo = opened.enter_context(_own_folder(base, "undo", 0o700))
+            place = workspace.root / RESERVED
+            base = opened.enter_context(_own_folder(root, place, 0o755))
+            staging = opened.enter_context(_own_folder(base, place / "staging", 0o700))
+            undo = opened.enter_context(_own_folder(base, place / "undo", 0o700))
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
             with (
                 suppress(FileExistsError),
@@ -176,21 +179,46 @@ def open_layout(workspace: Workspace, ops: DirOps) -> Iterator[StagingLayout]:
 
 
 @contextmanager
-def _own_folder(parent: int, name: str, mode: int) -> Iterator[int]:
+def _own_folder(parent: int, place: Path, mode: int) -> Iterator[int]:
+    """The folder at `place`, which is in `parent`, made if it is missing. Raises StagingFailed unless it is this user's alone."""
     made = False
     with suppress(FileExistsError):
-        os.mkdir(name, 0o700, dir_fd=parent)
+        os.mkdir(place.name, 0o700, dir_fd=parent)
         made = True
-    with opened_folder(parent, name) as folder:
+    with opened_folder(parent, place.name) as folder:
         if made:
             with os.scandir(folder) as inside:
                 if next(inside, None) is None:  # else somebody put another folder there in between
                     os.fchmod(folder, mode)
                     os.fsync(parent)
         status = os.fstat(folder)
-        if status.st_uid != os.geteuid() or status.st_mode & _OTHERS_WRITE:
+        if status.st_uid != os.geteuid():
+            raise StagingFailed(_of_another_user(place, status.st_uid))
+        if status.st_mode & _OTHERS_WRITE:
             raise StagingFailed(
-                f"{name!r} belongs to user {status.st_uid} or is writable by others. "
-                f"Run the server as its owner, or take {RESERVED} away after looking into it."
+                f"{place} can be written by others than its owner. Look into it, then run: chmod go-w {shlex.quote(str(place))}"
             )
         yield folder
+
+
+def _of_another_user(place: Path, owner: int) -> str:
+    """Whose a store is, and what to do: its journals say what is renamed and removed, so nobody works with those of another."""
+    base = place if place.name == RESERVED else place.parent
+    if os.geteuid() == 0:
+        return (
+            f"{place} belongs to user {_name(owner)}, and this server is root. Start it as that user (sudo -u {_name(owner)} ...), or "
+            f"add --run-as owner; to read only, name the folder with --workspace-ro in place of --workspace."
+        )
+    return (
+        f"{place} belongs to user {_name(owner)}, and this server is user {_name(os.geteuid())}. Give the folder to this user (sudo chown "
+        f"-R {os.geteuid()} {shlex.quote(str(base))}), or start the server as {_name(owner)}; to read only, name the folder with "
+        f"--workspace-ro in place of --workspace."
+    )
+
+
+def _name(uid: int) -> str:
+    """A user's name, or the number of one without a name, as sudo takes it."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"#{uid}"

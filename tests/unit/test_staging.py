@@ -2,10 +2,13 @@
 
 import errno
 import os
+import pwd
+import re
 import socket
 import stat
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -103,6 +106,69 @@ def test_a_link_in_place_of_our_own_folder_is_not_followed(tmp_path):
         with pytest.raises(StagingFailed):
             area_at(root).open(CALL, USER)
     assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A workspace that every user can reach, as pytest's own folders cannot be."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        Path(folder).chmod(0o755)
+        (Path(folder) / "workspace").mkdir()
+        yield Path(folder) / "workspace"
+
+
+@pytest.mark.skipif(not ROOT_HOST, reason="only root can make a folder of somebody else's")
+def test_what_roots_server_says_of_the_owners_store_is_what_helps(reachable):
+    """It works with nobody else's journals; each way out that it names is one that works."""
+    workspace = reachable
+    os.chown(workspace, *USER)
+    (workspace / RESERVED).mkdir()
+    os.chown(workspace / RESERVED, *USER)
+    with pytest.raises(StagingFailed) as caught:
+        area_at(workspace).prepare()
+    named = set(re.findall(r"--[a-z-]+", str(caught.value)))
+    assert {"--run-as", "--workspace-ro"} <= named
+    assert str(workspace / RESERVED) in str(caught.value)
+    assert str(USER[0]) in str(caught.value) or pwd.getpwuid(USER[0]).pw_name in str(caught.value)
+    assert as_user(lambda: area_at(workspace).prepare()) == 0
+    assert sorted(path.name for path in (workspace / RESERVED).iterdir()) == [".gitignore", "staging", "undo"]
+
+
+@pytest.mark.skipif(not ROOT_HOST, reason="only root can make a folder of somebody else's")
+def test_what_a_users_server_says_of_roots_store_is_what_helps(reachable):
+    workspace = reachable
+    area_at(workspace).prepare()
+    os.chown(workspace, *USER)
+    workspace.chmod(0o755)
+    told = workspace.parent / "told"
+    told.touch()
+    told.chmod(0o666)
+
+    def prepare() -> None:
+        try:
+            area_at(workspace).prepare()
+        except StagingFailed as failed:
+            told.write_text(str(failed))
+
+    as_user(prepare)
+    (command,) = re.findall(r"sudo (chown [^)]*)", told.read_text())
+    subprocess.run(command, shell=True, check=True)
+    assert as_user(lambda: area_at(workspace).prepare()) == 0
+
+
+def as_user(work) -> int:
+    """Runs it in a child that is USER, and returns its exit code."""
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setgid(USER[1])
+            os.setuid(USER[0])
+            work()
+        except BaseException:  # noqa: BLE001 - its exit code tells
+            os._exit(1)
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @pytest.mark.claim("staging.private")
