@@ -13,11 +13,16 @@ sed -i 's/^deb /deb-src /' /etc/apt/sources.list.d/source.list
 apt-get -q -o Acquire::Check-Valid-Until=false update
 # the library that the headers belong to
 needed=$(apt-cache depends libparquet-dev | sed -n 's/.*Depends: \(libparquet[0-9.]*\)$/\1/p')
+# the sources come while the compiler is installed
+(
+  apt-get -q -o APT::Sandbox::User=root download libgdal-dev libarrow-dev libparquet-dev &&
+    apt-get -q -o APT::Sandbox::User=root source --tar-only gdal="$(dpkg-query -f '${source:Version}' -W gdal-bin)"
+) &
+sources=$!
 apt-get -q -y --no-install-recommends install "$needed" g++ xz-utils
 apt-mark manual "$needed" >/dev/null
-apt-get -q -o APT::Sandbox::User=root download libgdal-dev libarrow-dev libparquet-dev
+wait "$sources"
 for package in *.deb; do dpkg -x "$package" "$work/include"; done
-apt-get -q -o APT::Sandbox::User=root source --tar-only gdal="$(dpkg-query -f '${source:Version}' -W gdal-bin)"
 tar -xf gdal_*.orig.tar.* -C gdal --strip-components=1
 
 library() { basename "$(find /usr/lib -name "$1.so.*" | sort | head -n 1)"; }

@@ -5,14 +5,16 @@ import hashlib
 import io
 import json
 import os
+import socket
 import tarfile
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from sandbox.engines.oci.fetching import fetch
+from sandbox.engines.oci.fetching import _from_registry, fetch
 from sandbox.engines.oci.store import ImageStore
 from sandbox.errors import PullFailed
 from tests.engines.kit import not_tried
@@ -131,3 +133,15 @@ def test_an_image_that_the_registry_does_not_have_is_told(registry, store) -> No
     for wrong in (registry[1].replace(":1", ":2"), "127.0.0.1:1/gdal:1"):
         with pytest.raises(PullFailed):
             store.pull(wrong, lambda _line: None)
+
+
+def test_where_the_registry_cannot_be_reached_nothing_is_run_and_nothing_stored(store, monkeypatch) -> None:
+    ran: list[object] = []
+    monkeypatch.setattr("subprocess.run", lambda *words, **_: ran.append(words))
+    monkeypatch.setattr("shutil.which", lambda _: None)  # skopeo would have to be installed
+    with closing(socket.socket()) as closed:
+        closed.bind(("127.0.0.1", 0))  # and listens to nothing
+        place = f"127.0.0.1:{closed.getsockname()[1]}"
+        with pytest.raises(PullFailed):
+            _from_registry(store, f"{place}/gdal:1", lambda _line: None)
+    assert ran == []

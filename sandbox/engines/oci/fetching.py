@@ -25,6 +25,8 @@ from sandbox.errors import EngineUnavailable, PullFailed
 PACKAGES: Final = ("skopeo", "umoci", "ca-certificates")
 INSTALL: Final = ("apt-get", "install", "--yes", "--no-install-recommends")
 _REACH: Final = "30s"  # for a registry to say which image a name is
+_REACH_SECONDS: Final = 20.0
+_HUB: Final = "registry-1.docker.io"  # of names without a registry
 _SECONDS: Final = 3600.0  # for one step; a slow line needs a while for half a gigabyte
 _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 
@@ -83,6 +85,7 @@ def from_archive(store: ImageStore, archive: Path, name: str, labels: Mapping[st
 
 def _from_registry(store: ImageStore, reference: str, report: Report) -> None:
     """The digest is asked for first, and then nothing else is taken: skopeo compares every part with it."""
+    _require_reachable(reference)
     ensure_installed(("skopeo", "umoci"), PACKAGES, report)
     repository, tag = split(reference)
     asked = f"docker://{reference if '@' in reference or ':' in tag else f'{repository}:{tag}'}"
@@ -109,6 +112,19 @@ def _from_registry(store: ImageStore, reference: str, report: Report) -> None:
         return {"id": image, "digest": digest, "names": [reference], "labels": labels, "source": source}
 
     store.add(unpack)
+
+
+def _require_reachable(reference: str) -> None:
+    """Raises PullFailed when the registry cannot be reached: nothing is installed for an image that cannot come."""
+    first = split(reference)[0].split("/")[0]
+    is_host = "." in first or ":" in first or first == "localhost"
+    host = first if is_host else _HUB
+    try:
+        requests.head(f"https://{host}/v2/", timeout=_REACH_SECONDS)
+    except requests.exceptions.SSLError:
+        return  # it is there; which certificates it may have, skopeo's own configuration says
+    except requests.exceptions.RequestException as error:
+        raise PullFailed(f"its registry {host} cannot be reached from here") from error
 
 
 def described(layout: Path) -> tuple[str, dict[str, str]]:
