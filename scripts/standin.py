@@ -194,7 +194,7 @@ def _report_step(line: str, report: Callable[[str], None]) -> None:
 
 
 def _run(command: Sequence[str], each: Callable[[str], None] = lambda _line: None) -> str | None:
-    """Runs the command and gives `each` every line it prints. None when it went well, else its last three lines."""
+    """Runs the command and gives `each` every line it prints. None when it went well, else the last three that are not progress."""
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "TMPDIR": _LARGE, "LC_ALL": "C"}
     environment["PARQUET"] = str(_PARQUET)
     last: deque[str] = deque(maxlen=3)
@@ -208,7 +208,8 @@ def _run(command: Sequence[str], each: Callable[[str], None] = lambda _line: Non
         errors="replace",
     ) as process:
         for line in process.stdout or ():
-            last.append(line.strip())
+            if not line.startswith("I: "):  # mmdebstrap's progress, which goes on after its error
+                last.append(line.strip())
             each(line.strip())
     return (" / ".join(last) or "it said nothing") if process.returncode else None
 
