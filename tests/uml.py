@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
 
-OUT = "/mnt/out"  # where a script leaves results, as XML of JUnit
+OUT = "/mnt/out"  # where a script leaves results
 _START = """\
 #!/bin/sh
 exec >/dev/console 2>&1
@@ -46,7 +46,18 @@ def tools(name: str, packages: Sequence[str]) -> Path:
 def results(
     folder: Path, tools: Path, modules: Sequence[str], script: str, files: Sequence[str], memory: str = "700M"
 ) -> dict[str, str]:
-    """Runs a script as process 1 that leaves these files: name of a test -> what went wrong, "" when nothing did."""
+    """As `run`, for files of JUnit: name of a test -> what went wrong, "" when nothing did."""
+    return {
+        case.attrib["name"]: "".join(wrong.attrib["message"] for wrong in case if wrong.tag != "system-out")
+        for one in run(folder, tools, modules, script, files, memory)
+        for case in ET.parse(one).iter("testcase")
+    }
+
+
+def run(
+    folder: Path, tools: Path, modules: Sequence[str], script: str, files: Sequence[str], memory: str = "700M"
+) -> list[Path]:
+    """Runs a script as process 1 that leaves these files in `OUT`."""
     out, init = folder / "out", folder / "init"
     out.mkdir()
     out.chmod(0o777)
@@ -60,8 +71,4 @@ def results(
         subprocess.run(command, check=False, timeout=1800, env=environment, **streams)
     found = [out / name for name in files]
     assert all(one.exists() for one in found), (folder / "console").read_text(errors="replace")[-4000:]
-    return {
-        case.attrib["name"]: "".join(wrong.attrib["message"] for wrong in case if wrong.tag != "system-out")
-        for one in found
-        for case in ET.parse(one).iter("testcase")
-    }
+    return found

@@ -131,7 +131,7 @@ class Hosting:
                 self.passed_over = opened.passed_over
                 for one in opened.passed_over:
                     if not one.absent:
-                        _log.warning("engine_passed_over", engine=one.candidate, reason=one.reason)
+                        _log.info("engine_passed_over", engine=one.candidate, reason=one.reason)
                 try:
                     self._hosts[toolbox.name] = self._host_on(opened.engine, toolbox, fresh=fresh)
                 except BaseException as error:

@@ -5,7 +5,7 @@ import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -164,10 +164,16 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
 
 
 def _passed_over(hosting: Hosting) -> Iterator[Row]:
-    """The engines that come before the one in use; nothing is wrong with those that are not there."""
+    """The engines that come before the one in use, those that are not there in one row: nothing is wrong with them."""
+    absent: dict[str, list[str]] = {}
     for one in hosting.passed_over:
-        row = Row("engine", one.candidate, "ok" if one.absent else "warning", f"passed over: {one.reason}")
-        yield row if one.absent else replace(row, fix="Nothing has to be done: the engine above serves.")
+        if one.absent:
+            absent.setdefault(one.reason, []).append(one.candidate)
+            continue
+        fix = "Calls use the engine above. To use this one, remove the reason, or name it with --engine."
+        yield Row("engine", "passed over", "warning", str(one), fix)
+    for reason, names in absent.items():
+        yield Row("engine", "passed over", "ok", f"{reason}: {', '.join(names)}")
 
 
 def _warning_if(wrong: bool, group: str, name: str, found: str, fix: str) -> Row:  # noqa: FBT001 - the question itself

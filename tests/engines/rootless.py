@@ -13,6 +13,7 @@ import pytest
 
 from sandbox.engines.oci.engine import OciEngine
 from sandbox.engines.opening import OCI_FOLDER_OF_USER
+from sandbox.engines.trial import IMAGE
 from tests.engines import bench as bench_module
 from tests.engines import test_oci
 from tests.engines.bench import COMPUTE, LIMITS, Bench
@@ -51,10 +52,11 @@ test_oci.MOMENTS, test_oci.SERVERS = 6, 3
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    (about,) = (FOLDER / "images").glob("*/image.json")
+    stored = [json.loads(one.read_bytes()) for one in (FOLDER / "images").glob("*/image.json")]
+    (about,) = [one for one in stored if not one["names"][0].startswith(IMAGE)]
     engine = OciEngine(FOLDER).prepared()
     gone = OciEngine(Path("/nonexistent/engine"))
-    with bench_on(engine, json.loads(about.read_bytes())["id"], lambda: gone, "crun", SMALL) as made:
+    with bench_on(engine, about["id"], lambda: gone, "crun", SMALL) as made:
         yield made
     engine.close()
 

@@ -1,0 +1,67 @@
+"""Which runtime is chosen on hosts whose control groups are laid out otherwise, each on a kernel of its own (User Mode Linux)."""
+
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import uml
+from tests.engines.kit import not_tried
+
+pytestmark = [pytest.mark.nightly, pytest.mark.engine]
+ROOT = Path(__file__).parents[2]
+# all controllers in version 1 but `left`, which version 2 then has (blkio, as io)
+_V1 = """
+mount -t tmpfs tmpfs /sys/fs/cgroup
+for one in $(awk '!/^#/ {{ if ($4 == 1) print $1 }}' /proc/cgroups); do
+    [ $one != "{left}" ] || continue
+    mkdir /sys/fs/cgroup/$one && mount -t cgroup -o $one cgroup /sys/fs/cgroup/$one
+done
+"""
+_UNIFIED = "mkdir /sys/fs/cgroup/unified && mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified\n"
+LAYOUTS = {
+    "version 1": _V1.format(left=""),
+    "version 2": "mount -t cgroup2 cgroup2 /sys/fs/cgroup\n",
+    "hybrid": _V1.format(left="") + _UNIFIED,
+    "hybrid, one controller left": _V1.format(left="{left}") + _UNIFIED,
+}
+SCRIPT = """\
+unset LD_LIBRARY_PATH
+mount -t sysfs sysfs /sys
+mount -t tmpfs -o mode=1777 tmpfs /tmp
+{layout}
+cd {root}
+export HOME=/var/tmp/home TMPDIR=/var/tmp PYTHONDONTWRITEBYTECODE=1
+cat /proc/cgroups /proc/self/mounts /sys/fs/cgroup/unified/cgroup.controllers >{out}/groups
+{python} -c '{program}' >{out}/found 2>{out}/error
+"""
+PROGRAM = """
+import json
+from pathlib import Path
+from sandbox.engines.opening import _without_daemon, open_first
+from sandbox.engines.trial import try_engine
+found = {}
+for one in _without_daemon(Path("/var/tmp/oci")):
+    found[one.name.partition(",")[0]] = try_engine(one.open())
+chosen = open_first("oci:///var/tmp/oci")
+print(json.dumps({"trials": found, "chosen": chosen.engine.info().name, "passed over": [str(one) for one in chosen.passed_over]}))
+"""
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_runtime_that_starts_a_container_is_chosen(layout: str, tmp_path: Path) -> None:
+    if os.geteuid() != 0 or platform.machine() != "x86_64":
+        not_tried("hosts", "they need kernels of their own, which root starts on Debian")
+    mounts = LAYOUTS[layout].replace("{left}", "blkio")
+    told = {"root": ROOT, "python": sys.executable, "out": uml.OUT, "program": PROGRAM}
+    script = SCRIPT.format(layout=mounts, **told)
+    uml.run(tmp_path, uml.tools("uml-1", ()), ["fs/overlayfs/overlay"], script, ["found"], memory="1000M")
+    found = json.loads((tmp_path / "out/found").read_text())
+    assert found["trials"]["runc"] == ""
+    assert found["chosen"] == ("crun" if found["trials"]["crun"] == "" else "runc")
+    assert (found["trials"]["crun"] == "") is (layout != "hybrid, one controller left")
+    assert ("crun" in str(found["passed over"])) is (found["chosen"] == "runc")
