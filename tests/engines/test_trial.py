@@ -15,6 +15,7 @@ from sandbox.engines.docker import DockerEngine
 from sandbox.engines.oci.engine import OciEngine
 from sandbox.engines.trial import IMAGE, try_engine
 from sandbox.errors import IsolationRefused
+from tests.engines.kit import not_tried
 
 pytestmark = pytest.mark.engine
 
@@ -28,20 +29,34 @@ exit 1
 OLD = "#!/bin/sh\necho 'crun version 1.5'\n"
 OPEN = """
 import sys
-from sandbox.engines.opening import open_first
-opened = open_first(sys.argv[1])
+from pathlib import Path
+from sandbox.engines import opening
+opening.OCI_FOLDER = Path(sys.argv[2])
+opened = opening.open_first(sys.argv[1] or None)
 print(opened.engine.info().name, *opened.passed_over, sep="\\n")
 """
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
+    if os.geteuid() != 0:
+        not_tried("the engine without a daemon", "only root can make containers with it")
     with tempfile.TemporaryDirectory(dir="/var/tmp") as made:  # an overlay needs a disk's file system
         yield Path(made)
 
 
+# in front of a command: what of a machine it does not have
+NO_SOCKETS = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /run && exec "$@"', "sh")
+# an interpreter in root's home is read by this right, which opens no socket
+NOT_ROOT = (
+    *("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"),
+    *("--inh-caps=-all,+dac_read_search", "--ambient-caps=+dac_read_search"),
+)
+IN_A_CONTAINER = ("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-all")
+
+
 class Host:
-    """A PATH and a home of its own, with these programs in front of the machine's, and none of its Docker."""
+    """A PATH and a home of its own, with these programs in front of the machine's."""
 
     def __init__(self, folder: Path, **programs: str) -> None:
         self.folder, self.bin = folder, folder / "bin"
@@ -50,14 +65,18 @@ class Host:
             (self.bin / name).write_text(text)
             (self.bin / name).chmod(0o755)
 
-    def open(self, address: str = "") -> tuple[str, str]:
-        """The name of the runtime that is used, and what was passed over; or "" and the error."""
-        environment = {
-            "PATH": f"{self.bin}:{os.environ['PATH']}",
-            "HOME": str(self.folder),
-        }
-        command = [sys.executable, "-c", OPEN, address or f"oci://{self.folder}/oci"]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    def open(
+        self, address: str | None = None, *without: str, path: str = os.environ["PATH"]
+    ) -> tuple[str, str]:
+        """The name of the runtime that is used, and what was passed over; or "" and the error. By default it opens `oci`."""
+        environment = {"PATH": f"{self.bin}:{path}", "HOME": str(self.folder)}
+        own = f"{self.folder}/oci"
+        words = [*without, sys.executable, "-c", OPEN, f"oci://{own}" if address is None else address, own]
+        found = shutil.which(words[0])
+        assert found
+        done = subprocess.run(
+            [found, *words[1:]], env=environment, capture_output=True, text=True, check=False
+        )
         name, _, rest = done.stdout.partition("\n")
         return name, rest or done.stderr
 
@@ -80,6 +99,41 @@ def test_where_neither_starts_a_container_the_error_names_both(folder: Path) -> 
     name, error = Host(folder, crun=BROKEN, runc=broken).open()
     assert name == ""
     assert error.count(HYBRID) == 2
+
+
+def test_where_docker_is_stopped_a_runtime_is_used_and_docker_named(folder: Path) -> None:
+    name, passed_over = Host(folder, dockerd="", crun=BROKEN).open("", *NO_SOCKETS)
+    assert name == "runc"
+    assert "installed and not running" in passed_over
+    assert HYBRID in passed_over
+
+
+def test_where_only_runc_is_installed_it_is_used(folder: Path) -> None:
+    host = Host(folder)
+    for name in ("tar", "sh"):  # what unpacks an image; crun lies beside them
+        found = shutil.which(name)
+        assert found
+        (host.bin / name).symlink_to(found)
+    name, passed_over = host.open(path="")
+    assert name == "runc"
+    assert "crun" in passed_over
+
+
+def test_a_socket_without_permission_is_an_error_that_says_so(folder: Path) -> None:
+    folder.chmod(0o755)
+    name, error = Host(folder).open("", *NOT_ROOT)
+    assert name == ""
+    assert "EngineRefused" in error
+    assert "docker.sock" in error
+
+
+@pytest.mark.parametrize("without", [NOT_ROOT, IN_A_CONTAINER], ids=["not root", "in a container"])
+def test_where_no_daemon_is_and_no_container_can_be_made_the_error_says_why(folder, without):
+    folder.chmod(0o755)
+    name, error = Host(folder).open("", *NO_SOCKETS, *without)
+    assert name == ""
+    assert "EngineUnavailable" in error
+    assert ("not root" if without is NOT_ROOT else "CAP_SYS_ADMIN") in error
 
 
 def test_an_engine_that_was_named_is_not_replaced(folder: Path) -> None:
