@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gdal_mcp.app import running
+from gdal_mcp.settings import load_settings
 from sandbox.engine import EngineInfo
 from sandbox.engines import opening
 from sandbox.engines.discovery import EngineRefused
@@ -147,3 +149,64 @@ def test_the_trial_program_sends_back_what_it_reads(tmp_path: Path) -> None:
     file.write_bytes(program(os.uname().machine))
     file.chmod(0o755)
     assert subprocess.run([file], input=b"a nonce", capture_output=True, check=True).stdout == b"a nonce"
+
+
+class Machine:
+    """A host for a person's set-up: which packages make an engine start there, and what was installed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, helps: str, blocked: str = "") -> None:
+        self.installed: list[str] = []
+        self.said: list[str] = []
+        self.helps = helps
+        monkeypatch.setattr(opening, "open_first", self._open)
+        monkeypatch.setattr(opening, "obstacle", lambda: blocked)
+        monkeypatch.setattr(
+            opening, "ensure_installed", lambda programs, *_: self.installed.append(programs[0])
+        )
+        monkeypatch.setattr("shutil.which", lambda name: name if name in self.installed else None)
+
+    def _open(self, _address: str | None) -> opening.Opened:
+        if self.helps in self.installed:
+            return opening.Opened(Fake(self.helps), "there", (opening.PassedOver("crun", "hybrid"),))
+        raise EngineUnavailable("crun: hybrid\nadvice")
+
+    def set_up(self, address: str | None = None) -> list[str]:
+        opening.open_or_install(address, self.said.append)
+        return self.installed
+
+
+@pytest.mark.parametrize(
+    ("helps", "installed"),
+    [("crun", ["crun"]), ("runc", ["crun", "runc"]), ("dockerd", ["crun", "runc", "dockerd"])],
+)
+def test_a_set_up_installs_one_engine_after_the_other_until_a_container_starts(monkeypatch, helps, installed):
+    machine = Machine(monkeypatch, helps)
+    assert machine.set_up() == installed
+    assert any("hybrid" in line for line in machine.said)
+
+
+def test_a_set_up_for_an_engine_without_a_daemon_installs_no_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = Machine(monkeypatch, "dockerd")
+    with pytest.raises(EngineUnavailable):
+        machine.set_up("oci")
+    assert machine.installed == ["crun", "runc"]
+
+
+@pytest.mark.parametrize(("address", "blocked"), [(None, "no mounts"), ("docker:", ""), ("k8s://", "")])
+def test_a_set_up_installs_nothing_where_that_would_not_help(monkeypatch, address, blocked):
+    machine = Machine(monkeypatch, "crun", blocked)
+    with pytest.raises(EngineUnavailable):
+        machine.set_up(address)
+    assert machine.installed == []
+
+
+def test_an_engine_that_is_lost_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "maps").mkdir()
+    found = Results()
+    found.add("an engine", "")
+    found.save()
+    with running(load_settings(workspaces=(tmp_path / "maps",), state_dir=tmp_path / "state")) as app:
+        assert Results().find("an engine") == ""
+        app.hosting.lost()
+    assert Results().find("an engine") is None
