@@ -55,6 +55,10 @@ _CODE: Final[Mapping[str, tuple[str, int, int]]] = {
         0x10000,
     ),
 }
+_KERNEL_NAMES: Final = {
+    "amd64": "x86_64",
+    "arm64": "aarch64",
+}  # by those of the image format, which Podman says
 _LOADED_AT: Final = 0x400000
 _HEADERS: Final = 64 + 56  # bytes: that of the file, and that of its one segment
 
@@ -73,10 +77,11 @@ def try_engine(engine: Engine, owner: str = "") -> str:
 
 def program(architecture: str) -> bytes:
     """A Linux program that sends back what it reads. Raises EngineUnavailable for an unknown architecture."""
-    if architecture not in _CODE:
+    kernel_name = _KERNEL_NAMES.get(architecture, architecture)
+    if kernel_name not in _CODE:
         known = ", ".join(_CODE)
         raise EngineUnavailable(f"containers run on {known}, and this engine's machine is {architecture!r}.")
-    text, machine, page = _CODE[architecture]
+    text, machine, page = _CODE[kernel_name]
     code = bytes.fromhex(text)
     size = _HEADERS + len(code)
     ident = (b"\x7fELF", 2, 1, 1, 0, 0)  # 64 bits, little-endian

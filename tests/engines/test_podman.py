@@ -11,6 +11,7 @@ from gdal_mcp.gdal.catalogue.capture import captured
 from gdal_mcp.host.image import Image
 from sandbox.engines.opening import open_engine
 from sandbox.engines.podman import PodmanEngine
+from sandbox.engines.trial import try_engine
 from tests.cli.conftest import Desk
 from tests.engines.bench import Bench
 from tests.engines.checks import conforms
@@ -41,6 +42,14 @@ def bench(service: PodmanService, image: Image) -> Iterator[Bench]:
 
 def test_podman_conforms(bench: Bench, subtests: pytest.Subtests) -> None:
     conforms(bench, subtests, PODMAN.exemptions)
+
+
+def test_a_trial_passes_and_leaves_nothing(service: PodmanService) -> None:
+    with contextlib.closing(open_engine(f"podman:{service.address}")) as own:
+        before = own.images._api.images()
+        assert try_engine(own) == ""
+        assert own.images._api.images() == before
+        assert own.leftovers() == ()
 
 
 def test_the_image_tells_there_what_its_gdal_can(service: PodmanService, image: Image) -> None:

@@ -139,6 +139,7 @@ def test_another_layout_of_control_groups_is_another_host(tmp_path: Path) -> Non
 def test_the_trial_program_is_one_for_each_machine_that_containers_run_on() -> None:
     assert program("x86_64")[:4] == program("aarch64")[:4] == b"\x7fELF"
     assert program("x86_64") != program("aarch64")
+    assert (program("amd64"), program("arm64")) == (program("x86_64"), program("aarch64"))
     assert len(root_archive("x86_64")) < 20_000
     with pytest.raises(EngineUnavailable):
         program("riscv64")
