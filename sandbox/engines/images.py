@@ -68,18 +68,20 @@ class DockerImages(Images):
             raise PullFailed(_reason(error)) from error
 
     @contextlib.contextmanager
-    def imported(self, archive: bytes, repository: str, tag: str) -> Iterator[str]:
-        """The content id of an image of this root file system, a tar; removed at the end. Raises what the SDK raises."""
-        reference = f"{repository}:{tag}"
-        self._api.import_image_from_data(archive, repository, tag)
-        found = self.find(reference)
-        if found is None:
-            raise ImageMissing(f"the engine imported {reference} and does not have it.")
+    def loaded(self, archive: bytes, image: str) -> Iterator[None]:
+        """Has an image from an archive as `docker save` writes it, whose content id is `image`; removed at the end.
+
+        Raises ImageMissing when the engine did not take it, and what the SDK raises.
+        """
+        for _ in self._api.load_image(archive):  # type: ignore[no-untyped-call] # what it says is a stream, and loading ends with it
+            pass
         try:
-            yield found.id
+            if self._inspected(image) is None:
+                raise ImageMissing("the engine did not take an image of ours.")
+            yield
         finally:
             with contextlib.suppress(docker.errors.APIError):
-                self._api.remove_image(reference)
+                self._api.remove_image(image)
 
     def build(
         self,

@@ -59,6 +59,7 @@ _KERNEL_NAMES: Final = {
     "amd64": "x86_64",
     "arm64": "aarch64",
 }  # by those of the image format, which Podman says
+_IMAGE_NAMES: Final = {kernel: image for image, kernel in _KERNEL_NAMES.items()}
 _LOADED_AT: Final = 0x400000
 _HEADERS: Final = 64 + 56  # bytes: that of the file, and that of its one segment
 
@@ -96,19 +97,40 @@ def program(architecture: str) -> bytes:
 
 def root_archive(architecture: str) -> bytes:
     """A root file system with that program, as a tar."""
-    data = program(architecture)
+    return _tar({f".{_PROGRAM}": program(architecture)})
+
+
+def image_archive(root: bytes, architecture: str, tag: str) -> tuple[bytes, str]:
+    """An image of that root file system as `docker save` writes it, and its content id, which no other tag gives."""
+    config = json.dumps(
+        {
+            "architecture": _IMAGE_NAMES.get(architecture, architecture),
+            "os": "linux",
+            "config": {"Labels": {IMAGE: tag}},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{hashlib.sha256(root).hexdigest()}"]},
+        }
+    ).encode()
+    digest = hashlib.sha256(config).hexdigest()
+    manifest = [{"Config": f"{digest}.json", "RepoTags": [f"{IMAGE}:{tag}"], "Layers": ["layer.tar"]}]
+    files = {"manifest.json": json.dumps(manifest).encode(), f"{digest}.json": config, "layer.tar": root}
+    return _tar(files), f"sha256:{digest}"
+
+
+def _tar(files: Mapping[str, bytes]) -> bytes:
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as tar:
-        one = tarfile.TarInfo(f".{_PROGRAM}")
-        one.size, one.mode = len(data), 0o755
-        tar.addfile(one, io.BytesIO(data))
+        for name, data in files.items():
+            one = tarfile.TarInfo(name)
+            one.size, one.mode = len(data), 0o755
+            tar.addfile(one, io.BytesIO(data))
     return made.getvalue()
 
 
 @contextlib.contextmanager
 def _image(engine: Engine) -> Iterator[str]:
     """The content id of the image for a trial. A daemon's is removed again; without a daemon it stays, with some 200 bytes."""
-    archive = root_archive(engine.info().architecture)
+    architecture = engine.info().architecture
+    archive = root_archive(architecture)
     if isinstance(engine, OciEngine):
         reference = f"{IMAGE}:1"
         found = engine.images.find(reference)
@@ -119,7 +141,8 @@ def _image(engine: Engine) -> Iterator[str]:
                 found = from_archive(engine.images, Path(file.name), reference, {})
         yield found.id
     elif isinstance(engine, DockerEngine):
-        with engine.images.imported(archive, IMAGE, secrets.token_hex(8)) as image:
+        saved, image = image_archive(archive, architecture, secrets.token_hex(8))
+        with engine.images.loaded(saved, image):
             yield image
     else:
         raise EngineUnavailable(f"{engine.info().name} is used where it is named, and is not tried.")
