@@ -150,7 +150,8 @@ def _image(engine: Engine) -> Iterator[str]:
 
 def _template(image: str) -> SandboxTemplate:
     user = (os.geteuid() or 65534, os.getegid() or 65534)  # never root
-    return SandboxTemplate(image, (_PROGRAM,), user, _LIMITS)
+    # as every template has one: Podman adds its own where none is
+    return SandboxTemplate(image, (_PROGRAM,), user, _LIMITS, environment={"PATH": "/usr/bin:/bin"})
 
 
 def _converse(engine: Engine, template: SandboxTemplate, owner: str) -> None:
