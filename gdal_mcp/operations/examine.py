@@ -97,7 +97,8 @@ def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, An
     try:
         host = hosting.ready(fresh=True)
     except SandboxError as error:
-        return [Row("engine", "ready", "failed", f"{type(error).__name__}: {error}", _fix(error))], {}
+        row = Row("engine", "ready", "failed", f"{type(error).__name__}: {error}", _fix(error))
+        return [row, *_passed_over(hosting)], {}
     facts = {
         "engine": {
             "name": host.info.name,
@@ -170,7 +171,7 @@ def _passed_over(hosting: Hosting) -> Iterator[Row]:
         if one.absent:
             absent.setdefault(one.reason, []).append(one.candidate)
             continue
-        fix = "Calls use the engine above. To use this one, remove the reason, or name it with --engine."
+        fix = "Another engine is used. To use this one, remove the reason, or name it with --engine."
         yield Row("engine", "passed over", "warning", str(one), fix)
     for reason, names in absent.items():
         yield Row("engine", "passed over", "ok", f"{reason}: {', '.join(names)}")

@@ -1,5 +1,6 @@
 """Engines are chosen by a container that starts: on real ones, with a crun that fails as the one of a host in hybrid mode does."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -65,18 +66,21 @@ class Host:
             (self.bin / name).write_text(text)
             (self.bin / name).chmod(0o755)
 
+    def run(self, *words: str, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[str]:
+        environment = {"PATH": f"{self.bin}:{path}", "HOME": str(self.folder)}
+        found = shutil.which(words[0])
+        assert found
+        return subprocess.run(
+            [found, *words[1:]], env=environment, capture_output=True, text=True, check=False
+        )
+
     def open(
         self, address: str | None = None, *without: str, path: str = os.environ["PATH"]
     ) -> tuple[str, str]:
         """The name of the runtime that is used, and what was passed over; or "" and the error. By default it opens `oci`."""
-        environment = {"PATH": f"{self.bin}:{path}", "HOME": str(self.folder)}
         own = f"{self.folder}/oci"
         words = [*without, sys.executable, "-c", OPEN, f"oci://{own}" if address is None else address, own]
-        found = shutil.which(words[0])
-        assert found
-        done = subprocess.run(
-            [found, *words[1:]], env=environment, capture_output=True, text=True, check=False
-        )
+        done = self.run(*words, path=path)
         name, _, rest = done.stdout.partition("\n")
         return name, rest or done.stderr
 
@@ -106,6 +110,14 @@ def test_where_docker_is_stopped_a_runtime_is_used_and_docker_named(folder: Path
     assert name == "runc"
     assert "installed and not running" in passed_over
     assert HYBRID in passed_over
+
+
+def test_doctor_lists_what_was_passed_over_with_the_reason(folder: Path) -> None:
+    host = Host(folder, dockerd="", crun=BROKEN)
+    command = [sys.executable, "-m", "gdal_mcp", "doctor", "--json", "--state-dir", str(folder / "state")]
+    done = host.run(*NO_SOCKETS, *command, "--engine", f"oci://{folder}/oci")
+    rows = [row for row in json.loads(done.stdout)["rows"] if row["name"] == "passed over"]
+    assert [(row["state"], HYBRID in row["found"]) for row in rows] == [("warning", True)]
 
 
 def test_where_only_runc_is_installed_it_is_used(folder: Path) -> None:

@@ -1,0 +1,24 @@
+"""`make demo` shows the main job, and nothing else: no log of the server between its lines, and at the end what to try next."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.commands.parsers import build_parser
+
+pytestmark = pytest.mark.engine
+DEMO = Path(__file__).parents[2] / "scripts/demo.py"
+
+
+def test_the_demo_ends_as_expected_and_says_nothing_besides() -> None:
+    done = subprocess.run([sys.executable, DEMO], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line for line in done.stdout.splitlines() if line.startswith("{")] == []
+    commands = re.findall(r"\.venv/bin/gdal-mcp (.*)", done.stdout.partition("\nAll as expected")[2])
+    assert len(commands) == 3
+    for command in commands:
+        build_parser().parse_args(shlex.split(command))
