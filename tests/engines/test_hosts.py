@@ -10,6 +10,7 @@ import pytest
 
 from tests import uml
 from tests.engines.kit import not_tried
+from tests.engines.test_rootless import USER, opened
 
 pytestmark = [pytest.mark.nightly, pytest.mark.engine]
 ROOT = Path(__file__).parents[2]
@@ -38,6 +39,23 @@ export HOME=/var/tmp/home TMPDIR=/var/tmp PYTHONDONTWRITEBYTECODE=1
 cat /proc/cgroups /proc/self/mounts /sys/fs/cgroup/unified/cgroup.controllers >{out}/groups
 {python} -c '{program}' >{out}/found 2>{out}/error
 """
+# as systemd delegates a group to a user
+DELEGATED = """\
+unset LD_LIBRARY_PATH
+mount -t sysfs sysfs /sys
+mount -t tmpfs -o mode=1777 tmpfs /tmp
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+{opened}
+cd /sys/fs/cgroup
+mkdir given
+for one in . given; do echo '+memory +pids +cpu' >$one/cgroup.subtree_control; done
+mkdir given/all
+for one in given/all given/all/cgroup.procs given/all/cgroup.threads given/all/cgroup.subtree_control; do chown {user}:{user} $one; done
+cd {root}
+export HOME=/var/tmp/home TMPDIR=/var/tmp PYTHONDONTWRITEBYTECODE=1
+(echo 0 >/sys/fs/cgroup/given/all/cgroup.procs
+exec setpriv --reuid {user} --regid {user} --clear-groups {python} -c '{program}' >{out}/found 2>{out}/error) & wait
+"""
 PROGRAM = """
 import json
 from pathlib import Path
@@ -65,3 +83,14 @@ def test_the_runtime_that_starts_a_container_is_chosen(layout: str, tmp_path: Pa
     assert found["chosen"] == ("crun" if found["trials"]["crun"] == "" else "runc")
     assert (found["trials"]["crun"] == "") is (layout != "hybrid, one controller left")
     assert ("crun" in str(found["passed over"])) is (found["chosen"] == "runc")
+
+
+@pytest.mark.timeout(900)
+def test_a_user_with_delegated_control_groups_gets_crun(tmp_path: Path) -> None:
+    if os.geteuid() != 0 or platform.machine() != "x86_64":
+        not_tried("hosts", "they need kernels of their own, which root starts on Debian")
+    told = {"root": ROOT, "python": sys.executable, "out": uml.OUT, "program": PROGRAM, "user": USER}
+    script = DELEGATED.format(opened=opened(Path(sys.base_prefix), ROOT), **told)
+    uml.run(tmp_path, uml.tools("uml-1", ()), ["fs/overlayfs/overlay"], script, ["found"], memory="1000M")
+    found = json.loads((tmp_path / "out/found").read_text() or (tmp_path / "out/error").read_text())
+    assert found == {"trials": {"crun": ""}, "chosen": "crun", "passed over": []}
