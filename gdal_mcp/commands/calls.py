@@ -54,7 +54,7 @@ def list_tools(settings: Settings, *, every: bool, as_json: bool) -> Exit:
                 "title": tool.title,
                 "description": tool.description,
                 "inputSchema": tool.input_schema,
-                "outputSchema": tool.output_schema,
+                "outputSchema": tool.listed_schema,
                 "writes": tool.writes,
             }
             for tool in tools
