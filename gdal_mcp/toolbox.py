@@ -339,6 +339,7 @@ class Toolbox:
     unlisted: tuple[str, ...] = ()
     # What its tools run, such as `raster hillshade`: policies and exclusions may name it.
     operations: frozenset[str] = frozenset()
+    operation_hint: str = ""  # how a client calls one that has no tool of its own
     aliases: Aliases = field(default_factory=Aliases)
     upload: Tool | None = None  # what looks at a file that is sent over HTTP, before it is published
     instructions: str = ""  # what a model is told of these tools before it calls any

@@ -14,7 +14,16 @@ from gdal_mcp.commands.streams import out, out_json, show_status
 from gdal_mcp.operations.undoing import undo
 from gdal_mcp.pipeline import Reply, Request
 from gdal_mcp.settings import Settings
+from gdal_mcp.toolbox import spelling
 from gdal_mcp.toolboxes import toolboxes
+
+
+def with_tool(settings: Settings, name: str) -> tuple[Settings, str]:
+    """The settings with an algorithm's own tool, which clients only have when they ask for it, and the tool's name."""
+    known = {spelling(one): one for one in toolboxes(settings).tools}
+    tool = known.get(spelling(name), name)
+    listed = tool in toolboxes(settings).surface(settings).callable or tool not in known.values()
+    return settings if listed else settings.model_copy(update={"tools": (*settings.tools, tool)}), tool
 
 
 def call_once(app: App, tool: str, arguments: Mapping[str, Any], *, assume_yes: bool) -> Exit:

@@ -105,6 +105,9 @@ def _serve(given: argparse.Namespace) -> Exit:
 def _call(given: argparse.Namespace, settings: Settings) -> Exit:
     settings.require_workspaces()
     given.arguments = json_object(given.arguments)
+    from gdal_mcp.commands.calls import with_tool
+
+    settings, given.tool = with_tool(settings, given.tool)
     # both interrupt the call: its container is stopped and removed. SIGINT too, as a shell has it ignored by what it starts
     # in the background of a script, and asyncio then leaves it so
     signal.signal(signal.SIGINT, signal.default_int_handler)

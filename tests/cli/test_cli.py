@@ -214,3 +214,15 @@ def test_undo_of_an_unknown_call_changes_nothing(desk: Desk):
         ended = desk.run("undo", unknown)
         assert (ended.code, ended.stdout) == (2, "")
         assert desk.files() == before
+
+
+def test_an_algorithm_is_called_by_its_name_however_it_is_spelt(desk: Desk):
+    for number, name in enumerate(("raster_hillshade", "raster hillshade", "raster-hillshade")):
+        given = {"input": "dem.tif", "output": f"shade-{number}.tif"}
+        ended = desk.call(name, given, "--yes")
+        assert ended.code == 0, ended
+        assert desk.path(f"shade-{number}.tif").is_file()
+    refused = desk.call("raster_hillshade", {"input": "dem.tif", "output": "no.tif"}, "--yes", "--read-only")
+    assert (refused.code, refused.error) == (1, "NOT_FOUND")
+    excluded = desk.call("raster_hillshade", {"input": "dem.tif"}, "--exclude-tools", "raster_hillshade")
+    assert (excluded.code, excluded.error) == (1, "NOT_FOUND")
