@@ -145,15 +145,19 @@ class Registry:
         query = "SELECT * FROM calls WHERE id = :id AND (:principal IS NULL OR principal = :principal)"
         return self._rows.one(Call, query, id=call_id, principal=principal)
 
-    def search(
+    def search(  # noqa: PLR0913 - each narrows what is found
         self,
         words: Sequence[str] = (),
         outcome: str | None = None,
         principal: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
+        *,
+        without: Sequence[str] = (),
     ) -> Page[Call]:
         """The calls with all `words` somewhere in tool, principal, command, outcome, message, files or id; newest first.
+
+        Calls of the tools `without` are left out.
 
         Raises ValueError for a cursor that was not given out.
         """
@@ -161,6 +165,7 @@ class Registry:
             "rowid < :before",
             "(:principal IS NULL OR principal = :principal)",
             "(:outcome IS NULL OR outcome = :outcome)",
+            "tool NOT IN (SELECT value FROM json_each(:without))",
             *(f"({_SEARCHED} LIKE :word{number} ESCAPE '!')" for number in range(len(words))),
         ]
         escapes = str.maketrans({letter: f"!{letter}" for letter in "!%_"})  # what means something to LIKE
@@ -169,7 +174,14 @@ class Registry:
         # every clause is written here; every value is bound
         query = f"SELECT * FROM calls WHERE {' AND '.join(clauses)} ORDER BY rowid DESC LIMIT :n"  # noqa: S608
         found = self._rows.all(
-            Call, query, **values, principal=principal, outcome=outcome, before=before, n=limit + 1
+            Call,
+            query,
+            **values,
+            principal=principal,
+            outcome=outcome,
+            before=before,
+            n=limit + 1,
+            without=tuple(without),
         )
         calls = found[:limit]
         more = len(found) > limit
