@@ -49,6 +49,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "audit": ("gdal-mcp audit verify", "gdal-mcp audit tail -n 20"),
     "audit verify": ("gdal-mcp audit verify",),
+    "audit rotate": ("gdal-mcp audit rotate",),
     "audit tail": ("gdal-mcp audit tail -n 20 --json",),
     "replay": ("gdal-mcp replay 3f9a4c1be2d07a55 --workspace ~/maps",),
     "undo": ("gdal-mcp undo --workspace ~/maps", "gdal-mcp undo 3f9a4c1be2d07a55 --workspace ~/maps"),

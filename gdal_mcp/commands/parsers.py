@@ -224,10 +224,12 @@ def _add_decisions(commands: Any) -> None:
 
 
 def _add_records(commands: Any) -> None:
-    audit = add_group(commands, "audit", "verify or show the audit log")
+    audit = add_group(commands, "audit", "verify, show or rotate the audit log")
     verify = _add(audit, "verify", "audit.check", "check every record of the hash chain")
     text = "a checkpoint printed earlier and kept elsewhere; the log must still contain it"
     verify.add_argument("--checkpoint", metavar="SEQ:HASH", help=text)
+    text = "close the file of the log, for an archive, and go on in a new one"
+    _add(audit, "rotate", "audit.rotate", text)
     tail = _add(audit, "tail", "audit.show_last", "show the last records")
     _add_json(tail, "each record whole, as a line of JSON")
     text = "how many (default: 10)"

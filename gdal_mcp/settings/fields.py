@@ -150,6 +150,17 @@ class Settings(WebSettings):
     undo_size: Size = Field(
         10 << 30, ge=0, description="What is kept for undo, in all, on the workspace's disk."
     )
+    keep_days: float = Field(
+        0.0,
+        ge=0,
+        le=36_500,
+        description="How many days the registry keeps the record of a call none of whose outputs is listed any more; 0 keeps all.",
+    )
+    audit_size: Size = Field(
+        0,
+        ge=0,
+        description="Size at which the audit log goes on in a new file, the old one kept beside it; 0 never.",
+    )
     toolsets: Names = Field(
         ("core",),
         description="Which tools are listed: core, classic, all, or groups of algorithms such as raster or vector.",

@@ -1,9 +1,10 @@
 """The server's own answers about one of everything that the page can show. No server runs for it."""
 
 import json
+import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -19,8 +20,8 @@ from gdal_mcp.console import serializers
 from gdal_mcp.console.routes import POLICY
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.ledger.audit_record import time_text
-from gdal_mcp.ledger.figures import OUTCOMES, EndedCall, Summary
-from gdal_mcp.ledger.registry import Artifact, Call
+from gdal_mcp.ledger.figures import OUTCOMES, figures
+from gdal_mcp.ledger.registry import Artifact, Call, Registry
 from gdal_mcp.ledger.statement import record
 from gdal_mcp.plan import Command, Draft, Output, Plan
 from sandbox.template import Limits
@@ -182,11 +183,20 @@ def shown_call(one: Call) -> dict[str, Any]:
     }
 
 
-COUNTED = Summary()
-for seconds in (0.5, 1.2, 4.0):
-    spent = {"run": seconds, "total": seconds}
-    COUNTED.add(EndedCall("convert", "OK", NOW, spent, "warm", 6e7, seconds, 1, 1 << 20))
-FIGURES = COUNTED.as_dict()
+def counted() -> dict[str, Any]:
+    """The figures of three calls."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(Registry(Path(folder) / "registry.sqlite")) as registry,
+    ):
+        for number, seconds in enumerate((0.5, 1.2, 4.0)):
+            one = registry.begin_call(Call(f"c{number}", WRITER, "convert", {}))
+            told = {"pool": "warm", "cpu_seconds": seconds}
+            registry.finish_call(replace(one, outcome="OK", durations={"run": seconds}, receipt=told))
+        return figures(registry, {"convert"}, 0.0)
+
+
+FIGURES = counted()
 GRANT = Grant(WRITER, "convert", "/srv/maps", "local:ann", "console", "g", NOW, NOW + 900)
 RIGHTS = {"decides": True, "admin": True, "minutes": [15]}
 SETUP = {"approval": "writes", "policy": None, "image": "ghcr.io/osgeo/gdal:ubuntu-full-3.13.3"}
@@ -204,7 +214,7 @@ ANSWERS: dict[str, Any] = {
     "outputs": {"outputs": OUTPUTS, "next": None},
     "grants": {"grants": [serializers.grant(GRANT, NOW, ANN)]},
     "audit": {"path": "/var/lib/gdal-mcp/audit.jsonl", "records": 40, "checkpoint": "40:" + "9a" * 32},
-    "figures": {"lately": FIGURES, "total": FIGURES},
+    "figures": FIGURES,
     **{f"calls/{one.id}": shown_call(one) for one in CALLS},
 }
 PICTURES = {
