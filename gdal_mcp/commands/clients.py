@@ -24,12 +24,12 @@ from platformdirs import user_config_path
 from gdal_mcp import __version__
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import agreed, out, say
+from gdal_mcp.invoked import PACKAGE
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.state import put_private
 
 NAME: Final = "gdal"  # of the entry
 _TRIES: Final = 5  # to write a file that somebody else changes at the same time
-_NAME: Final = "gdal-sandbox-mcp"  # of the package, and of its script for `uvx`
 
 Entry = dict[str, Any]
 
@@ -88,12 +88,12 @@ def _program() -> list[str]:
         return [sys.executable, "-m", "gdal_mcp"]
     # the environment of `uvx` is in uv's cache, which may be emptied
     uvx = str(Path(uv).with_name("uvx"))
-    origin = json.loads(distribution(_NAME).read_text("direct_url.json") or "{}")
+    origin = json.loads(distribution(PACKAGE).read_text("direct_url.json") or "{}")
     if not origin:  # this version as it is published, else where it was installed from
-        return [uvx, f"{_NAME}@{__version__}"]
+        return [uvx, f"{PACKAGE}@{__version__}"]
     vcs = origin.get("vcs_info")
     source = f"{vcs['vcs']}+{origin['url']}@{vcs['commit_id']}" if vcs else origin["url"]
-    return [uvx, "--from", source, _NAME]
+    return [uvx, "--from", source, PACKAGE]
 
 
 def _folders(settings: Settings) -> list[str]:

@@ -9,6 +9,7 @@ from gdal_mcp.app import running
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out_either, out_json
 from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
+from gdal_mcp.invoked import cite
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.registry import RegistryUnavailable
 from gdal_mcp.operations.examine import Report, examine, some_workspace
@@ -45,7 +46,7 @@ def show(
         if send:
             out_json(shareable(settings, report))
             return Exit.DONE
-        out_either(report.as_dict(), "\n".join(_rows(report, every=every)), as_json=as_json)
+        out_either(report.as_dict(), cite("\n".join(_rows(report, every=every))), as_json=as_json)
         return Exit.DONE if report.ok else Exit.NOT_READY
     try:
         # in a container as calls with these settings get it

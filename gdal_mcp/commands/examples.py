@@ -51,6 +51,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "audit verify": ("gdal-mcp audit verify",),
     "audit rotate": ("gdal-mcp audit rotate",),
     "audit tail": ("gdal-mcp audit tail -n 20 --json",),
+    "backup": ("gdal-mcp backup /srv/backup/monday --state-dir /var/lib/gdal-mcp",),
     "replay": ("gdal-mcp replay 3f9a4c1be2d07a55 --workspace ~/maps",),
     "undo": ("gdal-mcp undo --workspace ~/maps", "gdal-mcp undo 3f9a4c1be2d07a55 --workspace ~/maps"),
 }

@@ -235,6 +235,11 @@ def _add_records(commands: Any) -> None:
     text = "how many (default: 10)"
     tail.add_argument("-n", type=int, default=10, metavar="COUNT", dest="count", help=text)
 
+    text = "copy the records to a new folder, while servers run"
+    _add(commands, "backup", "backup.backup", text).add_argument(
+        "folder", type=Path, metavar="FOLDER", help="a new folder"
+    )
+
     text = "repeat a recorded call, publish nothing, compare the results"
     replay = _add(commands, "replay", "replay.replay_call", text)
     replay.add_argument("call_id", metavar="CALL", help="the call's id, as in its receipt")

@@ -30,6 +30,7 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 import stat
 import time
 from collections.abc import Iterator, Mapping
@@ -180,6 +181,16 @@ def verify(path: Path, kept: Checkpoint | None = None) -> Verification:
     elif not reason and not matches:
         reason = f"the head names {head.seq}, not the last: removed, a crash, or records no server wrote"
     return Verification(not reason, last.seq - base.seq, reason, first_bad, matches, last, base.seq + 1)
+
+
+def copied(path: Path, folder: Path) -> list[Path]:
+    """Copies the log, its head and the closed files into a folder; no record is written meanwhile. Raises AuditUnavailable, OSError."""
+    with _explained(path):
+        if not path.exists():
+            return []
+        with _locked(path, fcntl.LOCK_SH):
+            files = (*segments(path), path, path.with_suffix(".head"))
+            return [Path(shutil.copy2(one, folder / one.name)) for one in files if one.exists()]
 
 
 def tail(path: Path, count: int) -> tuple[AuditRecord, ...]:

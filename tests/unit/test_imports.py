@@ -55,6 +55,7 @@ gdal_mcp/state
 gdal_mcp/logs
 gdal_mcp/untrusted
 gdal_mcp/errors
+gdal_mcp/invoked
 gdal_mcp/__init__
 gdal_mcp/testing
 sandbox/engines
