@@ -12,9 +12,26 @@ def main() -> int:
     if os.name != "posix":
         sys.stderr.write(_ELSEWHERE)
         return 2
+    if problem := _stranger():
+        sys.stderr.write(problem)
+        return 2
     from gdal_mcp.cli import main as run  # noqa: PLC0415 - loads what only a Unix has
 
     return run()
+
+
+def _stranger() -> str:
+    """What is wrong if another package named `sandbox` comes before ours; "" if none does."""
+    import gdal_mcp  # noqa: PLC0415 - as below
+    import sandbox  # noqa: PLC0415 - before anything of it is used
+
+    own, found = (os.path.dirname(os.path.dirname(str(one.__file__))) for one in (gdal_mcp, sandbox))  # noqa: PTH120 - before pathlib is loaded
+    if own == found:
+        return ""
+    return (
+        f"gdal-mcp: the package `sandbox` in {found} hides the one of this program. Install gdal-sandbox-mcp into an "
+        "environment of its own: uv tool install gdal-sandbox-mcp\n"
+    )
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from gdal_mcp.calls.records import Records
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.host.nested import HostPaths
+from gdal_mcp.ledger import retention
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.registry import Registry, RegistryUnavailable
 from gdal_mcp.pipeline import Pipeline
@@ -98,6 +99,7 @@ def running(
 
         # a Pod of a dead server may still be on its way to its folder, and its node would make that again
         recover(areas, audit, registry, owner, discard=not settings.on_cluster)
+        stack.enter_context(retention.applied(settings, registry, audit, owner.id))
         hosting = Hosting(settings, workspaces, owner, areas, boxes.items, paths, put_right)
         stack.callback(hosting.close)
         reach = Entitlements.whole(settings, workspaces, boxes)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from gdal_mcp.invoked import cite
+
 
 class Code(StrEnum):
     """Every way a call can fail; part of the product's interface."""
@@ -69,8 +71,8 @@ class ToolError(Exception):
         error: dict[str, Any] = {
             "code": str(self.code),
             "stage": str(self.stage),
-            "message": self.message,
-            "suggestion": self.suggestion,
+            "message": cite(self.message),
+            "suggestion": cite(self.suggestion),
             "call_id": call_id,
         }
         if self.retry_after is not None:

@@ -211,7 +211,12 @@ class Pipeline:
             verdict,
             request.approver,
             Forecast(
-                known.figures, checks, preflight.size_of, preflight.kind_of, preflight.becomes(plan.draft)
+                known.figures,
+                checks,
+                preflight.size_of,
+                preflight.kind_of,
+                preflight.becomes(plan.draft),
+                request.client,
             ),
             where,
             context.report_progress,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -100,6 +100,9 @@ class Tool:
     replaces: bool = False  # may take the place of an existing file, or take it away
     own_keys: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # schemas of the tool's own keys
     required_keys: tuple[str, ...] = ()
+    lists_keys: bool = (
+        False  # a specification wants the keys in the schema that clients get; then all keys are there
+    )
     present: Callable[[Answer], Mapping[str, Any]] = lambda _answer: {}
     # by the call's arguments and what its worker sent besides; None where no model is to be asked
     ask_model: Callable[[Mapping[str, Any], Mapping[str, bytes]], ModelQuestion | None] = (
@@ -118,7 +121,7 @@ class Tool:
 
     @cached_property
     def output_schema(self) -> Mapping[str, Any]:
-        """The keys of a result. Kept short, as every client reads it; docs/analyst.md describes the parts."""
+        """The keys that a successful result has, as our tests check them; docs/analyst.md describes the parts."""
         if not self.runs:
             return {"type": "object", **({"properties": dict(self.own_keys)} if self.own_keys else {})}
         keys: dict[str, Any] = dict(self.own_keys)
@@ -127,6 +130,29 @@ class Tool:
         keys["untrusted"] = {}
         return {"type": "object", "properties": keys, "required": list(self.required_keys)}
 
+    @cached_property
+    def listed_schema(self) -> Mapping[str, Any]:
+        """The output schema that clients get: it names every key that a result or an error may have, or none.
+
+        fastmcp and mcpo make a type of it and drop each key that it leaves out; with no key named they drop nothing. No key is
+        required, as many clients check errors against it too.
+        """
+        if not self.lists_keys:
+            return {"type": "object"}
+        return {"type": "object", "properties": {**self.own_keys, **(_RESULT_KEYS if self.runs else _KEYS)}}
+
+
+_KEYS: Final[Mapping[str, Any]] = {"error": {"type": "object"}, "whole": {"type": "object"}}
+# as `calls.results` and `calls.longresults` write them
+_RESULT_KEYS: Final[Mapping[str, Any]] = {
+    **{
+        name: {"type": "array"}
+        for name in ("outputs", "files", "replaced", "moved", "removed", "next", "checks")
+    },
+    **{name: {"type": "object"} for name in ("untrusted", "receipt")},
+    "return_code": {"type": "integer"},
+    **_KEYS,
+}
 
 A = TypeVar("A", bound=Arguments)
 _UNNEEDED = frozenset({"title", "minLength", "maxLength"})  # of pydantic's schemas
@@ -313,6 +339,7 @@ class Toolbox:
     unlisted: tuple[str, ...] = ()
     # What its tools run, such as `raster hillshade`: policies and exclusions may name it.
     operations: frozenset[str] = frozenset()
+    operation_hint: str = ""  # how a client calls one that has no tool of its own
     aliases: Aliases = field(default_factory=Aliases)
     upload: Tool | None = None  # what looks at a file that is sent over HTTP, before it is published
     instructions: str = ""  # what a model is told of these tools before it calls any

@@ -1,11 +1,12 @@
 """Images of toolboxes that are the GDAL image with pinned wheels, built on the engine's host by `gdal-mcp setup`.
 
-The wheels are fetched by this host's pip, as it is configured, for the Python in the GDAL image; pip refuses any whose SHA-256
+The wheels are fetched by pip, which is a dependency, as this host configures it, for the Python in the GDAL image; pip refuses any whose SHA-256
 is not in the lock. Nothing of them runs on the host, and the build itself has no network.
 """
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -77,7 +78,7 @@ class WheelImage:
                 f"this engine cannot build images. Build {reference} elsewhere, and load it here."
             )
         version, machine = json.loads(output_of(engine, base.id, _ASK, ""))
-        with tempfile.TemporaryDirectory(prefix="gdal-mcp-", dir="/var/tmp") as folder:
+        with tempfile.TemporaryDirectory(prefix="gdal-mcp-", dir=_roomy()) as folder:
             report(f"fetching {len(self.locked)} packages for Python {version}")
             self._fetch(Path(folder) / "packages", version, machine)
             Path(folder, _DOCKERFILE).write_text(self._text(_DOCKERFILE), encoding="utf-8")
@@ -88,18 +89,37 @@ class WheelImage:
 
     def _fetch(self, place: Path, version: str, machine: str) -> None:
         """The packages as the lock has them, unpacked for another Python than this one. Raises ImageMissing."""
-        platforms = [word for one in _PLATFORMS for word in ("--platform", f"{one}_{machine}")]
         with as_file(files(f"gdal_mcp.{self.toolbox}").joinpath("data", _LOCK)) as lock:
-            command = [
-                *(sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--no-compile"),
-                *("--no-deps", "--require-hashes", "--only-binary=:all:", "--implementation", "cp"),
-                *("--ignore-requires-python", "--python-version", ".".join(version.split(".")[:2])),
-                *(*platforms, "--target", str(place), "-r", str(lock)),
-            ]
-            ran = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words, no shell
-        if ran.returncode:
-            lines = (line for line in ran.stderr.splitlines() if not line.startswith("WARNING"))
-            said = " / ".join(lines)[-500:]
-            raise ImageMissing(
-                f"pip did not bring the packages: {said}. Check the network and pip's configuration."
-            )
+            fetch(lock, place, version, machine)
+
+
+def _roomy() -> str | None:
+    """Where a gigabyte of wheels has room: not in memory, as /tmp may be. In a read-only container wherever TMPDIR says."""
+    return "/var/tmp" if os.access("/var/tmp", os.W_OK) else None  # noqa: S108 - a folder of its own name is made in it
+
+
+def fetch(lock: Path, place: Path, version: str, machine: str) -> None:
+    """Unpacks the wheels of a lock into `place`, for this version of Python and this machine, each checked by its hash.
+
+    The index and the credentials are those of pip's configuration, else the index that uv is told to use. Raises ImageMissing.
+    """
+    platforms = [word for one in _PLATFORMS for word in ("--platform", f"{one}_{machine}")]
+    command = [
+        *(sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--no-compile"),
+        *("--no-deps", "--require-hashes", "--only-binary=:all:", "--implementation", "cp"),
+        *("--ignore-requires-python", "--python-version", ".".join(version.split(".")[:2])),
+        *(*platforms, "--target", str(place), "-r", str(lock)),
+    ]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=_index(os.environ))  # noqa: S603 - fixed words, no shell
+    if ran.returncode:
+        lines = (line for line in ran.stderr.splitlines() if not line.startswith("WARNING"))
+        said = " / ".join(lines)[-500:]
+        raise ImageMissing(
+            f"pip did not bring the packages: {said}. Check the network and pip's configuration."
+        )
+
+
+def _index(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables with uv's index as pip's, for people who have only told uv."""
+    index = variables.get("UV_DEFAULT_INDEX") or variables.get("UV_INDEX_URL")
+    return {**({"PIP_INDEX_URL": index} if index else {}), **variables}

@@ -31,6 +31,7 @@ class Forecast:
     # what a file is that would be replaced or deleted
     kind_of: Callable[[Located], str] = lambda _located: ""
     becomes: str = ""  # what the first output would be
+    client: str = ""  # the program that sent the call, by the name that it gives itself
 
 
 def parts(
@@ -74,7 +75,9 @@ def parts(
     mounts = _some([shown_text(one) for one in plan.mounts])
     shown_mounts = [*mounts["shown"], *(line.strip() for line in _more(mounts))]
     return {
-        "sentence": sentence(plan),
+        "title": title(draft),
+        "client": shown_text(forecast.client, 100),
+        "sentence": sentence(plan, forecast.client),
         "reason": reason,
         "tool": plan.tool,
         "principal": plan.principal,
@@ -94,22 +97,33 @@ def parts(
     }
 
 
-def sentence(plan: Plan) -> str:
-    draft = plan.draft
+def title(draft: Draft) -> str:
+    """The effect in a few words, what is lost first: `Delete zones.shp, 4 files`."""
     replaced = [old for one in draft.outputs for old in one.replaces]
-    does = []
-    if draft.outputs:
-        does.append(f"write {_counted([one.target for one in draft.outputs])}")
-    if replaced:
-        does.append(f"replace {_counted(replaced)} in the workspace")
-    if draft.transfers:
-        does.append(f"move {_counted([one.source for one in draft.transfers])}")
-    if draft.removes:
-        does.append(f"delete {_counted(list(draft.removes))}")
+    gone = {str(one) for one in replaced}
+    new = [one.target for one in draft.outputs if str(one.target) not in gone]
+    does = [
+        (f"{verb} {shown_text(places[0].name or str(places[0]), 100)}", len(places))
+        for verb, places in (
+            ("delete", list(draft.removes)),
+            ("replace", replaced),
+            ("move", [one.source for one in draft.transfers]),
+            ("write", new),
+        )
+        if places
+    ]
+    said = [f"{what}, {count} files" if count > 1 else what for what, count in does]
     if draft.code:
-        does.append(f"run {len(draft.code.splitlines())} lines of code")
-    what = " and ".join(does) or f"read {_counted(list(draft.inputs))}"
-    return f"{shown_text(plan.principal, 200)} asks to {what}, with {plan.tool}."
+        said.append(f"run {len(draft.code.splitlines())} lines of code")
+    text = " and ".join(said) or f"read {_counted(list(draft.inputs))}"
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def sentence(plan: Plan, client: str = "") -> str:
+    """Who asks for what, in one line. A call is an assistant's: its client is named before the person whose rights it has."""
+    effect, principal = title(plan.draft), shown_text(plan.principal, 200)
+    who = f"{shown_text(client, 100)}, for {principal}," if client else principal
+    return f"{who} asks to {effect[:1].lower()}{effect[1:]}, with {plan.tool}."
 
 
 def question_text(told: Mapping[str, Any]) -> str:

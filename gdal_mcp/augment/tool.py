@@ -85,6 +85,7 @@ def _specified(name: str, title: str, draft: Any, **further: Any) -> Tool:
         own_keys={**said["outputSchema"]["properties"], **CHAINED},
         meta={key: said[key] for key in ("visibility", "capabilities")},
         like=name,
+        lists_keys=True,
         **further,
     )
 

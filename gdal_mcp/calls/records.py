@@ -40,6 +40,14 @@ MEDIA_TYPES = {  # what mimetypes does not know
     ".npy": "application/x-npy",
     ".parquet": "application/vnd.apache.parquet",
     ".kml": "application/vnd.google-earth.kml+xml",
+    ".gml": "application/gml+xml",
+    ".jsonl": "application/jsonl",
+    ".geojsonl": "application/geo+json-seq",
+    ".geojsons": "application/geo+json-seq",
+    ".asc": "text/plain",
+    ".prj": "text/plain",
+    ".wkt": "text/plain",
+    ".xyz": "text/plain",
 }
 
 

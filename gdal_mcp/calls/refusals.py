@@ -29,12 +29,17 @@ def no_such_tool(name: str, surface: Surface) -> ToolError:
 def tool_hint(name: str, surface: Surface) -> str:
     """Which tool, or operation of a toolbox, may be meant by a name that no tool has; empty where none is like it."""
     boxes = {box.name: box for box in surface.toolboxes.values()}.values()
-    paths = (path for box in boxes for path in box.operations if surface.permits(path))
-    known = {spelling(path.rpartition(" ")[2]): path for path in paths} | {
+    owners = {path: box for box in boxes for path in box.operations if surface.permits(path)}
+    known = {spelling(path.rpartition(" ")[2]): path for path in owners} | {
         one: one for one in surface.callable
     }
-    near = nearest(spelling(name), known)
-    return f"Did you mean `{known[near[0]]}`?" if near else ""
+    exact = next((path for path in owners if spelling(path) == spelling(name)), None)
+    near = [exact] if exact else [known[one] for one in nearest(spelling(name), known)]
+    if not near:
+        return ""
+    if near[0] in surface.callable:
+        return f"Did you mean `{near[0]}`?"
+    return f"`{near[0]}` is not a tool of its own here. {owners[near[0]].operation_hint}".rstrip()
 
 
 def missing_scope(scope: str) -> ToolError:

@@ -52,7 +52,11 @@ _KINDS: tuple[tuple[type[SandboxError], Code, str], ...] = (
         Code.BUSY,
         "Call again when other calls have ended; the server may need more memory, or smaller limits.",
     ),
-    (ImageMissing, Code.ENGINE_UNAVAILABLE, "Run `gdal-mcp setup` to get the image."),
+    (
+        ImageMissing,
+        Code.ENGINE_UNAVAILABLE,
+        "Call again once the image is there; `gdal-mcp doctor` shows more.",
+    ),
     (
         EngineUnavailable,
         Code.ENGINE_UNAVAILABLE,

@@ -4,7 +4,7 @@ import json
 
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out, say
-from gdal_mcp.ledger.audit import tail, verify
+from gdal_mcp.ledger.audit import AuditLog, tail, verify
 from gdal_mcp.ledger.audit_record import AuditRecord, Checkpoint
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.untrusted import shown_text
@@ -20,8 +20,16 @@ def check(settings: Settings, checkpoint: str | None) -> Exit:
     found = verify(path, kept)
     where = f" at record {found.first_bad}" if found.first_bad else ""
     verdict = "OK" if found.ok else f"BROKEN{where}: {found.reason}"
-    out(f"{path}: {found.records} records, {verdict}; ends at {found.last}")
+    since = f" from number {found.first} on" if found.first > 1 else ""
+    out(f"{path}: {found.records} records{since}, {verdict}; ends at {found.last}")
     return Exit.DONE if found.ok else Exit.FAILED
+
+
+def rotate(settings: Settings) -> Exit:
+    """Closes the file of the log, for an archive, and goes on in a new one. Servers may run. Raises AuditUnavailable."""
+    closed = AuditLog(settings.state.audit).rotate({"program": "gdal-mcp audit rotate"})
+    out(f"{closed} is closed. Move it to an archive; `gdal-mcp audit verify` checks the files that are here.")
+    return Exit.DONE
 
 
 def show_last(settings: Settings, count: int, *, as_json: bool) -> Exit:

@@ -1,7 +1,9 @@
 """`gdal-mcp call`, `undo` and `tools`: one call, one undo, and the list of what can be called."""
 
+import os
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -10,15 +12,30 @@ from gdal_mcp.app import App, local_user
 from gdal_mcp.approval.model import Terminal
 from gdal_mcp.commands.exits import Exit, exit_of
 from gdal_mcp.commands.finding import leave_link
-from gdal_mcp.commands.streams import out, out_json, show_status
-from gdal_mcp.operations.undoing import undo
+from gdal_mcp.commands.streams import out, out_either, out_json, say, show_status
+from gdal_mcp.ledger.audit_record import time_text
+from gdal_mcp.operations.undoing import undo, undoable
 from gdal_mcp.pipeline import Reply, Request
-from gdal_mcp.settings import Settings
+from gdal_mcp.settings import Settings, SettingsError
+from gdal_mcp.toolbox import spelling
 from gdal_mcp.toolboxes import toolboxes
+from gdal_mcp.untrusted import shown_text
 
 
-def call_once(app: App, tool: str, arguments: Mapping[str, Any], *, assume_yes: bool) -> Exit:
-    """Prints the structured result, or the error in the same shape as clients get it."""
+def with_tool(settings: Settings, name: str) -> tuple[Settings, str]:
+    """The settings with an algorithm's own tool, which clients only have when they ask for it, and the tool's name."""
+    known = {spelling(one): one for one in toolboxes(settings).tools}
+    tool = known.get(spelling(name), name)
+    listed = tool in toolboxes(settings).surface(settings).callable or tool not in known.values()
+    return settings if listed else settings.model_copy(update={"tools": (*settings.tools, tool)}), tool
+
+
+def call_once(
+    app: App, tool: str, arguments: Mapping[str, Any], *, assume_yes: bool, save: Path | None = None
+) -> Exit:
+    """Prints the structured result, or the error in the same shape as clients get it. The picture goes to a new file `save`."""
+    if save is not None and os.path.lexists(save):
+        raise SettingsError(f"--save {save}: the file exists; name a new one")
     user = local_user()
     leave_link(app.settings)
     request = Request(
@@ -34,12 +51,46 @@ def call_once(app: App, tool: str, arguments: Mapping[str, Any], *, assume_yes: 
     finally:
         show_status()
     out_json(reply.result)
+    if save is not None and reply.error is None:
+        return _save(save, reply)
     return exit_of(reply.error)
+
+
+def _save(path: Path, reply: Reply) -> Exit:
+    pictures = [one for one in (reply.done.preview, *reply.done.figures) if one] if reply.done else []
+    if not pictures:
+        say(f"the result has no picture, so {path} was not written")
+        return Exit.FAILED
+    try:
+        with path.open("xb") as file:
+            file.write(pictures[0])
+    except OSError as error:
+        say(f"{path} cannot be written: {error.strerror or error}")
+        return Exit.FAILED
+    return Exit.DONE
 
 
 def undo_call(app: App, call_id: str) -> Exit:
     """Undoes a publication in whichever workspace it was made. Raises StagingFailed, PathMissing."""
     out_json(undo(app, call_id, local_user().id))
+    return Exit.DONE
+
+
+def show_undoable(app: App, *, as_json: bool) -> Exit:
+    """Prints the calls that can be undone, newest first, and for each the later calls that have to be undone before it."""
+    rows, lines = [], []
+    for one in undoable(app):
+        call = one.call
+        about = {"call": call.id, "tool": call.tool, "started": time_text(call.started)}
+        rows.append({**about, "paths": list(one.paths), "after": list(one.later)})
+        paths = ", ".join(shown_text(path, 120) for path in one.paths[:3])
+        more = f" and {len(one.paths) - 3} more" if len(one.paths) > 3 else ""
+        lines.append(f"{call.id}  {time_text(call.started)}  {call.tool}  {paths}{more}")
+        lines += [f"{'':18}only after: gdal-mcp undo {later}" for later in one.later]
+    if rows or as_json:
+        out_either(rows, "\n".join(lines), as_json=as_json)
+    else:
+        say("no call can be undone in these workspaces.")
     return Exit.DONE
 
 
@@ -54,7 +105,7 @@ def list_tools(settings: Settings, *, every: bool, as_json: bool) -> Exit:
                 "title": tool.title,
                 "description": tool.description,
                 "inputSchema": tool.input_schema,
-                "outputSchema": tool.output_schema,
+                "outputSchema": tool.listed_schema,
                 "writes": tool.writes,
             }
             for tool in tools

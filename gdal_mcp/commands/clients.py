@@ -6,8 +6,10 @@ Invariants:
 * the file is replaced at once, and what it was before lies beside it.
 """
 
+import errno
 import json
 import os
+import secrets
 import sys
 import time
 import tomllib
@@ -22,11 +24,12 @@ from platformdirs import user_config_path
 from gdal_mcp import __version__
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import agreed, out, say
+from gdal_mcp.invoked import PACKAGE
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.state import put_private
 
 NAME: Final = "gdal"  # of the entry
-_NAME: Final = "gdal-sandbox-mcp"  # of the package, and of its script for `uvx`
+_TRIES: Final = 5  # to write a file that somebody else changes at the same time
 
 Entry = dict[str, Any]
 
@@ -85,12 +88,12 @@ def _program() -> list[str]:
         return [sys.executable, "-m", "gdal_mcp"]
     # the environment of `uvx` is in uv's cache, which may be emptied
     uvx = str(Path(uv).with_name("uvx"))
-    origin = json.loads(distribution(_NAME).read_text("direct_url.json") or "{}")
+    origin = json.loads(distribution(PACKAGE).read_text("direct_url.json") or "{}")
     if not origin:  # this version as it is published, else where it was installed from
-        return [uvx, f"{_NAME}@{__version__}"]
+        return [uvx, f"{PACKAGE}@{__version__}"]
     vcs = origin.get("vcs_info")
     source = f"{vcs['vcs']}+{origin['url']}@{vcs['commit_id']}" if vcs else origin["url"]
-    return [uvx, "--from", source, _NAME]
+    return [uvx, "--from", source, PACKAGE]
 
 
 def _folders(settings: Settings) -> list[str]:
@@ -116,26 +119,66 @@ def install(settings: Settings, client: str, *, assume_yes: bool) -> Exit:
     if found is None:
         raise SettingsError(f"there is no client {client[:40]!r}; there are {', '.join(CLIENTS)}")
     entry, path = found.entry(settings), found.file.resolve()
-    try:
-        old = path.read_text(encoding="utf-8") if path.exists() else ""
-        new = _with_toml(found, old, entry) if path.suffix == ".toml" else _with_json(found, old, entry)
-    except (OSError, ValueError, RecursionError) as error:
-        raise SettingsError(
-            f"{path} is left as it is: {error}. Add this by hand:\n{found.shown(entry)}"
-        ) from error
-    if new is None:
+    if _merged(found, path, entry) is None:
         out(f"{path} has this entry already.")
         return Exit.DONE
     question = f"This goes into {path}, beside what is there:\n\n{found.shown(entry)}\nWrite it?"
     if not assume_yes and not agreed(question, "--yes"):
         return Exit.FAILED
     try:
-        copy = _replace(path, new, old)
+        copy = _write(found, path, entry)
     except OSError as error:
         say(f"{path} could not be written: {error.strerror}")
         return Exit.FAILED
     out(f"{path} is written{f'; what it was is in {copy}' if copy else ''}. Restart {found.title}.")
     return Exit.DONE
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    """What a file held when it was read, None for no file, and what it is to hold."""
+
+    old: bytes | None
+    new: bytes
+
+
+def _merged(client: Client, path: Path, entry: Entry) -> _Merged | None:
+    """The file as it is now with the entry; None if it has it. Raises SettingsError where that is not certain to keep what is there."""
+    try:
+        old = path.read_bytes() if path.exists() else None
+        text = (old or b"").decode()
+        new = _with_toml(client, text, entry) if path.suffix == ".toml" else _with_json(client, text, entry)
+    except (OSError, ValueError, RecursionError) as error:
+        raise SettingsError(
+            f"{path} is left as it is: {error}. Add this by hand:\n{client.shown(entry)}"
+        ) from error
+    return None if new is None else _Merged(old, new.encode())
+
+
+def _write(client: Client, path: Path, entry: Entry) -> Path | None:
+    """Puts the file with the entry in its place, and returns where what was there is kept. Raises OSError, SettingsError.
+
+    The file is read again: its owner, or the client itself, may have changed it while a person was deciding. What is kept is
+    another name of the very file, so that a change up to the last moment is in it; where it was changed after it was read, all
+    begins again.
+    """
+    for _ in range(_TRIES):
+        merged = _merged(client, path, entry)
+        if merged is None:
+            return None
+        if merged.old is None:
+            put_private(path, merged.new)
+            return None
+        copy = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}.bak")
+        try:
+            os.link(path, copy)
+        except OSError:  # a file system without a second name for a file
+            put_private(copy, path.read_bytes(), path.stat().st_mode & 0o777)
+        if copy.read_bytes() == merged.old:
+            put_private(path, merged.new, copy.stat().st_mode & 0o777)
+            return copy
+        copy.unlink()
+    raise OSError(errno.EBUSY, "another program keeps changing it")
 
 
 def _with_json(client: Client, old: str, entry: Entry) -> str | None:
@@ -174,14 +217,3 @@ def _once(pairs: list[tuple[str, Any]]) -> Entry:
     if len({name for name, _ in pairs}) < len(pairs):
         raise ValueError("it has one name twice")
     return dict(pairs)
-
-
-def _replace(path: Path, new: str, old: str) -> Path | None:
-    """Puts the text in the file's place, with its mode, and returns where what was there is kept."""
-    mode, copy = 0o600, None
-    if path.exists():
-        mode = path.stat().st_mode & 0o777
-        copy = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}.bak")
-        put_private(copy, old.encode())
-    put_private(path, new.encode(), mode)
-    return copy

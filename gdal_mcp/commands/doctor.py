@@ -2,15 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from itertools import groupby
 from typing import Final
 
 from gdal_mcp.app import running
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.streams import out_either, out_json
 from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
+from gdal_mcp.invoked import cite
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.registry import RegistryUnavailable
 from gdal_mcp.operations.examine import Report, examine, some_workspace
+from gdal_mcp.operations.examine import Row as HostRow
 from gdal_mcp.operations.sharing import shareable
 from gdal_mcp.settings import Settings
 from sandbox.errors import SandboxError
@@ -29,8 +32,12 @@ _TITLES: Final = {
 _CIS_WIDTH: Final = 30  # the most numbers that stand beside one row
 
 
-def show(settings: Settings, *, escape: bool = False, send: bool = False, as_json: bool) -> Exit:
+def show(
+    settings: Settings, *, every: bool = False, escape: bool = False, send: bool = False, as_json: bool
+) -> Exit:
     """Prints what was found on this host: NOT_READY when a call would not run.
+
+    Rows that are in order are one for each group, unless `every` is asked for.
 
     With `send` it is JSON that can be shown to others, without the names of this user's folders. With `escape` it is tried to get out of a container: FAILED when something got out, NOT_READY when nothing could be tried.
     """
@@ -39,7 +46,7 @@ def show(settings: Settings, *, escape: bool = False, send: bool = False, as_jso
         if send:
             out_json(shareable(settings, report))
             return Exit.DONE
-        out_either(report.as_dict(), "\n".join(_rows(report)), as_json=as_json)
+        out_either(report.as_dict(), cite("\n".join(_rows(report, every=every))), as_json=as_json)
         return Exit.DONE if report.ok else Exit.NOT_READY
     try:
         # in a container as calls with these settings get it
@@ -55,13 +62,28 @@ def show(settings: Settings, *, escape: bool = False, send: bool = False, as_jso
     return Exit.DONE if ok else Exit.FAILED
 
 
-def _rows(report: Report) -> Iterator[str]:
-    for row in report.rows:
+def _rows(report: Report, *, every: bool) -> Iterator[str]:
+    rows = report.rows if every else tuple(_summary(report))
+    for row in rows:
         yield f"{_ROW_MARKS[row.state]}  {row.group:<11}  {row.name:<28}  {row.found}"
         if row.fix and row.state != "ok":
             yield f"{'':>21}-> {row.fix}"
     yield ""
     yield report.verdict
+    if len(rows) < len(report.rows):
+        yield f"`gdal-mcp doctor --all` shows all {len(report.rows)} rows."
+
+
+def _summary(report: Report) -> Iterator[HostRow]:
+    """Each row that is not in order, and of those in order one for each group: the first, or how many there are."""
+    for group, found in groupby(report.rows, key=lambda row: row.group):
+        rows = list(found)
+        fine = [row for row in rows if row.state == "ok"]
+        if fine:
+            counted = group.startswith("attestation")
+            first = HostRow(group, "isolation", "ok", f"{len(fine)} properties hold") if counted else fine[0]
+            yield first
+        yield from (row for row in rows if row.state != "ok")
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:

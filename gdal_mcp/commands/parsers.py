@@ -11,7 +11,15 @@ from typing import Any
 from gdal_mcp import __version__
 from gdal_mcp.access.identity import READ, SCOPES
 from gdal_mcp.commands.exits import Exit, guarded, meanings
-from gdal_mcp.commands.options import Run, add_command, add_early_command, add_group, settings_of
+from gdal_mcp.commands.options import (
+    Help,
+    Run,
+    add_command,
+    add_early_command,
+    add_group,
+    epilog,
+    settings_of,
+)
 from gdal_mcp.commands.streams import json_object, out
 from gdal_mcp.settings import Settings
 
@@ -20,12 +28,13 @@ def build_parser() -> argparse.ArgumentParser:
     """The whole program, its commands in the order in which help lists them."""
     parser = argparse.ArgumentParser(
         prog="gdal-mcp",
-        description="GDAL for language models: each call runs in a container of its own.",
-        epilog=f"{meanings()} `gdal-mcp COMMAND --help` explains each.",
+        description="GDAL for AI assistants: each call runs in a container of its own.",
+        epilog=epilog("", f"{meanings()} `gdal-mcp COMMAND --help` explains each command."),
+        formatter_class=Help,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"gdal-mcp {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(prog=parser.prog, metavar="COMMAND", required=True, title="Commands")
     for add in (_add_calls, _add_host, _add_clients, _add_decisions, _add_records):
         add(commands)
     return parser
@@ -77,6 +86,8 @@ def _add_calls(commands: Any) -> None:
     call = add_command(commands, "call", _call, "run one tool and print its structured result as JSON")
     _add_tool_call(call)
     call.add_argument("--yes", action="store_true", dest="assume_yes", help="approve the call; for scripts")
+    text = "write the picture of the result, a PNG, to a new file"
+    call.add_argument("--save", type=Path, metavar="FILE", help=text)
 
     text = "list the tools that a server with these settings has"
     tools = _add(commands, "tools", "calls.list_tools", text)
@@ -105,6 +116,9 @@ def _serve(given: argparse.Namespace) -> Exit:
 def _call(given: argparse.Namespace, settings: Settings) -> Exit:
     settings.require_workspaces()
     given.arguments = json_object(given.arguments)
+    from gdal_mcp.commands.calls import with_tool
+
+    settings, given.tool = with_tool(settings, given.tool)
     # both interrupt the call: its container is stopped and removed. SIGINT too, as a shell has it ignored by what it starts
     # in the background of a script, and asyncio then leaves it so
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -113,8 +127,10 @@ def _call(given: argparse.Namespace, settings: Settings) -> Exit:
 
 
 def _add_host(commands: Any) -> None:
-    text = "check engine, image, isolation and workspaces, with the fix for each failure"
+    text = "check engine, image, isolation and workspaces"
     doctor = _add(commands, "doctor", "doctor.show", text)
+    text = "show every row, also those of each property that is in order"
+    doctor.add_argument("--all", action="store_true", dest="every", help=text)
     doctor.add_argument("--escape", action="store_true", help="try to get out of a container")
     text = "print what is found as JSON to send to others, without names and secrets"
     doctor.add_argument("--report", action="store_true", dest="send", help=text)
@@ -124,19 +140,24 @@ def _add_host(commands: Any) -> None:
     setup = _add(commands, "setup", "catalogue.setup", text)
     text = "whose image (default: gdal)"
     setup.add_argument("--toolbox", choices=["gdal", "python", "augment"], default="gdal", help=text)
-    add_command(commands, "settings", _settings, "explain every setting")
+    explain = add_command(commands, "settings", _settings, "explain every setting, or those named")
+    explain.add_argument("names", nargs="*", metavar="NAME", help="a setting, such as memory")
 
-    catalogue = add_group(commands, "catalogue", "build what is known of a GDAL")
+    catalogue = add_group(commands, "catalogue", "rebuild the description of an image's GDAL")
     text = "ask the image what its GDAL can be told"
     build = _add(catalogue, "build", "catalogue.build", text)
     text = "write it there, not into the state folder"
     build.add_argument("--output", type=Path, metavar="FILE", help=text)
 
 
-def _settings(_given: argparse.Namespace, _settings: Settings) -> Exit:
+def _settings(given: argparse.Namespace, _settings: Settings) -> Exit:
     from gdal_mcp.settings.fields import describe
+    from gdal_mcp.settings.file import SettingsError, no_setting
 
-    for row in describe():
+    wanted = {name.removeprefix("--").replace("-", "_").lower() for name in given.names}
+    if unknown := sorted(wanted - set(Settings.model_fields)):
+        raise SettingsError(*(no_setting(name, Settings.model_fields) for name in unknown))
+    for row in (one for one in describe() if not wanted or one.name in wanted):
         default = f" (default: {row.default})" if row.default else ""
         out(f"{row.name}\n    {row.description}{default}")
     return Exit.DONE
@@ -153,12 +174,12 @@ def _add_clients(commands: Any) -> None:
     revoke = _add(tokens, "revoke", "tokens.revoke", "end a token at once")
     revoke.add_argument("name", metavar="NAME", help="the name that it was made with")
 
-    text = "print the address of the web page on which people decide and look"
+    text = "print the address of the web page for approvals and records"
     console = _add(commands, "console", "console.show", text)
     text = "open it in the browser of this machine too"
     console.add_argument("--open", action="store_true", dest="opens", help=text)
 
-    text = "print the entry that starts this server, for each client, or write it"
+    text = "print the entry that a client starts this server with"
     clients = add_group(commands, "clients", text, default=_imported("clients.show"))
     install = _add(
         clients, "install", "clients.install", "write the entry into a client's file, after asking"
@@ -203,19 +224,33 @@ def _add_decisions(commands: Any) -> None:
 
 
 def _add_records(commands: Any) -> None:
-    audit = add_group(commands, "audit", "verify or show the audit log")
+    audit = add_group(commands, "audit", "verify, show or rotate the audit log")
     verify = _add(audit, "verify", "audit.check", "check every record of the hash chain")
     text = "a checkpoint printed earlier and kept elsewhere; the log must still contain it"
     verify.add_argument("--checkpoint", metavar="SEQ:HASH", help=text)
+    text = "close the file of the log, for an archive, and go on in a new one"
+    _add(audit, "rotate", "audit.rotate", text)
     tail = _add(audit, "tail", "audit.show_last", "show the last records")
     _add_json(tail, "each record whole, as a line of JSON")
     text = "how many (default: 10)"
     tail.add_argument("-n", type=int, default=10, metavar="COUNT", dest="count", help=text)
 
-    text = "repeat a recorded call without publishing anything, and compare the results"
+    text = "copy the records to a new folder, while servers run"
+    _add(commands, "backup", "backup.backup", text).add_argument(
+        "folder", type=Path, metavar="FOLDER", help="a new folder"
+    )
+
+    text = "repeat a recorded call, publish nothing, compare the results"
     replay = _add(commands, "replay", "replay.replay_call", text)
     replay.add_argument("call_id", metavar="CALL", help="the call's id, as in its receipt")
     _add_json(replay)
 
-    undo = _add(commands, "undo", "calls.undo_call", "restore what a call replaced and remove what it made")
-    undo.add_argument("call_id", metavar="CALL", help="the call's id, as in its receipt")
+    text = "undo a call, or list the calls that can be undone"
+    undo = add_command(commands, "undo", _undo, text)
+    text = "the call's id, as in its receipt; without one, the calls that can be undone are listed"
+    undo.add_argument("call_id", metavar="CALL", nargs="?", help=text)
+    _add_json(undo, "the list as JSON")
+
+
+def _undo(given: argparse.Namespace, settings: Settings) -> Exit:
+    return _imported("calls.undo_call" if given.call_id else "calls.show_undoable")(given, settings)

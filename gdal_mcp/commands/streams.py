@@ -5,6 +5,7 @@ import re
 import sys
 from typing import Any, Final
 
+from gdal_mcp.invoked import cite
 from gdal_mcp.settings import SettingsError
 from gdal_mcp.untrusted import shown_text
 
@@ -31,7 +32,7 @@ def out_either(value: object, text: str, *, as_json: bool) -> None:
 
 
 def say(text: str) -> None:
-    sys.stderr.write(f"gdal-mcp: {text}\n")
+    sys.stderr.write(f"gdal-mcp: {cite(text)}\n")
 
 
 def agreed(question: str, words: str) -> bool:

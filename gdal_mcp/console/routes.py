@@ -87,7 +87,7 @@ class Console:
             self._route("POST", "/doctor", self._for_admin(_examined)),
             self._route("GET", "/me", self._me),
             self._route("GET", "/questions/{id}", service.question),
-            self._route("GET", "/calls", service.history, "q", "outcome", "cursor"),
+            self._route("GET", "/calls", service.history, "q", "outcome", "cursor", "checks"),
             self._route("GET", "/calls/{id}", service.call),
             self._route("GET", "/outputs", service.outputs, "cursor"),
             self._route("GET", "/pictures/{number:int}", self._drawn(service.artifact)),
@@ -171,6 +171,18 @@ class Console:
             "version": __version__,
             "minutes": GRANT_MINUTES,
             "workspaces": [str(one.root) for one in workspaces],
+            "outcomes": sorted(figures.OUTCOMES),
+            **self._setup(),
+        }
+
+    def _setup(self) -> dict[str, Any]:
+        """How this server was set up, as far as it is known without looking at the host."""
+        app, settings = self.service.app, self.service.app.settings
+        image = app.hosting.known_image() or settings.image or next(iter(app.toolboxes.items)).image.reference
+        return {
+            "approval": settings.approval,
+            "policy": str(settings.policy) if settings.policy else None,
+            "image": image,
         }
 
     def _workspaces(self, viewer: Viewer) -> Workspaces:

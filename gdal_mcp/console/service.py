@@ -97,14 +97,22 @@ class ConsoleService:
         return {"cancelled": activity.cancel(call_id, viewer.name)}
 
     def history(
-        self, viewer: Viewer, text: str | None, outcome: str | None, cursor: str | None
+        self,
+        viewer: Viewer,
+        text: str | None,
+        outcome: str | None,
+        cursor: str | None,
+        checks: str | None = None,
     ) -> dict[str, Any]:
-        """Calls that contain all words of the text, newest first."""
+        """Calls that contain all words of the text, newest first; those that only check another call if `checks` is set."""
         words = tuple((text or "")[:400].split())
         if len(words) > _WORDS:
             raise Refused(400, f"Search for at most {_WORDS} words.")
         try:
-            found = self.app.registry.search(words, outcome or None, viewer.of, cursor, ROWS)
+            hidden = (
+                () if checks else tuple(box.validates for box in self.app.toolboxes.items if box.validates)
+            )
+            found = self.app.registry.search(words, outcome or None, viewer.of, cursor, ROWS, without=hidden)
         except ValueError as error:
             raise Refused(400, str(error)) from error
         return {"calls": [serializers.listed(one) for one in found.items], "next": found.next_cursor}
@@ -157,7 +165,8 @@ class ConsoleService:
         rows = [
             {**serializers.artifact(one, datasets.get((one.call_id, one.path))), "tool": tools[one.call_id]}
             for one in page.items
-            if not any(call == one.call_id and _beside(one.path, path) for call, path in datasets)
+            if (one.call_id, one.path) in datasets
+            or not any(call == one.call_id and _beside(one.path, path) for call, path in datasets)
         ]
         return {"outputs": rows, "next": page.next_cursor}
 

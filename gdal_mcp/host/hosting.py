@@ -141,6 +141,11 @@ class Hosting:
                     raise
             return self._hosts[toolbox.name]
 
+    def known_image(self) -> str:
+        """The default toolbox's image if calls have run on it, by its reference; the host is not asked."""
+        host = self._hosts.get(self._toolboxes[0].name)
+        return host.image.reference if host else ""
+
     def keep_warm(self) -> None:
         """From now on started containers wait for calls. Raises SandboxError when this host cannot be used."""
         with self._lock:

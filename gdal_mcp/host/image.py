@@ -9,9 +9,11 @@ A stand-in, such as the image that `scripts/standin.py` builds from Debian's pac
 is used like any other and is always named as one.
 """
 
+import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from gdal_mcp.host.nested import program
 from gdal_mcp.toolbox import ImageSpec
 from sandbox.engine import Images
 from sandbox.errors import ImageMissing, PullFailed
@@ -55,7 +57,8 @@ def resolve(images: Images, spec: ImageSpec, named: str | None = None) -> Image:
     found = images.find(wanted) if wanted else None
     if found is None:
         name = wanted or spec.reference
-        usual = f"`docker pull {name}` or `gdal-mcp setup`; in a clone, `make setup`"
+        option = f" --image {named}" if named else ""
+        usual = f"`docker pull {name}` or `{shlex.join(program())} setup{option}`; in a clone, `make setup`"
         how = f"`{spec.setup}`" if spec.setup else usual
         raise ImageMissing(f"the image {name} is not on this host. Bring it with {how}.")
     standin = found.labels.get(STANDIN_LABEL) == "true"

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from gdal_mcp.invoked import command
 from gdal_mcp.settings.pathmap import PathMap
 from sandbox.attestation import prove_folders
 from sandbox.engine import ContainerDetails, Engine
@@ -49,7 +50,7 @@ def own_container(engine: Engine) -> ContainerDetails | None:
 def program() -> tuple[str, ...]:
     """How a person on the host runs the commands of this server: in its container, if it is in one."""
     numbers = _own_numbers(_own_mounts())
-    return ("docker", "exec", "-it", numbers[0][:12], "gdal-mcp") if numbers else ("gdal-mcp",)
+    return ("docker", "exec", "-it", numbers[0][:12], "gdal-mcp") if numbers else command()
 
 
 def in_container() -> bool:

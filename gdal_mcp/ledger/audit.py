@@ -17,6 +17,10 @@ Invariants:
 * a log that ends before its head, or in something that is no record, is refused: nothing is appended to it;
 * log, head and lock are regular files that this user alone may read, never reached through a link.
 
+* `rotate` closes a file and goes on in a new one, whose first record is bound to the last one of the closed file: the files
+  together are one chain. Files that were moved to an archive are missed by nothing but their records: what is left is
+  verified from the record on with which it begins.
+
 Not guaranteed: someone who may write both the log and its head can rewrite everything. Keep `checkpoint()`
 where they cannot write, and give it to `verify`: rewriting what lies before it is then noticed.
 """
@@ -25,10 +29,12 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
+import shutil
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -46,6 +52,7 @@ from gdal_mcp.ledger.audit_record import (
 from sandbox.portable import sync_contents
 
 RECOVERED: Final = "audit.recovered"
+ROTATED: Final = "audit.rotated"  # the first record of each file but the first
 # Bytes. Within one sector, so that the head is replaced whole or not at all, without free space.
 _HEAD_SIZE: Final = 512
 _LOCK_SECONDS: Final = 10.0  # an append holds the lock for milliseconds; more means that its holder hangs
@@ -66,6 +73,7 @@ class Verification:
     first_bad: int | None = None
     head_matches: bool = False
     last: Checkpoint = EMPTY
+    first: int = 1  # the number of the first record that is here; earlier ones are in an archive
 
 
 class AuditLog:
@@ -88,36 +96,101 @@ class AuditLog:
             at = _settle(log, head)
             return _write(log, head, at, event, _Head(at))
 
+    def size(self) -> int:
+        """Bytes of the file that records are appended to."""
+        with _explained(self.path):
+            return self.path.stat().st_size if self.path.exists() else 0
+
+    def rotate(self, source: Mapping[str, Any]) -> Path:
+        """Closes the file under a name of its first and last record, and goes on in a new one. Raises AuditUnavailable.
+
+        The new file takes the old one's place at once, with its first record in it: a crash leaves the one or the other, and
+        at most a head that is one record behind.
+        """
+        with _explained(self.path), _opened(self.path) as (log, head):
+            at = _settle(log, head)
+            first = _first(log)
+            if first is None or first.seq > at.seq:
+                raise AuditUnavailable("the audit log is empty, so that there is nothing to close.")
+            closed = segment_name(self.path, first.seq, at.seq)
+            event = {"type": ROTATED, "source": source, "outcome": "OK", "segment": closed.name}
+            line = write_line(at, time_text(time.time()), event)
+            record = parse_line(line)
+            assert record is not None
+            for one in _segment_names(self.path):
+                if one.samefile(self.path):  # of a crash before the new file took this one's place
+                    one.unlink()
+            os.link(self.path, closed)
+            _replace(self.path, line + b"\n")
+            _write_head(head, _Head(record.checkpoint))
+        return closed
+
     def checkpoint(self) -> Checkpoint:
         """Where the log ends, to be kept elsewhere. Raises AuditUnavailable."""
         with _explained(self.path), _opened(self.path) as files:
             return _settle(*files)
 
 
+def segment_name(path: Path, first: int, last: int) -> Path:
+    """Of a closed file: `audit-000000000001-000000004211.jsonl`, so that names sort as their records."""
+    return path.with_name(f"{path.stem}-{first:012d}-{last:012d}{path.suffix}")
+
+
+def segments(path: Path) -> tuple[Path, ...]:
+    """The closed files beside a log, oldest first."""
+    there = path.exists()
+    return tuple(one for one in _segment_names(path) if not (there and one.samefile(path)))
+
+
+def _segment_names(path: Path) -> list[Path]:
+    return sorted(path.parent.glob(f"{path.stem}-{'[0-9]' * 12}-{'[0-9]' * 12}{path.suffix}"))
+
+
 def verify(path: Path, kept: Checkpoint | None = None) -> Verification:
-    """Check every record, the head and, where given, that the log still holds a checkpoint kept elsewhere.
+    """Check every record of all files, the head and, where given, that the log still holds a checkpoint kept elsewhere.
 
     Reads line by line; servers may append meanwhile. Raises AuditUnavailable when the log cannot be read.
     """
-    with _explained(path):
-        try:
-            log = path.open("rb")
-        except FileNotFoundError:
-            return Verification(ok=False, records=0, reason=f"there is no log at {path}")
-        with log:
-            with _locked(path, fcntl.LOCK_SH):
-                size = os.fstat(log.fileno()).st_size
-                head = _read_head(path.with_suffix(".head")).at
-            last, reason, missing = _walk(log.fileno(), size, head, kept or EMPTY)
+    with _explained(path), ExitStack() as stack:
+        with _locked(path, fcntl.LOCK_SH):
+            try:
+                opened = [stack.enter_context(one.open("rb")) for one in (*segments(path), path)]
+            except FileNotFoundError:
+                return Verification(ok=False, records=0, reason=f"there is no log at {path}")
+            sizes = [os.fstat(one.fileno()).st_size for one in opened]
+            head = _read_head(path.with_suffix(".head")).at
+        base = _base(opened[0].fileno())
+        last, reason, missing = base, "", {head, kept or EMPTY} - {base, EMPTY}
+        for file, size in zip(opened, sizes, strict=True):
+            last, reason, absent = _walk(file.fileno(), size, head, kept or EMPTY, last=last)
+            missing &= absent
+            if reason:
+                reason = f"{Path(file.name).name}: {reason}" if len(opened) > 1 else reason
+                break
     matches = head == last and not reason
     first_bad = last.seq + 1 if reason else None
     if not reason and kept in missing:
-        reason = f"the log does not hold record {kept.seq} as the checkpoint kept elsewhere has it"
+        archived = kept.seq < base.seq
+        reason = (
+            f"record {kept.seq} is in a file that is not here: put the archived files beside the log, and verify again"
+            if archived
+            else f"the log does not hold record {kept.seq} as the checkpoint kept elsewhere has it"
+        )
     elif not reason and head in missing:
         reason = f"the log ends at {last.seq} and does not hold record {head.seq} as its head has it"
     elif not reason and not matches:
         reason = f"the head names {head.seq}, not the last: removed, a crash, or records no server wrote"
-    return Verification(not reason, last.seq, reason, first_bad, matches, last)
+    return Verification(not reason, last.seq - base.seq, reason, first_bad, matches, last, base.seq + 1)
+
+
+def copied(path: Path, folder: Path) -> list[Path]:
+    """Copies the log, its head and the closed files into a folder; no record is written meanwhile. Raises AuditUnavailable, OSError."""
+    with _explained(path):
+        if not path.exists():
+            return []
+        with _locked(path, fcntl.LOCK_SH):
+            files = (*segments(path), path, path.with_suffix(".head"))
+            return [Path(shutil.copy2(one, folder / one.name)) for one in files if one.exists()]
 
 
 def tail(path: Path, count: int) -> tuple[AuditRecord, ...]:
@@ -173,7 +246,7 @@ def _accept_behind(log: int, last: AuditRecord | None, head: Checkpoint) -> None
     if head.seq == 0:
         # On disk from the first record on, it was removed, and with it the proof of where the log ended.
         raise _distrusted("its head is missing or unreadable")
-    end, _, missing = _walk(log, os.fstat(log).st_size, head)
+    end, _, missing = _walk(log, os.fstat(log).st_size, head, last=_base(log))
     if missing or end != last.checkpoint:
         raise _distrusted(f"it does not hold the record {head.seq} that its head names")
 
@@ -202,13 +275,30 @@ def _write(log: int, head: int, at: Checkpoint, event: Mapping[str, Any], before
 # Reading
 
 
-def _walk(log: int, size: int, *wanted: Checkpoint) -> tuple[Checkpoint, str, set[Checkpoint]]:
-    """Follow the chain through the first `size` bytes, one line in memory.
+def _first(log: int) -> AuditRecord | None:
+    """The first record of a file."""
+    with os.fdopen(log, "rb", closefd=False) as stream:
+        stream.seek(0)
+        return parse_line(stream.readline(MAX_LINE))
+
+
+def _base(log: int) -> Checkpoint:
+    """What the first record of a file follows: nothing, or the end of the file that was closed before it."""
+    first = _first(log)
+    if first is None or first.event.get("type") != ROTATED:
+        return EMPTY
+    return Checkpoint(first.seq - 1, first.previous)
+
+
+def _walk(
+    log: int, size: int, *wanted: Checkpoint, last: Checkpoint = EMPTY
+) -> tuple[Checkpoint, str, set[Checkpoint]]:
+    """Follow the chain from `last` through the first `size` bytes of a file, one line in memory.
 
     Returns how far it holds, why it ends there if too early, and which of the wanted checkpoints it does not hold.
     """
-    last, problem, left = EMPTY, "", size
-    missing = set(wanted) - {last}
+    problem, left = "", size
+    missing = set(wanted) - {last, EMPTY}
     with os.fdopen(log, "rb", closefd=False) as stream:
         stream.seek(0)
         while left and not problem:
@@ -336,6 +426,20 @@ def _read_head(file: int | Path) -> _Head:
         return _Head()
     except (ValueError, TypeError, KeyError):
         return _Head(Checkpoint(0, "unreadable"))
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Puts a new file in a file's place at once, on disk when this returns, names and all."""
+    partial = path.with_name(f".{secrets.token_hex(8)}")
+    with _private(partial, os.O_EXCL) as file:
+        os.write(file, data)
+        sync_contents(file)
+    partial.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
 
 
 def _write_head(file: int, head: _Head) -> None:

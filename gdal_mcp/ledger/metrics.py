@@ -16,7 +16,7 @@ from prometheus_client import (
 
 from gdal_mcp import __version__
 from gdal_mcp.access.admission import Admission
-from gdal_mcp.ledger.figures import POOLS, EndedCall
+from gdal_mcp.ledger.ended import POOLS, EndedCall
 from gdal_mcp.ledger.registry import Call
 
 # from a warm call to the longest that a default limit allows, and hours beyond

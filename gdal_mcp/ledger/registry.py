@@ -10,17 +10,17 @@ Every method raises RegistryUnavailable when the database cannot be used.
 
 import hashlib
 import os
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
+from gdal_mcp.ledger.ended import WAITING, EndedCall
 from gdal_mcp.ledger.schema import RegistryUnavailable, Rows, insert, json_text, stored
 
 __all__ = ["WAITING", "Artifact", "Call", "Page", "Registry", "RegistryUnavailable"]
-
-WAITING = "WAITING"  # the outcome of a call that nobody had approved yet; it is sent again once somebody has
 
 _Row = TypeVar("_Row")
 _MAX_ID = (1 << 63) - 1  # SQLite's integers
@@ -104,6 +104,7 @@ class Registry:
         self.path = path
         self._clock = clock
         self._rows = Rows(path, durable=False)
+        self._all_counted = False
 
     def close(self) -> None:
         self._rows.close()
@@ -123,7 +124,8 @@ class Registry:
         query = f"UPDATE calls SET {columns}, finished = :now WHERE id = :id AND finished IS NULL"  # noqa: S608
         values = {name: getattr(ended, name) for name in ("id", *_OF_END)}
         with self._rows.writing() as db:
-            db.execute(query, stored(values | {"now": self._clock()}))
+            if db.execute(query, stored(values | {"now": self._clock()})).rowcount:
+                self._count(db, self.call(ended.id))
 
     def add_refused(self, call: Call) -> None:
         """Record a call that ended before it ran, with its outcome. Very long arguments are left out, their digest stays.
@@ -139,21 +141,51 @@ class Registry:
         with self._rows.writing() as db:
             if self.call(call.id) is None:
                 insert(db, "calls", ended)
+                self._count(db, ended)
+
+    @staticmethod
+    def _count(db: sqlite3.Connection, call: Call | None) -> None:
+        """Adds what the figures need of a call that ended. What is counted stays."""
+        if call is not None:
+            row = EndedCall.of(call).row(call.id)
+            marks = ", ".join(f":{name}" for name in row)
+            query = f"INSERT OR IGNORE INTO ended ({', '.join(row)}) VALUES ({marks})"  # noqa: S608 - names of ours
+            db.execute(query, stored(row))
+
+    def count_ended(self) -> None:
+        """Counts the calls that ended under a version of this program that had no table for it; looks for them once."""
+        missing = (
+            "SELECT * FROM calls WHERE finished IS NOT NULL AND id NOT IN (SELECT id FROM ended) LIMIT 1000"
+        )
+        while not self._all_counted:
+            calls = self._rows.all(Call, missing)
+            with self._rows.writing() as db:
+                for call in calls:
+                    self._count(db, call)
+            self._all_counted = not calls
+
+    def figures(self, query: str, **values: Any) -> list[dict[str, Any]]:
+        """The rows of an aggregate over `ended`, or a count of calls."""
+        return self._rows.plain(query, **values)
 
     def call(self, call_id: str, principal: str | None = None) -> Call | None:
         """A call by its id; if `principal` names a principal, only one of that principal's."""
         query = "SELECT * FROM calls WHERE id = :id AND (:principal IS NULL OR principal = :principal)"
         return self._rows.one(Call, query, id=call_id, principal=principal)
 
-    def search(
+    def search(  # noqa: PLR0913 - each narrows what is found
         self,
         words: Sequence[str] = (),
         outcome: str | None = None,
         principal: str | None = None,
         cursor: str | None = None,
         limit: int = 50,
+        *,
+        without: Sequence[str] = (),
     ) -> Page[Call]:
         """The calls with all `words` somewhere in tool, principal, command, outcome, message, files or id; newest first.
+
+        Calls of the tools `without` are left out.
 
         Raises ValueError for a cursor that was not given out.
         """
@@ -161,6 +193,7 @@ class Registry:
             "rowid < :before",
             "(:principal IS NULL OR principal = :principal)",
             "(:outcome IS NULL OR outcome = :outcome)",
+            "tool NOT IN (SELECT value FROM json_each(:without))",
             *(f"({_SEARCHED} LIKE :word{number} ESCAPE '!')" for number in range(len(words))),
         ]
         escapes = str.maketrans({letter: f"!{letter}" for letter in "!%_"})  # what means something to LIKE
@@ -169,11 +202,42 @@ class Registry:
         # every clause is written here; every value is bound
         query = f"SELECT * FROM calls WHERE {' AND '.join(clauses)} ORDER BY rowid DESC LIMIT :n"  # noqa: S608
         found = self._rows.all(
-            Call, query, **values, principal=principal, outcome=outcome, before=before, n=limit + 1
+            Call,
+            query,
+            **values,
+            principal=principal,
+            outcome=outcome,
+            before=before,
+            n=limit + 1,
+            without=tuple(without),
         )
         calls = found[:limit]
         more = len(found) > limit
         return Page(calls, str(self._rows.number("calls", calls[-1].id)) if more else None)
+
+    def prune(self, before: float, most: int = 500) -> int:
+        """Removes up to `most` records of calls that ended before a time, and returns how many.
+
+        A call of which an output is still listed stays, and so does one that was approved and may be sent again. What the
+        figures count of a call stays too.
+        """
+        old = (
+            "SELECT id FROM calls WHERE finished < :before AND outcome <> :waiting"
+            " AND id NOT IN (SELECT call_id FROM artifacts WHERE state = 'listed')"
+            " AND id IN (SELECT id FROM ended) ORDER BY finished LIMIT :most"
+        )
+        with self._rows.writing() as db:
+            ids = [row["id"] for row in self._rows.plain(old, before=before, waiting=WAITING, most=most)]
+            gone = {"ids": json_text(tuple(ids))}
+            of_them = "call_id IN (SELECT value FROM json_each(:ids))"
+            # an older output that one of these replaced is history as well: nothing lists it again
+            db.execute(
+                f"UPDATE artifacts SET superseded_by = NULL WHERE superseded_by IN (SELECT id FROM artifacts WHERE {of_them})",  # noqa: S608 - words of ours
+                gone,
+            )
+            db.execute(f"DELETE FROM artifacts WHERE {of_them}", gone)  # noqa: S608 - words of ours
+            db.execute("DELETE FROM calls WHERE id IN (SELECT value FROM json_each(:ids))", gone)
+        return len(ids)
 
     def interrupted(self, alive: Callable[[str], bool], ending: Callable[[Call], Call]) -> tuple[Call, ...]:
         """End the unfinished calls of servers that are not alive any more, each as `ending` says; returns them."""

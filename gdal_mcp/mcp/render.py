@@ -17,18 +17,14 @@ DOWNLOAD = "io.gdal-mcp/download"  # the address of a file over HTTP, for those 
 
 
 def tool(one: Tool, *, with_panel: bool = False) -> t.Tool:
-    """A tool as clients see it. No tool reaches a network, so none is open-world.
-
-    Many clients check errors against the output schema too, and show nothing of one that does not fit, so no key is
-    required there. Our tests hold successes to the tool's own schema.
-    """
+    """A tool as clients see it. No tool reaches a network, so none is open-world."""
     ui = {"ui": {"resourceUri": panel.URI}} if with_panel and (one.writes or one.pictures) else {}
     return t.Tool(
         name=one.name,
         title=one.title,
         description=one.description,
         input_schema=dict(one.input_schema),
-        output_schema={name: value for name, value in one.output_schema.items() if name != "required"},
+        output_schema=dict(one.listed_schema),
         annotations=t.ToolAnnotations(
             read_only_hint=not one.writes,
             # the protocol defines it only for tools that write; that none is idempotent is what it takes for granted

@@ -6,8 +6,10 @@ digest is given only for a file that was checked to be the published one; a diff
 """
 
 import base64
+import codecs
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +36,10 @@ _LEGACY_NOT_FOUND = -32002  # protocol versions up to 2025-11-25
 _RECORDS = ("", "provenance")  # the documents of a call besides its result
 
 _JSON = "application/json"
+# text, and what is written in JSON or XML
+_TEXT = re.compile(
+    r"(text/|application/(jsonl|json|xml|yaml)\b|application/[\w.+-]+\+(json|json-seq|xml)\b|application/geo\+json-seq)"
+)
 
 
 def _template(name: str, uri: str, title: str, description: str) -> t.ResourceTemplate:
@@ -94,6 +100,7 @@ class Resources:
     workspaces: Workspaces | None  # None: of somebody who has none, for whom no output exists
     chunk: int  # the most bytes that one read answers with
     results: ResultStore
+    lockdown: bool = False  # then no text of a file is one for the client: all content is bytes
 
     def page(self, cursor: str | None, of: str | None) -> t.ListResourcesResult:
         try:
@@ -138,7 +145,9 @@ class Resources:
         except PathRefused as error:
             raise not_found(uri, version) from error
         content = _content(artifact, same=same)
-        part = _Part(uri, artifact.uri, artifact.media_type, offset, data, before.size)
+        part = _Part(
+            uri, artifact.uri, artifact.media_type, offset, data, before.size, text=not self.lockdown
+        )
         told = {**content, "path": artifact.path}
         return part.result(self.chunk, told, {**content, "call": artifact.call_id})
 
@@ -192,7 +201,9 @@ class Resources:
             data, size = found
             if offset == 0 and len(data) == size:
                 return _json(uri, data.decode("utf-8", "replace"))
-            return _Part(uri, result_uri(call_id), _JSON, offset, data, size).result(self.chunk, {}, {})
+            return _Part(uri, result_uri(call_id), _JSON, offset, data, size, text=True).result(
+                self.chunk, {}, {}
+            )
         call = self.store.registry.call(call_id, of)
         if call is None or what not in _RECORDS or plain != uri:
             raise not_found(uri, version)
@@ -209,19 +220,39 @@ class _Part:
     offset: int
     data: bytes
     size: int
+    text: bool  # whether text may be sent as text, which a model can read, and not as base64
 
     def result(self, chunk: int, told: Mapping[str, Any], meta: Mapping[str, Any]) -> t.ReadResourceResult:
-        """The bytes; unless they are all, after which these are, what is `told`, and the URI of the next ones."""
-        span = {"size": self.size, "offset": self.offset, "length": len(self.data)}
-        ours, data = _ours({**span, **meta}), base64.b64encode(self.data).decode()
-        blob = t.BlobResourceContents(uri=self.uri, mime_type=self.media_type, blob=data, _meta=ours)
-        rest = self.offset + len(self.data)
+        """The content; unless it is all, after which this is, what is `told`, and the URI of the next part."""
+        text = self._text()
+        data = self.data if text is None else text.encode()
+        span = {"size": self.size, "offset": self.offset, "length": len(data)}
+        ours = _ours({**span, **meta})
+        named: dict[str, Any] = {"uri": self.uri, "mime_type": self.media_type, "_meta": ours}
+        content: t.TextResourceContents | t.BlobResourceContents
+        if text is None:
+            content = t.BlobResourceContents(blob=base64.b64encode(data).decode(), **named)
+        else:
+            content = t.TextResourceContents(text=text, **named)
+        rest = self.offset + len(data)
         if self.offset == 0 and rest == self.size:
-            return t.ReadResourceResult(contents=[blob])
+            return t.ReadResourceResult(contents=[content])
         following = f"{self.plain}?offset={rest}&length={chunk}" if rest < self.size else None
         text = json.dumps({**span, **told, "next": following})
         about = t.TextResourceContents(uri=self.uri, mime_type=_JSON, text=text, _meta=ours)
-        return t.ReadResourceResult(contents=[about, blob])
+        return t.ReadResourceResult(contents=[about, content])
+
+    def _text(self) -> str | None:
+        """The bytes as text, up to the last whole character; None for what is not text by its media type or its bytes."""
+        if not (self.text and self.data and _TEXT.match(self.media_type)):
+            return None
+        last = self.offset + len(self.data) >= self.size
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        try:
+            found = decoder.decode(self.data, final=last)
+        except UnicodeDecodeError:
+            return None
+        return found or None
 
 
 def _ours(content: Mapping[str, Any]) -> dict[str, Any]:

@@ -92,7 +92,11 @@ class Handlers:
         # rendered tools, by their names and whether their results come with a panel
         self._listed: dict[tuple[bool, tuple[str, ...]], list[t.Tool]] = {}
         self._resources = Resources(
-            ArtifactStore(app.registry), app.workspaces, app.settings.read_chunk, app.pipeline.results
+            ArtifactStore(app.registry),
+            app.workspaces,
+            app.settings.read_chunk,
+            app.pipeline.results,
+            lockdown=app.settings.lockdown,
         )
         self.subscriptions = Subscriptions(who, self._readable)
         app.pipeline.changes.listeners.append(

@@ -151,6 +151,17 @@ class Settings(WebSettings):
     undo_size: Size = Field(
         10 << 30, ge=0, description="What is kept for undo, in all, on the workspace's disk."
     )
+    keep_days: float = Field(
+        0.0,
+        ge=0,
+        le=36_500,
+        description="How many days the registry keeps the record of a call none of whose outputs is listed any more; 0 keeps all.",
+    )
+    audit_size: Size = Field(
+        0,
+        ge=0,
+        description="Size at which the audit log goes on in a new file, the old one kept beside it; 0 never.",
+    )
     toolsets: Names = Field(
         ("core",),
         description="Which tools are listed: core, classic, all, or groups of algorithms such as raster or vector.",
@@ -322,7 +333,8 @@ def load_settings(removed_options: Sequence[str] = (), /, **explicit: Any) -> Se
         settings = Settings(**known)
     except ValidationError as error:
         rows = error.errors(include_url=False, include_context=False)
-        raise SettingsError(*problems, *(_sentence(row, known) for row in rows)) from error
+        file = known.get("config") or os.environ.get(f"{PREFIX}CONFIG")
+        raise SettingsError(*problems, *(_sentence(row, known, file) for row in rows)) from error
     except SettingsError as error:
         raise SettingsError(*problems, *error.problems) from error
     if problems:
@@ -332,7 +344,8 @@ def load_settings(removed_options: Sequence[str] = (), /, **explicit: Any) -> Se
     return settings
 
 
-def _sentence(row: Mapping[str, Any], explicit: Mapping[str, Any]) -> str:
+def _sentence(row: Mapping[str, Any], explicit: Mapping[str, Any], file: object) -> str:
+    """What is wrong with one setting, by the name under which it was given: an option, a variable, or a key of the file."""
     problem = row["msg"].removeprefix("Value error, ")
     if not row["loc"]:
         return f"{problem[:1].upper()}{problem[1:]}."
@@ -340,7 +353,10 @@ def _sentence(row: Mapping[str, Any], explicit: Mapping[str, Any]) -> str:
     if len(row["loc"]) > 1 and name == "remote":  # what stands there may be a secret that was written out
         return f"{'.'.join(map(str, row['loc']))}: {problem[:1].lower()}{problem[1:]}."
     variable = PREFIX + name.upper()
-    shown = variable if name not in explicit and os.environ.get(variable) else name
+    shown = name
+    if name not in explicit:
+        given = os.environ.get(variable)
+        shown = variable if given else f"Settings file {file}: {name}" if file else name
     return f"{shown} cannot be {repr(row['input'])[:80]}: {problem[:1].lower()}{problem[1:]}."
 
 

@@ -11,7 +11,13 @@ from typing import Any, Final
 from gdal_mcp.settings.removed import is_removed
 
 PREFIX: Final = "GDAL_MCP_"  # of the variables
-_PLACES: Final = frozenset({"workspaces", "workspaces_ro", "state_dir", "policy", "tls_cert", "tls_key"})
+# settings that name files and folders, at any depth of the tables
+_PLACES: Final = frozenset(
+    {
+        *("workspaces", "workspaces_ro", "state_dir", "policy", "tls_cert", "tls_key", "classifiers"),
+        *("ca", "service_account"),  # of the table `remote`
+    }
+)
 
 
 class SettingsError(Exception):
@@ -53,9 +59,26 @@ def read_toml(path: Path, known: Collection[str]) -> dict[str, Any]:
     unknown = [name for name in values if name not in known]
     if unknown:
         raise SettingsError(*(f"Settings file {path}: {no_setting(name, known)}" for name in unknown))
+    return _resolved(values, path.parent)
+
+
+def _resolved(table: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The table with its paths resolved, and those of the tables in it."""
     return {
-        name: _anchored(value, path.parent) if name in _PLACES else value for name, value in values.items()
+        name: _anchored(value, folder) if name in _PLACES else _inner(value, folder)
+        for name, value in table.items()
+        if name != "headers"
+    } | {
+        name: value  # of requests: their names are not ours
+        for name, value in table.items()
+        if name == "headers"
     }
+
+
+def _inner(value: Any, folder: Path) -> Any:
+    if isinstance(value, list):
+        return [_inner(one, folder) for one in value]
+    return _resolved(value, folder) if isinstance(value, dict) else value
 
 
 def _anchored(value: Any, folder: Path) -> Any:

@@ -16,6 +16,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, Final, Self
 
+from docker.errors import ImageNotFound
 from testcontainers.core.container import DockerContainer
 
 from gdal_mcp.testing.client import GdalMcpClient, connected, over_http
@@ -79,7 +80,10 @@ class GdalMcpContainer(DockerContainer):
         return connected(over_http(self.url, self.token))
 
     def start(self) -> Self:
-        """Makes a token, starts the server, and returns once it is ready. Raises RuntimeError with its last words."""
+        """Makes a token, starts the server, and returns once it is ready.
+
+        Raises RuntimeError if its image is missing, or with its last words.
+        """
         try:
             self.token = self._new_token()
             super().start()
@@ -122,6 +126,11 @@ class GdalMcpContainer(DockerContainer):
 
     def _new_token(self) -> str:
         """Made in the image itself, where the server will look for it."""
+        try:
+            self.get_docker_client().client.images.get(self.image)
+        except ImageNotFound:
+            text = f"the server's image {self.image} is not on this engine. In a clone of the project run: docker build -t {self.image} ."
+            raise RuntimeError(text) from None
         said: bytes = self.get_docker_client().client.containers.run(
             self.image,
             ["token", "new", "testing", *(word for scope in self._scopes for word in ("--scope", scope))],

@@ -11,6 +11,7 @@ from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.formats import driver_for, output_format, refuse_absent
 from gdal_mcp.gdal.catalogue.given import number_text
 from gdal_mcp.gdal.catalogue.model import Kind
+from gdal_mcp.gdal.catalogue.schema import SAME_NAMES
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
 from gdal_mcp.toolbox import A, Arguments, Tool, taking
 from gdal_mcp.tools.common import URI, Box, DatasetPath, DraftContext, Listed, NewPath, Number, Packed
@@ -106,7 +107,18 @@ def _run(
     return Draft(command, tuple(sources), (output,), arguments=arguments)
 
 
-class GdalinfoArguments(Arguments):
+class ClassicArguments(Arguments):
+    """Their own names for inputs and outputs are taken for those that all other tools have, and the other way round."""
+
+    same_names = (
+        (*SAME_NAMES[0], "inputs", "src_datasets", "src_vector"),
+        (*SAME_NAMES[1], "dst_vrt", "dst_raster", "dst_csv", "dst_vector"),
+        *SAME_NAMES[2:],
+        ("resampling", "r", "resample_alg"),
+    )
+
+
+class GdalinfoArguments(ClassicArguments):
     dataset: DatasetPath
     as_json: bool = Field(
         default=False, alias="json", description="Report as GDAL's JSON structure instead of text"
@@ -135,7 +147,7 @@ GDALINFO = Tool(
 )
 
 
-class TranslateArguments(Arguments):
+class TranslateArguments(ClassicArguments):
     src_dataset: DatasetPath
     dst_dataset: NewPath | None = None
     output_format: str | None = Field(
@@ -166,7 +178,7 @@ def _translate(arguments: TranslateArguments, context: DraftContext) -> Draft:
     return _run("gdal_translate", options, [source], output, output_format=driver, **alike)
 
 
-class WarpArguments(Arguments):
+class WarpArguments(ClassicArguments):
     src_datasets: Sources
     t_srs: str = Field(
         description="Target CRS: EPSG:3857, another authority code, WKT, PROJJSON or a PROJ string"
@@ -192,7 +204,7 @@ def _warp(arguments: WarpArguments, context: DraftContext) -> Draft:
     return _run("gdalwarp", options, sources, output, output_format=driver, **alike)
 
 
-class BuildVrtArguments(Arguments):
+class BuildVrtArguments(ClassicArguments):
     src_datasets: Sources
     dst_vrt: NewPath | None = None
     resolution: Resolution | None = Field(None, description="Resolution when the sources differ")
@@ -207,7 +219,7 @@ def _buildvrt(arguments: BuildVrtArguments, context: DraftContext) -> Draft:
     return _run("gdalbuildvrt", options, sources, output, output_format="VRT", **alike)
 
 
-class RasterizeArguments(Arguments):
+class RasterizeArguments(ClassicArguments):
     src_vector: DatasetPath
     burn_value: Number = Field(description="Value to burn into the pixels")
     width: Pixels = Field(description="Width of the output in pixels")
@@ -229,7 +241,7 @@ def _rasterize(arguments: RasterizeArguments, context: DraftContext) -> Draft:
     return _run("gdal_rasterize", options, [source], output, output_format=driver, **alike)
 
 
-class XyzArguments(Arguments):
+class XyzArguments(ClassicArguments):
     dataset: DatasetPath
     dst_csv: NewPath | None = None
     skip_nodata: bool = Field(default=False, description="Leave out pixels without data")
@@ -259,7 +271,7 @@ def _xyz(arguments: XyzArguments, context: DraftContext) -> Draft:
     return replace(draft, command=replace(draft.command, extra={"as_array": library}))
 
 
-class MergeArguments(Arguments):
+class MergeArguments(ClassicArguments):
     src_datasets: Sources
     dst_dataset: NewPath | None = None
     n: Number | None = Field(None, description="Pixel value of the sources that is not copied")
@@ -276,7 +288,7 @@ def _merge(arguments: MergeArguments, context: DraftContext) -> Draft:
     return Draft(Command("gdal_merge", options, tuple(map(str, sources))), sources, (output,))
 
 
-class PolygonizeArguments(Arguments):
+class PolygonizeArguments(ClassicArguments):
     src_dataset: DatasetPath
     dst_vector: NewPath | None = None
     band: Annotated[int, Field(ge=1, le=65_535)] | None = Field(

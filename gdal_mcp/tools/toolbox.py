@@ -79,6 +79,7 @@ def of_data(text: str) -> Toolbox:
         image=GDAL_IMAGE,
         toolsets=_toolsets(catalogue),
         unlisted=("classic",),
+        operation_hint="Call `gdal_read` or `gdal_write` with it as `algorithm`.",
         operations=frozenset(catalogue.algorithms),
         aliases=aliases_of(catalogue),
         failure=Code.GDAL_ERROR,

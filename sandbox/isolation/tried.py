@@ -15,6 +15,7 @@ _HARMLESS: Final = {f"/dev/{name}" for name in ("full", "null", "random", "tty",
 _SEPARATE: Final = ("ipc", "mnt", "net", "pid", "uts")
 _LOADING: Final = "load code from /tmp"
 _FOREIGN: Final = "other architectures"
+_CLOSED: Final = "EACCES"  # in place of names, where the folder could not be opened
 _NO_NAMES: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"  # SHA-256 of nothing
 
 
@@ -42,9 +43,20 @@ def _folders(evidence: Evidence) -> Iterator[Found]:
         if by_names:
             same_one |= there.names == asked.names != _NO_NAMES
         found = "the same" if same_one else f"another ({there.names})"[:60]
+        if not same_one and there.names == _CLOSED:
+            found = closed_folder(path, evidence.template.user)
         if by_names and not same_one and asked.names == _NO_NAMES:
             found = "empty, so that it cannot be told from others; put a file into it"
         yield same("the same", found, f"{path} is this host's folder")
+
+
+def closed_folder(path: str, user: tuple[int, int]) -> str:
+    """Why the container's user cannot enter a mounted folder, and what to do about it."""
+    who = f"the container's user {user[0]}:{user[1]}"
+    if path.startswith("/root/"):
+        # as in every image that is made from Debian, Ubuntu or Alpine
+        return f"closed: {who} may not enter the image's own /root, whose mode is 0700. Move the workspace, for example to /srv"
+    return f"closed: {who} may not enter it, or a folder of the image above it. Give that user the folder, or move the workspace"
 
 
 # --- what was tried ---

@@ -214,3 +214,59 @@ def test_undo_of_an_unknown_call_changes_nothing(desk: Desk):
         ended = desk.run("undo", unknown)
         assert (ended.code, ended.stdout) == (2, "")
         assert desk.files() == before
+
+
+def test_an_algorithm_is_called_by_its_name_however_it_is_spelt(desk: Desk):
+    for number, name in enumerate(("raster_hillshade", "raster hillshade", "raster-hillshade")):
+        given = {"input": "dem.tif", "output": f"shade-{number}.tif"}
+        ended = desk.call(name, given, "--yes")
+        assert ended.code == 0, ended
+        assert desk.path(f"shade-{number}.tif").is_file()
+    refused = desk.call("raster_hillshade", {"input": "dem.tif", "output": "no.tif"}, "--yes", "--read-only")
+    assert (refused.code, refused.error) == (1, "NOT_FOUND")
+    excluded = desk.call("raster_hillshade", {"input": "dem.tif"}, "--exclude-tools", "raster_hillshade")
+    assert (excluded.code, excluded.error) == (1, "NOT_FOUND")
+
+
+def test_a_preview_is_saved_to_a_new_file_and_to_no_other(desk: Desk, tmp_path: Path):
+    picture = tmp_path / "dem.png"
+    ended = desk.call("preview", {"path": "dem.tif"}, "--save", str(picture))
+    assert ended.code == 0, ended
+    assert picture.read_bytes().startswith(b"\x89PNG\r\n")
+    before = picture.read_bytes()
+    assert desk.call("preview", {"path": "rgb.tif"}, "--save", str(picture)).code == 2
+    assert picture.read_bytes() == before
+    assert desk.call("list_workspace", {}, "--save", str(tmp_path / "none.png")).code == 1
+    assert not (tmp_path / "none.png").exists()
+
+
+def test_what_can_be_undone_is_listed_and_the_later_call_that_stands_in_the_way_is_named(desk: Desk):
+    first = desk.translate("twice.tif")["receipt"]["call_id"]
+    second = desk.translate("twice.tif")["receipt"]["call_id"]
+    rows = {row["call"]: row for row in desk.run("undo", "--json").json}
+    assert rows[first]["after"] == [second]
+    assert rows[second]["after"] == []
+    assert rows[second]["paths"] == [str(desk.path("twice.tif"))]
+    listed = desk.run("undo").stdout.splitlines()
+    assert listed[0].startswith(second)
+    refused = desk.run("undo", first)
+    assert (refused.code, second in refused.stderr) == (1, True)
+    assert desk.path("twice.tif").is_file()
+    for call in (second, first):
+        assert desk.run("undo", call).code == 0
+    assert not desk.path("twice.tif").exists()
+    assert not {first, second} & {row["call"] for row in desk.run("undo", "--json").json}
+
+
+def test_doctor_prints_a_screen_and_with_all_every_row(desk: Desk):
+    shown = desk.run("doctor")
+    whole = desk.run("doctor", "--all")
+    rows = [line for line in shown.stdout.splitlines() if line[:4] in ("ok  ", "WARN", "FAIL")]
+    every = [line for line in whole.stdout.splitlines() if line[:4] in ("ok  ", "WARN", "FAIL")]
+    assert (shown.code, whole.code) == (0, 0)
+    assert len(rows) <= 14
+    assert len(every) == len(desk.run("doctor", "--json").json["rows"]) > 40
+    # nothing that is not in order is left out
+    assert [line for line in rows if not line.startswith("ok")] == [
+        line for line in every if not line.startswith("ok")
+    ]

@@ -1,6 +1,8 @@
 """Entries for clients: what they start is this server, and no file of a client loses a word to them."""
 
 import json
+import os
+import pty
 import stat
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import pytest
 
 from gdal_mcp.commands.clients import CLIENTS
 from tests.cli.conftest import Ended, at_terminal, gdal_mcp
+from tests.mcp.talk import environment
 
 # what people have in such files; numbers and unknown keys must come out as they went in
 JSON = """{
@@ -104,6 +107,38 @@ def test_a_file_of_which_it_is_not_certain_is_left_alone_and_the_entry_is_shown(
             assert str(home / "my maps") in done.stderr
             assert path.read_text() == text
             assert list(path.parent.iterdir()) == [path]
+
+
+def test_what_is_written_while_a_person_decides_is_lost_neither_from_the_file_nor_from_its_copy(home: Path):
+    path = file_of(home, "cursor")
+    path.parent.mkdir(parents=True)
+    path.write_text('{"mcpServers": {"one": {"command": "a"}}}')
+    later = '{"mcpServers": {"one": {"command": "a"}, "two": {"command": "b"}}}'
+    master, slave = pty.openpty()
+    words = [
+        sys.executable,
+        "-m",
+        "gdal_mcp",
+        "clients",
+        "install",
+        "cursor",
+        "--workspace",
+        str(home / "my maps"),
+    ]
+    with subprocess.Popen(
+        words, stdin=slave, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(HOME=str(home))
+    ) as asking:
+        asked = b""
+        while not asked.endswith(b"[y/N] "):
+            asked += os.read(asking.stderr.fileno(), 4096)
+        path.write_text(later)
+        os.write(master, b"y\n")
+        assert asking.wait(timeout=60) == 0
+    os.close(master)
+    os.close(slave)
+    assert set(servers(home, "cursor")) == {"one", "two", "gdal"}
+    [copy] = [one for one in path.parent.iterdir() if one != path]
+    assert copy.read_text() == later
 
 
 def test_nothing_is_written_without_a_yes(home: Path):

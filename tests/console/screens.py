@@ -1,9 +1,10 @@
 """The server's own answers about one of everything that the page can show. No server runs for it."""
 
 import json
+import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -19,8 +20,8 @@ from gdal_mcp.console import serializers
 from gdal_mcp.console.routes import POLICY
 from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.ledger.audit_record import time_text
-from gdal_mcp.ledger.figures import EndedCall, Summary
-from gdal_mcp.ledger.registry import Artifact, Call
+from gdal_mcp.ledger.figures import OUTCOMES, figures
+from gdal_mcp.ledger.registry import Artifact, Call, Registry
 from gdal_mcp.ledger.statement import record
 from gdal_mcp.plan import Command, Draft, Output, Plan
 from sandbox.template import Limits
@@ -75,7 +76,7 @@ def question(name: str, effect: str, draft: Draft, **known: Any) -> Approval:
         call_id=plan.call_id,
         effect=effect,
         workspaces=("/srv/maps",),
-        details=parts(plan, "it writes", WHERE, Forecast(**known)),
+        details=parts(plan, "it writes", WHERE, Forecast(client="Claude Desktop 1.2", **known)),
     )
 
 
@@ -107,7 +108,15 @@ def running(name: str, question_id: str | None = None, **more: Any) -> dict[str,
 
 RUNNING = [
     running("r1"),
-    running("r2", "q2", tool="delete", stage="waiting for approval", fraction=0.0, outputs=(LONG,)),
+    running(
+        "r2",
+        "q2",
+        tool="delete",
+        stage="waiting for approval",
+        fraction=0.0,
+        outputs=(LONG,),
+        message="waiting for approval: in the console, or with gdal-mcp approve q2",
+    ),
 ]
 
 
@@ -126,6 +135,18 @@ ERROR = "ERROR 4: `dem.tif' not recognized as being in a supported file format."
 WORDS = {"gdal": [ERROR, ERROR], "stderr": "raw"}
 CALLS = [
     call("waiting", "WAITING", "the call needs a person's approval.", receipt={"question": "q1"}),
+    call(
+        "code",
+        "CODE_ERROR",
+        "the code failed.",
+        receipt={"untrusted": {"stderr": "Traceback ...\nZeroDivisionError: division by zero"}},
+    ),
+    call(
+        "transform",
+        "TRANSFORM_FAILED",
+        "a step failed.",
+        receipt={"untrusted": {"library": ["sigma must be odd"]}},
+    ),
     call("failed", "GDAL_ERROR", "GDAL could not do it.", receipt={"untrusted": WORDS}),
     call("undone", "OK", undone="local:ann", tool="raster_pipeline"),
     call("done", "OK", tool="delete", argv=("delete", *map(str, ROADS)), removed=tuple(map(str, ROADS))),
@@ -162,21 +183,38 @@ def shown_call(one: Call) -> dict[str, Any]:
     }
 
 
-COUNTED = Summary()
-for seconds in (0.5, 1.2, 4.0):
-    spent = {"run": seconds, "total": seconds}
-    COUNTED.add(EndedCall("convert", "OK", NOW, spent, "warm", 6e7, seconds, 1, 1 << 20))
-FIGURES = COUNTED.as_dict()
+def counted() -> dict[str, Any]:
+    """The figures of three calls."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(Registry(Path(folder) / "registry.sqlite")) as registry,
+    ):
+        for number, seconds in enumerate((0.5, 1.2, 4.0)):
+            one = registry.begin_call(Call(f"c{number}", WRITER, "convert", {}))
+            told = {"pool": "warm", "cpu_seconds": seconds}
+            registry.finish_call(replace(one, outcome="OK", durations={"run": seconds}, receipt=told))
+        return figures(registry, {"convert"}, 0.0)
+
+
+FIGURES = counted()
 GRANT = Grant(WRITER, "convert", "/srv/maps", "local:ann", "console", "g", NOW, NOW + 900)
 RIGHTS = {"decides": True, "admin": True, "minutes": [15]}
-ME = {"principal": "local:ann", "version": "1.0", "workspaces": ["/srv/maps"], **RIGHTS}
+SETUP = {"approval": "writes", "policy": None, "image": "ghcr.io/osgeo/gdal:ubuntu-full-3.13.3"}
+ME = {
+    "principal": "local:ann",
+    "version": "1.0",
+    "workspaces": ["/srv/maps"],
+    "outcomes": sorted(OUTCOMES),
+    **SETUP,
+    **RIGHTS,
+}
 ANSWERS: dict[str, Any] = {
     "me": ME,
     "calls": {"calls": list(map(serializers.listed, CALLS)), "next": None},
     "outputs": {"outputs": OUTPUTS, "next": None},
     "grants": {"grants": [serializers.grant(GRANT, NOW, ANN)]},
     "audit": {"path": "/var/lib/gdal-mcp/audit.jsonl", "records": 40, "checkpoint": "40:" + "9a" * 32},
-    "figures": {"lately": FIGURES, "total": FIGURES},
+    "figures": FIGURES,
     **{f"calls/{one.id}": shown_call(one) for one in CALLS},
 }
 PICTURES = {

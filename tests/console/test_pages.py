@@ -1,7 +1,10 @@
 """A person with a real browser: what is decided on the page happens, and what is shown there is text."""
 
+import secrets
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,8 @@ from playwright.sync_api import Browser, Locator, expect
 
 from gdal_mcp.app import local_user
 from gdal_mcp.approval.code import told_code
+from gdal_mcp.errors import Code
+from gdal_mcp.ledger.registry import Artifact, Call, Registry
 from tests.console.kit import Stage, Window, approvals, asked, published, window
 from tests.waiting import until
 
@@ -310,3 +315,35 @@ def test_code_is_shown_whole_as_text_with_colours_and_what_changed(stage, opened
     expect(shown.locator(".code-removed")).to_have_text("-x = 2\n")
     expect(shown.locator("details.grant")).to_have_count(0)
     opened.shot("code")
+
+
+def test_two_datasets_of_one_call_with_one_stem_are_both_in_the_gallery_and_a_check_is_not_in_the_history(
+    stage,
+):
+    place, me = stage.place, stage.enter()
+    paths = [place.workspace / name for name in ("same.tif", "same.gpkg")]
+    for path in paths:
+        path.write_bytes(b"x")
+    call = Call(secrets.token_hex(8), "local:other", "convert", {})
+    check = Call(secrets.token_hex(8), "local:other", "validate_call", {}, argv=("gdal", "same.tif"))
+    with closing(Registry(place.state / "registry.sqlite")) as registry:
+        for one in (call, check):
+            registry.begin_call(one)
+        rows = tuple({"path": str(path), "kind": "dataset"} for path in paths)
+        registry.finish_call(replace(call, outcome="OK", outputs=rows))
+        registry.finish_call(replace(check, outcome="OK"))
+        made = [
+            Artifact(path.as_uri(), str(path), path.name, 1, "image/tiff", secrets.token_hex(32))
+            for path in paths
+        ]
+        registry.add_artifacts(call.id, made)
+    shown = {one["path"] for one in me.get("api/outputs").json()["outputs"]}
+    assert {str(path) for path in paths} <= shown
+    plain = {one["id"] for one in me.get("api/calls").json()["calls"]}
+    whole = {one["id"] for one in me.get("api/calls?checks=1").json()["calls"]}
+    assert call.id in plain & whole
+    assert check.id in whole - plain
+    about = me.get("api/me").json()
+    assert about["approval"] == "writes"
+    assert about["image"]
+    assert {"OK", "WAITING", *map(str, Code)} == set(about["outcomes"])

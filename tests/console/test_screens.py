@@ -46,7 +46,7 @@ def test_every_view_fits_the_screen(browser: Browser, width: str):
             for view, whole in VIEWS.items():
                 found.go(f"#/{view}")
                 expect(found.page.locator(whole).first).to_be_visible()
-                expect(found.page.locator("[data-act=approve]:disabled")).to_have_count(0)
+                expect(found.page.locator("[data-act=deny]:disabled")).to_have_count(0)
                 found.shot(f"{view.replace('/', '-')}-{width}-{scheme}")
                 assert found.page.evaluate(WIDER) <= 0, view
                 if view == "history":
@@ -107,3 +107,84 @@ def test_what_goes_on_says_how_long_it_takes_and_what_waits_leads_to_its_questio
         expect(found.page.locator("[data-id=r1]")).to_contain_text("warped.tif")
         found.page.get_by_role("link", name="Decide").click()
         expect(found.page.locator("article[data-id=q2]")).to_be_focused()
+
+
+def test_a_yes_is_possible_only_once_the_command_and_every_warning_were_on_the_screen(browser: Browser):
+    with screens.shown(browser, viewport={"width": 390, "height": 420}) as found:
+        card = found.page.locator("[data-id=q1]")
+        approve, deny = card.locator("[data-act=approve]"), card.locator("[data-act=deny]")
+        expect(deny).to_be_enabled()
+        expect(card.locator("pre")).not_to_be_in_viewport(ratio=1)
+        assert approve.is_disabled()
+        assert all(one.is_disabled() for one in card.locator("[data-minutes]").all())
+        card.get_by_role("button", name="Show the rest").click()
+        expect(approve).to_be_enabled()
+        expect(card.locator("pre")).to_be_in_viewport()
+        expect(card.get_by_role("button", name="Show the rest")).to_be_hidden()
+        assert all(one.is_enabled() for one in card.locator("[data-minutes]").all())
+    with screens.shown(browser, **DESK) as found:  # all of it fits
+        expect(found.page.locator("[data-id=q1] [data-act=approve]")).to_be_enabled()
+
+
+def test_a_card_says_what_happens_and_which_program_asks_for_whom(browser: Browser):
+    with screens.shown(browser, **DESK) as found:
+        destroys = found.page.locator("[data-id=q2]")
+        expect(destroys.locator("h2")).to_contain_text("Delete longlong")
+        expect(destroys.locator("h2")).to_contain_text("2 files")
+        expect(destroys.locator(".reason").first).to_contain_text(f"Claude Desktop 1.2, for {screens.WRITER}")
+        red, plain = (
+            found.page.locator(f"[data-id={one}] [data-act=approve]").evaluate(
+                "(one) => getComputedStyle(one).backgroundColor"
+            )
+            for one in ("q2", "q1")
+        )
+        assert red == destroys.locator("h2").evaluate("(one) => getComputedStyle(one).color") != plain
+
+
+def test_history_is_by_day_and_filters_by_every_outcome_and_a_record_shows_why_code_failed(browser: Browser):
+    with screens.shown(browser, **DESK) as found:
+        found.go("#/history")
+        expect(found.page.locator("#calls section h2")).to_have_count(1)
+        offered = found.page.locator("#outcome option").evaluate_all("(all) => all.map((one) => one.value)")
+        assert set(offered) == {"", *screens.OUTCOMES}
+        asked: list[str] = []
+        found.page.on("request", lambda one: asked.append(one.url) if "api/calls" in one.url else None)
+        with found.page.expect_request(lambda one: "checks=1" in one.url):
+            found.page.locator("#checks").check()
+        for name, said in (("code", "ZeroDivisionError"), ("transform", "sigma must be odd")):
+            found.go(f"#/call/{name}")
+            expect(found.page.locator(".reported")).to_contain_text(said)
+
+
+def test_layers_of_the_map_are_shown_and_hidden(browser: Browser):
+    with screens.shown(browser, **DESK) as found:
+        found.go("#/outputs")
+        expect(found.page.locator("#map img.leaflet-image-layer")).to_have_count(2)
+        found.page.locator(".layer-list summary").click()
+        switch = found.page.locator("[data-layer='1'] input")
+        switch.uncheck()
+        expect(found.page.locator("#map img.leaflet-image-layer")).to_have_count(1)
+        found.shot("outputs-layers-1440")
+        switch.check()
+        expect(found.page.locator("#map img.leaflet-image-layer")).to_have_count(2)
+
+
+def test_escape_closes_the_menu_and_what_waits_says_so_once(browser: Browser):
+    with screens.shown(browser, **DESK) as found:
+        menu = found.page.locator("details.menu")
+        menu.locator("summary").click()
+        expect(found.page.locator("#theme")).to_be_visible()
+        found.page.keyboard.press("Escape")
+        expect(found.page.locator("#theme")).to_be_hidden()
+        expect(menu.locator("summary")).to_be_focused()
+        found.go("#/running")
+        text = found.page.locator("[data-id=r2]").text_content()
+        assert text.count("waiting for approval") == 1
+
+
+def test_the_server_page_says_who_is_asked_and_which_image_runs_without_a_check(browser: Browser):
+    with screens.shown(browser, **DESK) as found:
+        found.go("#/server")
+        facts = found.page.locator("dl.facts").first
+        expect(facts).to_contain_text("calls that write ask a person")
+        expect(facts).to_contain_text(screens.SETUP["image"])

@@ -1,5 +1,8 @@
 """The image that set-up brought is what its labels say, and the server finds it."""
 
+import os
+import subprocess
+import sys
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,3 +59,52 @@ def test_the_image_of_a_toolbox_is_built_anew_and_refused_until_then_when_its_ba
         made.remove()
         for name in (small.spec.reference, other):
             client.images.remove(name, force=True)
+
+
+LOCK = """affine==3.0.1 \\
+    --hash=sha256:cda3b303325e7bf2bf34817e68753a0d1c4cacbdd451fe67c4878dc2ecbaa540 \\
+    --hash=sha256:e1b3c38c5d4d3ef5024a182a6d1bf1e0c51ab221825781c741aeb4d0c079a7e2
+"""
+FETCH = """import sys
+from pathlib import Path
+from gdal_mcp.wheels import fetch
+fetch(Path(sys.argv[1]), Path(sys.argv[2]), "3.12.3", "x86_64")
+"""
+
+
+@pytest.mark.nightly
+def test_wheels_are_fetched_in_an_environment_that_came_without_pip(tmp_path: Path) -> None:
+    """As uv makes it, and as the image of the server has it: from the lock alone."""
+    uv, env, lock, place = (
+        Path(sys.prefix) / "bin/uv",
+        tmp_path / "env",
+        tmp_path / "lock",
+        tmp_path / "packages",
+    )
+    lock.write_text(LOCK)
+    python = env / "bin" / "python"
+    root = Path(__file__).parents[2]
+    own = {**os.environ, "PYTHONPATH": str(root)}
+    for words in (
+        [uv, "venv", "--quiet", env],
+        [
+            uv,
+            "pip",
+            "install",
+            "--quiet",
+            "--require-hashes",
+            "-p",
+            python,
+            "-r",
+            root / "requirements/server.txt",
+        ],
+        [python, "-c", FETCH, lock, place],
+    ):
+        subprocess.run(words, check=True, env=own)
+    assert (place / "affine").is_dir()
+    lock.write_text(LOCK.replace("cda3b303", "00000000").replace("e1b3c38c", "00000000"))
+    wrong = subprocess.run(
+        [python, "-c", FETCH, lock, tmp_path / "other"], check=False, env=own, capture_output=True
+    )
+    assert wrong.returncode == 1
+    assert not (tmp_path / "other" / "affine").exists()

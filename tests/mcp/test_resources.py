@@ -41,9 +41,12 @@ def publish(talk: Talk, name: str, source: str = "rgb.tif") -> str:
 def read(talk: Talk, uri: str) -> tuple[dict[str, Any] | None, bytes]:
     """What is said of a part and the part itself; a short resource comes without words."""
     contents = talk.ask("read_resource", uri).contents
-    told = [json.loads(one.text) for one in contents if hasattr(one, "text")]
-    blobs = [base64.b64decode(one.blob) for one in contents if hasattr(one, "blob")]
-    return (told[0] if told else None), (blobs[0] if blobs else b"")
+    if len(contents) == 1 and hasattr(contents[0], "text"):
+        return json.loads(contents[0].text), b""
+    told = [json.loads(one.text) for one in contents[:-1]]
+    last = contents[-1]
+    data = base64.b64decode(last.blob) if hasattr(last, "blob") else last.text.encode()
+    return (told[0] if told else None), data
 
 
 def listed(talk: Talk) -> dict[str, Any]:
@@ -98,6 +101,35 @@ def test_a_long_output_is_read_in_parts(reader: Talk, own: Place):
     told, last = read(reader, f"{uri}?offset={(64 << 20) - 10}&length=50")
     assert (told["next"], last) == (None, b"\0" * 10)
     assert read(reader, f"{uri}?offset={1 << 40}&length=1")[1] == b""
+
+
+def test_what_is_text_is_read_as_text_in_parts_that_end_between_characters(reader: Talk, own: Place):
+    own.path("names.csv").write_text("name\n" + "Zürich – Genève\n" * 1000, encoding="utf-8")
+    for name in ("names.geojson", "names-copy.csv"):
+        made = reader.done("vector_convert", input="names.csv", output=name)
+        uri, parts = made["resource_uri"], []
+        following = uri
+        while following:
+            told, part = reader.ask("read_resource", following).contents
+            assert part.text
+            parts.append(part.text)
+            following = json.loads(told.text)["next"]
+        assert len(parts) > 2
+        assert "".join(parts).encode() == own.path(name).read_bytes()
+    # half of a character is bytes, and so is a raster
+    [*_, part] = reader.ask("read_resource", f"{uri}?offset=7&length=3").contents
+    assert base64.b64decode(part.blob) == own.path("names-copy.csv").read_bytes()[7:10]
+    short = reader.done("query_to_file", inputs=["names.csv"], sql="SELECT 1 AS n", output="one.json")
+    [whole] = reader.ask("read_resource", short["resource_uri"]).contents
+    assert json.loads(whole.text) == json.loads(own.path("one.json").read_text())
+
+
+def test_in_lockdown_no_content_of_a_file_is_text(own: Place):
+    own.path("words.csv").write_text("name\nsay nothing\n")
+    with inside(own.command("--approval", "never", "--lockdown"), person=Person()) as talk:
+        made = talk.done("vector_convert", input="words.csv", output="words.geojson")
+        [only] = talk.ask("read_resource", made["resource_uri"]).contents
+        assert base64.b64decode(only.blob) == own.path("words.geojson").read_bytes()
 
 
 def test_a_range_that_is_none_is_an_invalid_parameter(reader: Talk, known: dict[str, Any]):

@@ -102,6 +102,32 @@ def test_what_is_too_large_on_a_file_nobody_looked_at_is_ended_by_what_a_contain
             assert talk.person.asked == []
 
 
+def test_a_crs_that_proj_does_not_know_and_an_unknown_extension_are_refused_before_anybody_is_asked(
+    own: Place,
+):
+    calls = {
+        "crs": ("reproject", {"input": "dem.tif", "output": "x.tif", "dst_crs": "EPSG:99999"}),
+        "source": ("reproject", {"input": "dem.tif", "output": "x.tif", "dst_crs": "EPSG:4326", "src_crs": "EPSG:99999"}),
+        "layer": ("vector_reproject", {"input": "zones.shp", "output": "x.gpkg", "dst_crs": "EPSG:99999"}),
+        "step": ("pipeline", {"steps": "read dem.tif ! reproject --output-crs EPSG:99999 ! write x.tif"}),
+        "format": ("convert", {"input": "dem.tif", "output": "a.xyzzy"}),
+        "written": ("pipeline", {"steps": "read dem.tif ! write a.xyzzy"}),
+    }  # fmt: skip
+    with inside(own.command(), person=Person()) as talk:
+        for name, (tool, arguments) in calls.items():
+            assert talk.failed(tool, **arguments)["code"] == "INVALID_ARGUMENT", name
+            planned = talk.call("validate_call", tool=tool, arguments=arguments).structured_content
+            assert "error" in planned or planned["valid"] is False, name
+        assert talk.person.asked == []
+        # a code that PROJ knows, and an output in another format than its extension says
+        for given in ({"dst_crs": "EPSG:3857"}, {"dst_crs": "ESRI:102001"}):
+            assert plan(talk, "reproject", input="dem.tif", output="x.tif", **given)["valid"] is True
+        assert (
+            plan(talk, "convert", input="dem.tif", output="a.xyzzy", output_format="GTiff")["valid"] is True
+        )
+        assert plan(talk, "convert", input="dem.tif", output="plain")["valid"] is True
+
+
 def test_a_call_that_would_be_refused_is_refused_in_the_same_words(talker: Talk, own: Place):
     before, shade = started_calls(own), {"input": "dem.tif", "output": "x.tif"}
     for tool, arguments in (

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,12 +16,10 @@ import pytest
 from gdal_mcp.cli import main
 from gdal_mcp.commands import calls
 from gdal_mcp.commands.exits import Exit, exit_of, meanings
-from gdal_mcp.commands.options import option_of
 from gdal_mcp.commands.parsers import build_parser
 from gdal_mcp.commands.streams import seconds_of
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.settings import Settings, SettingsError
-from gdal_mcp.settings.web import WebSettings
 
 
 def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
@@ -41,19 +39,54 @@ def test_every_setting_is_an_option_of_every_command():
         assert set(Settings.model_fields) <= {action.dest for action in one._actions}
 
 
-def test_every_command_shows_a_help_that_fits_a_screen_and_names_every_setting(monkeypatch, capsys):
-    monkeypatch.setenv("COLUMNS", "80")
+def every_parser(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    yield parser
+    for group in (one for one in parser._actions if isinstance(one, argparse._SubParsersAction)):
+        for below in group.choices.values():
+            yield from every_parser(below)
+
+
+def test_every_command_shows_a_help_that_fits_a_screen_and_names_where_the_settings_are(monkeypatch, capsys):
     assert main(["settings"]) == Exit.DONE
     explained = {line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")}
     assert explained == set(Settings.model_fields)
+    for columns in ("80", "100"):
+        monkeypatch.setenv("COLUMNS", columns)
+        for one in every_parser(build_parser()):
+            lines = one.format_help().splitlines()
+            assert len(lines) <= 40, one.prog
+            assert max(len(line) for line in lines if not line.startswith("  gdal-mcp ")) <= int(columns), (
+                one.prog
+            )
+            assert one.get_default("run") is None or "gdal-mcp settings" in " ".join(" ".join(lines).split())
+
+
+def test_help_repeats_the_settings_on_no_command_but_those_that_start_a_server_or_a_call():
     for one in commands(build_parser()):
         shown = one.format_help()
-        assert len(shown.splitlines()) <= 40, one.prog
-        assert "gdal-mcp settings" in " ".join(shown.split())
-        assert one.get_default("run") is not None
-        words = set(re.sub(r"-\s+", "-", shown).replace(",", " ").replace(";", " ").split())
-        for name in set(Settings.model_fields) - set(WebSettings.model_fields):
-            assert {option_of(name), option_of(name)[2:]} & words, (one.prog, name)
+        starts = one.prog.endswith((" serve", " call"))
+        assert ("Common settings" in shown) is starts, one.prog
+        assert "--pool-max" not in shown
+        assert "pool-max" not in shown
+
+
+def test_every_help_has_an_example_that_the_program_takes_itself():
+    program = build_parser()
+    for one in every_parser(program):
+        lines = one.format_help().split("Examples:\n")[1].split("\n\n")[0].splitlines()
+        assert lines, one.prog
+        for line in lines:
+            words = shlex.split(line.partition(" < ")[0])
+            assert words[0] == "gdal-mcp"
+            assert f"{' '.join(words)} ".startswith(one.prog + " "), line
+            assert program.parse_args(words[1:]).run is not None, line
+
+
+def test_the_settings_that_are_named_are_explained_alone(capsys):
+    assert main(["settings", "memory", "--", "--timeout-seconds"]) == Exit.DONE
+    explained = {line for line in capsys.readouterr().out.splitlines() if not line.startswith(" ")}
+    assert explained == {"memory", "timeout_seconds"}
+    assert main(["settings", "memry"]) == Exit.USAGE
 
 
 def test_a_word_that_nothing_takes_ends_the_program_before_anything_is_done(tmp_path, monkeypatch, capsys):
@@ -74,7 +107,13 @@ def test_a_word_that_nothing_takes_ends_the_program_before_anything_is_done(tmp_
 def test_without_a_command_the_help_is_shown_and_the_command_was_wrong(capsys: pytest.CaptureFixture[str]):
     assert main([]) == Exit.USAGE
     printed = capsys.readouterr()
-    assert (printed.out, "doctor" in printed.err) == ("", True)
+    assert printed.out == ""
+    program = build_parser()
+    told = [
+        line.strip().split("  ")[0] for line in printed.err.splitlines() if line.startswith("  gdal-mcp ")
+    ]
+    assert {program.parse_args(shlex.split(line)[1:]).run is not None for line in told} == {True}
+    assert len(told) >= 3
 
 
 def test_a_reader_that_leaves_ends_the_program_quietly(tmp_path: Path):

@@ -55,6 +55,7 @@ gdal_mcp/state
 gdal_mcp/logs
 gdal_mcp/untrusted
 gdal_mcp/errors
+gdal_mcp/invoked
 gdal_mcp/__init__
 gdal_mcp/testing
 sandbox/engines
@@ -217,7 +218,7 @@ def test_a_library_is_imported_in_its_own_place():
         ({"mcp", "mcp_types"}, ("gdal_mcp.mcp", "gdal_mcp.testing")),
         ({"starlette", "uvicorn"}, ("gdal_mcp.http", "gdal_mcp.web", "gdal_mcp.console")),
         ({"jwt", "httpx2"}, ("gdal_mcp.http", "gdal_mcp.web", "gdal_mcp.testing")),
-        ({"docker"}, ("sandbox.engines",)),
+        ({"docker"}, ("sandbox.engines", "gdal_mcp.testing.container")),
     ):
         assert [m for m, path in ALL.items() if not within(m, *places) and libraries(path) & names] == []
 

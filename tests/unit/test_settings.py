@@ -226,3 +226,31 @@ def test_the_defaults_of_the_table_are_read_back_as_the_defaults() -> None:
     settings, defaults = load_settings(**shown), load_settings()
     assert settings == defaults
     assert {"memory", "approval", "preview", "read_chunk"} < set(shown)
+
+
+def test_a_problem_of_the_settings_file_names_the_file_and_the_key(tmp_path: Path) -> None:
+    config = toml(tmp_path, 'memory = "lots"\napproval = "sometimes"')
+    told = problems_of(config=config, pids="many")
+    for key in ("memory", "approval"):
+        assert [str(config) in one for one in told if f" {key} " in one] == [True]
+    assert [str(config) in one for one in told if one.startswith("pids ")] == [False]
+
+
+def test_every_path_of_a_settings_file_starts_at_the_folder_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, elsewhere = tmp_path / "own", tmp_path / "elsewhere"
+    for folder in (own / "maps", elsewhere):
+        folder.mkdir(parents=True)
+    monkeypatch.chdir(elsewhere)
+    config = toml(
+        own,
+        'workspaces = ["maps"]\nclassifiers = "maps"\n[remote]\nca = "ca.pem"\n'
+        '[[remote.source]]\nat = "gs://maps/"\nservice_account = "account.json"\n',
+    )
+    (own / "ca.pem").write_text("x")
+    (own / "account.json").write_text("{}")
+    settings = load_settings(config=config)
+    assert settings.classifiers == own / "maps"
+    assert settings.remote.ca == own / "ca.pem"
+    assert settings.remote.source[0].service_account == own / "account.json"

@@ -22,6 +22,7 @@ from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import load_settings
 from gdal_mcp.toolbox import ImmediateResult, Tool, nearest
+from gdal_mcp.toolboxes import toolboxes
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core
@@ -52,6 +53,21 @@ RESULTS = {
     "gdalinfo": "report", "gdal_translate": "output_uri", "gdalwarp": "output_uri", "gdalbuildvrt": "vrt_uri", "gdal_rasterize": "raster_uri",
     "gdal2xyz": "xyz_uri", "gdal_merge": "merged_uri", "gdal_polygonize": "vector_uri",
 }  # fmt: skip
+RESULT = (
+    *(
+        "outputs",
+        "files",
+        "replaced",
+        "moved",
+        "removed",
+        "next",
+        "checks",
+        "untrusted",
+        "receipt",
+        "return_code",
+        "whole",
+    ),
+)
 ALL = tuple(known_tools().values())
 SHOWN = tuple(SPECIFIED)
 META = ("pipeline", "find_crs", "gdal_search", "gdal_describe", "gdal_read", "gdal_write")
@@ -331,6 +347,19 @@ def test_a_result_fits_its_schema_whatever_was_printed():
             told = result_of(tool, "text", parsed)
             jsonschema.validate(told, tool.output_schema, jsonschema.Draft202012Validator)
             assert told["receipt"]["call_id"] == RECEIPT["call_id"]
+
+
+def test_the_schema_that_clients_get_names_every_key_of_a_result_or_none():
+    """Clients that make a type of it, as fastmcp and mcpo do, lose whatever it leaves out."""
+    own = load_settings(toolboxes=("gdal", "python", "augment"), toolsets=("all",))
+    tools = {tool.name: tool for tool in (*ALL, *toolboxes(own).surface(own).listed)}
+    assert any(tool.listed_schema.get("properties") for tool in tools.values())
+    for tool in tools.values():
+        schema = tool.listed_schema
+        assert "required" not in schema
+        if named := schema.get("properties"):
+            assert {*tool.own_keys, "error"} <= set(named), tool.name
+            assert set(RESULT) <= set(named) or not tool.runs, tool.name
 
 
 def _references(schema: Any) -> Iterator[str]:

@@ -22,6 +22,7 @@ async function start() {
   guardMarkup(MAP_SCRIPT);
   setUpTheme(document.getElementById("theme"));
   document.getElementById("skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
+  setUpMenu(document.querySelector("details.menu"));
   document.getElementById("leave").addEventListener("click", async () => { await api.leave(); location.reload(); });
   await useTicket();
   window.addEventListener("hashchange", async () => { if (await useTicket()) location.reload(); else if (state.me) show(); });
@@ -37,6 +38,16 @@ async function start() {
   document.getElementById("who").textContent = state.me.principal;
   show();
   api.listen({ questions, running: calls, trouble: (told) => say(told.reason, "bad"), over, state: linked });
+}
+
+// Escape, and a click beside it, close the menu.
+function setUpMenu(menu) {
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+  document.addEventListener("click", (event) => { if (!menu.contains(event.target)) menu.open = false; });
 }
 
 // A ticket in the address is used and taken out of it, so that it stays in no history.

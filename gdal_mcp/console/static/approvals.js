@@ -67,10 +67,28 @@ function makeCard(question, dismissed) {
   const told = question.details;
   const left = el("span", { class: "left" });
   const footer = el("footer", { class: "actions" });
-  const title = el("h2", { id: `title-${question.id}` }, told.sentence);
+  const title = el("h2", { id: `title-${question.id}` }, told.title || told.sentence);
+  const end = el("div", { class: "seen-end", "aria-hidden": "true" });
   const element = el("article", { class: `card question ${question.effect}`, tabindex: "-1", "aria-labelledby": `title-${question.id}`, "data-id": question.id },
-    title, losses(question), summary(question), footer);
+    title, asks(question), losses(question), warnings(question), deed(question), end, context(question), footer);
   let closed = "";
+  let settled = false;
+  let read = false; // whether all that matters has been on the screen
+  const watcher = new IntersectionObserver((entries) => {
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    read = true;
+    watcher.disconnect();
+    enable();
+  }, { rootMargin: "-60px 0px -120px 0px" }); // without what lies below the header and the sticky buttons
+  watcher.observe(end);
+
+  // A no can always be given; a yes only once the command and every warning have been on the screen.
+  function enable() {
+    if (closed || !settled) return;
+    for (const one of footer.querySelectorAll("button")) one.disabled = one.dataset.yes === "true" && !read;
+    const rest = footer.querySelector("[data-rest]");
+    if (rest) rest.hidden = read;
+  }
 
   // Called again when the decision changed: a no elsewhere ends a yes that was not used yet.
   function close(row) {
@@ -78,6 +96,7 @@ function makeCard(question, dismissed) {
     if (!closed) {
       element.classList.add("decided");
       left.remove();
+      watcher.disconnect();
       const button = el("button", { type: "button", on: { click: () => { element.remove(); dismissed(); } } }, "Dismiss");
       fill(footer, el("p", { class: "verdict", role: "status" }), button);
     }
@@ -94,13 +113,13 @@ function makeCard(question, dismissed) {
     } catch (error) {
       say(error.message, "bad");
       if (error.status === 404) close(null);
-      for (const one of footer.querySelectorAll("button")) one.disabled = false;
+      enable();
     }
   }
 
-  fill(footer, buttons(question, act), left);
+  fill(footer, buttons(question, act, end), left);
   for (const one of footer.querySelectorAll("button")) one.disabled = true;
-  setTimeout(() => { if (!closed) for (const one of footer.querySelectorAll("button")) one.disabled = false; }, SETTLE);
+  setTimeout(() => { settled = true; enable(); }, SETTLE);
 
   function tick(state) {
     const rest = Math.max(0, Math.round(question.expires - (Date.now() / 1000 - state.skew)));
@@ -110,16 +129,17 @@ function makeCard(question, dismissed) {
   return { element, close, tick };
 }
 
-function buttons(question, act) {
+function buttons(question, act, end) {
   if (!question.deniable) return [el("p", { class: "note" }, "Only an approver can decide this.")];
-  const yes = el("button", { type: "button", class: "primary", "data-act": "approve", on: { click: () => act("decide", { approved: true }) } }, "Approve");
+  const rest = el("button", { type: "button", "data-rest": "true", hidden: true, on: { click: () => end.scrollIntoView({ block: "center" }) } }, "Show the rest, to approve");
+  const yes = el("button", { type: "button", class: question.effect === "destroy" ? "primary destroys" : "primary", "data-yes": "true", "data-act": "approve", on: { click: () => act("decide", { approved: true }) } }, "Approve");
   const no = el("button", { type: "button", class: "deny", "data-act": "deny", on: { click: () => act("decide", { approved: false }) } }, "Deny");
   if (!question.decidable) return [no, el("p", { class: "note" }, `The policy accepts approval only by ${question.ways.join(" or ")}.`)];
-  return [yes, no, question.grantable && grantMenu(question, act)];
+  return [yes, no, rest, question.grantable && grantMenu(question, act)];
 }
 
 function grantMenu(question, act) {
-  const each = MINUTES.map((minutes) => el("button", { type: "button", "data-minutes": minutes, on: { click: () => act("allow", { minutes }) } }, `${minutes} minutes`));
+  const each = MINUTES.map((minutes) => el("button", { type: "button", "data-yes": "true", "data-minutes": minutes, on: { click: () => act("allow", { minutes }) } }, `${minutes} minutes`));
   return el("details", { class: "grant" },
     el("summary", {}, "Approve, and stop asking for a while"),
     el("p", {}, `${question.principal} can then use ${question.tool} to write to ${question.workspaces.join(" and ")} without asking. You can revoke this on the Server page.`),
@@ -147,18 +167,30 @@ function lost(one, drawn) {
     el("div", {}, path(one.path), el("p", { class: "note" }, about, Number.isFinite(one.modified) && [about && ", ", "last changed ", when(one.modified)])));
 }
 
-function summary(question) {
+// Whose call it is: a program's, with the rights of a person.
+function asks(question) {
+  const { client, reason, tool } = question.details;
+  const who = client ? `${client}, for ${question.principal},` : question.principal;
+  return el("p", { class: "reason" }, `${who} called ${tool || question.tool}. ${reason ? `Approval is needed because ${reason}.` : ""}`);
+}
+
+function warnings(question) {
+  return (question.details.checks || []).map((one) => el("p", { class: "check" }, `${one.message} ${one.suggestion}`));
+}
+
+function deed(question) {
+  const told = question.details;
+  return [told.code && code(told.code), told.command && el("pre", { tabindex: "0", "aria-label": "Command" }, el("code", {}, command(told.command)))];
+}
+
+function context(question) {
   const told = question.details;
   const writes = (told.writes?.shown || []).map((one) => [one.path, one.changes && "(a changed copy)", one.becomes && `(${one.becomes})`].filter(Boolean).join(" "));
   const reads = (told.reads?.shown || []).map((one) => `${one.path} (${bytes(one.bytes)})`);
   const remote = (told.remote || []).flatMap((one) => [`${one.host}, read by ${one.read_by}${one.bytes ? `, ${bytes(one.bytes)} in all` : ""}`, ...one.reads.shown]);
   const moves = (told.moves?.shown || []).map((one) => `${one.from} → ${one.to}`);
   return [
-    el("p", { class: "reason" }, `${question.principal} called ${told.tool || question.tool}. ${told.reason ? `Approval is needed because ${told.reason}.` : ""}`),
-    told.code && code(told.code),
-    told.command && el("pre", { tabindex: "0", "aria-label": "Command" }, el("code", {}, command(told.command))),
     el("div", { class: "columns" }, places("Writes", writes, told.writes?.more), places("Moves", moves, told.moves?.more), places("Reads", reads, told.reads?.more), places("Reads over the network", remote)),
-    ...(told.checks || []).map((one) => el("p", { class: "check" }, `${one.message} ${one.suggestion}`)),
     expected(told.estimate),
     told.where && where(told)];
 }

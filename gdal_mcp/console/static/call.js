@@ -39,10 +39,12 @@ function page(told, state, again) {
     whole("Receipt", one.receipt), whole("Record", one), whole("Provenance (in-toto statement)", told.statement)];
 }
 
-// The tool's own words, each once.
+// The tool's own words, each line once: of GDAL, of code that was run, and of any other library.
 function reason(untrusted) {
-  const said = [...new Set([untrusted?.gdal?.length ? untrusted.gdal : untrusted?.stderr || []].flat())].join("\n").trim();
-  return said && [el("h2", {}, "What GDAL reported"), el("pre", { tabindex: "0", "aria-label": "What GDAL reported", class: "reported" }, el("code", {}, said))];
+  const { gdal, stderr, ...others } = untrusted || {};
+  const texts = [gdal?.length ? gdal : stderr, ...Object.values(others)].flat(Infinity).filter((one) => typeof one === "string");
+  const said = [...new Set(texts)].join("\n").trim();
+  return said && [el("h2", {}, "What the tool reported"), el("pre", { tabindex: "0", "aria-label": "What the tool reported", class: "reported" }, el("code", {}, said))];
 }
 
 function question(id, state) {

@@ -54,6 +54,12 @@ export function when(epoch) {
   return el("time", { datetime: at.toISOString(), title: at.toISOString() }, at.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" }));
 }
 
+// The time of day alone, where the day is said already.
+export function clock(epoch) {
+  const at = new Date(epoch * 1000);
+  return el("time", { datetime: at.toISOString(), title: at.toISOString() }, at.toLocaleTimeString(undefined, { timeStyle: "medium" }));
+}
+
 // A command as a shell would take it, so that a person can read where each word ends.
 export function command(words) {
   return words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(" ");

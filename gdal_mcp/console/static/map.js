@@ -17,7 +17,9 @@ export function makeMap(place, { leaflet, land, pictureOf, open }) {
   const scale = el("span", { class: "scale", id: "scale" });
   const inexact = el("p", { class: "note", hidden: true }, "Pictures of projected data are stretched to fit their extent, so positions within them are approximate.");
   const buttons = el("div", { class: "row" });
-  place.append(el("h2", {}, "Map"), ground, el("div", { class: "row map-facts" }, scale, position), buttons,
+  const layers = el("div", { class: "row layers" });
+  const legend = el("details", { class: "layer-list", hidden: true }, el("summary", {}, "Layers"), layers);
+  place.append(el("h2", {}, "Map"), ground, el("div", { class: "row map-facts" }, scale, position), buttons, legend,
     el("p", { class: "note" }, "The outline of the land is coarse: it may be several kilometres off."), inexact);
   const map = leaflet.map(ground, { crs: leaflet.CRS.EPSG4326, zoomControl: false, attributionControl: false, minZoom: -1, maxZoom: 18, zoomSnap: 0.25, maxBounds: [[-120, -260], [120, 620]] });
   map.createPane("ground").style.zIndex = 300;
@@ -37,13 +39,24 @@ export function makeMap(place, { leaflet, land, pictureOf, open }) {
   buttons.append(act("Zoom in", () => map.zoomIn()), act("Zoom out", () => map.zoomOut()), act("Fit outputs", () => fit(shown)), act("Whole world", () => map.fitBounds(WORLD)));
   return {
     add: (outputs) => {
-      for (const one of outputs) for (const box of one.wgs84) shown.push(draw(leaflet, map, one, corners(box), { pictureOf, open, inexact }));
+      for (const one of outputs) {
+        const drawn = one.wgs84.map((box) => draw(leaflet, map, one, corners(box), { pictureOf, open, inexact }));
+        shown.push(...drawn);
+        layers.append(layer(one, drawn));
+        legend.hidden = false;
+      }
       if (outputs.length) fit(shown);
       map.fire("moveend"); // also when the map stays where it is
     },
     look: (one) => { fit(shown.filter((each) => each.output === one)); ground.scrollIntoView({ block: "center" }); },
     close: () => map.remove(),
   };
+}
+
+// A switch that shows or hides one output.
+function layer(output, drawn) {
+  const box = el("input", { type: "checkbox", checked: true, on: { change: () => { for (const one of drawn) one.show(box.checked); } } });
+  return el("label", { title: output.path, "data-layer": output.id }, box, ` ${output.name}`);
 }
 
 // A box with its name and, once it is large enough on the screen, its picture.
@@ -53,28 +66,42 @@ function draw(leaflet, map, output, bounds, { pictureOf, open, inexact }) {
   const box = leaflet.rectangle(bounds, { className: "box" }).bindTooltip(name(), { sticky: true }).on("click", click).addTo(map);
   const spot = leaflet.circleMarker(box.getBounds().getCenter(), { radius: 5, className: "spot" }).bindTooltip(name()).on("click", click);
   let asked = !output.pictured || output.wgs84.length > 1; // one picture shows all layers, in no single box
+  let visible = true;
+  let image = null;
 
   async function drape() {
     asked = true;
     try {
-      const image = new Image();
-      image.src = await pictureOf(output);
-      await image.decode();
-      const within = output.size ? bounds : widened(bounds, image);
-      leaflet.imageOverlay(image.src, within, { pane: "pictures", zIndex: output.id }).addTo(map);
+      const loaded = new Image();
+      loaded.src = await pictureOf(output);
+      await loaded.decode();
+      const within = output.size ? bounds : widened(bounds, loaded);
+      image = leaflet.imageOverlay(loaded.src, within, { pane: "pictures", zIndex: output.id });
+      if (!visible) return;
+      image.addTo(map);
       box.getElement().classList.add("draped");
       if (!GEOGRAPHIC.has(output.crs)) inexact.hidden = false;
     } catch { /* no picture of it, or the map is closed: the box stays */ }
   }
 
+  function show(on) {
+    visible = on;
+    for (const one of [box, spot, image].filter(Boolean)) one.remove();
+    if (!on) return;
+    box.addTo(map);
+    if (image) { image.addTo(map); box.getElement().classList.add("draped"); }
+    refresh();
+  }
+
   function refresh() {
+    if (!visible) return;
     const [from, to] = bounds.map((one) => map.latLngToLayerPoint(one));
     const large = Math.max(Math.abs(to.x - from.x), Math.abs(to.y - from.y)) >= SEEN;
     if (large) spot.remove(); else spot.addTo(map);
     if (large && !asked && map.getBounds().intersects(bounds)) drape();
   }
 
-  return { output, bounds, refresh };
+  return { output, bounds, refresh, show };
 }
 
 // A picture of features has a margin around their box.

@@ -53,7 +53,7 @@ function makeRow(first) {
 
   function set(one) {
     now = one;
-    stage.textContent = one.message ? `${one.stage}: ${one.message}` : one.stage;
+    stage.textContent = !one.message ? one.stage : one.message.startsWith(one.stage) ? one.message : `${one.stage}: ${one.message}`;
     files.textContent = (one.outputs || []).join(", ");
     bar.hidden = decide.hidden = false;
     if (one.question) { decide.href = `#approval=${encodeURIComponent(one.question)}`; bar.hidden = true; } else decide.hidden = true;

@@ -3,9 +3,12 @@
 import { get, post } from "./api.js";
 import { bytes, el, facts, fill, say, seconds, table, twice, when } from "./dom.js";
 
+const APPROVAL = { writes: "calls that write ask a person", always: "every call asks a person", never: "no call asks anybody" };
+
 export function server(main, state) {
   main.append(el("h1", {}, "Server"),
-    facts([["Version", state.me.version], ["Workspaces", state.me.workspaces.join(", ")], ["You are", state.me.principal]]));
+    facts([["Version", state.me.version], ["Workspaces", state.me.workspaces.join(", ")], ["You are", state.me.principal],
+      ["Approval", APPROVAL[state.me.approval]], ["Policy file", state.me.policy], ["GDAL image", state.me.image]]));
   const grants = el("section", {}, el("h2", {}, "Approved in advance"), el("div", { id: "grants" }));
   main.append(grants);
   loadGrants(grants.lastChild);

@@ -89,10 +89,22 @@ def facts_of_report(report: Any) -> Mapping[str, Any]:
     facts = _facts(report, _DEPTH)
     if box := _extent(facts.get("geoTransform"), facts.get("size")):
         facts["extent"] = box
+    if (
+        "bands" in report
+        and not {"coordinateSystem", "gcps"} & report.keys()
+        and not _placed_otherwise(report)
+    ):
+        facts["coordinateSystem"] = None  # said, as a missing key says nothing
     system = facts.get("coordinateSystem")
     if isinstance(system, dict) and system.get("kind") == "geographic":
         facts.pop("wgs84Extent", None)
     return facts
+
+
+def _placed_otherwise(report: Mapping[str, Any]) -> bool:
+    """Whether GDAL finds the place of a raster by coefficients or arrays instead of a CRS of its own."""
+    metadata = report.get("metadata")
+    return isinstance(metadata, Mapping) and bool({"RPC", "GEOLOCATION"} & metadata.keys())
 
 
 def summary(answer: Answer) -> Mapping[str, Any]:

@@ -8,7 +8,13 @@ from typing import Final
 from gdal_mcp.gdal.catalogue.crs import check_crs
 from gdal_mcp.gdal.catalogue.documents import check_geometry
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.formats import drivers_for, input_format, output_format, refuse_absent
+from gdal_mcp.gdal.catalogue.formats import (
+    drivers_for,
+    input_format,
+    output_format,
+    refuse_absent,
+    refuse_unknown_extension,
+)
 from gdal_mcp.gdal.catalogue.forms import split
 from gdal_mcp.gdal.catalogue.model import (
     DATASET_KINDS,
@@ -219,14 +225,24 @@ def unsplit(argument: Argument, value: str) -> str:
     return value
 
 
+# with one of these the output is there, and GDAL finds its format by opening it
+_CHANGES_OUTPUT: Final = frozenset({"append", "update", "upsert", "overwrite-layer"})
+
+
 def refuse_absent_output(
     context: Context, algorithm: Algorithm, given: Mapping[str, tuple[str, ...]]
 ) -> None:
-    """Raises FormatAbsent where only the name of the output says its format, and the image lacks that."""
-    if "output-format" in algorithm.long_names and not given.get("output-format"):
-        made = (one.name for one in algorithm.arguments if one.role is Role.OUTPUT and one.dataset_kinds)
-        for text in (context.output_name, *(text for name in made for text in given.get(name, ()))):
-            refuse_absent(context.catalogue, text)
+    """Raises ArgumentRefused where only the name of the output says its format, and the image has no such format."""
+    if "output-format" not in algorithm.long_names or given.get("output-format"):
+        return
+    made = [one.name for one in algorithm.arguments if one.role is Role.OUTPUT and one.dataset_kinds]
+    named = [text for name in made for text in given.get(name, ())]
+    for text in (context.output_name, *named):
+        refuse_absent(context.catalogue, text)
+    has_default = "default" in algorithm.long_names["output-format"].usage
+    if made and not has_default and not _CHANGES_OUTPUT & given.keys():
+        for text in named or [context.output_name]:
+            refuse_unknown_extension(context.catalogue, text)
 
 
 def _value(situation: Situation, text: str) -> str:

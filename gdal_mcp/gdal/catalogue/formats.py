@@ -41,6 +41,19 @@ def refuse_absent(catalogue: Catalogue, name: str) -> None:
         raise FormatAbsent(catalogue, lacks, reads=False)
 
 
+def refuse_unknown_extension(catalogue: Catalogue, name: str) -> None:
+    """Raises ArgumentRefused where GDAL cannot guess the format of an output. Without an extension it has a default."""
+    if "." not in name.strip("/").rpartition("/")[2].lstrip("."):
+        return
+    kinds: tuple[Kind, ...] = ("raster", "vector", "multidim")
+    if not any(_first(catalogue, name, kind) for kind in kinds):
+        extension = name.rpartition(".")[2][:20]
+        raise ArgumentRefused(
+            f"no format that GDAL writes has the extension .{extension}.",
+            "Name the output format, for example GTiff or GPKG, or use an extension such as .tif or .gpkg; `formats` lists them.",
+        )
+
+
 def output_format(catalogue: Catalogue, name: str, kind: Kind | None) -> str:
     """GDAL's spelling of the name of a format that may be written. Raises ArgumentRefused."""
     driver = known_driver(catalogue, name)

@@ -122,7 +122,8 @@ def texts_of(argument: Argument, value: Any) -> tuple[str, ...]:
     if value is None or (value is False and argument.usage.get("default") is not True):
         return ()
     if isinstance(value, Mapping):
-        if argument.rule.check not in KEYED or not argument.is_list:
+        keyed = argument.rule.check in KEYED or argument.rule.form == "named"
+        if not keyed or not argument.is_list:
             raise ArgumentRefused(f"--{argument.name} is no object.", "See its schema.")
         return tuple(_pair(argument, key, one) for key, one in value.items())
     values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]

@@ -99,6 +99,12 @@ def property_schema(argument: Argument, *, compact: bool) -> dict[str, Any]:
 def _list(argument: Argument) -> dict[str, Any]:
     """A list; the bare value is a list of one, and a text may hold several where GDAL packs them."""
     items = _scalar(argument)
+    if argument.rule.form == "named":  # {"A": "a.tif"} as well
+        return {
+            "type": ["object", "array", "string"],
+            "additionalProperties": {"type": "string"},
+            "items": {"type": "string"},
+        }
     if argument.rule.check in KEYED:
         values = {"type": ["string", "number", "boolean"]}
         return {"type": ["object", "array"], "additionalProperties": values, "items": {"type": "string"}}

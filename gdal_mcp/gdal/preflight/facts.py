@@ -44,10 +44,14 @@ _MAX_CRS: Final = 16  # of one file, in which its extent is kept
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The extent of the data in a CRS that a call names, and whether that CRS is in degrees."""
+    """The extent of the data in a CRS that a call names, and whether that CRS is in degrees.
+
+    `known` is False where PROJ knows no such CRS.
+    """
 
     degrees: bool | None = None
     extent: Box | None = None
+    known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,10 @@ class DatasetFacts:
         size = (east - west) / self.width, (north - south) / self.height
         return size if min(size) > 0 else None
 
+    def named(self, crs: str) -> tuple[Place, ...]:
+        """What a container said of a CRS by this text, with and without the extent in it."""
+        return tuple(self.places[one] for one in (crs, f"?{crs}") if one in self.places)
+
     def extent_in(self, crs: str | None) -> Box | None:
         """The extent in a CRS that the call names; None where it is not known."""
         if crs is None or self.crs is None:
@@ -116,7 +124,9 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
     for name, there in _mapping(row.get("elsewhere")).items():
         place = _mapping(there)
         degrees = place.get("degrees")
-        places[name] = Place(degrees if isinstance(degrees, bool) else None, _box(place.get("extent")))
+        places[name] = Place(
+            degrees if isinstance(degrees, bool) else None, _box(place.get("extent")), there is not None
+        )
     changes = {name: transformations.known(one) for name, one in _mapping(row.get("changes")).items()}
     looks = {name: kept(LOOK, one) for name, one in _mapping(row.get("looks")).items()}
     common: dict[str, Any] = {"disk_bytes": disk_bytes, "places": places, "changes": changes, "looks": looks}

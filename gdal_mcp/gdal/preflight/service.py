@@ -27,6 +27,8 @@ _ENDS: Final = {"raster write": "raster convert", "vector write": "vector conver
 _CODES: Final = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
 # arguments that name a CRS, and those that make the inputs' extent in it matter, which takes PROJ milliseconds to compute
 _CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbox",)}
+# arguments that name a CRS, which PROJ has to know
+_NAMING: Final = ("output-crs", "input-crs", "bbox-crs", "crs", "geometry-crs")
 _CHECKS: Final = (*crs.CHECKS, *raster.CHECKS, *vector.CHECKS)
 _MAX_CRS: Final = 4  # in which a container is asked for extents
 _MAX_CRS_TEXT: Final = 4096  # characters
@@ -92,6 +94,7 @@ class Preflight:
         said = [one for call in calls for one in findings(call)] if is_judged(draft, self.catalogue) else []
         said += transformations.findings(changed, draft)
         known = [one for located in worked_on(draft) if (one := self.known.get(located)) is not None]
+        said += crs.unknown_crs(every_crs(draft), known)
         # what was seen in the pixels of an input with holes or fill values, else of the first
         looks: dict[str, Mapping[str, Any]] = {}
         for name in values.looks_named(draft, self.catalogue):
@@ -273,8 +276,15 @@ def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | N
     return FormatAbsent(catalogue, lacks, reads=True) if lacks is not None else None
 
 
+def every_crs(draft: Draft) -> tuple[str, ...]:
+    """Each CRS that the call names, as it spells them."""
+    steps = ((draft.algorithm, draft.arguments), *draft.chain)
+    found = [text for _, given in steps for name in _NAMING for text in given.get(name, ())]
+    return tuple(text for text in dict.fromkeys(found) if text.lower() not in ("none", "null"))
+
+
 def crs_named(draft: Draft) -> tuple[str, ...]:
-    """The CRSs, as the call spells them, in which the extent of its inputs matters."""
+    """The CRSs, as the call spells them, in which the extent of its inputs matters; then the others that it names, after a `?`."""
     texts: list[str] = []
     steps = ((draft.algorithm, draft.arguments), *draft.chain)
     for _, given in steps:
@@ -284,4 +294,5 @@ def crs_named(draft: Draft) -> tuple[str, ...]:
     reprojections = [given for path, given in draft.chain if path == "vector reproject"]
     texts += [text for given in reprojections for text in given.get("output-crs", ())]
     texts += ["EPSG:3857" for path, _ in steps if path == "raster tile"]
+    texts += [f"?{text}" for text in every_crs(draft) if text not in texts]
     return tuple(dict.fromkeys(text for text in texts if len(text) <= _MAX_CRS_TEXT))[:_MAX_CRS]

@@ -141,11 +141,14 @@ def changed(dataset, boxes, change):
 
 
 def in_crs(boxes, name):
-    """Whether a CRS is in degrees, and the box of the data in it; None for what is no CRS."""
-    target = reference(name)
+    """Whether a CRS is in degrees, and the box of the data in it; None for what PROJ does not know as a CRS.
+
+    With `?` before it the box is not computed, which takes PROJ milliseconds.
+    """
+    target = reference(name.removeprefix("?"))
     if target is None:
         return None
-    extent = box_in(*boxes[0], target) if len(boxes) == 1 else None
+    extent = box_in(*boxes[0], target) if len(boxes) == 1 and not name.startswith("?") else None
     return {"degrees": in_degrees(target), "extent": extent}
 
 

@@ -1,7 +1,7 @@
 """Likely mistakes with coordinate systems and places. Pure."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from gdal_mcp.gdal.preflight.call import Call, Finding, overlap, same_crs, worded
@@ -63,6 +63,15 @@ def no_overlap(call: Call) -> Iterator[Finding]:
         yield worded("axes_exchanged")
     else:
         yield worded("box_outside", {"there": ", ".join(f"{one:.10g}" for one in extent)})
+
+
+def unknown_crs(texts: Iterable[str], inputs: Iterable[DatasetFacts]) -> Iterator[Finding]:
+    """The first CRS of a call that the PROJ of the image does not know."""
+    known = tuple(inputs)
+    for text in texts:
+        if any(not place.known for facts in known for place in facts.named(text)):
+            yield worded("unknown_crs", {"crs": text[:80]}, refuses=True)
+            return
 
 
 def no_input_crs(call: Call) -> Iterator[Finding]:

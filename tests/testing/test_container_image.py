@@ -1,0 +1,17 @@
+"""A test that starts the server in a container is told how to build its image, where the engine has none."""
+
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.testing.container import GdalMcpContainer
+
+pytestmark = pytest.mark.engine
+
+
+def test_without_its_image_the_command_that_builds_it_is_named_and_nothing_is_left(tmp_path: Path):
+    made = GdalMcpContainer(tmp_path, image="gdal-mcp-that-nobody-built")
+    with pytest.raises(RuntimeError) as caught:
+        made.start()
+    assert "docker build -t gdal-mcp-that-nobody-built ." in str(caught.value)
+    assert not made._state.exists()

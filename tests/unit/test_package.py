@@ -1,0 +1,55 @@
+"""What is installed, and what happens where another package bears the name of one of ours."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from gdal_mcp import invoked
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_wheel_installs_the_program_and_the_sandbox_and_nothing_else(tmp_path: Path):
+    words = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
+    [wheel] = tmp_path.iterdir()
+    top = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {name for name in top if not name.endswith(".dist-info")} == {"gdal_mcp", "sandbox"}
+
+
+def test_a_strangers_package_in_place_of_the_sandbox_is_refused(tmp_path: Path):
+    (tmp_path / "sandbox").mkdir()
+    (tmp_path / "sandbox" / "__init__.py").write_text("")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "-m", "gdal_mcp", "--version"],
+        env=env,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert str(tmp_path) in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_messages_cite_a_command_that_works_where_they_are_read(tmp_path: Path, monkeypatch):
+    text = "Run `gdal-mcp setup`; gdal-mcp is a name."
+    for where, expected in (
+        (tmp_path, tmp_path / "gdal-mcp"),
+        (None, Path(sys.executable).with_name("gdal-mcp")),
+    ):
+        monkeypatch.setenv("PATH", str(tmp_path) if where else "")
+        (tmp_path / "gdal-mcp").write_text("#!/bin/sh\n")
+        (tmp_path / "gdal-mcp").chmod(0o755)
+        invoked.command.cache_clear()
+        cited = invoked.cite(text)
+        assert cited == (text if where else text.replace("`gdal-mcp", f"`{expected}"))
+        assert cited.endswith("gdal-mcp is a name.")
+    monkeypatch.setattr(sys, "prefix", "/cache/archive-v0/x")
+    invoked.command.cache_clear()
+    assert invoked.command() == ("uvx", "gdal-sandbox-mcp")
+    invoked.command.cache_clear()

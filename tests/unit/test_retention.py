@@ -1,0 +1,149 @@
+"""What is kept, and for how long: the audit log goes on as one chain over several files, and only records that nobody needs are removed."""
+
+import os
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.ledger import audit as module
+from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable, segments, verify
+from gdal_mcp.ledger.figures import figures
+from gdal_mcp.ledger.registry import WAITING, Artifact, Call, Registry
+from gdal_mcp.ledger.retention import apply
+from gdal_mcp.settings import load_settings
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> AuditLog:
+    made = AuditLog(tmp_path / "state" / "audit.jsonl")
+    for number in range(5):
+        made.append({"type": "x", "number": number})
+    return made
+
+
+def rotated(log: AuditLog, times: int = 2) -> tuple[Path, ...]:
+    for number in range(times):
+        log.rotate({"server": "s"})
+        for other in range(3):
+            log.append({"type": "y", "number": [number, other]})
+    return segments(log.path)
+
+
+def test_closed_files_and_the_open_one_are_one_chain(log: AuditLog):
+    before = log.checkpoint()
+    first, second = rotated(log)
+    found = verify(log.path, before)
+    assert (found.ok, found.first, found.records) == (True, 1, 5 + 2 * 4)
+    assert found.last == log.checkpoint()
+    assert (first.stat().st_mode & 0o777, log.path.stat().st_mode & 0o777) == (0o600, 0o600)
+    # a byte of a closed file, a closed file that is gone, and two that changed places are noticed
+    whole = first.read_bytes()
+    first.write_bytes(whole.replace(b'"number":2', b'"number":3'))
+    assert not verify(log.path).ok
+    first.write_bytes(whole)
+    kept = second.read_bytes()
+    second.unlink()
+    assert not verify(log.path).ok
+    second.write_bytes(whole)
+    first.write_bytes(kept)
+    assert not verify(log.path).ok
+
+
+def test_files_in_an_archive_are_not_missed_but_a_checkpoint_in_them_is(log: AuditLog, tmp_path: Path):
+    end = log.checkpoint()
+    before = module.tail(log.path, 3)[0].checkpoint
+    first, second = rotated(log)
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    first.rename(archive / first.name)
+    found = verify(log.path)
+    assert (found.ok, found.first, found.records) == (True, 6, 2 * 4)
+    assert not verify(log.path, before).ok
+    assert verify(log.path, end).ok  # the next record is bound to it
+    second.rename(archive / second.name)
+    assert verify(log.path).ok
+    for one in archive.iterdir():
+        one.rename(log.path.with_name(one.name))
+    assert verify(log.path, before).ok
+    assert log.append({"type": "z"}).seq == 14
+
+
+def test_a_beginning_that_was_cut_off_is_no_rotation(log: AuditLog):
+    lines = log.path.read_bytes().splitlines(keepends=True)
+    log.path.write_bytes(b"".join(lines[2:]))
+    assert not verify(log.path).ok
+
+
+@pytest.mark.parametrize("at", ["link", "_replace", "_write_head"])
+def test_a_crash_at_any_step_of_a_rotation_loses_nothing(
+    log: AuditLog, monkeypatch: pytest.MonkeyPatch, at: str
+):
+    class Crash(BaseException):
+        pass
+
+    def crash(*_given: object) -> None:
+        raise Crash
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*((os, at) if at == "link" else (module, at)), crash)
+        with pytest.raises(Crash):
+            log.rotate({"server": "s"})
+    seq = log.append({"type": "after"}).seq
+    found = verify(log.path)
+    assert (found.ok, found.last.seq, found.records) == (True, seq, seq)
+    rotated(log, 1)
+    assert verify(log.path).ok
+
+
+def test_an_empty_log_is_not_rotated(tmp_path: Path):
+    with pytest.raises(AuditUnavailable):
+        AuditLog(tmp_path / "audit.jsonl").rotate({})
+
+
+def test_only_old_records_without_a_listed_output_are_removed_and_the_figures_stay(tmp_path: Path):
+    settings = load_settings(state_dir=tmp_path / "state", keep_days=30, audit_size="1MiB")
+    now = [time.time() - 40 * DAY]
+    log = AuditLog(settings.state.audit)
+    with closing(Registry(settings.state.registry, lambda: now[0])) as registry:
+
+        def call(name: str, outcome: str = "OK", *paths: str) -> None:
+            begun = registry.begin_call(Call(name, "ann", "info", {}))
+            registry.finish_call(replace(begun, outcome=outcome, durations={"run": 1.0}))
+            registry.add_artifacts(
+                name, [Artifact(f"file://{one}", one, one, 1, "image/tiff", "00") for one in paths]
+            )
+
+        call("old")
+        call("replaced", "OK", "/a.tif")
+        call("listed", "OK", "/a.tif")
+        call("waits", WAITING)
+        registry.begin_call(Call("runs", "ann", "info", {}))
+        now[0] = time.time()
+        call("new")
+        before = figures(registry, {"info"}, 0.0)
+        for _ in range(2):
+            kept = apply(settings, registry, log, "s")
+        assert kept.calls == 0
+        there = {one.id for one in registry.search().items}
+        assert there == {"listed", "waits", "runs", "new"}
+        assert figures(registry, {"info"}, 0.0)["total"] == before["total"]
+        assert [one.call_id for one in registry.artifacts().items] == ["listed"]
+        pruned = [one for one in module.tail(log.path, 9) if one.event["type"] == "records.pruned"]
+        assert [one.event["count"] for one in pruned] == [2]
+
+
+def test_a_log_above_its_size_goes_on_in_a_new_file(tmp_path: Path):
+    settings = load_settings(state_dir=tmp_path / "state", audit_size=2000)
+    log = AuditLog(settings.state.audit)
+    with closing(Registry(settings.state.registry)) as registry:
+        for number in range(40):
+            log.append({"type": "x", "number": number})
+            apply(settings, registry, log, "s")
+    assert len(segments(log.path)) > 2
+    assert max(one.stat().st_size for one in segments(log.path)) < 3000
+    assert verify(log.path).ok
