@@ -18,8 +18,10 @@ from gdal_mcp.remote.address import Address, parse
 from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.limits import Meter, ReadFailed
 from gdal_mcp.remote.listing import Listed, listed
+from sandbox.parsing import require_simple
 
 _PAGE: Final = 8 << 20  # bytes: a page of items with all their properties
+_MAX_VALUES: Final = 400_000  # members and elements of a page: a hundred items with many assets have 100,000
 _MAX_PAGES: Final = 20  # of one search
 _MAX_KEYS: Final = 1_000_000
 _KEPT: Final = 30  # assets of an item
@@ -83,7 +85,9 @@ class _Pages:
         else:
             rows = tuple((key, urlencode({"": value})[1:]) for key, value in (parameters or {}).items())
             address = replace(address, secret=(*address.secret, *rows))
-        return self.door.checks.document(address, self.meter, _PAGE, body).decode("utf-8", "replace")
+        page = self.door.checks.document(address, self.meter, _PAGE, body)
+        require_simple(page, _MAX_VALUES)
+        return page.decode()
 
 
 def keys(door: Door, meter: Meter, folder: Address, most: int) -> tuple[tuple[Listed, Address | None], ...]:

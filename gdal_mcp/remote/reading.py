@@ -16,7 +16,7 @@ from gdal_mcp.remote.files import Means, RemoteFile
 from gdal_mcp.remote.limits import Allowance, Meter, Missing, ReadFailed
 from gdal_mcp.remote.listing import listed
 from gdal_mcp.remote.record import SourceRead, joined
-from gdal_mcp.remote.trees import Keys, of_zarr
+from gdal_mcp.remote.trees import Keys, of_names, of_zarr
 from sandbox.outcome import Exited, Outcome, Unanswered
 from sandbox.questions import MAX_READ_BYTES, Answer, Kind, Op, Question, Status, looked
 
@@ -25,7 +25,7 @@ _log = structlog.get_logger()
 AT_ONCE: Final = 8  # requests of one call
 _MOMENT: Final = 0.5  # seconds: longer than a silent read takes to notice that its call has ended
 _MAX_KEYS: Final = 200_000  # of a tree that its bucket lists
-_MAX_METADATA: Final = 32 << 20  # bytes
+_MAX_METADATA: Final = 16 << 20  # bytes: of a thousand arrays it has a few
 _WHOLE_CHUNK: Final = 16 * BLOCK  # what is read of a file of a tree to begin with: most chunks are smaller
 _LONG_HEAD: Final = 4 * BLOCK  # of a FlatGeobuf: the upper levels of its index, which a search begins with
 _METADATA: Final = (".zmetadata", "zarr.json")
@@ -114,7 +114,7 @@ class Source:
     def _found(self) -> Keys:
         if not self._address.is_tree:
             self._file(self._asked.name).look()
-            return Keys(frozenset({self._asked.name}), maybe=frozenset(self._beside))
+            return Keys((self._asked.name,), maybe=frozenset(self._beside))
         for name in _METADATA:
             file = self._file(name)
             try:
@@ -131,7 +131,7 @@ class Source:
                 f"{self._address.host}: the tree has no consolidated metadata, so its files are not known; a bucket's would be"
             )
         rows = listed(self._address, self._means.checks, self._meter, deep=True, most=_MAX_KEYS)
-        return Keys(frozenset(row.name for row in rows))
+        return of_names(row.name for row in rows)
 
     def _file(self, key: str) -> RemoteFile:
         with self._lock:

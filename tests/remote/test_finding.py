@@ -1,7 +1,9 @@
 """Searching a STAC API and listing a bucket: through the checks alone, and as untrusted text."""
 
 import json
-from contextlib import suppress
+import time
+import tracemalloc
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
@@ -165,6 +167,52 @@ def test_a_list_with_declarations_is_refused_in_any_coding():
             data = f"{first}?>".encode() + rest.encode(coding)
         with pytest.raises(ReadFailed):
             _parsed(data, parse("s3://maps/x"))
+
+
+@pytest.mark.claim("remote.answers-bounded")
+def test_a_list_takes_memory_by_its_length_whatever_its_elements_are():
+    space = "u" * (1 << 20)
+    tags = "".join(f"<t{number}/>" for number in range(50_000))
+    pages = (
+        # each name of an element with this address before it takes 50 GB
+        f'<a xmlns="{space}">{tags}</a>',
+        f'<s:a xmlns:s="{space}">{tags.replace("<t", "<s:t")}</s:a>',
+        "<a>" + "<b/>" * 1_000_000 + "</a>",
+        "<a " + " ".join(f'a{number}=""' for number in range(380_000)) + "/>",
+        "<a>" * 1_000_000,
+        "<a><Contents>" + "<Key>k</Key>" * 130_000 + "</Contents></a>",
+        "<a>" + "<Contents><Key>k</Key></Contents>" * 120_000 + "</a>",
+        "<a>" + "&lt;" * 1_000_000 + "</a>",
+    )
+    for page in pages:
+        tracemalloc.start()
+        with suppress(ReadFailed):
+            _parsed(page.encode(), parse("s3://maps/x"))
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20, page[:80]
+        tracemalloc.stop()
+
+
+@pytest.mark.claim("remote.answers-bounded")
+def test_a_page_of_items_with_very_many_values_is_refused(server: Origin, make: Make):
+    page = b'{"type": "FeatureCollection", "features": [' + b"{}," * 2_000_000 + b"{}]}"
+    server.special["/stac/search"] = lambda handler: handler.answer(200, page)
+    door = make()
+    tracemalloc.start()
+    with pytest.raises(ToolError):
+        answer(STAC_SEARCH, door, api=server.url("/stac"))
+    assert tracemalloc.get_traced_memory()[1] < 10 * len(page)
+    tracemalloc.stop()
+    item = b'{"assets": {"a": [' + b"[]," * 1_000_000 + b"0]}}"
+    server.special["/ok/item.json"] = lambda handler: handler.answer(200, item)
+    with pytest.raises(ToolError):
+        call = door.open(
+            [door.address(server.url("/ok/item.json#a").replace("https", "stac+https"), WHO)],
+            principal=WHO,
+            call_id="c1",
+            deadline=time.monotonic() + 20,
+        )
+        with closing(call):
+            call.require_found()
 
 
 def test_a_size_that_no_key_can_have_is_not_told(server: Origin, make: Make):

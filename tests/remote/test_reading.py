@@ -1,6 +1,7 @@
 """What a call gets of remote sources, and what is recorded of it."""
 
 import hashlib
+import json
 import os
 import threading
 
@@ -107,12 +108,65 @@ def test_copies_stay_within_their_bound(server: Origin, make: Make, opened: Open
         call = opened(door, server.url(f"/ok/{number}"))
         assert call.read((0, len(DATA))).body == DATA
         call.reading.close()
-        assert door._copies._stored <= 5_000_000
+        assert door._copies.stored <= 5_000_000
     before = server.sent
     assert opened(door, server.url("/ok/3")).read((0, len(DATA))).body == DATA
     assert server.sent == before  # the newest is held, the oldest is not
     assert opened(door, server.url("/ok/0")).read((0, len(DATA))).body == DATA
     assert server.sent > before
+
+
+@pytest.mark.claim("remote.one-descriptor")
+def test_a_tree_of_many_files_takes_no_descriptors(server: Origin, make: Make, opened: Opened):
+    """Each has a strong ETag, so that its copy stays for the next call."""
+    metadata = {"metadata": {"a/.zarray": {"shape": [300], "chunks": [1]}}}
+    server.files["t.zarr/.zmetadata"] = json.dumps(metadata).encode()
+    server.files |= {f"t.zarr/a/{number}": b"%d" % number * 1000 for number in range(300)}
+    door = make()
+    call = opened(door, server.url("/ok/t.zarr"))
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(300):
+        chunk = call.read((0, 1000), name=f"{call.name}/a/{number}")
+        assert chunk.body == (b"%d" % number * 1000)[:1000]
+    assert len(os.listdir("/proc/self/fd")) < before + 20
+    call.reading.close()
+    sent = server.sent
+    again = opened(door, server.url("/ok/t.zarr"))
+    for number in range(300):
+        assert again.read((0, 9), name=f"{again.name}/a/{number}").body == (b"%d" % number * 9)[:9]
+    assert server.sent == sent  # all of them were kept
+
+
+@pytest.mark.claim("remote.bounded")
+def test_places_of_one_copy_are_used_again_for_others_and_give_nothing_of_it(server, make, opened):
+    """Shorter files take the places of longer ones, whose bytes are still behind theirs."""
+    door = make(cache=4 * BLOCK)
+    for name, body in (("long", b"a" * 4 * BLOCK), ("short", b"b" * 10), ("middle", b"c" * (BLOCK + 5))) * 2:
+        server.files[name] = body
+        call = opened(door, server.url(f"/ok/{name}"))
+        assert call.read((0, len(body))).body == body
+        call.reading.close()
+        assert door._copies.stored <= 4 * BLOCK
+    with os.fdopen(os.dup(door._copies._opened().fileno())) as file:
+        assert os.fstat(file.fileno()).st_size <= 4 * BLOCK
+
+
+@pytest.mark.claim("remote.bounded")
+def test_empty_files_are_not_kept_without_end(server, make, opened, monkeypatch):
+    monkeypatch.setattr("gdal_mcp.remote.copies.MAX_COPIES", 5)
+    door = make()
+    for number in range(20):
+        server.files[f"{number}"] = b"x"
+        opened(door, server.url(f"/ok/{number}")).reading.close()
+        assert len(door._copies._copies) <= 5
+
+
+def test_a_block_that_the_disk_changed_is_given_to_nobody(server: Origin, make: Make, opened: Opened):
+    door = make()
+    opened(door, server.url("/ok/x.tif")).read((0, 100))
+    os.pwrite(door._copies._opened().fileno(), b"other", 50)
+    again = opened(door, server.url("/ok/x.tif"))
+    assert again.read((0, 100)).status is Status.EIO
 
 
 def test_a_block_that_was_written_in_part_is_read_again(server, make, opened, monkeypatch):
