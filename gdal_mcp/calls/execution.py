@@ -92,7 +92,7 @@ class Execution:
             yield reading
         finally:
             reading.close()
-            context.remote, context.hosts = reading.record(), reading.hosts()
+            context.remote, context.hosts = reading.record(), reading.call.by_host()
 
     def _lease(self, planned: Planned, cancel: Cancellation) -> Lease:
         plan, host = planned.plan, planned.host

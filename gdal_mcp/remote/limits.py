@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from gdal_mcp.settings.remote import RemoteSettings
 
@@ -72,6 +72,13 @@ class Allowance:
                 for one in (self, meter, self.hosts.setdefault(host, Asked())):
                     one.read, one.requests = one.read + came[0], one.requests + 1
                 self.days.spend(self.principal, came[0] - size, 0)
+
+    def by_host(self) -> list[dict[str, Any]]:
+        """What a receipt says: each host by itself, those that lead elsewhere among them, with what it was asked for."""
+        return [
+            {"host": host, "read_by": "server", "bytes": one.read, "requests": one.requests}
+            for host, one in self.hosts.copy().items()
+        ]
 
     def left(self) -> float:
         """Seconds. Raises ReadFailed when there are none."""

@@ -6,7 +6,6 @@ What a container may ask for is one of these. Free names below a folder would be
 import math
 import re
 import sys
-import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +20,6 @@ _CLIMBS: Final = re.compile(r"(^|/)(\.\.?)?(;|/|$)|[\\%\0-\x1f]")
 # members and elements of consolidated metadata: an array with its attributes has about 40
 _MAX_VALUES: Final = 1_000_000
 _MAX_NAMES: Final = 64 << 20  # bytes of memory for the names of one tree
-# of the whole server: the peak of one parse is then the peak of all
-_PARSING: Final = threading.Lock()
 _AFTER_SLASH: Final = chr(ord("/") + 1)  # sorts behind all names in a folder
 
 # `listed` is there; `maybe` is a file beside another, or a chunk that may never have been written: it is as good as empty then
@@ -110,23 +107,20 @@ def of_names(names: Iterable[str], grids: Mapping[str, Grid] | None = None) -> K
 def of_zarr(name: str, text: bytes) -> Keys | None:
     """The keys that consolidated metadata tells of, by the name of its file; None where it tells of none. Raises ReadFailed."""
     try:
-        with _PARSING:
-            found = parse_json(text, _MAX_VALUES)
-            if name == ".zmetadata":
-                rows = found["metadata"]
-                files = {name, *(key for key in rows if key.rpartition("/")[2] in _METADATA)}
-                grids = {
-                    key.rpartition("/")[0]: _grid(row, row["chunks"], "", row.get("dimension_separator", "."))
-                    for key, row in rows.items()
-                    if key.rpartition("/")[2] == ".zarray"
-                }
-            else:
-                rows = {"": found, **found["consolidated_metadata"]["metadata"]}
-                files = {f"{folder}/zarr.json".lstrip("/") for folder in rows}
-                grids = {
-                    folder: _version3(row) for folder, row in rows.items() if row["node_type"] == "array"
-                }
-            return of_names((one for one in files if not _CLIMBS.search(one)), grids)
+        found = parse_json(text, _MAX_VALUES)
+        if name == ".zmetadata":
+            rows = found["metadata"]
+            files = {name, *(key for key in rows if key.rpartition("/")[2] in _METADATA)}
+            grids = {
+                key.rpartition("/")[0]: _grid(row, row["chunks"], "", row.get("dimension_separator", "."))
+                for key, row in rows.items()
+                if key.rpartition("/")[2] == ".zarray"
+            }
+        else:
+            rows = {"": found, **found["consolidated_metadata"]["metadata"]}
+            files = {f"{folder}/zarr.json".lstrip("/") for folder in rows}
+            grids = {folder: _version3(row) for folder, row in rows.items() if row["node_type"] == "array"}
+        return of_names((one for one in files if not _CLIMBS.search(one)), grids)
     except TooComplex as error:
         raise ReadFailed(f"the metadata of the tree cannot be read: it has {error}") from error
     except (ValueError, ArithmeticError, KeyError, TypeError, AttributeError, RecursionError):

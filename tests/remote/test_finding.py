@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gdal_mcp.access.policy import Allow, Deny, RequireApproval
 from gdal_mcp.errors import ToolError
 from gdal_mcp.remote.address import parse
 from gdal_mcp.remote.door import Door
@@ -26,18 +25,17 @@ from tests.remote.test_buckets import Store, store
 __all__ = ["store"]
 
 
-def context(door: Door | None, verdict: Any = None) -> DraftContext:
-    said = verdict or Allow("it only reads")
+def context(door: Door) -> DraftContext:
     nothing: Any = None
-    return DraftContext(
-        nothing, nothing, nothing, nothing, nothing, lambda _tool, _draft: said, principal=WHO, door=door
-    )
+    return DraftContext(nothing, nothing, nothing, nothing, nothing, principal=WHO, door=door)
 
 
 def answer(tool: Any, door: Door, **arguments: Any) -> dict[str, Any]:
     made = tool.draft(arguments, context(door))
     assert isinstance(made, ImmediateResult)
-    return dict(made.result)
+    assert made.ask is not None
+    with door.asking(WHO, time.monotonic() + 20) as meter:
+        return dict(made.ask(meter))
 
 
 def search(door: Door, server: Origin, **arguments: Any) -> dict[str, Any]:
@@ -222,17 +220,3 @@ def test_a_size_that_no_key_can_have_is_not_told(server: Origin, make: Make):
     door = make({"at": "s3://maps/", "endpoint": server.url("")})
     entries = answer(REMOTE_LIST, door, prefix="s3://maps/f/")["untrusted"]["entries"]
     assert [(one["name"], one["size"]) for one in entries] == [("true", 7), ("long", 0)]
-
-
-@pytest.mark.claim("remote.finding-is-reading")
-def test_a_policy_that_denies_or_asks_stops_both_before_any_request(server: Origin, make: Make):
-    serve(server)
-    door = make()
-    for verdict in (Deny("no"), RequireApproval("a person decides")):
-        for tool, arguments in (
-            (STAC_SEARCH, {"api": server.url("/stac")}),
-            (REMOTE_LIST, {"prefix": "s3://maps/"}),
-        ):
-            with pytest.raises(ToolError):
-                tool.draft(arguments, context(door, verdict))
-    assert server.asked == []

@@ -78,6 +78,7 @@ sandbox/program
 sandbox/isolation
 sandbox/protocol
 sandbox/questions
+sandbox/parsing
 sandbox/worker
 sandbox/template
 sandbox/labels
