@@ -11,10 +11,11 @@ from starlette.requests import ClientDisconnect
 
 from gdal_mcp.access.identity import ADMIN, APPROVE, READ, WRITE, Principal
 from gdal_mcp.access.tokens import TokenStore, TokensUnavailable
-from gdal_mcp.http import guard
+from gdal_mcp.http import address, guard
 from gdal_mcp.http.auth import Authenticator, TokenVerifier, Unavailable
 from gdal_mcp.http.concurrency import Full, RequestLimit
 from gdal_mcp.http.guard import HostFilter, TooLarge, TooSlow, whole_body
+from gdal_mcp.settings import load_settings
 from gdal_mcp.web import protocol
 from gdal_mcp.web.protocol import ProtocolEndpoint
 from tests.unit.virtual_time import run, settle
@@ -157,6 +158,51 @@ NAMES = ("gdal.example:1",), ("https://app.example",)
 OURS, PAGE = ("Host", "gdal.example:1"), ("Origin", "https://app.example")
 FOREIGN = [("Host", name) for name in ("evil.example", "gdal.example:1.evil.example", "gdal.example")]
 ELSEWHERE = [("Origin", one) for one in ("https://evil.example", "null", "https://app.example.evil.example")]
+
+
+@pytest.mark.claim("http.host-and-origin")
+@pytest.mark.parametrize("loopback", ["127.0.0.1", "::1"])
+def test_no_other_spelling_of_an_address_is_a_name_of_the_server(loopback: str):
+    """They lead to the same place, and a page that was led there by one of them sends it."""
+    spelled = """127.1 127.0.1 0x7f.1 0x7f000001 2130706433 0177.0.0.1 127.000.000.001 127.0.0.1. localhost. LOCALHOST.
+        0.0.0.0 0 127.0.0.2 [::] [::ffff:127.0.0.1] [::ffff:7f00:1] [0:0:0:0:0:0:0:1] [::1%lo] ::1 [::1]. localhost.localdomain
+        user@127.0.0.1 user:word@localhost 127.0.0.1@evil.test evil.test#127.0.0.1 127.0.0.1\\@evil.test localhost,evil.test
+        http://127.0.0.1 127.0.0.1/x \uff11\uff12\uff17.0.0.1""".split()
+    ports = (
+        ":8000",
+        ":08000",
+        ":8000:8000",
+        ":",
+        "",
+        ":80",
+        ":8000 ",
+        ":+8000",
+        ":8000.",
+        ":8000/",
+        ":00x1f40",
+    )
+    settings = load_settings(workspaces=["/nonexistent"], host=loopback, port=8000)
+    known = address.hosts(settings, 8000)
+    named = {f"{name}:8000" for name in ("127.0.0.1", "localhost", "[::1]")}
+    assert named <= set(known)
+    reached: list[str] = []
+
+    async def inner(scope: Any, receive: Any, send: Any) -> None:
+        reached.append(dict(scope["headers"])[b"host"].decode())
+        await ok(scope, receive, send)
+
+    for name in (*spelled, *_LOOPBACK):
+        for port in ports:
+            whole = f"{name}{port}".encode()
+            found = run(
+                Asked(("Host", whole.decode("latin-1"))).of,
+                HostFilter(inner, RequestLimit(9, 9), known, (), ()),
+            )
+            assert found.status == (200 if whole.decode() in known else 421)
+    assert set(reached) == {one for one in known if one in named}
+
+
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 @pytest.mark.claim("http.host-and-origin")
