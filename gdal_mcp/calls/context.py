@@ -128,6 +128,10 @@ class CallContext:
             shown.fraction, shown.message = max(shown.fraction, fraction), message
         self.request.on_progress(fraction, message)
 
+    def report_fraction(self, fraction: float, _message: str) -> None:
+        """As `report_progress`, without the message."""
+        self.report_progress(fraction, "")
+
     def enter(self, stage: str) -> None:
         """Sets the stage that the console shows."""
         if self.running is not None:

@@ -12,6 +12,7 @@ from gdal_mcp.calls.context import Done, Planned, Ran
 from gdal_mcp.calls.translation import explain, judge, reported, said_in_threads, stderr_of, unsaid
 from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.host.hosting import Hosting
+from gdal_mcp.pictures import checked_png
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.door import Door
@@ -29,8 +30,6 @@ from sandbox.slot import READY_SECONDS, LaunchCancelled
 from sandbox.waiting import Cancellation
 from sandbox.workspace import Located, Workspace, open_folder
 
-MAX_PREVIEW = 4 << 20  # bytes; a photograph of 1024 x 1024 pixels stays below that as PNG
-_PNG = b"\x89PNG\r\n\x1a\n"
 _MAX_MESSAGES = 20
 # checks that say why a call failed, where it did
 _FAILS = frozenset({"no_overlap", "all_pairs", "geometry_left_out"})
@@ -135,7 +134,8 @@ class Execution:
             lease.template,
             admitted.toolbox.request(plan.draft, self.settings.preview_pixels if pictures else 0),
             staging,
-            planned.context.report_progress,
+            # code of the caller may say anything in its messages, and they reach people outside of what is marked as untrusted
+            planned.context.report_fraction if plan.draft.code else planned.context.report_progress,
             on_interim=judge_inputs,
             answerer=reading,
             answers=staging is None,
@@ -179,12 +179,12 @@ class Execution:
             messages=tuple(_placed(text, draft) for text in told.texts[:_MAX_MESSAGES]),
             tool_version=clean_text(toolbox.tool_version(final), 40),
             return_code=_return_code(final),
-            preview=_picture(result.attachments.get("preview.png", b"")),
+            preview=checked_png(result.attachments.get("preview.png", b"")),
             attached=result.attachments,
             figures=tuple(
                 picture
                 for name, data in sorted(result.attachments.items())
-                if name.startswith("figure-") and (picture := _picture(data))
+                if name.startswith("figure-") and (picture := checked_png(data))
             ),
         )
 
@@ -260,10 +260,6 @@ def home(draft: Draft) -> Workspace:
 def _return_code(final: Mapping[str, Any]) -> int | None:
     code = final.get("return_code")
     return code if isinstance(code, int) and not isinstance(code, bool) and abs(code) < 1 << 31 else None
-
-
-def _picture(data: bytes) -> bytes | None:
-    return data if data.startswith(_PNG) and len(data) <= MAX_PREVIEW else None
 
 
 def _parsed(text: str, toolbox: Toolbox, *, required: bool) -> Any:

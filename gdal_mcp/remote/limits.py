@@ -9,9 +9,11 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from gdal_mcp.settings.remote import RemoteSettings
+
+_LOOK_SECONDS: Final = 0.25  # after which a request that waits looks whether its call has ended
 
 
 class ReadFailed(Exception):
@@ -86,6 +88,38 @@ class Allowance:
         if self.ended.is_set() or seconds <= 0:
             raise ReadFailed("the call ended")
         return seconds
+
+
+@dataclass(slots=True, eq=False)
+class Shares:
+    """Requests of the whole server at once, shared by principals. For several threads.
+
+    One principal has at most half of what the others leave, so that several slow ones leave room for the next.
+    """
+
+    most: int
+    _held: Counter[str] = field(default_factory=Counter)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    @contextmanager
+    def one(self, call: Allowance) -> Iterator[None]:
+        """One request of the call's principal, once there is room. Raises ReadFailed where the call ends before."""
+        principal = call.principal
+        with self._changed:
+            while not self._has_room(principal):
+                self._changed.wait(min(_LOOK_SECONDS, call.left()))
+            self._held[principal] += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._held -= Counter([principal])  # which drops what is zero
+                self._changed.notify_all()
+
+    def _has_room(self, principal: str) -> bool:
+        mine, all_of_them = self._held[principal], self._held.total()
+        left = self.most - (all_of_them - mine)
+        return all_of_them < self.most and mine < max(left // 2, 1)
 
 
 @dataclass(slots=True, eq=False)

@@ -53,6 +53,7 @@ gdal_mcp/remote
 gdal_mcp/settings
 gdal_mcp/state
 gdal_mcp/logs
+gdal_mcp/pictures
 gdal_mcp/untrusted
 gdal_mcp/errors
 gdal_mcp/__init__
