@@ -240,3 +240,32 @@ def test_a_call_that_ends_leaves_no_request_behind(server: Origin, make: Make, o
     asking.join(20)
     assert not asking.is_alive()
     assert answers[0].status is Status.EIO
+
+
+@pytest.mark.claim("remote.bounded")
+def test_one_principal_s_slow_reads_leave_room_for_others(server: Origin, make: Make, opened: Opened):
+    """Nine calls of one principal would have more requests at once than the server makes in all."""
+
+    def stalling(handler: Handler) -> None:
+        (handler.mode_ok if handler.range(1)[0] == 0 else handler.mode_stalling)(DATA)
+
+    server.special["/ok/slow"] = stalling
+    door, most = make(), 32
+    calls = [opened(door, server.url("/ok/slow"), who="local:eve", seconds=60) for _ in range(9)]
+    far = [((number + 1) * 5 * BLOCK, 10) for number in range(8)]
+    reads = [threading.Thread(target=call.read, args=far, daemon=True) for call in calls]
+    for one in reads:
+        one.start()
+
+    def stalled() -> int:
+        return sum("bytes=0-" not in one.headers.get("range", "") for one in server.asked)
+
+    until(lambda: stalled() >= most)
+    for who in ("local:ann", "local:bob", "local:cid"):
+        assert opened(door, server.url("/ok/x.tif"), who=who).read((0, 100)).body == DATA[:100]
+    eve = [one for one in server.asked if one.path == "/ok/slow" and "bytes=0-" not in one.headers["range"]]
+    assert len(eve) == most
+    for call in calls:
+        call.reading.close()
+    for one in reads:
+        one.join(30)
