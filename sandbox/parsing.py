@@ -46,6 +46,8 @@ def _structure(data: bytes) -> Iterator[bytes]:
 
 
 def parse_json(data: bytes, most_values: int, **options: Any) -> Any:
-    """The value of a JSON text in UTF-8. `options` are those of `json.loads`. Raises ValueError, RecursionError."""
-    require_simple(data, most_values)
-    return json.loads(data.decode("utf-8-sig"), **options)
+    """The value of a JSON text, in any coding that `json.loads` reads; `options` are its own. Raises ValueError, RecursionError."""
+    coding = json.detect_encoding(data)
+    text = data.decode(coding, "surrogatepass")
+    require_simple(data if coding.startswith("utf-8") else text.encode("utf-8", "surrogatepass"), most_values)
+    return json.loads(text, **options)

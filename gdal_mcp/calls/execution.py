@@ -24,6 +24,7 @@ from gdal_mcp.untrusted import clean_text, clean_value
 from sandbox.errors import EngineUnavailable, ImageMissing, SandboxError, StagingFailed
 from sandbox.outcome import Cancelled, SandboxResult, Usage
 from sandbox.outputs.staging import Staging
+from sandbox.parsing import require_simple
 from sandbox.pool.lease import Lease
 from sandbox.runner import Job
 from sandbox.slot import READY_SECONDS, LaunchCancelled
@@ -31,6 +32,9 @@ from sandbox.waiting import Cancellation
 from sandbox.workspace import Located, Workspace, open_folder
 
 _MAX_MESSAGES = 20
+_MAX_VALUES = (
+    1_000_000  # members and elements of what is printed as JSON, which are cut to 20,000 of a list afterwards
+)
 # checks that say why a call failed, where it did
 _FAILS = frozenset({"no_overlap", "all_pairs", "geometry_left_out"})
 
@@ -267,6 +271,7 @@ def _parsed(text: str, toolbox: Toolbox, *, required: bool) -> Any:
     if not required and not text.lstrip().startswith(("{", "[")):
         return None
     try:
+        require_simple(text.encode("utf-8", "surrogatepass"), _MAX_VALUES)
         return clean_value(toolbox.read_json(text))
     except (ValueError, RecursionError) as error:
         if not required:

@@ -46,7 +46,10 @@ def test_levels_are_counted_outside_of_texts():
             parse_json(closed_first, 1000)
 
 
-@pytest.mark.parametrize("coding", ["utf-16", "utf-32", "utf-16-le"])
-def test_a_coding_in_which_structure_could_hide_is_refused(coding: str):
-    with pytest.raises(ValueError, match=r"."):
-        parse_json("[[],[]]".encode(coding), 100)
+@pytest.mark.parametrize("coding", ["utf-8-sig", "utf-16", "utf-32", "utf-16-le", "utf-32-be"])
+def test_structure_does_not_hide_in_a_coding(coding: str):
+    quotes = "\u2222\u225b" * 3  # whose bytes are those of quotes and brackets
+    value = [quotes, "[{,", []]
+    assert parse_json(json.dumps(value, ensure_ascii=False).encode(coding), 10) == value
+    with pytest.raises(TooComplex):
+        parse_json(f'["{quotes}"{",0" * 20}]'.encode(coding), 10)

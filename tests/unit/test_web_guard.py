@@ -261,6 +261,15 @@ def test_a_body_is_bounded_whatever_its_length_is_said_to_be():
 
 
 @pytest.mark.claim("http.bounded")
+def test_a_body_of_very_many_values_is_refused():
+    """They would take 25 times its length for as long as its call runs."""
+    endpoint: Any = ProtocolEndpoint(Endless(), door(Tokens(good=ANN)), frozenset({"w"}), 4 << 20)  # type: ignore[arg-type]
+    many = b'{"jsonrpc":"2.0","id":1,"method":"x","params":[' + b"[]," * 300_000 + b"0]}"
+    request = Asked(("Authorization", "Bearer good"), method="POST").whole(many)
+    assert run(request.of, endpoint.auth.guarded(endpoint.of, READ)).status == 413
+
+
+@pytest.mark.claim("http.bounded")
 def test_a_body_that_comes_in_drops_is_not_waited_for():
     class Dripping(Asked):
         async def receive(self) -> Any:
