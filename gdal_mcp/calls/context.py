@@ -37,6 +37,7 @@ class Request:
     approver: Approver
     on_progress: Callable[[float, str], None] = lambda _fraction, _message: None
     operation: Operation = ORDINARY
+    peer: str = ""  # the address that it came from over HTTP
 
     @property
     def principal(self) -> str:

@@ -109,7 +109,9 @@ class Records:
         _log.info(
             "call",
             call=context.call_id,
-            tool=context.request.tool,
+            tool=context.request.tool[:100],
+            principal=context.request.principal,
+            peer=context.request.peer,
             outcome=ended.outcome,
             seconds=context.durations,
         )
