@@ -107,7 +107,6 @@ def test_figures_are_for_monitoring_whose_token_opens_nothing_else(http_server: 
         ("POST", "/mcp"),
         ("GET", "/console/api/calls"),
         ("GET", "/files/x/y"),
-        ("POST", "/uploads"),
     ):
         assert http_server.request(method, path, token=monitoring).status_code in (403, 404), path
 
