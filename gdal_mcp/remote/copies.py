@@ -22,7 +22,8 @@ from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.limits import ReadFailed
 from gdal_mcp.remote.record import Version
 
-MAX_COPIES: Final = 100_000  # an empty file takes no place on disk, but memory
+MAX_COPIES: Final = 20_000  # each takes more than a kilobyte of memory, also one of an empty file
+_MAX_VALIDATORS: Final = 300  # characters of ETag and Last-Modified of a file that is kept; their server chooses them
 BLOCK: Final = 64 << 10  # bytes: reads are rounded out to it, so that a range tells its server little
 # the principal, and the address with what is secret in it: that may choose what is read
 Key = tuple[str, Address]
@@ -82,7 +83,7 @@ class Copies:
             old = self._copies.pop(key, None)
             if old is not None and not old.users:
                 self._drop(old)
-            if version.validator == "etag":
+            if version.validator == "etag" and len(version.etag) + len(version.modified) <= _MAX_VALIDATORS:
                 self._copies[key] = copy
             for unused in [key for key, one in self._copies.items() if not one.users]:
                 if len(self._copies) <= MAX_COPIES:

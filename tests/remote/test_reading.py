@@ -101,6 +101,20 @@ def test_what_has_only_a_weak_validator_is_not_kept_for_the_next_call(server, ma
     assert "if-match" not in {name for one in server.asked for name in one.headers}
 
 
+@pytest.mark.claim("remote.bounded")
+def test_a_version_with_a_very_long_name_is_not_kept(server: Origin, make: Make, opened: Opened):
+    """Thousands of them would take more memory than the files take on disk."""
+    server.etags["x.tif"] = f'"{"v" * 4000}"'
+    door = make()
+    for _ in range(2):
+        call = opened(door, server.url("/ok/x.tif"))
+        assert call.read((0, 1000)).body == DATA[:1000]
+        assert call.reading.record()[0].cached_bytes == 0
+        call.reading.close()
+    assert len(door._copies._copies) == 0
+    assert door._copies.stored == 0
+
+
 def test_copies_stay_within_their_bound(server: Origin, make: Make, opened: Opened):
     server.files |= {f"{number}": DATA for number in range(4)}
     door = make(cache=5_000_000)
