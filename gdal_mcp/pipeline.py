@@ -4,6 +4,7 @@ Each step takes the value that the one before it made, and none goes back. A fai
 and its last record is written whatever the outcome. While a person decides, no container, lock or staging is held.
 """
 
+import threading
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -149,8 +150,12 @@ class Pipeline:
             await anyio.to_thread.run_sync(self.records.answered, context)
             if answer.ask is None:
                 return Reply(context.call_id, answer.result)
-            work = partial(self.drafting.ask, admitted, answer)
-            return Reply(context.call_id, await self.drafts.run(principal, work))
+            ended = threading.Event()
+            try:
+                work = partial(self.drafting.ask, admitted, answer, ended)
+                return Reply(context.call_id, await self.drafts.run(principal, work))
+            finally:
+                ended.set()
 
     def _admit(self, context: CallContext) -> Admitted:
         """Raises ToolError for a sender who may not even read, or a tool that this one does not have."""

@@ -12,6 +12,7 @@ Invariants of `Drafts`:
 
 import _thread
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -68,11 +69,14 @@ class Drafting:
         request.operation.accept(draft)
         return draft
 
-    def ask(self, admitted: Admitted, answer: ImmediateResult) -> Mapping[str, Any]:
-        """The answer of a tool for which the server itself makes requests. What was asked of each host is put down in any case."""
+    def ask(self, admitted: Admitted, answer: ImmediateResult, ended: threading.Event) -> Mapping[str, Any]:
+        """The answer of a tool for which the server itself makes requests, none of them once `ended` is set.
+
+        What was asked of each host is kept for the record in any case.
+        """
         context = admitted.context
         assert answer.ask is not None
-        with self.door.asking(context.request.principal, time.monotonic() + ASK_SECONDS) as meter:
+        with self.door.asking(context.request.principal, time.monotonic() + ASK_SECONDS, ended) as meter:
             try:
                 return answer.ask(meter)
             finally:

@@ -23,7 +23,9 @@ from gdal_mcp.remote.limits import ReadFailed
 from gdal_mcp.remote.record import Version
 
 MAX_COPIES: Final = 20_000  # each takes more than a kilobyte of memory, also one of an empty file
-_MAX_VALIDATORS: Final = 300  # characters of ETag and Last-Modified of a file that is kept; their server chooses them
+_MAX_VALIDATORS: Final = (
+    300  # characters of ETag and Last-Modified of a file that is kept; their server chooses them
+)
 BLOCK: Final = 64 << 10  # bytes: reads are rounded out to it, so that a range tells its server little
 # the principal, and the address with what is secret in it: that may choose what is read
 Key = tuple[str, Address]

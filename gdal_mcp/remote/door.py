@@ -1,5 +1,6 @@
 """The way of addresses into a call: parsed and allowed before anything is asked, then opened for that call."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -79,9 +80,12 @@ class Door:
         return Reading(sources, call, (work, finding), partial(self._days.end, call))
 
     @contextmanager
-    def asking(self, principal: str, deadline: float) -> Iterator[Meter]:
-        """For requests of a tool itself, such as lists. What fails in it is a ToolError."""
+    def asking(
+        self, principal: str, deadline: float, ended: threading.Event | None = None
+    ) -> Iterator[Meter]:
+        """For requests of a tool itself, such as lists, until `ended` is set. What fails in it is a ToolError."""
         call = self._days.begin(principal, deadline)
+        call.ended = ended or call.ended
         try:
             with explained():
                 yield Meter(call)

@@ -25,6 +25,7 @@ _MAX_VALUES: Final = 400_000  # members and elements of a page: a hundred items 
 _MAX_PAGES: Final = 20  # of one search
 _MAX_KEYS: Final = 1_000_000
 _KEPT: Final = 30  # assets of an item
+_LOOKED: Final = 500  # assets of an item that are looked at
 _DATA: Final = ("tiff", "zarr", "parquet", "geojson", "geopackage")  # in the type of a dataset
 _TEXT: Final = 500  # characters of one text
 
@@ -102,7 +103,7 @@ def keys(door: Door, meter: Meter, folder: Address, most: int) -> tuple[tuple[Li
 def _item(row: Mapping[str, Any], door: Door, principal: str) -> tuple[dict[str, Any], list[Address]]:
     """An item as it is told, and the addresses of its datasets. Data first, as those are what a call could read."""
     assets, found = {}, []
-    for name, asset in (row.get("assets") or {}).items():
+    for name, asset in islice((row.get("assets") or {}).items(), _LOOKED):
         href, kind = _text(asset.get("href")), _text(asset.get("type"))
         address = _address(str(asset.get("href")), door, principal)
         assets[_text(name)] = {

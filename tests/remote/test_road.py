@@ -4,19 +4,25 @@ Each is judged by what a listener got.
 """
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 
 from gdal_mcp.app import App, running
+from gdal_mcp.approval.model import Nobody
 from gdal_mcp.errors import Code
+from gdal_mcp.pipeline import Request
 from gdal_mcp.settings import load_settings
 from tests import serving
 from tests.calling import ANN, called, person
+from tests.waiting import until
 
 PAGE = b'{"type": "FeatureCollection", "features": []}'
 LIST = b"<ListBucketResult><Contents><Key>f/x.tif</Key><Size>7</Size></Contents></ListBucketResult>"
@@ -27,12 +33,16 @@ class Listener:
 
     def __init__(self, audit: Path) -> None:
         self.asked: list[tuple[str, str]] = []
+        self.respond: Callable[[serving.Handler], None] | None = None
         listener = self
 
         class Handler(serving.Handler):
             def respond(self) -> None:
                 self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 listener.asked.append((self.path, audit.read_text()))
+                if listener.respond is not None:
+                    listener.respond(self)
+                    return
                 self.answer(200, LIST if "list-type" in self.path else PAGE)
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -123,6 +133,36 @@ def test_a_policy_that_denies_or_asks_stops_both_before_any_request(app: Made, l
     made = app(f'[[rule]]\ntools = ["stac_search", "remote_list"]\ndecision = "{decision}"\n')
     assert [code(made, *one) for one in listener.calls.items()] == [Code.DENIED] * 2
     assert listener.asked == []
+
+
+@pytest.mark.claim("remote.bounded")
+def test_a_search_that_is_cancelled_asks_for_no_further_page(app: Made, listener: Listener):
+    """Each page leads to another one, for as long as somebody asks."""
+    made = app("")
+    first, going = threading.Event(), threading.Event()
+
+    def page(handler: serving.Handler) -> None:
+        link = {"rel": "next", "href": f"{listener.host}/stac/search?page={len(listener.asked)}"}
+        feature = {"type": "Feature", "id": "x", "assets": {}, "properties": {}}
+        first.set()
+        going.wait(30)
+        body = {"type": "FeatureCollection", "features": [feature], "links": [link]}
+        handler.answer(200, json.dumps(body).encode())
+
+    listener.respond = page
+    request = Request("stac_search", listener.calls["stac_search"], ANN, "test", Nobody())
+
+    async def cancelled() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(made.pipeline.call, request)
+            await anyio.to_thread.run_sync(first.wait)
+            group.cancel_scope.cancel()
+
+    anyio.run(cancelled)
+    going.set()
+    door = made.pipeline.drafting.door
+    until(lambda: not door._days._read.total() and not door._days._requests.total())
+    assert len(listener.asked) == 1
 
 
 @pytest.mark.claim("args.rules-hold-for-what-runs")
