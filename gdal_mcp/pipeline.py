@@ -4,6 +4,7 @@ Each step takes the value that the one before it made, and none goes back. A fai
 and its last record is written whatever the outcome. While a person decides, no container, lock or staging is held.
 """
 
+import threading
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -32,7 +33,7 @@ from gdal_mcp.calls.translation import explain
 from gdal_mcp.entitlements import EntitlementResolver
 from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.host.hosting import Hosting, SandboxScope
-from gdal_mcp.plan import Draft, Plan
+from gdal_mcp.plan import Command, Draft, Plan
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import ImmediateResult
 from sandbox.errors import SandboxError
@@ -113,8 +114,7 @@ class Pipeline:
         begun = time.monotonic()
         planned = await self._planned(admitted)
         if isinstance(planned, ImmediateResult):
-            await anyio.to_thread.run_sync(self.records.answered, context)
-            return Reply(context.call_id, planned.result)
+            return await self._answered(admitted, planned)
         context.record_duration("plan", begun)
 
         begun = time.monotonic()
@@ -136,6 +136,26 @@ class Pipeline:
                 done = await self._run(planned)
         self.drafting.learn(admitted, plan.draft, done)
         return self._replied(Ran(planned, done))
+
+    async def _answered(self, admitted: Admitted, answer: ImmediateResult) -> Reply:
+        """The reply of a call without a container. Policy, quota and record come before it, and before any request for it."""
+        context, tool, principal = admitted.context, admitted.tool.name, admitted.context.request.principal
+        verdict = decide(case(Draft(Command(tool, ()), ()), tool, principal), self.policy)
+        if isinstance(verdict, Deny):
+            raise denied(verdict.reason)
+        if answer.ask is not None and not isinstance(verdict, Allow):
+            raise denied(f"{tool} makes its requests at once, and nobody is asked before; {verdict.reason}")
+        context.asked = answer.addresses
+        with self.rates.admit(principal, admitted.entitlements.entry):
+            await anyio.to_thread.run_sync(self.records.answered, context)
+            if answer.ask is None:
+                return Reply(context.call_id, answer.result)
+            ended = threading.Event()
+            try:
+                work = partial(self.drafting.ask, admitted, answer, ended)
+                return Reply(context.call_id, await self.drafts.run(principal, work))
+            finally:
+                ended.set()
 
     def _admit(self, context: CallContext) -> Admitted:
         """Raises ToolError for a sender who may not even read, or a tool that this one does not have."""

@@ -19,7 +19,9 @@ from gdal_mcp.access.policy import Aliases, Verdict
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.preflight import NoPreflight, Preflight
+from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.door import Door
+from gdal_mcp.remote.limits import Meter
 from gdal_mcp.remote.places import Numbered, local
 from gdal_mcp.settings import Settings
 from sandbox.template import Limits
@@ -56,9 +58,15 @@ class ModelQuestion:
 
 @dataclass(frozen=True)
 class ImmediateResult:
-    """A tool's answer that needs no container: facts of the catalogue or of a plan."""
+    """A tool's answer that needs no container: facts of the catalogue or of a plan.
 
-    result: Mapping[str, Any]
+    For an answer of other servers `ask` makes the requests and returns the result. The pipeline calls it once the policy allows the
+    call and it is recorded; nothing is requested before.
+    """
+
+    result: Mapping[str, Any] = field(default_factory=dict)
+    ask: Callable[[Meter], Mapping[str, Any]] | None = None  # raises ReadFailed, ToolError
+    addresses: tuple[Address, ...] = ()  # that `ask` begins with
 
 
 class Permits(Protocol):

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, NoReturn
 
+from sandbox.parsing import parse_json
 from sandbox.questions import MAX_RANGES, MAX_READ_BYTES, Answer, Op, Question
 
 HEADER = struct.Struct(">cI")
 LENGTH = struct.Struct(">I")
 ESCAPE = b"\x10"  # followed by n it is a line end, by p itself
-# the longest payload of each kind, in bytes; parsed JSON takes up to 25 times the memory of its text
+# the longest payload of each kind, in bytes
 LONGEST = MappingProxyType(
     {b"R": 1 << 20, b"O": 1 << 20, b"P": 4 << 10, b"I": 1 << 20, b"B": 32 << 20, b"F": 8 << 20, b"Q": 4 << 10}
 )
@@ -29,6 +30,7 @@ MAX_OFFSET = 1 << 62  # GDAL counts in signed numbers of 64 bits, and adds to th
 MAX_ATTACHMENTS = 16
 ATTACHED_BYTES = 32 << 20  # of all attachments of one conversation, which are kept until it is over
 MAX_DIGITS = 20  # of a whole number: 64 bits, with or without a sign
+MAX_VALUES = 300_000  # members and elements of one frame: an answer that lists 20,000 rows has fewer
 MAX_MESSAGE = 200  # characters of a progress message
 
 
@@ -183,8 +185,9 @@ def _question(payload: bytes) -> Question:
 
 def _object(payload: bytes) -> Mapping[str, Any]:
     try:
-        value = json.loads(
+        value = parse_json(
             payload,
+            MAX_VALUES,
             parse_constant=_refuse,
             parse_float=_float,
             parse_int=lambda text: int(text) if len(text) <= MAX_DIGITS else _refuse(text),

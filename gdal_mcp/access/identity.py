@@ -11,7 +11,8 @@ READ: Final = "gdal:read"  # calls that only read, and their results
 WRITE: Final = "gdal:write"  # calls that write, once a person has said yes
 APPROVE: Final = "gdal:approve"  # to be that person, for the calls of others too
 ADMIN: Final = "gdal:admin"  # everybody's records, figures and grants
-SCOPES: Final = (READ, WRITE, APPROVE, ADMIN)
+METRICS: Final = "gdal:metrics"  # the figures that monitoring collects, and nothing else
+SCOPES: Final = (READ, WRITE, APPROVE, ADMIN, METRICS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from gdal_mcp.errors import ToolError
 from gdal_mcp.host.hosting import Host
 from gdal_mcp.plan import Plan
 from gdal_mcp.preflight import NoReport, Report
+from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.record import SourceRead
 from gdal_mcp.toolbox import Described, Tool, Toolbox
 from sandbox.outcome import Usage
@@ -36,6 +37,7 @@ class Request:
     approver: Approver
     on_progress: Callable[[float, str], None] = lambda _fraction, _message: None
     operation: Operation = ORDINARY
+    peer: str = ""  # the address that it came from over HTTP
 
     @property
     def principal(self) -> str:
@@ -108,6 +110,9 @@ class CallContext:
     planned: Planned | None = None
     ran: Ran | None = None
     preflight: Report = field(default_factory=NoReport)  # the newest; the container's look adds to it
+    asked: tuple[
+        Address, ...
+    ] = ()  # that the server itself makes requests of, for a call without a container
     remote: tuple[SourceRead, ...] = ()  # what was read over the network, however the call ended
     hosts: list[dict[str, Any]] = field(default_factory=list)  # that were asked for it, as the receipt tells
     usage: Usage | None = None  # of its container, however the call ended
@@ -123,6 +128,10 @@ class CallContext:
         if (shown := self.running) is not None:
             shown.fraction, shown.message = max(shown.fraction, fraction), message
         self.request.on_progress(fraction, message)
+
+    def report_fraction(self, fraction: float, _message: str) -> None:
+        """As `report_progress`, without the message."""
+        self.report_progress(fraction, "")
 
     def enter(self, stage: str) -> None:
         """Sets the stage that the console shows."""

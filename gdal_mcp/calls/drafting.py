@@ -12,12 +12,14 @@ Invariants of `Drafts`:
 
 import _thread
 import asyncio
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import WeakValueDictionary
 
 import anyio
@@ -36,6 +38,7 @@ from gdal_mcp.toolbox import DraftScope, ImmediateResult, Toolbox
 
 AT_ONCE: Final = 16  # threads that hang cost memory, and nothing else
 OF_ONE: Final = 4  # a usual draft takes milliseconds, so that more would only take turns
+ASK_SECONDS: Final = 25.0  # for the requests of a tool itself, which end before their thread is given up
 SECONDS: Final = 30.0  # half of what clients wait: there is time for both the turn and the draft
 
 T = TypeVar("T")
@@ -65,6 +68,19 @@ class Drafting:
         admitted.context.preflight = entitlements.preflights[toolbox.name].check(draft)
         request.operation.accept(draft)
         return draft
+
+    def ask(self, admitted: Admitted, answer: ImmediateResult, ended: threading.Event) -> Mapping[str, Any]:
+        """The answer of a tool for which the server itself makes requests, none of them once `ended` is set.
+
+        What was asked of each host is kept for the record in any case.
+        """
+        context = admitted.context
+        assert answer.ask is not None
+        with self.door.asking(context.request.principal, time.monotonic() + ASK_SECONDS, ended) as meter:
+            try:
+                return answer.ask(meter)
+            finally:
+                context.hosts = meter.call.by_host()
 
     def learn(self, admitted: Admitted, draft: Draft, done: Done) -> None:
         """What was written is known from its description, so that a call on it can be judged without another look."""

@@ -12,6 +12,7 @@ from gdal_mcp.calls.context import Done, Planned, Ran
 from gdal_mcp.calls.translation import explain, judge, reported, said_in_threads, stderr_of, unsaid
 from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.host.hosting import Hosting
+from gdal_mcp.pictures import checked_png
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.door import Door
@@ -23,15 +24,17 @@ from gdal_mcp.untrusted import clean_text, clean_value
 from sandbox.errors import EngineUnavailable, ImageMissing, SandboxError, StagingFailed
 from sandbox.outcome import Cancelled, SandboxResult, Usage
 from sandbox.outputs.staging import Staging
+from sandbox.parsing import require_simple
 from sandbox.pool.lease import Lease
 from sandbox.runner import Job
 from sandbox.slot import READY_SECONDS, LaunchCancelled
 from sandbox.waiting import Cancellation
 from sandbox.workspace import Located, Workspace, open_folder
 
-MAX_PREVIEW = 4 << 20  # bytes; a photograph of 1024 x 1024 pixels stays below that as PNG
-_PNG = b"\x89PNG\r\n\x1a\n"
 _MAX_MESSAGES = 20
+_MAX_VALUES = (
+    1_000_000  # members and elements of what is printed as JSON, which are cut to 20,000 of a list afterwards
+)
 # checks that say why a call failed, where it did
 _FAILS = frozenset({"no_overlap", "all_pairs", "geometry_left_out"})
 
@@ -92,7 +95,7 @@ class Execution:
             yield reading
         finally:
             reading.close()
-            context.remote, context.hosts = reading.record(), reading.hosts()
+            context.remote, context.hosts = reading.record(), reading.call.by_host()
 
     def _lease(self, planned: Planned, cancel: Cancellation) -> Lease:
         plan, host = planned.plan, planned.host
@@ -135,7 +138,8 @@ class Execution:
             lease.template,
             admitted.toolbox.request(plan.draft, self.settings.preview_pixels if pictures else 0),
             staging,
-            planned.context.report_progress,
+            # code of the caller may say anything in its messages, and they reach people outside of what is marked as untrusted
+            planned.context.report_fraction if plan.draft.code else planned.context.report_progress,
             on_interim=judge_inputs,
             answerer=reading,
             answers=staging is None,
@@ -179,12 +183,12 @@ class Execution:
             messages=tuple(_placed(text, draft) for text in told.texts[:_MAX_MESSAGES]),
             tool_version=clean_text(toolbox.tool_version(final), 40),
             return_code=_return_code(final),
-            preview=_picture(result.attachments.get("preview.png", b"")),
+            preview=checked_png(result.attachments.get("preview.png", b"")),
             attached=result.attachments,
             figures=tuple(
                 picture
                 for name, data in sorted(result.attachments.items())
-                if name.startswith("figure-") and (picture := _picture(data))
+                if name.startswith("figure-") and (picture := checked_png(data))
             ),
         )
 
@@ -262,15 +266,12 @@ def _return_code(final: Mapping[str, Any]) -> int | None:
     return code if isinstance(code, int) and not isinstance(code, bool) and abs(code) < 1 << 31 else None
 
 
-def _picture(data: bytes) -> bytes | None:
-    return data if data.startswith(_PNG) and len(data) <= MAX_PREVIEW else None
-
-
 def _parsed(text: str, toolbox: Toolbox, *, required: bool) -> Any:
     """What is printed as JSON, cleaned; None for other text unless JSON is `required`."""
     if not required and not text.lstrip().startswith(("{", "[")):
         return None
     try:
+        require_simple(text.encode("utf-8", "surrogatepass"), _MAX_VALUES)
         return clean_value(toolbox.read_json(text))
     except (ValueError, RecursionError) as error:
         if not required:

@@ -72,26 +72,36 @@ class Records:
         """Records the start, before anything runs, and begins to digest the inputs. Raises ToolError when it cannot."""
         context = planned.context
         try:
-            # first, since the next server ends what the registry has as begun
-            if context.request.operation.in_history:
-                self.registry.begin_call(self._call(context))
-            try:
-                self.audit.append(self._event(context, "call.started", "started"))
-            except AuditUnavailable as error:
-                ended = replace(self._call(context), outcome=str(Code.INTERNAL), message=str(error))
-                self.registry.finish_call(ended)
-                raise
+            self._begin(context)
         except (AuditUnavailable, RegistryUnavailable) as error:
             raise _unrecorded(error) from error
         self.watched[context.call_id] = Materials(
             local(planned.plan.draft.inputs), self.settings.digest_size, planned.admitted.toolbox.companions()
         )
 
-    def answered(self, context: CallContext) -> None:
-        """Records an answer that needs no container, before it is given. Raises ToolError when it cannot."""
+    def _begin(self, context: CallContext) -> None:
+        """Raises AuditUnavailable, RegistryUnavailable."""
+        # first, since the next server ends what the registry has as begun
+        if context.request.operation.in_history:
+            self.registry.begin_call(self._call(context))
         try:
             self.audit.append(self._event(context, "call.started", "started"))
         except AuditUnavailable as error:
+            ended = replace(self._call(context), outcome=str(Code.INTERNAL), message=str(error))
+            self.registry.finish_call(ended)
+            raise
+
+    def answered(self, context: CallContext) -> None:
+        """Records an answer that needs no container, before it is given, and before any request is made for it.
+
+        Raises ToolError when it cannot.
+        """
+        try:
+            if context.asked:
+                self._begin(context)
+            else:
+                self.audit.append(self._event(context, "call.started", "started"))
+        except (AuditUnavailable, RegistryUnavailable) as error:
             raise _unrecorded(error) from error
 
     def suspended(self, context: CallContext) -> None:
@@ -107,7 +117,9 @@ class Records:
         _log.info(
             "call",
             call=context.call_id,
-            tool=context.request.tool,
+            tool=context.request.tool[:100],
+            principal=context.request.principal,
+            peer=context.request.peer,
             outcome=ended.outcome,
             seconds=context.durations,
         )
@@ -130,7 +142,10 @@ class Records:
             context.call_id, request.principal, request.tool[:100], dict(request.arguments), self.server
         )
         if planned is None:
-            return call
+            if not context.asked:
+                return call
+            arguments = without_secrets(call.arguments, context.asked)
+            return replace(call, arguments=arguments, argv=(call.tool, *map(str, context.asked)))
         plan, image = planned.plan, planned.host.image
         return replace(
             call,
@@ -178,6 +193,7 @@ class Records:
             ended = replace(ended, inputs=self._inputs(context, done))
             if context.planned is None or done is None:
                 spent = cost(context.usage, context.durations) if context.usage else {}
+                spent |= {"remote": context.hosts} if context.hosts else {}
                 return replace(ended, receipt={**spent, **_reason(error, locked=self.settings.lockdown)})
             effects = _effects(context.planned.plan.draft, done.outputs)
             return replace(
@@ -216,7 +232,7 @@ class Records:
             if context.planned is None:  # what was not understood may hold a password: keep only its digest
                 ended = replace(ended, arguments={}, arguments_digest=_digest(context.request.arguments))
             self.registry.add_refused(ended)
-        if done is not None or ended.outcome != "OK":
+        if done is not None or ended.outcome != "OK" or context.asked:
             for listener in self.listeners:
                 listener(self.registry.call(ended.id) or ended)  # with its times
 
@@ -231,6 +247,10 @@ class Records:
             "tool": request.tool[:100],
             "arguments_sha256": _digest(request.arguments),
         }
+        if context.asked:
+            event["object"] = {"addresses": [str(one) for one in context.asked]}
+        if context.hosts:
+            event["remote"] = context.hosts
         if planned is not None:
             host, plan, draft = planned.host, planned.plan, planned.plan.draft
             event["object"] = {

@@ -4,9 +4,9 @@ The SDK's bearer middleware is not used: it takes the first of two Authorization
 now into a server error, and names only one missing scope in its challenge.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import anyio.to_thread
 import structlog
@@ -75,20 +75,21 @@ class Authenticator:
         return Guarded(self, app, scopes)
 
     async def answer(
-        self, headers: Headers, app: Callable[[Principal], ASGIApp], scopes: tuple[str, ...]
+        self, headers: Headers, app: Callable[[Principal], ASGIApp], scopes: tuple[str, ...], peer: str = ""
     ) -> ASGIApp:
-        """The application for the principal of these headers, or a refusal."""
+        """The application for the principal of these headers, or a refusal. `peer` is named in the log."""
         try:
             who = await self.principal(headers)
         except (Unavailable, TokensUnavailable):
             return replies.busy(503, "tokens cannot be checked now")
         if who is None:
-            _log.info("stranger", host=headers.get("host", "")[:200])
+            _log.info("stranger", peer=peer, host=headers.get("host", "")[:200])
             text, error = "a token is needed", {}
             if "authorization" in headers:  # what is wrong with it is not told
                 text, error = "the token is not valid here, or no longer", {"error": "invalid_token"}
             return replies.refused(401, "invalid_token", text, self._challenge(**error, scope=READ))
         if not all(who.holds(one) for one in scopes):
+            _log.info("scope_missing", peer=peer, principal=who.id, needed=list(scopes))
             return self.forbidden(scopes)
         return self.limited(who.id, app(who))
 
@@ -116,6 +117,12 @@ class Authenticator:
         return {"WWW-Authenticate": f"Bearer {said}"}
 
 
+def peer_address(scope: Mapping[str, Any]) -> str:
+    """The address from which a request came, a proxy's where one is in between; empty where there is none."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Guarded:
     """An application behind a token. Starlette takes it as the endpoint of a route."""
@@ -125,5 +132,5 @@ class Guarded:
     scopes: tuple[str, ...]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        chosen = await self.auth.answer(Headers(scope=scope), self.app, self.scopes)
+        chosen = await self.auth.answer(Headers(scope=scope), self.app, self.scopes, peer_address(scope))
         await chosen(scope, receive, send)

@@ -25,6 +25,7 @@ from gdal_mcp.approval.model import Suspended
 from gdal_mcp.calls.refusals import tool_hint
 from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import ToolError
+from gdal_mcp.http.auth import peer_address
 from gdal_mcp.ledger.artifacts import ArtifactStore
 from gdal_mcp.ledger.tasks import Task, TaskStore
 from gdal_mcp.mcp import icons, jobs, panel, render, tasks
@@ -165,6 +166,7 @@ class Handlers:
             client=client,
             approver=Elicitation(ctx, params, person),
             on_progress=worded(tell, locked=self._app.settings.lockdown),
+            peer=peer_address(ctx.request.scope) if ctx.request is not None else "",
         )
         try:
             reply = await self._app.pipeline.call(request)

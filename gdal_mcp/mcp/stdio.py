@@ -19,6 +19,7 @@ from gdal_mcp.app import App
 from gdal_mcp.mcp.background import end_on_signal, get_ready, reap
 from gdal_mcp.mcp.server import build
 
+_NOTIFICATION = "notifications/"  # begins the method of each notification, and of no request
 _ADVICE = "Send one JSON-RPC 2.0 message per line, as plain JSON: valid characters, numbers of fewer than 4300 digits, 200 levels deep at most."
 
 
@@ -46,14 +47,23 @@ async def attend(server: Server[Any]) -> None:
         async def sort() -> None:
             async with kept, reading:
                 async for item in reading:
-                    if not isinstance(item, Exception):
-                        await kept.send(item)
-                    elif (refused := refusal(item)) is not None:
+                    refused = refusal(item) if isinstance(item, Exception) else unanswerable(item.message)
+                    if refused is not None:
                         await writing.send(SessionMessage(refused))
+                    elif not isinstance(item, Exception):
+                        await kept.send(item)
 
         group.start_soon(sort)
         await server.run(messages, writing, server.create_initialization_options())
         group.cancel_scope.cancel()
+
+
+def unanswerable(message: t.JSONRPCMessage) -> t.JSONRPCError | None:
+    """The answer to a request without an id that can be used, which the SDK takes for a notification; None for any other message."""
+    if not isinstance(message, t.JSONRPCNotification) or message.method.startswith(_NOTIFICATION):
+        return None
+    text = f"The request has no id. Its id must be a string or a whole number. {_ADVICE}"
+    return t.JSONRPCError(jsonrpc="2.0", id=None, error=t.ErrorData(code=t.INVALID_REQUEST, message=text))
 
 
 def refusal(error: Exception) -> t.JSONRPCError | None:

@@ -28,7 +28,7 @@ import httpcore2
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address, parse
-from gdal_mcp.remote.limits import Meter, Missing, ReadFailed
+from gdal_mcp.remote.limits import Meter, Missing, ReadFailed, Shares
 from gdal_mcp.remote.network import PACE, CheckedNetwork, Pace
 from gdal_mcp.remote.record import Version
 from gdal_mcp.remote.signing import Target, place, signed
@@ -39,7 +39,7 @@ _MAX_REDIRECTS: Final = 3
 _RETRIES: Final = 2
 _BUSY: Final = (429, 502, 503, 504)
 _PATIENCE: Final = 5.0  # seconds that a server may ask us to wait before a request is repeated
-_AT_ONCE: Final = 32  # requests of the whole server
+_AT_ONCE: Final = 64  # requests of the whole server; one principal alone has half of them
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})", re.ASCII)
 # not refused by `is_global` of every Python that we run on, though they are for protocols and documents (RFC 6890, 9637),
 # or lead to addresses inside: NAT64, 6to4 with its relays, Teredo, site-local
@@ -73,6 +73,7 @@ class Checks:
                 context.load_verify_locations(settings.ca)
         except OSError as error:  # ssl's own errors among them
             raise SettingsError(f"remote.ca: {settings.ca} cannot be read as certificates in PEM.") from error
+        self._shares = Shares(_AT_ONCE)
         self._pool = httpcore2.ConnectionPool(
             ssl_context=context,
             max_connections=_AT_ONCE,
@@ -198,7 +199,11 @@ class Checks:
         )
         kept = PACE.set(Pace(meter.call, time.monotonic() + longest))
         try:
-            with meter.call.request(ask.most, meter, now.origin) as came, sent as response:
+            with (
+                self._shares.one(meter.call),
+                meter.call.request(ask.most, meter, now.origin) as came,
+                sent as response,
+            ):
                 answer = _Answer(target.host, response.status, response.headers)
                 if answer.status in (301, 302, 303, 307, 308):
                     return answer.one("location")

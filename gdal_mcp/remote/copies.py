@@ -3,8 +3,9 @@
 Invariants:
 * a principal is given nothing that another's calls read: its name is part of the key;
 * a block is given out only for the version of the file that it was read of;
-* all copies together stay within the bound; where none can go, a block is not kept;
-* the files have no names, so that none outlives its server.
+* all copies together stay within the bound, and take one descriptor; where none can go, a block is not kept;
+* a block that the disk gives back otherwise than it was written is given to nobody;
+* the file has no name, so that it does not outlive its server.
 """
 
 import os
@@ -21,6 +22,10 @@ from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.limits import ReadFailed
 from gdal_mcp.remote.record import Version
 
+MAX_COPIES: Final = 20_000  # each takes more than a kilobyte of memory, also one of an empty file
+_MAX_VALIDATORS: Final = (
+    300  # characters of ETag and Last-Modified of a file that is kept; their server chooses them
+)
 BLOCK: Final = 64 << 10  # bytes: reads are rounded out to it, so that a range tells its server little
 # the principal, and the address with what is secret in it: that may choose what is read
 Key = tuple[str, Address]
@@ -32,15 +37,10 @@ class Copy:
 
     key: Key
     version: Version
-    file: BinaryIO
     users: int = 0
     digests: dict[int, bytes] = field(default_factory=dict)  # SHA-256 of each block that was read
-    held: set[int] = field(default_factory=set)  # of those, what is on disk
+    held: dict[int, int] = field(default_factory=dict)  # of those on disk, the place of each
     lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def get(self, block: int) -> bytes:
-        """One that is held."""
-        return os.pread(self.file.fileno(), self.size_of(block), block * BLOCK)
 
     def size_of(self, block: int) -> int:
         """Bytes: the last block is shorter."""
@@ -49,13 +49,25 @@ class Copy:
 
 @dataclass(slots=True, eq=False)
 class Copies:
-    """The copies of one server. For several threads."""
+    """The copies of one server, in one file of places of BLOCK bytes. For several threads.
+
+    A tree has thousands of files; with a file on disk for each, the server would have no descriptors left for its calls.
+    """
 
     folder: Path
-    bound: int  # bytes, of all copies
-    _stored: int = 0
+    bound: int  # bytes on disk, of all copies: a block takes a whole place, as what was there before may have been longer
+    _file: BinaryIO | None = None  # made when it is first needed
+    _places: int = 0  # that were ever given out
+    _free: list[int] = field(default_factory=list)
+    _closed: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _copies: OrderedDict[Key, Copy] = field(default_factory=OrderedDict)  # the least recently used first
+
+    @property
+    def stored(self) -> int:
+        """Bytes on disk that are in use, at most."""
+        with self._lock:
+            return (self._places - len(self._free)) * BLOCK
 
     def known(self, key: Key) -> Copy | None:
         """What is held of a file, to be asked whether it is still the same; give it back with `release`."""
@@ -68,14 +80,17 @@ class Copies:
 
     def begin(self, key: Key, version: Version) -> Copy:
         """An empty copy of a version. It is found again only if its ETag is a strong one; give it back with `release`."""
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        copy = Copy(key, version, cast("BinaryIO", tempfile.TemporaryFile(dir=self.folder)), users=1)  # noqa: SIM115
+        copy = Copy(key, version, users=1)
         with self._lock:
             old = self._copies.pop(key, None)
             if old is not None and not old.users:
                 self._drop(old)
-            if version.validator == "etag":
+            if version.validator == "etag" and len(version.etag) + len(version.modified) <= _MAX_VALIDATORS:
                 self._copies[key] = copy
+            for unused in [key for key, one in self._copies.items() if not one.users]:
+                if len(self._copies) <= MAX_COPIES:
+                    break
+                self._drop(self._copies.pop(unused))
         return copy
 
     def release(self, copy: Copy) -> None:
@@ -84,42 +99,72 @@ class Copies:
             if not copy.users and self._copies.get(copy.key) is not copy:
                 self._drop(copy)
 
+    def get(self, copy: Copy, block: int) -> bytes:
+        """A block that is held. Raises ReadFailed where the disk does not give it back, or the server has ended."""
+        place, size = copy.held[block], copy.size_of(block)
+        try:
+            with self._lock:
+                file = self._opened()
+            data = os.pread(file.fileno(), size, place * BLOCK)
+        except (OSError, ValueError) as error:  # ValueError: closed since
+            raise ReadFailed("what was read before cannot be read from the server's disk") from error
+        if sha256(data).digest() != copy.digests[block]:
+            raise ReadFailed("what was read before has changed on the server's disk")
+        return data
+
     def put(self, copy: Copy, block: int, data: memoryview) -> None:
         """Keeps a block, if there is room for it. Raises ReadFailed if it was read before and was another."""
         digest = sha256(data).digest()
-        room = self._room(len(data))
         with copy.lock:
             known = copy.digests.setdefault(block, digest)
-            if room and block not in copy.held and known == digest:
-                # a full disk keeps nothing, or a part that is not read, and that is all
-                with suppress(OSError):
-                    if os.pwrite(copy.file.fileno(), data, block * BLOCK) == len(data):
-                        copy.held.add(block)
-                        room = False
-        if room:
-            with self._lock:
-                self._stored -= len(data)
-        if known != digest:
-            raise ReadFailed("the file changed while it was read, and its server did not say so")
+            if known != digest:
+                raise ReadFailed("the file changed while it was read, and its server did not say so")
+            if block in copy.held:
+                return
+            place = self._place()
+            if place is not None and self._written(place, data):
+                copy.held[block] = place
 
     def close(self) -> None:
         with self._lock:
-            for copy in self._copies.values():
-                copy.file.close()
+            self._closed = True
             self._copies.clear()
+            if self._file is not None:
+                self._file.close()
 
-    def _room(self, size: int) -> bool:
-        """Makes room by dropping the copies that were not used for longest."""
+    def _written(self, place: int, data: memoryview) -> bool:
+        """False where the disk is full or failed: nothing is kept then, and that is all."""
+        with suppress(OSError, ValueError):  # ValueError: closed since
+            with self._lock:
+                file = self._opened()
+            if os.pwrite(file.fileno(), data, place * BLOCK) == len(data):
+                return True
         with self._lock:
-            for key in [key for key, copy in self._copies.items() if not copy.users]:
-                if self._stored + size <= self.bound:
-                    break
-                self._drop(self._copies.pop(key))
-            if self._stored + size > self.bound:
-                return False
-            self._stored += size
-            return True
+            self._free.append(place)
+        return False
+
+    def _opened(self) -> BinaryIO:
+        """The one file. Raises OSError, ValueError."""
+        if self._closed:
+            raise ValueError("closed")
+        if self._file is None:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._file = cast("BinaryIO", tempfile.TemporaryFile(dir=self.folder))  # noqa: SIM115 - `close` closes it
+        return self._file
+
+    def _place(self) -> int | None:
+        """A free place, which may be that of the copy that was not used for longest; None where there is none."""
+        with self._lock:
+            if not self._free and (self._places + 1) * BLOCK <= self.bound:
+                self._places += 1
+                return self._places - 1
+            while not self._free:
+                unused = next((key for key, copy in self._copies.items() if not copy.users), None)
+                if unused is None:
+                    return None
+                self._drop(self._copies.pop(unused))
+            return self._free.pop()
 
     def _drop(self, copy: Copy) -> None:
-        copy.file.close()
-        self._stored -= sum(map(copy.size_of, copy.held))
+        self._free.extend(copy.held.values())
+        copy.held.clear()

@@ -1,6 +1,6 @@
 """The way of addresses into a call: parsed and allowed before anything is asked, then opened for that call."""
 
-import json
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,9 +18,11 @@ from gdal_mcp.remote.files import Means
 from gdal_mcp.remote.limits import Allowance, Days, Meter, Quota, ReadFailed
 from gdal_mcp.remote.reading import AT_ONCE, Reading, Source, explained
 from gdal_mcp.settings.remote import RemoteSettings
+from sandbox.parsing import parse_json
 
 _MAX_ADDRESSES: Final = 200  # of one call
 _MAX_ITEM: Final = 4 << 20  # bytes of a STAC item
+_MAX_ITEM_VALUES: Final = 200_000  # members and elements of one; most have a thousand
 
 
 class Door:
@@ -78,9 +80,12 @@ class Door:
         return Reading(sources, call, (work, finding), partial(self._days.end, call))
 
     @contextmanager
-    def asking(self, principal: str, deadline: float) -> Iterator[Meter]:
-        """For requests of a tool itself, such as lists. What fails in it is a ToolError."""
+    def asking(
+        self, principal: str, deadline: float, ended: threading.Event | None = None
+    ) -> Iterator[Meter]:
+        """For requests of a tool itself, such as lists, until `ended` is set. What fails in it is a ToolError."""
         call = self._days.begin(principal, deadline)
+        call.ended = ended or call.ended
         try:
             with explained():
                 yield Meter(call)
@@ -101,7 +106,7 @@ class Door:
         item = replace(asked, item_asset="")
         text = self.checks.document(item, Meter(call, within), _MAX_ITEM)
         try:
-            href = json.loads(text)["assets"][asked.item_asset]["href"]
+            href = parse_json(text, _MAX_ITEM_VALUES)["assets"][asked.item_asset]["href"]
             found = parse(urljoin(str(replace(item, query=(), secret=())), href))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             what = f"{asked.host}: the item has no such asset, or the asset has no address"

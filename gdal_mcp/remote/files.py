@@ -140,7 +140,7 @@ class RemoteFile:
         with self._lock:
             for block in wanted:
                 if block in copy.held:
-                    found[block] = memoryview(copy.get(block))
+                    found[block] = memoryview(self._means.copies.get(copy, block))
                 elif block in self._pending:
                     waiting[block] = self._pending[block]
                 else:

@@ -18,11 +18,14 @@ from gdal_mcp.remote.address import Address, parse
 from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.limits import Meter, ReadFailed
 from gdal_mcp.remote.listing import Listed, listed
+from sandbox.parsing import require_simple
 
 _PAGE: Final = 8 << 20  # bytes: a page of items with all their properties
+_MAX_VALUES: Final = 400_000  # members and elements of a page: a hundred items with many assets have 100,000
 _MAX_PAGES: Final = 20  # of one search
 _MAX_KEYS: Final = 1_000_000
 _KEPT: Final = 30  # assets of an item
+_LOOKED: Final = 500  # assets of an item that are looked at
 _DATA: Final = ("tiff", "zarr", "parquet", "geojson", "geopackage")  # in the type of a dataset
 _TEXT: Final = 500  # characters of one text
 
@@ -83,7 +86,9 @@ class _Pages:
         else:
             rows = tuple((key, urlencode({"": value})[1:]) for key, value in (parameters or {}).items())
             address = replace(address, secret=(*address.secret, *rows))
-        return self.door.checks.document(address, self.meter, _PAGE, body).decode("utf-8", "replace")
+        page = self.door.checks.document(address, self.meter, _PAGE, body)
+        require_simple(page, _MAX_VALUES)
+        return page.decode()
 
 
 def keys(door: Door, meter: Meter, folder: Address, most: int) -> tuple[tuple[Listed, Address | None], ...]:
@@ -98,7 +103,7 @@ def keys(door: Door, meter: Meter, folder: Address, most: int) -> tuple[tuple[Li
 def _item(row: Mapping[str, Any], door: Door, principal: str) -> tuple[dict[str, Any], list[Address]]:
     """An item as it is told, and the addresses of its datasets. Data first, as those are what a call could read."""
     assets, found = {}, []
-    for name, asset in (row.get("assets") or {}).items():
+    for name, asset in islice((row.get("assets") or {}).items(), _LOOKED):
         href, kind = _text(asset.get("href")), _text(asset.get("type"))
         address = _address(str(asset.get("href")), door, principal)
         assets[_text(name)] = {

@@ -9,9 +9,11 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 from gdal_mcp.settings.remote import RemoteSettings
+
+_LOOK_SECONDS: Final = 0.25  # after which a request that waits looks whether its call has ended
 
 
 class ReadFailed(Exception):
@@ -73,12 +75,51 @@ class Allowance:
                     one.read, one.requests = one.read + came[0], one.requests + 1
                 self.days.spend(self.principal, came[0] - size, 0)
 
+    def by_host(self) -> list[dict[str, Any]]:
+        """What a receipt says: each host by itself, those that lead elsewhere among them, with what it was asked for."""
+        return [
+            {"host": host, "read_by": "server", "bytes": one.read, "requests": one.requests}
+            for host, one in self.hosts.copy().items()
+        ]
+
     def left(self) -> float:
         """Seconds. Raises ReadFailed when there are none."""
         seconds = self.deadline - time.monotonic()
         if self.ended.is_set() or seconds <= 0:
             raise ReadFailed("the call ended")
         return seconds
+
+
+@dataclass(slots=True, eq=False)
+class Shares:
+    """Requests of the whole server at once, shared by principals. For several threads.
+
+    One principal has at most half of what the others leave, so that several slow ones leave room for the next.
+    """
+
+    most: int
+    _held: Counter[str] = field(default_factory=Counter)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    @contextmanager
+    def one(self, call: Allowance) -> Iterator[None]:
+        """One request of the call's principal, once there is room. Raises ReadFailed where the call ends before."""
+        principal = call.principal
+        with self._changed:
+            while not self._has_room(principal):
+                self._changed.wait(min(_LOOK_SECONDS, call.left()))
+            self._held[principal] += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._held -= Counter([principal])  # which drops what is zero
+                self._changed.notify_all()
+
+    def _has_room(self, principal: str) -> bool:
+        mine, all_of_them = self._held[principal], self._held.total()
+        left = self.most - (all_of_them - mine)
+        return all_of_them < self.most and mine < max(left // 2, 1)
 
 
 @dataclass(slots=True, eq=False)

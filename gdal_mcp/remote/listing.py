@@ -1,11 +1,10 @@
 """The keys of a bucket below a folder, page by page: of S3, of GCS, which speaks the same, and of Azure."""
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NoReturn
 from urllib.parse import quote
-from xml.etree import ElementTree as ET
+from xml.parsers.expat import ExpatError, ParserCreate
 
 from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.checks import Checks
@@ -13,7 +12,16 @@ from gdal_mcp.remote.limits import Meter, ReadFailed
 from gdal_mcp.settings.remote import PORTS
 
 _PAGE: Final = 4 << 20  # bytes of XML: a thousand keys of the longest names take half of that
-_DECLARES: Final = re.compile("<!(DOCTYPE|ENTITY)", re.IGNORECASE)
+_MAX_ROWS: Final = 10_000  # of one page: buckets give a thousand, Azure five thousand
+_MAX_MARKS: Final = 400_000  # `<` and `=` of one page: a key of Azure has 30 elements; bounds what one element's attributes take
+_MAX_LEVELS: Final = 10
+_MAX_SIZE_DIGITS: Final = 19
+_FILES: Final = ("Contents", "Blob")
+_FOLDERS: Final = ("CommonPrefixes", "BlobPrefix")
+_FOLLOWING: Final = ("NextMarker", "NextContinuationToken")
+_FIELDS: Final = frozenset(
+    "Key Name Prefix Size LastModified Properties/Content-Length Properties/Last-Modified".split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +44,15 @@ def listed(address: Address, checks: Checks, meter: Meter, *, deep: bool, most: 
     count, after = 0, ""
     while True:
         query = _query(address, folder, after, deep=deep)
-        page = _parsed(checks.listing(address, meter, _PAGE, query), address)
-        for row in _rows(page, folder):
+        page = _parsed(checks.listing(address, meter, _PAGE, query), address, folder)
+        for row in page.rows:
             count += 1
             if count > most:
                 raise ReadFailed(f"{address.host}: there are more than {most} keys in that folder")
             yield row
-        following = _text(page, "NextMarker" if address.scheme == "az" else "NextContinuationToken")
-        if not following or following == after:
+        if not page.following or page.following == after:
             return
-        after = following
+        after = page.following
 
 
 def _query(address: Address, folder: str, after: str, *, deep: bool) -> str:
@@ -58,34 +65,81 @@ def _query(address: Address, folder: str, after: str, *, deep: bool) -> str:
     return "&".join(f"{key}={quote(value, safe='-_.~')}" for key, value in sorted(rows.items()))
 
 
-def _parsed(data: bytes, address: Address) -> ET.Element:
-    """Without declarations, so that no entity is expanded; a coding that would hide them is not taken. Raises ReadFailed."""
+class _Page:
+    """What one page lists, read as a stream: no tree of elements is made, and names of elements stay as short as they are written."""
+
+    def __init__(self, folder: str) -> None:
+        self.rows: list[Listed] = []
+        self.following = ""
+        self._folder = folder
+        self._path: list[str] = []  # the elements that are open, without prefixes
+        self._text: list[str] = []  # of the innermost one
+        self._fields: dict[str, str] = {}  # of the row that is open, by the path below it
+        self._row = 0  # its depth, 0 where none is open
+
+    def read(self, data: bytes) -> None:
+        """Raises ReadFailed for declarations, too many elements, levels or keys; ExpatError, UnicodeDecodeError for what is not XML."""
+        if max(data.count(b"<"), data.count(b"=")) > _MAX_MARKS:
+            raise ReadFailed("the list of keys has too many elements")
+        data.decode()  # no other coding, in which declarations could hide
+        parser = ParserCreate("utf-8")
+        parser.StartDoctypeDeclHandler = _refuse
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        parser.CharacterDataHandler = self._text.append
+        parser.buffer_text = True
+        parser.Parse(data, True)  # noqa: FBT003 - it takes no keywords
+
+    def _start(self, name: str, _attributes: Mapping[str, str]) -> None:
+        self._path.append(name.rpartition(":")[2])
+        self._text.clear()
+        if len(self._path) > _MAX_LEVELS:
+            raise ReadFailed("the list of keys has too many levels")
+        if not self._row and self._path[-1] in (*_FILES, *_FOLDERS):
+            self._row = len(self._path)
+            self._fields.clear()
+
+    def _end(self, _name: str) -> None:
+        text = "".join(self._text).strip()
+        self._text.clear()
+        if self._row == len(self._path):
+            self._add(self._path[-1] in _FOLDERS)
+            self._row = 0
+        elif self._row:
+            field = "/".join(self._path[self._row :])
+            if field in _FIELDS:
+                self._fields.setdefault(field, text)
+        elif len(self._path) == 2 and self._path[-1] in _FOLLOWING:  # below the root
+            self.following = self.following or text
+        self._path.pop()
+
+    def _add(self, is_folder: bool) -> None:  # noqa: FBT001 - one caller
+        if len(self.rows) >= _MAX_ROWS:
+            raise ReadFailed(f"a page of keys has more than {_MAX_ROWS} of them")
+        field = self._fields.get
+        name = (field("Prefix") if is_folder else field("Key")) or field("Name") or ""
+        if not name.startswith(self._folder) or name == self._folder:
+            return
+        name = name[len(self._folder) :]
+        if is_folder:
+            self.rows.append(Listed(name.rstrip("/"), 0, is_folder=True))
+            return
+        size = field("Size") or field("Properties/Content-Length") or ""
+        modified = field("LastModified") or field("Properties/Last-Modified") or ""
+        known = int(size) if size.isdecimal() and len(size) < _MAX_SIZE_DIGITS else 0
+        self.rows.append(Listed(name, known, modified=modified))
+
+
+def _parsed(data: bytes, address: Address, folder: str = "") -> _Page:
+    """A page of keys. Raises ReadFailed."""
+    page = _Page(folder)
     try:
-        text = data.decode()
-        if _DECLARES.search(text):
-            raise ReadFailed(f"{address.host} lists its keys with declarations of its own")
-        root = ET.fromstring(text)  # noqa: S314 - without declarations there is nothing to expand
-    except (ET.ParseError, UnicodeDecodeError) as error:
+        page.read(data)
+    except ReadFailed as error:
+        raise ReadFailed(f"{address.host}: {error}") from error
+    except (ExpatError, UnicodeDecodeError) as error:
         raise ReadFailed(f"{address.host} lists its keys in what is no XML") from error
-    for element in root.iter():
-        element.tag = element.tag.rpartition("}")[2]
-    return root
+    return page
 
 
-def _rows(page: ET.Element, folder: str) -> Iterator[Listed]:
-    for one in page.iter():
-        if one.tag in ("Contents", "Blob"):
-            name = _text(one, "Key") or _text(one, "Name")
-            size = _text(one, "Size") or _text(one, "Properties/Content-Length")
-            modified = _text(one, "LastModified") or _text(one, "Properties/Last-Modified")
-            if name.startswith(folder) and name != folder:
-                known = int(size) if size.isdecimal() and len(size) < 19 else 0
-                yield Listed(name[len(folder) :], known, modified=modified)
-        elif one.tag in ("CommonPrefixes", "BlobPrefix"):
-            name = _text(one, "Prefix") or _text(one, "Name")
-            if name.startswith(folder) and name != folder:
-                yield Listed(name[len(folder) :].rstrip("/"), 0, is_folder=True)
-
-
-def _text(element: ET.Element, path: str) -> str:
-    return (element.findtext(path) or "").strip()
+def _refuse(*_declared: Any) -> NoReturn:
+    raise ReadFailed("the list of keys has declarations of its own")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -16,7 +16,7 @@ from gdal_mcp.remote.files import Means, RemoteFile
 from gdal_mcp.remote.limits import Allowance, Meter, Missing, ReadFailed
 from gdal_mcp.remote.listing import listed
 from gdal_mcp.remote.record import SourceRead, joined
-from gdal_mcp.remote.trees import Keys, of_zarr
+from gdal_mcp.remote.trees import Keys, of_names, of_zarr
 from sandbox.outcome import Exited, Outcome, Unanswered
 from sandbox.questions import MAX_READ_BYTES, Answer, Kind, Op, Question, Status, looked
 
@@ -25,7 +25,8 @@ _log = structlog.get_logger()
 AT_ONCE: Final = 8  # requests of one call
 _MOMENT: Final = 0.5  # seconds: longer than a silent read takes to notice that its call has ended
 _MAX_KEYS: Final = 200_000  # of a tree that its bucket lists
-_MAX_METADATA: Final = 32 << 20  # bytes
+_PARSING: Final = threading.Lock()  # of the whole server: the peak of one parse is then the peak of all
+_MAX_METADATA: Final = 16 << 20  # bytes: of a thousand arrays it has a few
 _WHOLE_CHUNK: Final = 16 * BLOCK  # what is read of a file of a tree to begin with: most chunks are smaller
 _LONG_HEAD: Final = 4 * BLOCK  # of a FlatGeobuf: the upper levels of its index, which a search begins with
 _METADATA: Final = (".zmetadata", "zarr.json")
@@ -114,7 +115,7 @@ class Source:
     def _found(self) -> Keys:
         if not self._address.is_tree:
             self._file(self._asked.name).look()
-            return Keys(frozenset({self._asked.name}), maybe=frozenset(self._beside))
+            return Keys((self._asked.name,), maybe=frozenset(self._beside))
         for name in _METADATA:
             file = self._file(name)
             try:
@@ -123,7 +124,9 @@ class Source:
                 continue
             if length > _MAX_METADATA:
                 raise ReadFailed(f"{self._address.host}: a tree's metadata has at most {_MAX_METADATA} bytes")
-            keys = of_zarr(name, file.read([(0, length)]))
+            text = file.read([(0, length)])
+            with _PARSING:
+                keys = of_zarr(name, text)
             if keys is not None:
                 return keys
         if self._address.port:
@@ -131,7 +134,7 @@ class Source:
                 f"{self._address.host}: the tree has no consolidated metadata, so its files are not known; a bucket's would be"
             )
         rows = listed(self._address, self._means.checks, self._meter, deep=True, most=_MAX_KEYS)
-        return Keys(frozenset(row.name for row in rows))
+        return of_names(row.name for row in rows)
 
     def _file(self, key: str) -> RemoteFile:
         with self._lock:
@@ -188,13 +191,6 @@ class Reading:
     def record(self) -> tuple[SourceRead, ...]:
         """What was read of each address, without secrets."""
         return tuple(one.record() for one in self._found())
-
-    def hosts(self) -> list[dict[str, Any]]:
-        """What a receipt says: each host by itself, those that lead elsewhere among them, with what it was asked for."""
-        return [
-            {"host": host, "read_by": "server", "bytes": one.read, "requests": one.requests}
-            for host, one in self.call.hosts.copy().items()
-        ]
 
     def close(self) -> None:
         """Waits a moment for what is under way; a name server or a connection may take longer to give up."""

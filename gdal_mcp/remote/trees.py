@@ -3,19 +3,24 @@
 What a container may ask for is one of these. Free names below a folder would be a way to tell its server something.
 """
 
-import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+import sys
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final, Literal
+
+from gdal_mcp.remote.limits import ReadFailed
+from sandbox.parsing import TooComplex, parse_json
 
 _METADATA: Final = (".zarray", ".zattrs", ".zgroup")
 # what a server could take for a way out of the tree's folder, as an address of the caller's may not have it either
 _CLIMBS: Final = re.compile(r"(^|/)(\.\.?)?(;|/|$)|[\\%\0-\x1f]")
-# folders above a file that are listed: all those above one name take the square of its length
-_DEEPEST: Final = 32
+# members and elements of consolidated metadata: an array with its attributes has about 40
+_MAX_VALUES: Final = 1_000_000
+_MAX_NAMES: Final = 64 << 20  # bytes of memory for the names of one tree
+_AFTER_SLASH: Final = chr(ord("/") + 1)  # sorts behind all names in a folder
 
 # `listed` is there; `maybe` is a file beside another, or a chunk that may never have been written: it is as good as empty then
 Held = Literal["listed", "maybe", "folder", "none"]
@@ -40,31 +45,21 @@ class Grid:
         return fits and all(int(a) < b for a, b in zip(parts, self.counts, strict=True))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Keys:
-    """The keys of one source. A question of a container takes the same time however many there are."""
+    """The keys of one source. A question of a container takes about the same time however many there are.
 
-    files: frozenset[str]
+    `files` is sorted and without duplicates. Folders are found in it by bisection, so that no more memory is taken than names take.
+    """
+
+    files: Sequence[str]
     grids: Mapping[str, Grid] = field(default_factory=dict)  # by the folder of the array, "" for the top
     maybe: frozenset[str] = frozenset()
 
-    @cached_property
-    def _folders(self) -> Mapping[str, set[str]]:
-        """What is in each folder above the files."""
-        found: dict[str, set[str]] = {"": set()}
-        for name in self.files:
-            if name.count("/") > _DEEPEST:
-                continue
-            folder, _, last = name.rpartition("/")
-            while last and last not in found.setdefault(folder, set()):
-                found[folder].add(last)
-                folder, _, last = folder.rpartition("/")
-        return found
-
     def held(self, key: str) -> Held:
-        if key in self.files:
+        if _at(self.files, key) == key:
             return "listed"
-        if key in self._folders:
+        if not key or _at(self.files, f"{key}/").startswith(f"{key}/"):
             return "folder"
         above = ["", *(key[:at] for at, letter in enumerate(key) if letter == "/")]
         arrays = [folder for folder in above if folder in self.grids]
@@ -79,13 +74,40 @@ class Keys:
 
     def below(self, folder: str) -> tuple[str, ...]:
         """The names in a folder, without chunks that may not be there."""
-        return tuple(sorted(self._folders.get(folder, ())))
+        return tuple(sorted(set(self._children(f"{folder}/" if folder else ""))))
+
+    def _children(self, prefix: str) -> Iterator[str]:
+        """Jumps from one name in the folder to the next, over all that is below it."""
+        at = bisect_left(self.files, prefix)
+        while at < len(self.files) and self.files[at].startswith(prefix):
+            name, slash, _ = self.files[at][len(prefix) :].partition("/")
+            if name:
+                yield name
+            at = bisect_left(self.files, f"{prefix}{name}{_AFTER_SLASH}", at) if slash else at + 1
+
+
+def _at(names: Sequence[str], key: str) -> str:
+    """The first name that is not before the key; "" behind the last one."""
+    at = bisect_left(names, key)
+    return names[at] if at < len(names) else ""
+
+
+def of_names(names: Iterable[str], grids: Mapping[str, Grid] | None = None) -> Keys:
+    """The keys with these names. Raises ReadFailed where they take too much memory."""
+    found: set[str] = set()
+    left = _MAX_NAMES
+    for name in names:
+        left -= sys.getsizeof(name)
+        if left < 0:
+            raise ReadFailed(f"the names in the tree take more than {_MAX_NAMES} bytes")
+        found.add(name)
+    return Keys(sorted(found), grids or {})
 
 
 def of_zarr(name: str, text: bytes) -> Keys | None:
-    """The keys that consolidated metadata tells of, by the name of its file; None where it tells of none."""
+    """The keys that consolidated metadata tells of, by the name of its file; None where it tells of none. Raises ReadFailed."""
     try:
-        found = json.loads(text)
+        found = parse_json(text, _MAX_VALUES)
         if name == ".zmetadata":
             rows = found["metadata"]
             files = {name, *(key for key in rows if key.rpartition("/")[2] in _METADATA)}
@@ -98,7 +120,9 @@ def of_zarr(name: str, text: bytes) -> Keys | None:
             rows = {"": found, **found["consolidated_metadata"]["metadata"]}
             files = {f"{folder}/zarr.json".lstrip("/") for folder in rows}
             grids = {folder: _version3(row) for folder, row in rows.items() if row["node_type"] == "array"}
-        return Keys(frozenset(one for one in files if not _CLIMBS.search(one)), grids)
+        return of_names((one for one in files if not _CLIMBS.search(one)), grids)
+    except TooComplex as error:
+        raise ReadFailed(f"the metadata of the tree cannot be read: it has {error}") from error
     except (ValueError, ArithmeticError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 

@@ -47,7 +47,7 @@ class WebSettings(BaseSettings):
     )
     issuers: Names = Field(
         (),
-        description="Issuers of OAuth tokens, by their https addresses; the address of its keys may follow after a space.",
+        description="Issuers of OAuth tokens, by their https addresses; the address of its keys may follow after a space, and typ=JWT.",
     )
     http_hosts: Names = Field(
         (), description="Further values of the Host header that are answered, such as gdal.internal:8000."

@@ -1,23 +1,21 @@
 """Tools for remote data: `stac_search` and `remote_list` find it, for which the server itself makes requests; `fetch` brings it in."""
 
-import time
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from gdal_mcp.access.policy import Allow
 from gdal_mcp.calls.refusals import denied
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.remote.address import Address, is_address
 from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.finding import keys, search
+from gdal_mcp.remote.limits import Meter
 from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, taking
 from gdal_mcp.tools.common import WRITES_OUTPUT, DegreesBox, DraftContext, OutputPath
 from gdal_mcp.untrusted import UNTRUSTED, clean_value
 
-_SECONDS: Final = 25.0  # what may be looked at before a call has half a minute
 _DAY: Final = r"(\.\.|\d{4}(-\d\d(-\d\d(T\d\d:\d\d:\d\d(\.\d+)?(Z|[-+]\d\d:\d\d))?)?)?)"
 _WHEN: Final = f"^{_DAY}(/{_DAY})?$"
 _NEXT: Final = 5  # calls that are proposed
@@ -41,50 +39,51 @@ class RemoteListArguments(Arguments):
 
 
 def _stac_search(arguments: SearchArguments, context: DraftContext) -> ImmediateResult:
-    door = _door(context, "stac_search")
+    door = _door(context)
     api = door.address(arguments.api, context.principal)
     asked = arguments.model_dump(include={"bbox", "datetime", "collections", "query"}, exclude_none=True)
-    with door.asking(context.principal, time.monotonic() + _SECONDS) as meter:
+
+    def ask(meter: Meter) -> Mapping[str, Any]:
         items = search(door, meter, api, asked, arguments.limit)
-    found = (address for _, addresses in items for address in addresses)
-    return ImmediateResult(
-        {
+        found = (address for _, addresses in items for address in addresses)
+        return {
             "count": len(items),
             "remote": {"host": api.host, "requests": meter.requests, "bytes": meter.read},
             UNTRUSTED: clean_value({"items": [item for item, _ in items]}),
             **_next(found, "Describes an asset that was found."),
         }
-    )
+
+    return ImmediateResult(ask=ask, addresses=(api,))
 
 
 def _remote_list(arguments: RemoteListArguments, context: DraftContext) -> ImmediateResult:
-    door = _door(context, "remote_list")
+    door = _door(context)
     folder = door.address(f"{arguments.prefix.rstrip('/')}/", context.principal)
-    with door.asking(context.principal, time.monotonic() + _SECONDS) as meter:
+
+    def ask(meter: Meter) -> Mapping[str, Any]:
         rows = keys(door, meter, folder, arguments.limit + 1)
-    shown = rows[: arguments.limit]
-    entries = [
-        {"name": row.name}
-        | ({"folder": True} if row.is_folder else {"size": row.size, "modified": row.modified})
-        for row, _ in shown
-    ]
-    found = (address for row, address in shown if row.name.lower().endswith(_DATA))
-    return ImmediateResult(
-        {
+        shown = rows[: arguments.limit]
+        entries = [
+            {"name": row.name}
+            | ({"folder": True} if row.is_folder else {"size": row.size, "modified": row.modified})
+            for row, _ in shown
+        ]
+        found = (address for row, address in shown if row.name.lower().endswith(_DATA))
+        return {
             "count": len(shown),
             "more": len(rows) > len(shown),
             "remote": {"host": folder.host, "requests": meter.requests, "bytes": meter.read},
             UNTRUSTED: clean_value({"entries": entries}),
             **_next(found, "Describes one of what is listed."),
         }
-    )
+
+    return ImmediateResult(ask=ask, addresses=(folder,))
 
 
-def _door(context: DraftContext, tool: str) -> Door:
-    """The way out, for a caller whose tool the policy lets run without asking anybody. Raises ToolError."""
-    verdict = context.verdict(tool, Draft(Command(tool, ()), ()))
-    if context.door is None or not isinstance(verdict, Allow):
-        raise denied(f"{tool} makes its requests at once, and nobody is asked before; {verdict.reason}")
+def _door(context: DraftContext) -> Door:
+    """Raises ToolError for a context in which nothing remote is read."""
+    if context.door is None:
+        raise denied("nothing remote is read here")
     return context.door
 
 

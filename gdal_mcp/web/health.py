@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz` and `/metrics`: for administrators and their monitoring.
+"""`/healthz`, `/readyz` and `/metrics`: for monitoring.
 
 Invariants:
 * without a token one learns only whether each item is well, never why, where or what it is;
@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from gdal_mcp.access.identity import ADMIN
+from gdal_mcp.access.identity import METRICS
 from gdal_mcp.app import App
 from gdal_mcp.http.auth import Authenticator
 from gdal_mcp.ledger.audit import AuditUnavailable
@@ -115,7 +115,7 @@ def health_routes(watch: Watch) -> list[BaseRoute]:
 
 
 def metrics_route(app: App, watch: Watch, auth: Authenticator) -> BaseRoute:
-    """What monitoring reads, for administrators."""
+    """What monitoring reads. Its token opens nothing else, as it lies in the configuration of another program."""
     counted = Metrics(app.toolboxes.tools)
     app.pipeline.records.listeners.append(counted.count)
 
@@ -124,4 +124,4 @@ def metrics_route(app: App, watch: Watch, auth: Authenticator) -> BaseRoute:
         reply = PlainTextResponse(body, headers={**_FRESH, "Content-Type": _PROMETHEUS})
         await reply(scope, receive, send)
 
-    return Route(METRICS_PATH, auth.guarded(lambda _who: answer, ADMIN), methods=["GET"])
+    return Route(METRICS_PATH, auth.guarded(lambda _who: answer, METRICS), methods=["GET"])

@@ -34,22 +34,30 @@ _THREADS: Final = 2  # that wait for issuers, so that other work has threads
 ALGORITHMS: Final = frozenset({"RS256", "PS256", "ES256", "EdDSA"})
 
 
+PLAIN: Final = "typ=JWT"  # of an issuer in the settings
+
+
 class FetchFailed(Exception):
     """A document could not be fetched; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Issuer:
-    """An issuer whose tokens are accepted. Without `jwks`, its metadata gives the address of its keys."""
+    """An issuer whose tokens are accepted. Without `jwks`, its metadata gives the address of its keys.
+
+    `plain` accepts tokens whose header says `JWT`, or no type, as some issuers write access tokens.
+    """
 
     name: str
     jwks: str = ""
+    plain: bool = False
 
     @classmethod
     def parsed(cls, text: str) -> "Issuer":
-        """From a setting: its address, and optionally a space and that of its keys. Raises SettingsError."""
-        name, _, jwks = text.partition(" ")
-        made = cls(name, jwks.strip())
+        """From a setting: its address, and after spaces that of its keys, and `typ=JWT`. Raises SettingsError."""
+        name, *words = text.split(" ")
+        jwks = " ".join(word for word in words if word != PLAIN)
+        made = cls(name, jwks.strip(), PLAIN in words)
         for url in filter(None, (made.name, made.jwks)):
             if not _is_safe(url):
                 raise SettingsError(

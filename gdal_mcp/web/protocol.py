@@ -5,7 +5,6 @@ Invariants:
 * concurrent requests cannot open more sessions than a principal may have.
 """
 
-import json
 from collections.abc import Collection
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -24,7 +23,9 @@ from gdal_mcp.http.auth import Authenticator, Unavailable
 from gdal_mcp.http.concurrency import Full
 from gdal_mcp.http.guard import TooLarge, TooSlow, replayed, whole_body
 from gdal_mcp.mcp.http import Protocol, marked
+from sandbox.parsing import TooComplex, parse_json
 
+MAX_VALUES: Final = 200_000  # members and elements of one body: they take memory as long as its call runs
 RECHECK_SECONDS: Final = 15.0  # for which a stream may outlive its token
 _SESSION: Final = "mcp-session-id"
 
@@ -68,7 +69,9 @@ class ProtocolEndpoint:
     def _chosen(self, who: Principal, body: bytes, headers: Headers) -> ASGIApp:
         """What answers the messages in a body: a refusal, a stream, a new session, or the protocol directly."""
         try:
-            found = json.loads(body)
+            found = parse_json(body, MAX_VALUES)
+        except TooComplex as error:
+            return replies.refused(413, "too_large", f"the body has {error}")
         except (ValueError, RecursionError):  # which the protocol answers
             found = []
         messages = found if isinstance(found, list) else [found]

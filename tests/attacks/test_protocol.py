@@ -83,6 +83,20 @@ def test_a_request_that_cannot_be_read_is_answered_and_no_client_waits_for_ever(
     assert [one["error"]["code"] for one in unnamed(pipes)[len(before) :]] == [-32700, -32700]
 
 
+@pytest.mark.claim("args.unreadable-answered")
+@pytest.mark.parametrize(
+    "identifier", ["1.5", "1.0", "true", "[1]", "{}", "null", "NaN", "1e400", "-Infinity"]
+)
+@pytest.mark.parametrize("method", ["ping", "tools/call", "no/such"])
+def test_a_request_whose_id_is_neither_text_nor_whole_number_is_answered(
+    pipes: Pipes, identifier: str, method: str
+):
+    before = unnamed(pipes)
+    pipes.write('{"jsonrpc":"2.0","id":%s,"method":"%s","params":{"name":"info"}}\n' % (identifier, method))
+    assert "tools" in pipes.ask("tools/list")["result"]
+    assert [one["error"]["code"] for one in unnamed(pipes)[len(before) :]] == [-32600]
+
+
 def unnamed(pipes: Pipes) -> list[dict[str, Any]]:
     """The answers without an id."""
     return [one for one in map(json.loads, pipes.lines) if one.get("id", 0) is None]

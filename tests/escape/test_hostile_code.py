@@ -125,8 +125,8 @@ while not os.path.exists("/staging/a.txt"): pass
 @pytest.mark.claim("python.nothing-outlives")
 def test_the_worker_is_ended_or_held_by_no_signal_and_closing_everything_is_the_codes_own_loss(run):
     code = """
-import os, signal
-for number in set(range(1, 65)) - {signal.SIGXFSZ}:
+import os
+for number in range(1, 65):
     try: os.kill(1, number)
     except OSError: pass
 """

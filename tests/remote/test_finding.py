@@ -1,13 +1,14 @@
 """Searching a STAC API and listing a bucket: through the checks alone, and as untrusted text."""
 
 import json
-from contextlib import suppress
+import time
+import tracemalloc
+from contextlib import closing, suppress
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from gdal_mcp.access.policy import Allow, Deny, RequireApproval
 from gdal_mcp.errors import ToolError
 from gdal_mcp.remote.address import parse
 from gdal_mcp.remote.door import Door
@@ -24,18 +25,17 @@ from tests.remote.test_buckets import Store, store
 __all__ = ["store"]
 
 
-def context(door: Door | None, verdict: Any = None) -> DraftContext:
-    said = verdict or Allow("it only reads")
+def context(door: Door) -> DraftContext:
     nothing: Any = None
-    return DraftContext(
-        nothing, nothing, nothing, nothing, nothing, lambda _tool, _draft: said, principal=WHO, door=door
-    )
+    return DraftContext(nothing, nothing, nothing, nothing, nothing, principal=WHO, door=door)
 
 
 def answer(tool: Any, door: Door, **arguments: Any) -> dict[str, Any]:
     made = tool.draft(arguments, context(door))
     assert isinstance(made, ImmediateResult)
-    return dict(made.result)
+    assert made.ask is not None
+    with door.asking(WHO, time.monotonic() + 20) as meter:
+        return dict(made.ask(meter))
 
 
 def search(door: Door, server: Origin, **arguments: Any) -> dict[str, Any]:
@@ -167,6 +167,52 @@ def test_a_list_with_declarations_is_refused_in_any_coding():
             _parsed(data, parse("s3://maps/x"))
 
 
+@pytest.mark.claim("remote.answers-bounded")
+def test_a_list_takes_memory_by_its_length_whatever_its_elements_are():
+    space = "u" * (1 << 20)
+    tags = "".join(f"<t{number}/>" for number in range(50_000))
+    pages = (
+        # each name of an element with this address before it takes 50 GB
+        f'<a xmlns="{space}">{tags}</a>',
+        f'<s:a xmlns:s="{space}">{tags.replace("<t", "<s:t")}</s:a>',
+        "<a>" + "<b/>" * 1_000_000 + "</a>",
+        "<a " + " ".join(f'a{number}=""' for number in range(380_000)) + "/>",
+        "<a>" * 1_000_000,
+        "<a><Contents>" + "<Key>k</Key>" * 130_000 + "</Contents></a>",
+        "<a>" + "<Contents><Key>k</Key></Contents>" * 120_000 + "</a>",
+        "<a>" + "&lt;" * 1_000_000 + "</a>",
+    )
+    for page in pages:
+        tracemalloc.start()
+        with suppress(ReadFailed):
+            _parsed(page.encode(), parse("s3://maps/x"))
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20, page[:80]
+        tracemalloc.stop()
+
+
+@pytest.mark.claim("remote.answers-bounded")
+def test_a_page_of_items_with_very_many_values_is_refused(server: Origin, make: Make):
+    page = b'{"type": "FeatureCollection", "features": [' + b"{}," * 2_000_000 + b"{}]}"
+    server.special["/stac/search"] = lambda handler: handler.answer(200, page)
+    door = make()
+    tracemalloc.start()
+    with pytest.raises(ToolError):
+        answer(STAC_SEARCH, door, api=server.url("/stac"))
+    assert tracemalloc.get_traced_memory()[1] < 10 * len(page)
+    tracemalloc.stop()
+    item = b'{"assets": {"a": [' + b"[]," * 1_000_000 + b"0]}}"
+    server.special["/ok/item.json"] = lambda handler: handler.answer(200, item)
+    with pytest.raises(ToolError):
+        call = door.open(
+            [door.address(server.url("/ok/item.json#a").replace("https", "stac+https"), WHO)],
+            principal=WHO,
+            call_id="c1",
+            deadline=time.monotonic() + 20,
+        )
+        with closing(call):
+            call.require_found()
+
+
 def test_a_size_that_no_key_can_have_is_not_told(server: Origin, make: Make):
     row = "<Contents><Key>f/{}</Key><Size>{}</Size></Contents>"
     page = f"<List>{row.format('true', 7)}{row.format('long', '9' * 5000)}</List>".encode()
@@ -174,17 +220,3 @@ def test_a_size_that_no_key_can_have_is_not_told(server: Origin, make: Make):
     door = make({"at": "s3://maps/", "endpoint": server.url("")})
     entries = answer(REMOTE_LIST, door, prefix="s3://maps/f/")["untrusted"]["entries"]
     assert [(one["name"], one["size"]) for one in entries] == [("true", 7), ("long", 0)]
-
-
-@pytest.mark.claim("remote.finding-is-reading")
-def test_a_policy_that_denies_or_asks_stops_both_before_any_request(server: Origin, make: Make):
-    serve(server)
-    door = make()
-    for verdict in (Deny("no"), RequireApproval("a person decides")):
-        for tool, arguments in (
-            (STAC_SEARCH, {"api": server.url("/stac")}),
-            (REMOTE_LIST, {"prefix": "s3://maps/"}),
-        ):
-            with pytest.raises(ToolError):
-                tool.draft(arguments, context(door, verdict))
-    assert server.asked == []

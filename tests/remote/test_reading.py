@@ -1,6 +1,7 @@
 """What a call gets of remote sources, and what is recorded of it."""
 
 import hashlib
+import json
 import os
 import threading
 
@@ -100,6 +101,20 @@ def test_what_has_only_a_weak_validator_is_not_kept_for_the_next_call(server, ma
     assert "if-match" not in {name for one in server.asked for name in one.headers}
 
 
+@pytest.mark.claim("remote.bounded")
+def test_a_version_with_a_very_long_name_is_not_kept(server: Origin, make: Make, opened: Opened):
+    """Thousands of them would take more memory than the files take on disk."""
+    server.etags["x.tif"] = f'"{"v" * 4000}"'
+    door = make()
+    for _ in range(2):
+        call = opened(door, server.url("/ok/x.tif"))
+        assert call.read((0, 1000)).body == DATA[:1000]
+        assert call.reading.record()[0].cached_bytes == 0
+        call.reading.close()
+    assert len(door._copies._copies) == 0
+    assert door._copies.stored == 0
+
+
 def test_copies_stay_within_their_bound(server: Origin, make: Make, opened: Opened):
     server.files |= {f"{number}": DATA for number in range(4)}
     door = make(cache=5_000_000)
@@ -107,12 +122,65 @@ def test_copies_stay_within_their_bound(server: Origin, make: Make, opened: Open
         call = opened(door, server.url(f"/ok/{number}"))
         assert call.read((0, len(DATA))).body == DATA
         call.reading.close()
-        assert door._copies._stored <= 5_000_000
+        assert door._copies.stored <= 5_000_000
     before = server.sent
     assert opened(door, server.url("/ok/3")).read((0, len(DATA))).body == DATA
     assert server.sent == before  # the newest is held, the oldest is not
     assert opened(door, server.url("/ok/0")).read((0, len(DATA))).body == DATA
     assert server.sent > before
+
+
+@pytest.mark.claim("remote.one-descriptor")
+def test_a_tree_of_many_files_takes_no_descriptors(server: Origin, make: Make, opened: Opened):
+    """Each has a strong ETag, so that its copy stays for the next call."""
+    metadata = {"metadata": {"a/.zarray": {"shape": [300], "chunks": [1]}}}
+    server.files["t.zarr/.zmetadata"] = json.dumps(metadata).encode()
+    server.files |= {f"t.zarr/a/{number}": b"%d" % number * 1000 for number in range(300)}
+    door = make()
+    call = opened(door, server.url("/ok/t.zarr"))
+    before = len(os.listdir("/proc/self/fd"))
+    for number in range(300):
+        chunk = call.read((0, 1000), name=f"{call.name}/a/{number}")
+        assert chunk.body == (b"%d" % number * 1000)[:1000]
+    assert len(os.listdir("/proc/self/fd")) < before + 20
+    call.reading.close()
+    sent = server.sent
+    again = opened(door, server.url("/ok/t.zarr"))
+    for number in range(300):
+        assert again.read((0, 9), name=f"{again.name}/a/{number}").body == (b"%d" % number * 9)[:9]
+    assert server.sent == sent  # all of them were kept
+
+
+@pytest.mark.claim("remote.bounded")
+def test_places_of_one_copy_are_used_again_for_others_and_give_nothing_of_it(server, make, opened):
+    """Shorter files take the places of longer ones, whose bytes are still behind theirs."""
+    door = make(cache=4 * BLOCK)
+    for name, body in (("long", b"a" * 4 * BLOCK), ("short", b"b" * 10), ("middle", b"c" * (BLOCK + 5))) * 2:
+        server.files[name] = body
+        call = opened(door, server.url(f"/ok/{name}"))
+        assert call.read((0, len(body))).body == body
+        call.reading.close()
+        assert door._copies.stored <= 4 * BLOCK
+    with os.fdopen(os.dup(door._copies._opened().fileno())) as file:
+        assert os.fstat(file.fileno()).st_size <= 4 * BLOCK
+
+
+@pytest.mark.claim("remote.bounded")
+def test_empty_files_are_not_kept_without_end(server, make, opened, monkeypatch):
+    monkeypatch.setattr("gdal_mcp.remote.copies.MAX_COPIES", 5)
+    door = make()
+    for number in range(20):
+        server.files[f"{number}"] = b"x"
+        opened(door, server.url(f"/ok/{number}")).reading.close()
+        assert len(door._copies._copies) <= 5
+
+
+def test_a_block_that_the_disk_changed_is_given_to_nobody(server: Origin, make: Make, opened: Opened):
+    door = make()
+    opened(door, server.url("/ok/x.tif")).read((0, 100))
+    os.pwrite(door._copies._opened().fileno(), b"other", 50)
+    again = opened(door, server.url("/ok/x.tif"))
+    assert again.read((0, 100)).status is Status.EIO
 
 
 def test_a_block_that_was_written_in_part_is_read_again(server, make, opened, monkeypatch):
@@ -186,3 +254,32 @@ def test_a_call_that_ends_leaves_no_request_behind(server: Origin, make: Make, o
     asking.join(20)
     assert not asking.is_alive()
     assert answers[0].status is Status.EIO
+
+
+@pytest.mark.claim("remote.bounded")
+def test_one_principal_s_slow_reads_leave_room_for_others(server: Origin, make: Make, opened: Opened):
+    """Nine calls of one principal would have more requests at once than the server makes in all."""
+
+    def stalling(handler: Handler) -> None:
+        (handler.mode_ok if handler.range(1)[0] == 0 else handler.mode_stalling)(DATA)
+
+    server.special["/ok/slow"] = stalling
+    door, most = make(), 32
+    calls = [opened(door, server.url("/ok/slow"), who="local:eve", seconds=60) for _ in range(9)]
+    far = [((number + 1) * 5 * BLOCK, 10) for number in range(8)]
+    reads = [threading.Thread(target=call.read, args=far, daemon=True) for call in calls]
+    for one in reads:
+        one.start()
+
+    def stalled() -> int:
+        return sum("bytes=0-" not in one.headers.get("range", "") for one in server.asked)
+
+    until(lambda: stalled() >= most)
+    for who in ("local:ann", "local:bob", "local:cid"):
+        assert opened(door, server.url("/ok/x.tif"), who=who).read((0, 100)).body == DATA[:100]
+    eve = [one for one in server.asked if one.path == "/ok/slow" and "bytes=0-" not in one.headers["range"]]
+    assert len(eve) == most
+    for call in calls:
+        call.reading.close()
+    for one in reads:
+        one.join(30)

@@ -2,12 +2,13 @@
 
 import json
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from gdal_mcp.errors import ToolError
-from gdal_mcp.remote.trees import of_zarr
+from gdal_mcp.remote.trees import of_names, of_zarr
 from sandbox.questions import Status
 from tests.remote.conftest import Make, Opened
 from tests.remote.origin import Origin
@@ -131,6 +132,62 @@ def test_a_name_in_very_many_folders_takes_no_more_memory_than_it_is_long():
     tracemalloc.start()
     keys = of_zarr(".zmetadata", json.dumps({"metadata": {name: {}, "g/b/.zgroup": {}}}).encode())
     assert keys is not None
-    assert (keys.held(name), keys.held("g/b"), keys.held("a")) == ("listed", "folder", "none")
+    assert (keys.held(name), keys.held("g/b"), keys.held("a")) == ("listed", "folder", "folder")
     assert tracemalloc.get_traced_memory()[1] < 100 * len(name)
     tracemalloc.stop()
+
+
+def peak(work: Callable[[], Any]) -> int:
+    """Bytes that it takes at most."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.claim("remote.answers-bounded")
+def test_folders_above_many_files_take_no_memory_of_their_own():
+    """Each of these names has 31 folders that no other name shares."""
+    names = ["/".join(f"{row:x}{level:x}" for level in range(32)) + "/.zgroup" for row in range(4000)]
+    text = json.dumps({"metadata": dict.fromkeys(names, 0)}).encode()
+
+    def found() -> None:
+        keys = of_zarr(".zmetadata", text)
+        assert keys is not None
+        assert keys.held("0" * 2 + "/01") == "folder"
+        assert len(keys.below("")) == 4001
+        assert [keys.below(name.rpartition("/")[0]) for name in names[:9]] == [(".zgroup",)] * 9
+
+    assert peak(found) < 15 * len(text)
+
+
+@pytest.mark.claim("remote.answers-bounded")
+@pytest.mark.parametrize("row", ['{"":0}', "[]", '""', "0", "{}"])
+def test_metadata_of_very_many_values_is_refused_before_it_is_parsed(row, server, make, opened):
+    rows = ",".join([row] * ((8 << 20) // (len(row) + 1)))
+    server.files["t.zarr/.zmetadata"] = f'{{"metadata": {{".zgroup": [{rows}]}}}}'.encode()
+
+    def refused() -> None:
+        with pytest.raises(ToolError):
+            opened(make(), server.url("/ok/t.zarr"))
+
+    # beside the answer itself: requests, their parts and what was joined of them
+    assert peak(refused) < 100 << 20
+
+
+def test_names_in_a_folder_are_found_whatever_sorts_between_them():
+    names = ("a", "a!", "a-b", "a/b", "a/b/c", "a0", "a//x", "b\u00e4/x", "b\u00e4", "z/\U0001f5fa/1", "/")
+    keys = of_names(names)
+    for folder in ("", "a", "a/b", "b\u00e4", "z", "z/\U0001f5fa", "none", "a-b"):
+        prefix = f"{folder}/" if folder else ""
+        below = {one[len(prefix) :].partition("/")[0] for one in names if one.startswith(prefix)} - {""}
+        assert set(keys.below(folder)) == below
+    assert [keys.held(one) for one in ("a", "a/", "z", "z/x", "b")] == [
+        "listed",
+        "folder",
+        "folder",
+        "none",
+        "none",
+    ]

@@ -53,6 +53,7 @@ gdal_mcp/remote
 gdal_mcp/settings
 gdal_mcp/state
 gdal_mcp/logs
+gdal_mcp/pictures
 gdal_mcp/untrusted
 gdal_mcp/errors
 gdal_mcp/invoked
@@ -79,6 +80,7 @@ sandbox/program
 sandbox/isolation
 sandbox/protocol
 sandbox/questions
+sandbox/parsing
 sandbox/worker
 sandbox/template
 sandbox/labels

@@ -3,6 +3,7 @@
 import json
 import sys
 import tempfile
+import tracemalloc
 
 import pytest
 from hypothesis import example, given
@@ -184,6 +185,16 @@ def test_memory_stays_under_the_longest_frame_whatever_is_sent():
     assert sys.getsizeof(reader._buffer) < 2 * LONGEST[b"B"]
     assert len(list(reader.feed(chunk))) == 1
     assert len(reader._buffer) == 0
+
+
+def test_a_frame_of_very_many_values_is_a_breach_before_it_takes_memory():
+    whole = frame(b"F", b'{"code":0,"a":[' + b"[]," * 2_000_000 + b"0]}")
+    tracemalloc.start()
+    try:
+        breaches(READY + whole)
+        assert tracemalloc.get_traced_memory()[1] < 10 * len(whole)
+    finally:
+        tracemalloc.stop()
 
 
 def test_attachments_are_counted_even_under_one_name():

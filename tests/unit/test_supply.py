@@ -1,14 +1,22 @@
 """What is installed, built and run is pinned: packages by hash, actions by commit, the npm suites by digest."""
 
+import asyncio
+import inspect
 import json
 import re
 import tomllib
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+import uvicorn
 import yaml
+from jwt import PyJWKClient
+from mcp.server.lowlevel.server import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -141,3 +149,21 @@ def test_what_a_workflow_makes_is_a_target(workflow):
     named |= {one for job in jobs for one in job.get("strategy", {}).get("matrix", {}).get("target", ())}
     assert named
     assert named <= targets
+
+
+def test_what_has_no_public_name_is_used_of_versions_that_have_it():
+    """Uvicorn's connections, sessions of the SDK, the client of keys: where one moves, this says so before a server starts."""
+    bounds = {one.name: one.specifier for one in map(Requirement, PROJECT["project"]["dependencies"])}
+    assert not bounds["mcp"].contains("3.0.0")
+    assert not bounds["uvicorn"].contains("1.0.0")
+    assert not bounds["pyjwt"].contains(
+        "2.14.0"
+    )  # which fails where an issuer answers with something else than keys
+    server = uvicorn.Server(uvicorn.Config(lambda: None))
+    assert isinstance(server.server_state.connections, set)
+    with closing(asyncio.new_event_loop()) as loop:
+        connection = H11Protocol(uvicorn.Config(lambda: None), server.server_state, {}, loop)
+    assert connection.cycle is None
+    assert hasattr(connection, "transport")
+    assert isinstance(StreamableHTTPSessionManager(Server("x"))._session_owners, dict)
+    assert "cooldown_duration" in inspect.signature(PyJWKClient).parameters

@@ -11,10 +11,11 @@ from starlette.requests import ClientDisconnect
 
 from gdal_mcp.access.identity import ADMIN, APPROVE, READ, WRITE, Principal
 from gdal_mcp.access.tokens import TokenStore, TokensUnavailable
-from gdal_mcp.http import guard
+from gdal_mcp.http import address, guard
 from gdal_mcp.http.auth import Authenticator, TokenVerifier, Unavailable
 from gdal_mcp.http.concurrency import Full, RequestLimit
 from gdal_mcp.http.guard import HostFilter, TooLarge, TooSlow, whole_body
+from gdal_mcp.settings import load_settings
 from gdal_mcp.web import protocol
 from gdal_mcp.web.protocol import ProtocolEndpoint
 from tests.unit.virtual_time import run, settle
@@ -160,6 +161,51 @@ ELSEWHERE = [("Origin", one) for one in ("https://evil.example", "null", "https:
 
 
 @pytest.mark.claim("http.host-and-origin")
+@pytest.mark.parametrize("loopback", ["127.0.0.1", "::1"])
+def test_no_other_spelling_of_an_address_is_a_name_of_the_server(loopback: str):
+    """They lead to the same place, and a page that was led there by one of them sends it."""
+    spelled = """127.1 127.0.1 0x7f.1 0x7f000001 2130706433 0177.0.0.1 127.000.000.001 127.0.0.1. localhost. LOCALHOST.
+        0.0.0.0 0 127.0.0.2 [::] [::ffff:127.0.0.1] [::ffff:7f00:1] [0:0:0:0:0:0:0:1] [::1%lo] ::1 [::1]. localhost.localdomain
+        user@127.0.0.1 user:word@localhost 127.0.0.1@evil.test evil.test#127.0.0.1 127.0.0.1\\@evil.test localhost,evil.test
+        http://127.0.0.1 127.0.0.1/x \uff11\uff12\uff17.0.0.1""".split()
+    ports = (
+        ":8000",
+        ":08000",
+        ":8000:8000",
+        ":",
+        "",
+        ":80",
+        ":8000 ",
+        ":+8000",
+        ":8000.",
+        ":8000/",
+        ":00x1f40",
+    )
+    settings = load_settings(workspaces=["/nonexistent"], host=loopback, port=8000)
+    known = address.hosts(settings, 8000)
+    named = {f"{name}:8000" for name in ("127.0.0.1", "localhost", "[::1]")}
+    assert named <= set(known)
+    reached: list[str] = []
+
+    async def inner(scope: Any, receive: Any, send: Any) -> None:
+        reached.append(dict(scope["headers"])[b"host"].decode())
+        await ok(scope, receive, send)
+
+    for name in (*spelled, *_LOOPBACK):
+        for port in ports:
+            whole = f"{name}{port}".encode()
+            found = run(
+                Asked(("Host", whole.decode("latin-1"))).of,
+                HostFilter(inner, RequestLimit(9, 9), known, (), ()),
+            )
+            assert found.status == (200 if whole.decode() in known else 421)
+    assert set(reached) == {one for one in known if one in named}
+
+
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+@pytest.mark.claim("http.host-and-origin")
 def test_foreign_hosts_and_origins_reach_nothing(subtests: pytest.Subtests):
     for headers, status in (
         ([OURS], 200),
@@ -212,6 +258,15 @@ def test_a_body_is_bounded_whatever_its_length_is_said_to_be():
     assert run(whole_body, small.receive, 11) == b"a" * 10 + b"b"
     with pytest.raises(TooLarge):
         run(whole_body, Asked(body=[b"a" * 6] * 2).receive, 11)
+
+
+@pytest.mark.claim("http.bounded")
+def test_a_body_of_very_many_values_is_refused():
+    """They would take 25 times its length for as long as its call runs."""
+    endpoint: Any = ProtocolEndpoint(Endless(), door(Tokens(good=ANN)), frozenset({"w"}), 4 << 20)  # type: ignore[arg-type]
+    many = b'{"jsonrpc":"2.0","id":1,"method":"x","params":[' + b"[]," * 300_000 + b"0]}"
+    request = Asked(("Authorization", "Bearer good"), method="POST").whole(many)
+    assert run(request.of, endpoint.auth.guarded(endpoint.of, READ)).status == 413
 
 
 @pytest.mark.claim("http.bounded")

@@ -114,6 +114,28 @@ def test_a_token_that_is_not_for_this_server_now_is_nothing(subtests: pytest.Sub
             assert verifying(issuer)(text) is None
 
 
+@pytest.mark.claim("identity.signed-tokens")
+def test_only_an_access_token_opens_and_others_where_the_issuer_is_set_so():
+    """By RFC 9068, whose check keeps an ID token of the same issuer out."""
+    issuer = Issuer()
+
+    def verified(kind: Any, *, plain: bool) -> bool:
+        keys = Given(issuer.name, issuer.keys)
+        keys.issuer = Known.parsed(f"{issuer.name} {issuer.name}/jwks{' typ=JWT' if plain else ''}")
+        text = issuer.signer.sign(issuer.claims(RESOURCE), typ=kind)
+        return anyio.run(SignedTokens({issuer.name: keys}, RESOURCE).verify, text) is not None
+
+    for kind in ("at+jwt", "application/at+jwt", "AT+JWT"):
+        assert verified(kind, plain=False)
+        assert verified(kind, plain=True)
+    for kind in ("JWT", None):
+        assert not verified(kind, plain=False)
+        assert verified(kind, plain=True)
+    for kind in ("id+jwt", "logout+jwt", "dpop+jwt", "at", "jwt+at", "application/jwt"):
+        assert not verified(kind, plain=False)
+        assert not verified(kind, plain=True)
+
+
 def by_hand(signer: Signer, payload: dict[str, Any]) -> str:
     """A library would refuse to make some of these."""
     clean = {name: value for name, value in payload.items() if value is not None}

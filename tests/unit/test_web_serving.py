@@ -2,8 +2,9 @@
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -12,11 +13,12 @@ import httpx2
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from gdal_mcp.http import serving
+from gdal_mcp.http import arrivals, serving
 from gdal_mcp.http.concurrency import RequestLimit
 from gdal_mcp.http.guard import HostFilter
 from gdal_mcp.http.serving import Listening, bind, serve_routes
 from gdal_mcp.settings import SettingsError
+from tests.certificates import self_signed
 from tests.waiting import until
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n"
@@ -55,14 +57,14 @@ async def _length(receive: Any, send: Any) -> None:
 
 @contextmanager
 def served(
-    connections: int = 50, gate: RequestLimit | None = None
+    connections: int = 50, gate: RequestLimit | None = None, tls: Mapping[str, Path] | None = None
 ) -> Iterator[tuple[int, Callable[[], None]]]:
     """The port, and a function that ends it and returns when it has ended."""
     gate = gate or RequestLimit(50, 50)
     whole = HostFilter(app, gate, (), (), ANY)
     bound, up = bind("127.0.0.1", 0), threading.Event()
     port = bound.getsockname()[1]
-    listening = Listening(connections)
+    listening = Listening(connections, **(tls or {}))
 
     async def run(scope: anyio.CancelScope) -> None:
         with scope:
@@ -238,3 +240,129 @@ def test_a_long_body_and_the_request_behind_it_arrive_whole():
         client.sendall(first + bytes(size) + second + b"abcde")
         found = heard(client, b"[5]")
     assert f"[{size}]".encode() in found
+
+
+def silent(port: int, stack: ExitStack, number: int, peer: str = "127.0.0.1") -> list[socket.socket]:
+    """Connections of one peer on which nothing is sent."""
+    made = []
+    for _ in range(number):
+        one = stack.enter_context(socket.create_connection(("127.0.0.1", port), 30, (peer, 0)))
+        one.settimeout(30)
+        made.append(one)
+    return made
+
+
+def answered(port: int, peer: str = "127.0.0.1") -> bool:
+    with socket.create_connection(("127.0.0.1", port), 30, (peer, 0)) as one:
+        one.sendall(GET + b"\r\n")
+        return one.recv(4096).startswith(b"HTTP/1.1 200")
+
+
+def is_open(one: socket.socket) -> bool:
+    """Whether a request on it is answered."""
+    found = b""
+    with suppress(OSError):
+        one.sendall(GET + b"\r\n")
+        while not found.endswith(b"0\r\n\r\n") and (piece := one.recv(4096)):
+            found += piece
+    return found.startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.claim("http.silence-keeps-nobody-out")
+def test_silent_connections_keep_nobody_out(monkeypatch: pytest.MonkeyPatch):
+    """However many one peer opens, requests of the same peer and of others are answered while they are open."""
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 600.0)  # by the bound, not by the deadline
+    with served(connections=60) as (port, _end), ExitStack() as stack:
+        for _ in range(6):
+            silent(port, stack, 50)
+            assert all(answered(port, peer) for peer in ("127.0.0.1", "127.0.0.2"))
+
+
+@pytest.mark.claim("http.silence-keeps-nobody-out")
+def test_the_oldest_silent_connection_of_a_peer_makes_room_and_no_other_peers(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 600.0)
+    monkeypatch.setattr(serving, "_KEEP_SECONDS", 600)
+    monkeypatch.setattr(arrivals.Silent, "__init__", _with(arrivals.Silent.__init__, each=10))
+    with served(connections=20) as (port, _end), ExitStack() as stack:
+        [other] = silent(port, stack, 1, "127.0.0.2")
+        mine = silent(port, stack, 30)
+        for one in mine[:20]:
+            assert closed(one)
+        assert is_open(mine[-1])
+        assert is_open(other)
+        # many peers: the one with the most loses its oldest
+        for number in range(3, 14):
+            silent(port, stack, 1, f"127.0.0.{number}")
+        assert closed(mine[20])
+        assert is_open(other)
+
+
+def _with(made: Callable[..., None], **values: int) -> Callable[..., None]:
+    return lambda self, most, *_: made(self, most, **values)
+
+
+@pytest.mark.claim("http.silence-keeps-nobody-out")
+def test_what_is_being_answered_is_not_silent():
+    gate = RequestLimit(9, 9)
+    with served(connections=5, gate=gate) as (port, _end), ExitStack() as stack:
+        answer = stack.enter_context(httpx2.stream("GET", f"http://127.0.0.1:{port}/stream"))
+        parts = answer.iter_raw()
+        assert next(parts) == b"ok"
+        silent(port, stack, 40)
+        assert answered(port)
+        until(lambda: len(gate._open) == 1)
+        del parts
+
+
+@pytest.mark.claim("http.silence-keeps-nobody-out")
+def test_a_tls_handshake_that_does_not_come_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(serving, "HEADER_SECONDS", 0.1)
+    certificate, both = self_signed(tmp_path, "localhost")
+    with served(tls={"tls_cert": certificate, "tls_key": both}) as (port, _end):
+        for sent in (b"", b"\x16\x03\x01\x02\x00\x01"):
+            with socket.create_connection(("127.0.0.1", port)) as connection:
+                connection.sendall(sent)
+                assert closed(connection)
+
+
+def test_peers_are_addresses_or_networks():
+    same = [("10.0.0.1", "10.0.0.1"), ("2001:db8::1", "2001:db8::ffff:1"), ("fe80::1%eth0", "fe80::2%eth1")]
+    apart = [
+        ("10.0.0.1", "10.0.0.2"),
+        ("2001:db8::1", "2001:db8:0:1::1"),
+        ("::ffff:10.0.0.1", "::ffff:10.0.0.2"),
+    ]
+    assert all(arrivals.peer_of((a, 1)) == arrivals.peer_of((b, 2)) for a, b in same)
+    assert not any(arrivals.peer_of((a, 1)) == arrivals.peer_of((b, 1)) for a, b in apart)
+
+
+@pytest.mark.claim("http.bounded")
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"X: " + b"y" * 40_000 + b"\r\n",
+        b"".join(b"X-%d: y\r\n" % number for number in range(500)),
+        b"".join(b"X-%d: %s\r\n" % (number, b"y" * 1000) for number in range(40)),
+    ],
+)
+def test_a_head_beyond_its_bounds_is_refused(head: bytes):
+    with served() as (port, _end), socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.settimeout(30)
+        connection.sendall(GET + head + b"\r\n")
+        found = b""
+        with suppress(ConnectionResetError):
+            while piece := connection.recv(4096):
+                found += piece
+        assert found.split(b" ")[1] in (b"431", b"400")
+
+
+@pytest.mark.claim("http.bounded")
+def test_a_request_line_beyond_its_bounds_is_refused():
+    with served() as (port, _end), socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.settimeout(30)
+        connection.sendall(b"GET /?" + b"y" * 40_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert connection.recv(4096).split(b" ")[1] in (b"431", b"400")

@@ -3,9 +3,10 @@
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from gdal_mcp.access.identity import ADMIN, APPROVE, READ
@@ -79,6 +80,29 @@ def test_who_signs_in_finds_room_however_many_dawdle_at_the_door(small: Hosted):
         until(lambda: plain("POST", f"{base}api/login", **given).status_code == 200)
 
 
+@pytest.mark.claim("http.silence-keeps-nobody-out")
+def test_hundreds_of_silent_connections_of_a_stranger_keep_nobody_out(small: Hosted):
+    token = small.token("patient")
+    with ExitStack() as stack:
+        for _ in range(6):
+            for _ in range(90):
+                stack.enter_context(small.connected())
+            assert small.request("GET", "/healthz").status_code == 200
+            body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+            # 429: as many sessions as one may have are open
+            assert small.request("POST", token=token, json=body, headers=ACCEPT).status_code in (200, 429)
+
+
+@pytest.mark.claim("http.bounded")
+def test_a_head_with_thousands_of_headers_is_refused(small: Hosted):
+    token = small.token("talker")
+    many = {f"x-{number}": "y" for number in range(5000)}
+    for more in (many, {"x": "y" * 40_000}, {"x": "y" * 70_000}):
+        with suppress(httpx2.HTTPError):
+            reply = small.request("GET", "/healthz", token=token, headers=more)
+            assert reply.status_code in (400, 431)
+
+
 @pytest.mark.claim("console.needs-read")
 @pytest.mark.parametrize("scopes", [(APPROVE,), (APPROVE, ADMIN)])
 def test_a_token_that_may_not_read_opens_nothing(small: Hosted, scopes: tuple[str, ...]):
@@ -100,7 +124,7 @@ def test_a_token_that_may_not_read_opens_nothing(small: Hosted, scopes: tuple[st
 def test_a_stranger_s_body_is_not_even_parsed(small: Hosted, path: str):
     method = "PUT" if path.startswith("/uploads") else "POST"
     with small.connected() as client:
-        client.settimeout(8)  # below the deadline of a head
+        client.settimeout(4)  # below the deadline of a head
         head = f"{method} {path} HTTP/1.1\r\nHost: {small.host}\r\nOrigin: {small.base}\r\n"
         client.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n".encode())
         found = b""

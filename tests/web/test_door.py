@@ -1,15 +1,16 @@
 """Who gets in over HTTP, and what one who does not learns: nothing."""
 
 import json
+from pathlib import Path
 
 import httpx2
 import pytest
 
-from gdal_mcp.access.identity import ADMIN, READ, WRITE
+from gdal_mcp.access.identity import ADMIN, METRICS, READ, WRITE
 from gdal_mcp.access.tokens import TokenStore
-from tests.mcp.talk import ERAS, HELLO
+from tests.mcp.talk import ERAS, HELLO, Place
 from tests.waiting import until
-from tests.web.hosted import Hosted
+from tests.web.hosted import Hosted, hosting
 from tests.web.raw import ACCEPT, Raw
 
 pytestmark = pytest.mark.engine
@@ -87,17 +88,41 @@ def test_anybody_learns_that_it_lives_and_whether_calls_would_run_and_no_more(ht
     assert answer.json() == {"ready": True, **good}
 
 
-def test_figures_are_for_administrators(http_server: Hosted, ann: str):
+@pytest.mark.claim("identity.scopes")
+def test_figures_are_for_monitoring_whose_token_opens_nothing_else(http_server: Hosted, ann: str):
     assert http_server.request("GET", "/metrics").status_code == 401
     refused = http_server.request("GET", "/metrics", token=ann)
     assert refused.status_code == 403
-    assert f'scope="{ADMIN}"' in refused.headers["www-authenticate"]
+    assert f'scope="{METRICS}"' in refused.headers["www-authenticate"]
     Raw(http_server, ann).call("info", path="dem.tif")
-    answer = http_server.request("GET", "/metrics", token=http_server.token("admin", ADMIN))
+    answer = http_server.request(
+        "GET", "/metrics", token=(monitoring := http_server.token("monitoring", METRICS))
+    )
     assert answer.status_code == 200
     assert 'gdal_mcp_calls_total{outcome="OK",tool="info"}' in answer.text
     assert "gdal_mcp_places " in answer.text
     assert "ann" not in answer.text
+    assert http_server.request("GET", "/metrics", token=http_server.token("admin", ADMIN)).status_code == 403
+    for method, path in (
+        ("POST", "/mcp"),
+        ("GET", "/console/api/calls"),
+        ("GET", "/files/x/y"),
+    ):
+        assert http_server.request(method, path, token=monitoring).status_code in (403, 404), path
+
+
+def test_the_log_names_principal_and_peer_of_a_call_and_of_a_stranger(grounds: Path):
+    place, log = Place.made(grounds / "named"), grounds / "named.log"
+    options = ("--log-level", "info", "--engine", "unix:///nonexistent.sock")
+    with hosting(place, log, *options) as hosted:
+        Raw(hosted, hosted.token("ann")).call("list_workspace")
+        assert hosted.request("POST", token="gdmcp_wrong").status_code == 401
+    rows = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    [call] = [row for row in rows if row["event"] == "call"]
+    assert (call["principal"], call["peer"], call["tool"]) == ("token:ann", "127.0.0.1", "list_workspace")
+    [stranger] = [row for row in rows if row["event"] == "stranger"]
+    assert stranger["peer"] == "127.0.0.1"
+    assert "gdmcp_wrong" not in log.read_text()
 
 
 def test_a_page_that_may_call_is_told_so_before_it_calls(http_server: Hosted):

@@ -49,7 +49,9 @@ def module_of(words, name):
 def prepare():
     global gdal
     words = sys.argv[3:]
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one that Python would hear from the code's process
+    # those that Python would hear from the code's process; of the second the worker would make a file that grew too large
+    for number in (signal.SIGINT, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_IGN)
     fork(words)
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "the worker could not be closed to the code's process")

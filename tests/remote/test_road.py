@@ -1,0 +1,199 @@
+"""Tools for which the server itself makes requests: policy, quota and record come before the first of them.
+
+Each is judged by what a listener got.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from gdal_mcp.app import App, running
+from gdal_mcp.approval.model import Nobody
+from gdal_mcp.errors import Code
+from gdal_mcp.pipeline import Request
+from gdal_mcp.settings import load_settings
+from tests import serving
+from tests.calling import ANN, called, person
+from tests.waiting import until
+
+PAGE = b'{"type": "FeatureCollection", "features": []}'
+LIST = b"<ListBucketResult><Contents><Key>f/x.tif</Key><Size>7</Size></Contents></ListBucketResult>"
+
+
+class Listener:
+    """Answers a search and a list, and keeps what was asked, with the audit log as it was then."""
+
+    def __init__(self, audit: Path) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.respond: Callable[[serving.Handler], None] | None = None
+        listener = self
+
+        class Handler(serving.Handler):
+            def respond(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                listener.asked.append((self.path, audit.read_text()))
+                if listener.respond is not None:
+                    listener.respond(self)
+                    return
+                self.answer(200, LIST if "list-type" in self.path else PAGE)
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.host = f"http://127.0.0.1:{self.server.server_port}"
+
+    @property
+    def calls(self) -> Mapping[str, dict[str, Any]]:
+        return {
+            "stac_search": {"api": f"{self.host}/stac"},
+            "remote_list": {"prefix": "s3://maps/f/"},
+        }
+
+
+@pytest.fixture
+def listener(tmp_path: Path) -> Iterator[Listener]:
+    made = Listener(tmp_path / "state" / "audit.jsonl")
+    with serving.serving(made.server):
+        yield made
+
+
+Made = Callable[[str], App]
+
+
+@pytest.fixture
+def app(tmp_path: Path, listener: Listener) -> Iterator[Made]:
+    """`app(policy)`: a server with that policy that reads from the listener. It has no engine."""
+    workspace = tmp_path / "ws"
+    workspace.mkdir()
+    networks = {"networks": ["127.0.0.0/8"]}
+    sources = [
+        {"at": listener.host, "query": ["shown"], **networks},
+        {"at": "s3://maps/", "endpoint": listener.host, **networks},
+    ]
+    with ExitStack() as stack:
+
+        def made(policy: str = "") -> App:
+            given: dict[str, Any] = {}
+            if policy:
+                (tmp_path / "policy.toml").write_text(policy)
+                given = {"policy": str(tmp_path / "policy.toml")}
+            settings = load_settings(
+                workspaces=[str(workspace)],
+                state_dir=str(tmp_path / "state"),
+                engine="unix:///nonexistent.sock",
+                remote={"source": sources},
+                **given,
+            )
+            return stack.enter_context(running(settings))
+
+        yield made
+
+
+def code(app: App, tool: str, arguments: Mapping[str, Any]) -> str:
+    reply = called(app, tool, arguments, person(yes=True))
+    return str(reply.error.code) if reply.error else "OK"
+
+
+@pytest.mark.claim("audit.no-record-no-run", "remote.finding-is-reading")
+def test_with_a_cut_audit_log_no_request_leaves(app: Made, listener: Listener):
+    made = app("")
+    assert [code(made, *one) for one in listener.calls.items()] == ["OK", "OK"]
+    before = len(listener.asked)
+    log = made.settings.state.audit
+    log.write_bytes(log.read_bytes()[:-40])
+    assert [code(made, *one) for one in listener.calls.items()] == [Code.INTERNAL, Code.INTERNAL]
+    assert len(listener.asked) == before
+
+
+@pytest.mark.claim("identity.quotas", "remote.finding-is-reading")
+@pytest.mark.parametrize("tool", ["stac_search", "remote_list"])
+def test_so_many_calls_a_minute_make_so_many_requests(app: Made, listener: Listener, tool: str):
+    made = app(f'[[principal]]\nprincipals = ["{ANN.id}"]\ncalls_per_minute = 2\n')
+    found = [code(made, tool, listener.calls[tool]) for _ in range(6)]
+    assert found == ["OK"] * 2 + [Code.RATE_LIMITED] * 4
+    assert len(listener.asked) == 2
+
+
+@pytest.mark.claim("identity.quotas")
+def test_calls_without_a_container_count_too(app: Made):
+    made = app(f'[[principal]]\nprincipals = ["{ANN.id}"]\ncalls_per_minute = 2\n')
+    found = [code(made, "list_workspace", {}) for _ in range(4)]
+    assert found == ["OK"] * 2 + [Code.RATE_LIMITED] * 2
+
+
+@pytest.mark.claim("remote.finding-is-reading", "args.rules-hold-for-what-runs")
+@pytest.mark.parametrize("decision", ["deny", "require"])
+def test_a_policy_that_denies_or_asks_stops_both_before_any_request(app: Made, listener: Listener, decision):
+    made = app(f'[[rule]]\ntools = ["stac_search", "remote_list"]\ndecision = "{decision}"\n')
+    assert [code(made, *one) for one in listener.calls.items()] == [Code.DENIED] * 2
+    assert listener.asked == []
+
+
+@pytest.mark.claim("remote.bounded")
+def test_a_search_that_is_cancelled_asks_for_no_further_page(app: Made, listener: Listener):
+    """Each page leads to another one, for as long as somebody asks."""
+    made = app("")
+    first, going = threading.Event(), threading.Event()
+
+    def page(handler: serving.Handler) -> None:
+        link = {"rel": "next", "href": f"{listener.host}/stac/search?page={len(listener.asked)}"}
+        feature = {"type": "Feature", "id": "x", "assets": {}, "properties": {}}
+        first.set()
+        going.wait(30)
+        body = {"type": "FeatureCollection", "features": [feature], "links": [link]}
+        handler.answer(200, json.dumps(body).encode())
+
+    listener.respond = page
+    request = Request("stac_search", listener.calls["stac_search"], ANN, "test", Nobody())
+
+    async def cancelled() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(made.pipeline.call, request)
+            await anyio.to_thread.run_sync(first.wait)
+            group.cancel_scope.cancel()
+
+    anyio.run(cancelled)
+    going.set()
+    door = made.pipeline.drafting.door
+    until(lambda: not door._days._read.total() and not door._days._requests.total())
+    assert len(listener.asked) == 1
+
+
+@pytest.mark.claim("args.rules-hold-for-what-runs")
+def test_a_policy_that_denies_a_tool_denies_it_without_a_container_too(app: Made):
+    made = app('[[rule]]\ntools = ["list_workspace"]\ndecision = "deny"\n')
+    assert code(made, "list_workspace", {}) == Code.DENIED
+
+
+@pytest.mark.claim("remote.finding-is-reading")
+def test_to_validate_a_search_asks_nobody(app: Made, listener: Listener):
+    made = app("")
+    for tool, arguments in listener.calls.items():
+        assert code(made, "validate_call", {"tool": tool, "arguments": arguments}) == "OK"
+    assert listener.asked == []
+
+
+@pytest.mark.claim("audit.no-record-no-run")
+def test_the_record_names_the_host_before_the_host_is_asked(app: Made, listener: Listener):
+    made = app("")
+    called(made, "stac_search", {"api": f"{listener.host}/stac?shown=1&token=very-secret"})
+    called(made, "remote_list", listener.calls["remote_list"])
+    for (_, log), place in zip(listener.asked, (f"{listener.host}/stac", "s3://maps/f/"), strict=True):
+        started = json.loads(log.splitlines()[-1])["event"]
+        assert started["type"] == "call.started"
+        assert any(one.startswith(place) for one in started["object"]["addresses"])
+    searched, looked = sorted(made.registry.search(limit=9).items, key=lambda one: one.started)
+    assert [one.outcome for one in (searched, looked)] == ["OK", "OK"]
+    assert listener.host in json.dumps(searched.argv)
+    assert [row["requests"] for row in searched.receipt["remote"]] == [1]
+    ended = json.loads(made.settings.state.audit.read_text().splitlines()[-1])["event"]
+    assert [(row["host"], row["requests"]) for row in ended["remote"]] == [("s3://maps", 1)]
+    everything = [one.read_bytes() for one in made.settings.state_dir.rglob("*") if one.is_file()]
+    assert everything
+    assert not any(b"very-secret" in one for one in everything)
