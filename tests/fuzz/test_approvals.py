@@ -216,6 +216,16 @@ class Approving(RuleBasedStateMachine):
             row.state, row.runs = "consumed", row.runs + 1
         self.servers[one.server].end(one.row, one.holder)
 
+    @precondition(lambda self: self.calls)
+    @rule(data=st.data())
+    def start_on_what_is_not_ones_own(self, data: st.DataObject) -> None:
+        """An approval that the call has not reserved, its own or another's, lets nothing start."""
+        one = self.calls[data.draw(st.sampled_from(list(self.calls)))]
+        name = data.draw(st.sampled_from(list(self.rows)))
+        if name != one.row or self.rows[name].state != "reserved":
+            assert self.servers[one.server].consume(name, one.holder) is None
+            self.settle()
+
     @precondition(lambda self: self.there("asked", "approved"))
     @rule(data=st.data())
     def suspend(self, data: st.DataObject) -> None:
