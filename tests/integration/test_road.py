@@ -291,7 +291,7 @@ async def test_a_database_that_somebody_holds_stops_nobody_elses_call(tmp_path: 
         one.pipeline.rates._unwritten.append((0, ANN.id, 0.0, 0))  # so that it must write
         async with anyio.create_task_group() as group:
             group.start_soon(call)
-            await seen(lambda: one.pipeline.activity.all())
+            await seen(one.pipeline.activity.all)
             assert (await one.call("look", BEN, path="in.bin")).error is None
             assert replies == []
             holder.execute("COMMIT")
