@@ -239,9 +239,8 @@ class Approving(RuleBasedStateMachine):
     @precondition(lambda self: self.suspended)
     @rule(data=st.data(), server=SERVER, answer=st.sampled_from((True, False, None)))
     def come_again(self, data: st.DataObject, server: int, answer: bool | None) -> None:
-        """With the answer of the client's user, or with none that can be read."""
+        """With the answer of the client's user, or with none that can be read; perhaps more than once."""
         name = data.draw(st.sampled_from(list(self.suspended)))
-        del self.suspended[name]
         self.made += 1
         holder, store, row = f"{self.names[server]}:c{self.made}", self.servers[server], self.rows[name]
         found = store.resume(name, holder)
