@@ -74,7 +74,7 @@ class Settings(WebSettings):
         description="What the nodes of a cluster may lack: landlock, pids-limit. Calls are weaker for it; doctor names where.",
     )
     approval: Literal["writes", "always", "never"] = Field(
-        "writes", description="Which calls a person must approve: those that write, all, or none."
+        "writes", description="Which calls need a person's approval."
     )
     approval_ways: Ways = Field(
         ("elicitation", "console", "terminal"),

@@ -221,7 +221,8 @@ class Approving(RuleBasedStateMachine):
     def start_on_what_is_not_ones_own(self, data: st.DataObject) -> None:
         """An approval that the call has not reserved, its own or another's, lets nothing start."""
         one = self.calls[data.draw(st.sampled_from(list(self.calls)))]
-        name = data.draw(st.sampled_from(list(self.rows)))
+        others = [name for name, row in self.rows.items() if row.state == "reserved" and name != one.row]
+        name = data.draw(st.sampled_from(others or list(self.rows)))
         if name != one.row or self.rows[name].state != "reserved":
             assert self.servers[one.server].consume(name, one.holder) is None
             self.settle()
@@ -237,10 +238,13 @@ class Approving(RuleBasedStateMachine):
         self.suspended[one.row] = self.rows[one.row].who
 
     @precondition(lambda self: self.suspended)
-    @rule(data=st.data(), server=SERVER, answer=st.sampled_from((True, False, None)))
+    @rule(data=st.data(), server=SERVER, answer=st.sampled_from((True, False, None, None)))
     def come_again(self, data: st.DataObject, server: int, answer: bool | None) -> None:
         """With the answer of the client's user, or with none that can be read; perhaps more than once."""
-        name = data.draw(st.sampled_from(list(self.suspended)))
+        live = [
+            name for name in self.suspended if self.rows[name].state not in ("denied", "expired", "consumed")
+        ]
+        name = data.draw(st.sampled_from(live or list(self.suspended)))
         self.made += 1
         holder, store, row = f"{self.names[server]}:c{self.made}", self.servers[server], self.rows[name]
         found = store.resume(name, holder)
