@@ -95,12 +95,10 @@ class ApprovalQueue:
         try:
             if row.state == "asked":
                 row = await self._wait(call, row, asks=given is None)
-        except Suspended:
-            await run_sync(store.suspend, row.id, holder)
-            raise
-        except BaseException:
+        except BaseException as ended:
+            give_up = store.suspend if isinstance(ended, Suspended) else store.end
             with anyio.CancelScope(shield=True):
-                await run_sync(store.end, row.id, holder)
+                await run_sync(give_up, row.id, holder)
             raise
         if row.state == "denied":
             raise denied_error(row)

@@ -262,6 +262,19 @@ class Approving(RuleBasedStateMachine):
             store.decide(name, Decision(answer, "the user", "elicitation", "elicitation"))
             self.answered(row, "elicitation", yes=answer)
 
+    @precondition(lambda self: self.there("asked", "approved", "reserved"))
+    @rule(data=st.data(), server=SERVER)
+    def come_twice(self, data: st.DataObject, server: int) -> None:
+        """The same call sent again while the first waits: what one call has, no other takes."""
+        one = self.calls[self.pick(data, "asked", "approved", "reserved")]
+        self.made += 1
+        found = self.servers[server].resume(one.row, f"{self.names[server]}:c{self.made}")
+        self.settle()
+        row = self.rows[one.row]
+        if row.state in ("asked", "approved", "reserved"):
+            assert found is None or found.holder == one.holder
+            assert (found is None) == (row.state == "asked")
+
     # People
 
     @precondition(lambda self: self.open_rows())
