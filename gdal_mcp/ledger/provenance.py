@@ -5,7 +5,8 @@ Invariants:
   later is never taken for it;
 * at most `limit` bytes are digested for one call, in one thread, while the call runs and `patience` seconds longer; what is not
   digested says why;
-* nothing here fails a call: what cannot be read is a row with a reason.
+* nothing here fails a call, and nothing makes its end wait longer than `patience` and `_GRACE`: what cannot be read, or not in
+  time, is a row with a reason. A thread that hangs on a file system ends by itself, and there are at most `_MOST_THREADS`.
 
 Not known here are the files that a dataset itself refers to, such as the sources of a VRT.
 """
@@ -17,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -32,6 +33,8 @@ from sandbox.workspace import Identity, Located, open_file, open_folder
 MAX_FILES: Final = 1000  # inputs and companions of one call that are recorded
 MAX_PARTS: Final = 10_000  # files of a folder that is digested
 PATIENCE: Final = 10.0  # seconds a call that has ended waits for its digests
+_GRACE: Final = 2.0  # seconds for the chunk that is being read and for a last look at the files; on a disk that answers, milliseconds
+_MOST_THREADS: Final = 64  # those that hang included; far more than calls run at once
 _MAX_OPEN: Final = 64  # descriptors held during a run; what is beyond is opened when its turn comes
 _CHUNK: Final = 1 << 18  # bytes between two looks at whether the call has ended; larger ones are no quicker
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -40,6 +43,8 @@ _TOO_LARGE: Final = "it is larger than what the setting digest_size leaves for i
 _LATE: Final = "it was not digested before the call ended"
 _CHANGED: Final = "it changed while it was read"
 _UNREADABLE: Final = "it cannot be read"
+_NO_THREAD: Final = "too many digests hang on slow file systems"
+_THREADS: Final = threading.BoundedSemaphore(_MOST_THREADS)
 
 Companions = Callable[[Located], Iterable[Path]]  # the files that go with an input by their names
 
@@ -91,36 +96,55 @@ class Materials:
     ) -> None:
         """Opens the inputs and begins to digest them, up to `limit` bytes. Never raises. Follow it with `result`, always."""
         self._held = ExitStack()
-        self._stop = threading.Event()
+        self._digested, self._stop, self._ended = threading.Event(), threading.Event(), threading.Event()
+        self._touched: Collection[Path] = ()
         self._left = limit
         self._max_parts = max_parts
         self._materials: list[Material] = []
         for located, companion in islice(_with_companions(inputs, companions), MAX_FILES):
             self._materials.append(self._watch(located, companion=companion))
+        if not self._materials:
+            self._ended.set()
+        elif _THREADS.acquire(blocking=False):
+            threading.Thread(target=self._work, name="digests", daemon=True).start()
+        else:
+            self._held.close()
+            self._materials = [replace(one, file=None, reason=_NO_THREAD) for one in self._materials]
+            self._ended.set()
 
-        def work() -> None:
+    def _work(self) -> None:
+        """All that may hang, so that the call's own thread never does."""
+        try:
+            with self._held:
+                for one in self._materials:
+                    self._digest(one)
+                self._digested.set()
+                self._stop.wait()
             for one in self._materials:
-                self._digest(one)
-
-        self._thread = threading.Thread(target=work, name="digests", daemon=True)
-        self._thread.start()
+                if one.identity is not None and one.located.path not in self._touched:
+                    one.changed |= self._differs(one)
+        finally:
+            _THREADS.release()
+            self._ended.set()
 
     def result(self, *, touched: Collection[Path] = (), patience: float = PATIENCE) -> tuple[Material, ...]:
-        """The inputs, each before its companions, after at most `patience` seconds and the reading of one chunk.
+        """The inputs, each before its companions, after at most `patience` and `_GRACE` seconds.
 
         `touched` are the paths that the call itself wrote, replaced or took away: another file there is no surprise.
         """
-        self._thread.join(patience)
+        if not self._ended.is_set():
+            self._digested.wait(patience)
+        self._touched = touched
         self._stop.set()
-        self._thread.join()
-        self._held.close()
-        for one in self._materials:
-            if one.identity is not None and one.located.path not in touched:
-                try:
-                    one.changed |= Identity.of(_status(one.located)) != one.identity
-                except (OSError, PathRefused):
-                    one.changed = True
-        return tuple(self._materials)
+        self._ended.wait(_GRACE)
+        return tuple(replace(one) for one in self._materials)  # a thread that hangs may go on with its own
+
+    @staticmethod
+    def _differs(one: Material) -> bool:
+        try:
+            return Identity.of(_status(one.located)) != one.identity
+        except (OSError, PathRefused):
+            return True
 
     @staticmethod
     def digest(located: Located) -> str | None:

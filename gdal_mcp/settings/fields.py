@@ -16,7 +16,18 @@ from gdal_mcp.settings.file import PREFIX, SettingsError, no_setting, read_toml,
 from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.settings.remote import Remote, RemoteSettings
 from gdal_mcp.settings.removed import is_removed, notices
-from gdal_mcp.settings.types import DAY, LEAST_MEMORY, Lacks, Names, Place, Places, Size, as_typed, parse_size
+from gdal_mcp.settings.types import (
+    DAY,
+    LEAST_MEMORY,
+    Lacks,
+    Names,
+    Place,
+    Places,
+    Size,
+    Ways,
+    as_typed,
+    parse_size,
+)
 from gdal_mcp.settings.web import WebSettings
 from gdal_mcp.state import StateFolder
 from sandbox.pool.sizing import Sizes
@@ -64,9 +75,19 @@ class Settings(WebSettings):
         description="What the nodes of a cluster may lack: landlock, pids-limit. Calls are weaker for it; doctor names where.",
     )
     approval: Literal["writes", "always", "never"] = Field(
-        "writes", description="Which calls a person must approve: those that write, all, or none."
+        "writes", description="Which calls need a person's approval."
+    )
+    approval_ways: Ways = Field(
+        ("elicitation", "console", "terminal"),
+        description="Whose answer counts as a person's: the client's (elicitation), the console's, the terminal's.",
     )
     approval_seconds: float = Field(300.0, gt=0, le=DAY, description="How long a question can be answered.")
+    approval_valid: float = Field(
+        3600.0,
+        gt=0,
+        le=DAY,
+        description="How long an approval can be used, from the decision on: by the same call sent again, or after an upload.",
+    )
     approval_wait: float = Field(
         20.0,
         ge=0,

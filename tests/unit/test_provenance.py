@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import threading
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -16,6 +17,7 @@ from gdal_mcp.ledger.statement import FOLDER_DIGEST, record, statement
 from sandbox.outputs.inspection import tree_digest
 from sandbox.outputs.store import Part
 from sandbox.workspace import Located, Workspace, Workspaces
+from tests.waiting import until
 
 GIB = 1 << 30
 
@@ -246,3 +248,39 @@ def test_a_record_holds_all_that_is_kept():
 def test_a_time_that_no_calendar_has_is_told_all_the_same():
     for seconds in [-(10**17), 300_000_000_000, 10**17]:
         assert str(abs(seconds)) in provenance._time(seconds * 1_000_000_000)
+
+
+@pytest.mark.claim("resources.deadline")
+@pytest.mark.parametrize("call", ["pread", "stat"])
+def test_a_file_system_that_hangs_holds_no_call_at_its_end(root, spaces, monkeypatch, call):
+    """Reads hang, or the last look at the file; the call gets its rows, and the thread ends once the file system answers."""
+    (root / "a.bin").write_bytes(b"x")
+    let_go, real, hangs = threading.Event(), getattr(os, call), threading.Event()
+
+    def hang(*given: object, **named: object) -> object:
+        if threading.current_thread().name == "digests":
+            hangs.set()
+            let_go.wait()
+        return real(*given, **named)
+
+    monkeypatch.setattr(os, call, hang)
+    monkeypatch.setattr(provenance, "_GRACE", 0.01)
+    watched = Materials([spaces.input("a.bin")], GIB)
+    rows: list[Material] = []
+    ending = threading.Thread(target=lambda: rows.extend(watched.result(patience=0.01)), daemon=True)
+    ending.start()
+    ending.join(30)
+    let_go.set()
+    assert hangs.is_set()
+    assert [one.located.name for one in rows] == ["a.bin"]
+    until(watched._ended.is_set)
+
+
+def test_only_so_many_digests_hang_and_a_call_beyond_says_so(root: Path, spaces: Workspaces, monkeypatch):
+    (root / "a.bin").write_bytes(b"x")
+    monkeypatch.setattr(provenance, "_THREADS", threading.BoundedSemaphore(1))
+    with provenance._THREADS:
+        (one,) = made_of(spaces, "a.bin").values()
+        assert one.sha256 is None
+        assert one.reason
+    assert made_of(spaces, "a.bin")["a.bin"].sha256 == sha256(b"x")

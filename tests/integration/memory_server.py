@@ -1,0 +1,247 @@
+"""A whole server on the engine in memory: real pipeline, stores, policy and pool; its toolbox and its worker are made here.
+
+The toolbox `mem` has four tools. `look` reads a file, `make` writes one and reads another, `tell` answers without a container,
+`reach` acts while its arguments are read, as `stac_search` does.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from gdal_mcp.access.identity import Principal, local
+from gdal_mcp.app import App, running
+from gdal_mcp.approval.model import Approval, Approver, Decision, Nobody, Question
+from gdal_mcp.host.hosting import Host, Hosting
+from gdal_mcp.host.image import Image
+from gdal_mcp.pipeline import Pipeline, Reply, Request
+from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.preflight import NoReport, Preflight
+from gdal_mcp.settings import load_settings
+from gdal_mcp.surface import Toolboxes
+from gdal_mcp.toolbox import Arguments, ImageSpec, ImmediateResult, Tool, Toolbox, taking
+from sandbox.pool.pool import WarmPool
+from sandbox.pool.sizing import Sizes
+from sandbox.program import Delivery
+from sandbox.runner import Runner
+from sandbox.template import STAGING_TARGET
+from sandbox.workspace import Located
+from tests.engines.memory import Box, MemoryEngine
+from tests.unit.pool_kit import _exactly, frame
+
+ANN, BEN = local("ann"), local("ben")
+COUNT = {"length": 4}
+
+
+class In(Arguments):
+    path: str
+
+
+class Making(Arguments):
+    path: str
+    output: str
+    overwrite: bool = False
+
+
+@dataclass
+class World:
+    """What the tools and the worker do and did. `gate` holds the jobs that begin while it is shut."""
+
+    gate: threading.Event = field(default_factory=threading.Event)
+    jobs: list[str] = field(default_factory=list)  # programs that ran
+    reached: int = 0
+    engine: threading.Event = field(default_factory=threading.Event)  # answers while it is set
+    waiting_for_engine: int = 0
+
+    def worker(self, box: Box) -> int:
+        box.say(frame(b"R", {}))
+        head = _exactly(box, 4)
+        request = json.loads(_exactly(box, int.from_bytes(head)))["request"] if head else None
+        if request is None:
+            return 0
+        self.jobs.append(request["program"])
+        if request["program"] != "describe":
+            self.gate.wait(60)
+        staging = [mount for mount in box.template.mounts if mount.target == STAGING_TARGET]
+        for one in request["outputs"]:
+            Path(staging[0].host_path, Path(one["path"]).name).write_bytes(b"made")
+        box.say(frame(b"F", {"code": 0}))
+        return 0
+
+    def reach(self, _arguments: Arguments, _context: Any) -> ImmediateResult:
+        self.reached += 1
+        return ImmediateResult({"reached": self.reached})
+
+
+def _look(arguments: In, context: Any) -> Draft:
+    source = context.workspaces.input(arguments.path)
+    return Draft(Command("look", (), (str(source),)), (source,))
+
+
+def _make(arguments: Making, context: Any) -> Draft:
+    source = context.workspaces.input(arguments.path)
+    target = context.workspaces.output(arguments.output)
+    replaces = (target,) if target.identity is not None else ()
+    made = Output(target, kind="file", replaces=replaces)
+    return Draft(Command("make", (), (str(source),), made.inside), (source,), (made,))
+
+
+class Knowing(Preflight):
+    """Wants every input described once."""
+
+    def __init__(self) -> None:
+        self.known: set[Path] = set()
+
+    def description(self, draft: Draft, /) -> Draft | None:
+        unknown = tuple(one for one in draft.inputs if one.path not in self.known)
+        looked = Draft(Command("describe", (), tuple(map(str, unknown))), (), looked_at=unknown)
+        return looked if unknown else None
+
+    def described(self, places: Any, _rows: object, /) -> None:
+        self.known |= {one.path for one in places}
+
+    def within(self, _limits: object, /) -> "Knowing":
+        return self
+
+    def check(self, _draft: Draft, /) -> NoReport:
+        return NoReport()
+
+
+def _companions() -> Callable[[Located], Iterator[Path]]:
+    return lambda one: iter(path for path in one.path.parent.glob(f"{one.path.stem}.*") if path != one.path)
+
+
+def toolbox(world: World) -> Toolbox:
+    look = Tool("look", "Look", "Reads.", **taking(In, _look), writes=False)
+    make = Tool("make", "Make", "Writes.", **taking(Making, _make), writes=True)
+    answers = {"writes": False, "runs": False}
+    tell = Tool(
+        "tell", "Tell", "Tells.", **taking(Arguments, lambda *_: ImmediateResult({"told": 1})), **answers
+    )
+    reach = Tool("reach", "Reach", "Asks.", **taking(Arguments, world.reach), **answers, reaches_out=True)
+    tools = (look, make, tell, reach)
+    return Toolbox(
+        name="mem",
+        title="Memory",
+        version="1",
+        image=ImageSpec({"mem": "sha256:a"}),
+        environment=lambda _limits: {},
+        program=lambda _seconds: ("worker", "-c", "pass"),
+        toolsets={"core": lambda: tools},
+        operations=frozenset({"describe"}),
+        validates="describe",
+        preflight=lambda _limits: Knowing(),
+        companions=_companions,
+    )
+
+
+class MemoryHosting(Hosting):
+    """Needs no attestation, as nothing of it is isolated; `ready` hangs while the engine does not answer."""
+
+    world: World
+    host: Host
+
+    def ready(self, _toolbox: Toolbox | None = None, *, fresh: bool = False) -> Host:  # noqa: ARG002 - as Hosting has it
+        self.world.waiting_for_engine += 1
+        self.world.engine.wait(60)
+        self.world.waiting_for_engine -= 1
+        return self.host
+
+
+@dataclass
+class Person(Approver):
+    """Somebody whom the client asks. `says` is the answer; None is none, as of a client that asks nobody."""
+
+    says: bool | None = True
+    way: Any = "elicitation"
+    asked: list[Approval] = field(default_factory=list)
+
+    def asks(self, _ways: object) -> bool:
+        return True
+
+    async def ask(self, question: Question) -> Decision | None:
+        self.asked.append(question.row)
+        return None if self.says is None else Decision(self.says, "ann", "a test", self.way)
+
+
+@dataclass(frozen=True)
+class Server:
+    app: App
+    world: World
+    root: Path
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return self.app.pipeline
+
+    async def call(self, tool: str, who: Principal = ANN, by: Approver | None = None, **given: Any) -> Reply:
+        return await self.pipeline.call(Request(tool, given, who, "test", by or Nobody()))
+
+    async def make(self, output: str = "out.bin", by: Approver | None = None, who: Principal = ANN) -> Reply:
+        return await self.call("make", who, by, path="in.bin", output=output)
+
+    def states(self) -> list[str]:
+        rows = (*self.app.approvals.approvals.pending(), *self.app.approvals.approvals.decided())
+        return sorted(one.state for one in rows)
+
+    def decide(self, *, yes: bool = True, way: Any = "console") -> Approval | None:
+        """On the console: the newest question."""
+        row = self.app.approvals.approvals.pending()[-1]
+        return self.app.approvals.decide(row.id, Decision(yes, "the person", "a page", way))
+
+    def events(self) -> list[Mapping[str, Any]]:
+        lines = self.app.audit.path.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line)["event"] for line in lines]
+
+    def history(self) -> list[str]:
+        return [one.tool for one in self.app.registry.search().items]
+
+
+def _hosted(hosting: Hosting, world: World, box: Toolbox, concurrent: int) -> MemoryHosting:
+    made = MemoryHosting.__new__(MemoryHosting)
+    made.__dict__ |= hosting.__dict__
+    engine = MemoryEngine(world.worker)
+    runner = Runner(engine, "me")
+    pool = WarmPool(runner, Sizes(0, 0, 600.0), lambda: (), lambda: ())
+    image = Image("mem", "sha256:a", "sha256:a", "1", standin=False)
+    made.world = world
+    made.host = Host(engine, engine.info(), runner, pool, concurrent, box, image, Delivery(("worker",), b""))
+    return made
+
+
+@contextmanager
+def server(folder: Path, policy: str = "", concurrent: int = 2, **settings: Any) -> Iterator[Server]:
+    """A server on `folder/ws`, with what a server before left in `folder/state`."""
+    root = folder / "ws"
+    root.mkdir(exist_ok=True, mode=0o755)
+    (root / "in.bin").write_bytes(b"input")
+    if policy:
+        (folder / "policy.toml").write_text(policy, encoding="utf-8")
+        settings["policy"] = str(folder / "policy.toml")
+    world = World()
+    world.gate.set()
+    world.engine.set()
+    box = toolbox(world)
+    given = {
+        "workspaces": [str(root)],
+        "state_dir": str(folder / "state"),
+        "approval_wait": 0.0,
+        "timeout_seconds": 20.0,
+        **settings,
+    }
+    with running(load_settings(**given), boxes=Toolboxes((box,))) as app:
+        hosting = _hosted(app.hosting, world, box, concurrent)
+        pipeline = replace(
+            app.pipeline,
+            execution=replace(app.pipeline.execution, hosting=hosting),
+            drafting=replace(app.pipeline.drafting, hosting=hosting),
+        )
+        try:
+            yield Server(replace(app, pipeline=pipeline), world, root)
+        finally:
+            world.gate.set()
+            world.engine.set()
+            hosting.host.pool.close()

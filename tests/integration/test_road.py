@@ -1,0 +1,349 @@
+"""The whole road of a call, where its steps meet: approval with queue, quota, cancellation, engine and records. In milliseconds."""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from mcp_types import ElicitResult
+
+from gdal_mcp.approval import waiting
+from gdal_mcp.approval.model import Decision, Question
+from gdal_mcp.errors import Code
+from gdal_mcp.mcp.elicitation import Elicitation
+from gdal_mcp.pipeline import Reply
+from sandbox import slot as slot_module
+from sandbox.pool import pool as pool_module
+from tests.integration.memory_server import ANN, BEN, Person, Server, server
+from tests.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+BOUNDS = '[[principal]]\nprincipals = ["local:ann"]\n{}\n[[principal]]\nprincipals = ["*"]'
+
+
+@pytest.fixture(autouse=True)
+def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measures nothing, and has memory enough."""
+    monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts, **_: ())
+    monkeypatch.setattr(pool_module, "machine_memory", dict)
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[Server]:
+    with server(tmp_path) as made:
+        yield made
+
+
+async def seen(condition: Any) -> None:
+    """Returns when the condition holds; everything else goes on."""
+    await anyio.to_thread.run_sync(until, condition)
+
+
+def code(reply: Reply) -> Code | None:
+    return reply.error.code if reply.error is not None else None
+
+
+@dataclass
+class Held:
+    """A call that runs for as long as the test wants, and keeps its slot."""
+
+    server: Server
+    group: Any
+
+    async def start(self) -> None:
+        self.server.world.gate.clear()
+        self.group.start_soon(lambda: self.server.call("look", path="in.bin"))
+        await seen(lambda: "look" in self.server.world.jobs)
+
+    def let_go(self) -> None:
+        self.server.world.gate.set()
+
+
+# A yes is never lost
+
+
+@pytest.mark.claim("approval.kept-until-used")
+@pytest.mark.parametrize("full", ["queue", "rate"])
+async def test_a_yes_whose_call_found_no_slot_is_used_by_the_same_call_sent_again(tmp_path: Path, full: str):
+    policy = BOUNDS.format("concurrent = 1") if full == "rate" else ""
+    more = {"queue_length": 0} if full == "queue" else {}
+    with server(tmp_path, policy, concurrent=1 if full == "queue" else 4, **more) as one:
+        person = Person()
+        async with anyio.create_task_group() as group:
+            one.pipeline.reaches.of(ANN.id).preflights["mem"].described([_located(one)], ())
+            held = Held(one, group)
+            await held.start()
+            refused = await one.make(by=person)
+            assert code(refused) is (Code.BUSY if full == "queue" else Code.RATE_LIMITED)
+            assert one.states() == ["released"]
+            held.let_go()
+        again = await one.make(by=person)
+        assert again.error is None
+        assert (one.root / "out.bin").read_bytes() == b"made"
+        assert len(person.asked) == 1
+        assert one.states() == ["consumed"]
+
+
+def _located(one: Server) -> Any:
+    return one.app.workspaces.input("in.bin")
+
+
+@pytest.mark.claim("approval.kept-until-used")
+async def test_a_yes_whose_call_was_cancelled_in_the_queue_is_used_by_the_same_call_sent_again(
+    tmp_path: Path,
+):
+    with server(tmp_path, concurrent=1) as one:
+        one.pipeline.reaches.of(ANN.id).preflights["mem"].described([_located(one)], ())
+        person = Person()
+        async with anyio.create_task_group() as group:
+            held = Held(one, group)
+            await held.start()
+            with anyio.CancelScope() as scope:
+                async with anyio.create_task_group() as calls:
+                    calls.start_soon(lambda: one.make(by=person))
+                    await seen(lambda: one.pipeline.admission.waiting == 1)
+                    assert one.states() == ["reserved"]
+                    scope.cancel()
+            assert one.states() == ["released"]
+            held.let_go()
+        assert (await one.make(by=person)).error is None
+        assert len(person.asked) == 1
+
+
+async def test_a_cancelled_call_withdraws_a_question_that_nobody_answered(tmp_path: Path):
+    with server(tmp_path, approval_wait=60.0) as one:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as calls:
+                calls.start_soon(one.make)
+                await seen(lambda: one.states() == ["asked"])
+                scope.cancel()
+        assert one.states() == ["expired"]
+        assert one.events()[-1]["outcome"] == "CANCELLED"
+
+
+@pytest.mark.claim("approval.first-decides")
+async def test_a_yes_that_is_taken_back_in_the_queue_runs_nothing_whatever_equal_call_was_approved(tmp_path):
+    """A and B are equal; A's yes is taken back while both wait for a slot."""
+    with server(tmp_path, concurrent=1) as one:
+        one.pipeline.reaches.of(ANN.id).preflights["mem"].described([_located(one)], ())
+        replies: dict[str, Reply] = {}
+        people = {"a": Person(), "b": Person()}
+
+        async def call(name: str) -> None:
+            replies[name] = await one.make(by=people[name])
+
+        async with anyio.create_task_group() as group:
+            held = Held(one, group)
+            await held.start()
+            for number, name in enumerate(people, 1):
+                group.start_soon(call, name)
+                await seen(lambda number=number: one.pipeline.admission.waiting == number)
+            row = people["a"].asked[0]
+            one.app.approvals.decide(row.id, Decision(False, "the person", "a page", "console"))
+            held.let_go()
+        assert code(replies["a"]) is Code.DENIED
+        assert one.states() == ["consumed", "denied"]
+        started = [event["call"] for event in one.events() if event["type"] == "call.started"]
+        assert replies["a"].call_id not in started
+        assert replies["b"].call_id in started
+
+
+@pytest.mark.claim("approval.kept-until-used")
+async def test_a_yes_of_the_last_moment_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It comes between the last look at the row and the end of the wait."""
+    monkeypatch.setattr(waiting, "LOOK_SECONDS", 600.0)
+    with server(tmp_path, approval_wait=0.3) as one:
+        replies: list[Reply] = []
+
+        async def call() -> None:
+            replies.append(await one.make())
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(call)
+            await seen(lambda: one.states() == ["asked"])
+            one.decide()
+        assert replies[0].error is None
+
+
+@pytest.mark.claim("approval.kept-until-used")
+async def test_a_yes_after_the_call_ended_waits_for_the_same_call(one: Server):
+    told = (await one.make()).result["error"]["requiresConfirmation"]
+    row = one.decide()
+    assert row is not None
+    assert (row.id, row.state, row.decided_way) == (told["approval"], "released", "console")
+    assert (await one.make("other.bin")).error is not None, "another call"
+    assert (await one.make()).error is None
+    assert (await one.make("out2.bin")).error is not None
+
+
+async def test_what_changed_while_a_person_read_stops_the_call(one: Server):
+    class Reading(Person):
+        async def ask(self, question: Question) -> Decision | None:
+            (one.root / "in.dbf").write_bytes(b"beside the input, and of its name")
+            return await super().ask(question)
+
+    assert code(await one.make(by=Reading())) is Code.APPROVAL_EXPIRED
+    assert not (one.root / "out.bin").exists()
+
+
+# Who counts as a person
+
+
+@dataclass
+class Session:
+    """A client's, as the SDK shows it; its answer to an elicitation is what it sent."""
+
+    answer: dict[str, Any]
+    asked: int = 0
+
+    @property
+    def client_capabilities(self) -> Any:
+        return _Attributes(elicitation=_Attributes(form=None, url=None))
+
+    async def elicit_form(self, *_: object, **__: object) -> ElicitResult:
+        self.asked += 1
+        return ElicitResult.model_validate(self.answer)
+
+
+class _Attributes:
+    def __init__(self, **values: Any) -> None:
+        self.__dict__ |= values
+
+
+def client(session: Session) -> Elicitation:
+    context: Any = _Attributes(session=session, protocol_version="2025-06-18", request_id=1)
+    return Elicitation(context, _Attributes(input_responses=None, request_state=None), "its user")  # type: ignore[arg-type]
+
+
+async def test_an_answer_that_cannot_be_read_is_none_and_leaves_the_question_to_others(one: Server):
+    session = Session({"action": "maybe"})
+    reply = await one.make(by=client(session))
+    assert session.asked == 1
+    assert code(reply) is Code.DENIED
+    assert reply.result["error"]["requiresConfirmation"]
+    assert one.states() == ["asked"]
+    one.decide()
+    assert (await one.make(by=client(session))).error is None
+    assert session.asked == 1
+
+
+@pytest.mark.claim("approval.ways")
+@pytest.mark.parametrize(("ways", "outcome"), [("console", "asked"), ("console,elicitation", "denied")])
+async def test_a_clients_no_is_a_persons_only_where_the_settings_say_so(
+    tmp_path: Path, ways: str, outcome: str
+):
+    with server(tmp_path, approval_ways=ways) as one:
+        reply = await one.make(by=Person(says=False))
+        assert reply.error is not None
+        assert one.states() == [outcome]
+        answered = [event for event in one.events() if event["type"] == "approval.answered"]
+        assert [(event["outcome"], event["way"]) for event in answered] == [
+            ("denied" if outcome == "denied" else "not counted", "elicitation")
+        ]
+
+
+# Looking at inputs is no call
+
+
+async def test_what_is_looked_at_before_a_person_is_asked_is_no_call_of_theirs(tmp_path: Path):
+    with server(tmp_path, BOUNDS.format("calls_per_minute = 1")) as one:
+        reply = await one.make(by=Person())
+        assert reply.error is None
+        assert one.world.jobs == ["describe", "make"]
+        assert one.history() == ["make"]
+        described = [event for event in one.events() if event["type"] == "inputs.described"]
+        assert [event["call"] for event in described] == [reply.call_id]
+
+
+# Quotas
+
+
+async def test_a_used_up_output_quota_is_told_before_a_person_is_asked_and_bars_no_reads(tmp_path: Path):
+    with server(tmp_path, BOUNDS.format('output_bytes_a_day = "1MiB"')) as one:
+        one.pipeline.rates.spent(ANN.id, 0.0, 1 << 20)
+        person = Person()
+        assert code(await one.make(by=person)) is Code.RATE_LIMITED
+        assert person.asked == []
+        assert (await one.call("look", path="in.bin")).error is None
+
+
+async def test_a_database_that_somebody_holds_stops_nobody_elses_call(tmp_path: Path):
+    """The event loop goes on: a call of another is answered while the quotas of the first cannot be read."""
+    with server(tmp_path, BOUNDS.format('output_bytes_a_day = "1MiB"')) as one:
+        one.pipeline.rates.spent(ANN.id, 0.0, 1)
+        holder = sqlite3.connect(tmp_path / "state" / "usage.sqlite", isolation_level=None)
+        replies: list[Reply] = []
+
+        async def call() -> None:
+            replies.append(await one.call("look", path="in.bin"))
+
+        holder.execute("BEGIN IMMEDIATE")
+        one.pipeline.rates._unwritten.append((0, ANN.id, 0.0, 0))  # so that it must write
+        async with anyio.create_task_group() as group:
+            group.start_soon(call)
+            await seen(one.pipeline.activity.all)
+            assert (await one.call("look", BEN, path="in.bin")).error is None
+            assert replies == []
+            holder.execute("COMMIT")
+            holder.close()
+        assert replies[0].error is None
+
+
+# Planning
+
+
+@pytest.mark.claim("resources.drafts-hold-nobody")
+async def test_an_engine_that_is_silent_holds_only_those_who_need_it(one: Server):
+    one.world.engine.clear()
+    async with anyio.create_task_group() as group:
+        for _ in range(45):
+            group.start_soon(lambda: one.call("look", path="in.bin"))
+        await seen(lambda: one.world.waiting_for_engine >= 4)
+        for who in (BEN, ANN):  # and what needs no engine is answered to both
+            assert (await one.call("tell", who)).result == {"told": 1}
+        assert one.world.waiting_for_engine == 4
+        group.cancel_scope.cancel()
+    assert one.pipeline.active == set()
+
+
+# Tools without a container
+
+
+@pytest.mark.claim("audit.no-record-no-run")
+async def test_a_tool_that_acts_at_once_does_nothing_without_a_record(one: Server):
+    await one.call("tell")
+    log = one.app.audit.path
+    log.write_bytes(log.read_bytes()[:-40])
+    assert code(await one.call("reach")) is Code.INTERNAL
+    assert one.world.reached == 0
+
+
+@pytest.mark.claim("identity.quotas")
+@pytest.mark.parametrize("tool", ["reach", "tell"])
+async def test_rates_count_the_calls_of_tools_without_a_container(tmp_path: Path, tool: str):
+    with server(tmp_path, BOUNDS.format("calls_per_minute = 2")) as one:
+        codes = [code(await one.call(tool)) for _ in range(6)]
+        assert codes == [None, None, *[Code.RATE_LIMITED] * 4]
+        assert one.world.reached == (2 if tool == "reach" else 0)
+        started = [event for event in one.events() if event["type"] == "call.started"]
+        assert len(started) == 2
+
+
+async def test_rules_hold_for_tools_without_a_container(tmp_path: Path):
+    rules = '[[rule]]\ndecision = "deny"\ntools = ["reach", "tell"]'
+    with server(tmp_path, rules) as one:
+        assert [code(await one.call(tool)) for tool in ("reach", "tell")] == [Code.DENIED, Code.DENIED]
+        assert one.world.reached == 0
+    with server(tmp_path, approval="always") as one:
+        assert [code(await one.call(tool)) for tool in ("reach", "tell")] == [Code.DENIED, None]
+        assert one.world.reached == 0

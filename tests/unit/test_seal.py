@@ -1,0 +1,88 @@
+"""What is never shown of an address is covered by the approval all the same."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.approval.question import parts, question_text
+from gdal_mcp.errors import ToolError
+from gdal_mcp.plan import Plan
+from gdal_mcp.remote.address import parse
+from gdal_mcp.remote.places import Numbered
+from gdal_mcp.remote.seal import Seal
+from tests.unit.values import draft, located, output, plan
+
+HOST = "https://data.test/x.tif"
+
+
+def planned(seal: Seal, *texts: str) -> Plan:
+    """A call that reads these addresses."""
+    numbered = Numbered(parse)
+    places = tuple(numbered.place(text) for text in texts)
+    made = replace(draft(output()), inputs=places, addresses=numbered.addresses)
+    return plan(made, hidden=seal(numbered.addresses))
+
+
+@pytest.fixture
+def seal(tmp_path: Path) -> Seal:
+    return Seal(tmp_path / "seal.key")
+
+
+@pytest.mark.claim("approval.covers-hidden", "approval.bound-to-plan")
+@pytest.mark.parametrize("name", ["key", "token", "sig", "st", "X-Amz-Signature", "access_token"])
+def test_another_secret_is_another_plan_and_the_same_is_the_same(seal: Seal, name: str):
+    one, same, other = (planned(seal, f"{HOST}?{name}={value}").digest for value in ("a", "a", "OTHER"))
+    assert one == same
+    assert len({one, other, planned(seal, HOST).digest}) == 3
+
+
+@pytest.mark.claim("approval.covers-hidden")
+def test_files_beside_an_address_are_covered_and_shown(seal: Seal):
+    plain, more = planned(seal, HOST), planned(seal, f"{HOST}#with=aux.xml,ovr,msk")
+    assert plain.digest != more.digest
+    told = question_text(parts(more, "it writes", {"tier": "runc"}))
+    assert all(name in told for name in ("aux.xml", "ovr", "msk"))
+
+
+@pytest.mark.claim("approval.covers-hidden")
+def test_which_address_has_which_secret_is_covered(seal: Seal):
+    first, second = f"{HOST}?key=a", "https://data.test/y.tif?key=b"
+    swapped = f"{HOST}?key=b", "https://data.test/y.tif?key=a"
+    assert planned(seal, first, second).digest != planned(seal, *swapped).digest
+
+
+def test_each_state_folder_has_a_key_of_its_own_that_lasts_and_is_its_users_alone(tmp_path: Path):
+    addresses = (parse(f"{HOST}?key=a"),)
+    (tmp_path / "other").mkdir()
+    one, again, other = (Seal(tmp_path / name)(addresses) for name in ("k", "k", "other/k"))
+    assert one == again != other
+    assert (tmp_path / "k").stat().st_mode & 0o777 == 0o600
+    assert {path.name for path in tmp_path.iterdir()} == {"k", "other"}
+
+
+def test_a_key_that_was_cut_is_an_error_and_not_another_key(seal: Seal):
+    addresses = (parse(f"{HOST}?key=a"),)
+    seal(addresses)
+    seal.path.write_bytes(b"")
+    with pytest.raises(ToolError):
+        seal(addresses)
+
+
+@pytest.mark.claim("approval.question-true")
+def test_a_question_says_that_something_is_hidden_and_whether_it_is_what_was_approved_last(seal: Seal):
+    def told(text: str, before: dict[str, object] | None = None) -> str:
+        return question_text(parts(planned(seal, text), "it writes", {"tier": "runc"}, before=before))
+
+    last = parts(planned(seal, f"{HOST}?key=a"), "it writes", {"tier": "runc"})
+    texts = [told(HOST), told(f"{HOST}?key=a"), told(f"{HOST}?key=a", last), told(f"{HOST}?key=b", last)]
+    assert len(set(texts)) == 4
+    assert not any("key=a" in text or "key=b" in text for text in texts)
+
+
+@pytest.mark.claim("approval.covers-hidden", "approval.changes-void-it")
+def test_a_file_that_goes_with_an_input_by_its_name_is_covered():
+    shape, dbf = located("in.shp"), located("in.dbf")
+    changed = replace(dbf, identity=replace(dbf.identity, mtime_ns=2_000)) if dbf.identity else dbf
+    digests = {plan(companions=beside).digest for beside in ((), ((shape, dbf),), ((shape, changed),))}
+    assert len(digests) == 3
