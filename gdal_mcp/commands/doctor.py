@@ -29,6 +29,7 @@ _TITLES: Final = {
     "limits": "Limits in force, as this host was attested",
     BENCHMARK: f"{BENCHMARK}, section 5, as docker-bench-security checks it",
 }
+_TOLD: Final = frozenset({"engine", "image", "digest", "audit"})
 _CIS_WIDTH: Final = 30  # the most numbers that stand beside one row
 
 
@@ -75,14 +76,19 @@ def _rows(report: Report, *, every: bool) -> Iterator[str]:
 
 
 def _summary(report: Report) -> Iterator[HostRow]:
-    """Each row that is not in order, and of those in order one for each group: the first, or how many there are."""
+    """Each row that is not in order, and of those in order one for each group: the first, or how many there are.
+
+    Which image runs and which folders are seen is always said.
+    """
     for group, found in groupby(report.rows, key=lambda row: row.group):
         rows = list(found)
         fine = [row for row in rows if row.state == "ok"]
         if fine:
             counted = group.startswith("attestation")
-            first = HostRow(group, "isolation", "ok", f"{len(fine)} properties hold") if counted else fine[0]
-            yield first
+            told = [row for row in fine if row.name in _TOLD or row.name.startswith("/")] or fine[:1]
+            yield from (
+                [HostRow(group, "isolation", "ok", f"{len(fine)} properties hold")] if counted else told
+            )
         yield from (row for row in rows if row.state != "ok")
 
 

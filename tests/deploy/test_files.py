@@ -1,6 +1,7 @@
 """What the deployment's files say fits the server and one another: settings that exist, locks that agree, nothing left open."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,17 @@ def test_every_setting_that_is_named_exists():
         named = set(re.findall(rf"\b{PREFIX}([A-Z_]+[A-Z])\b", (ROOT / file).read_text()))
         assert named
         assert named <= {name.upper() for name in Settings.model_fields}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("unit", ["gdal-mcp", "gdal-mcp-root"])
+def test_systemd_takes_the_units_as_they_stand(unit: str, tmp_path: Path):
+    text = (ROOT / "deploy" / f"{unit}.service").read_text()
+    place = tmp_path / f"{unit}.service"
+    place.write_text(
+        text.replace("/opt/gdal-mcp/bin/gdal-mcp", "/bin/true")
+    )  # which need not be installed here
+    ended = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(place)], capture_output=True, text=True, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -34,6 +34,7 @@ def rotated(log: AuditLog, times: int = 2) -> tuple[Path, ...]:
     return segments(log.path)
 
 
+@pytest.mark.claim("audit.tamper-evident")
 def test_closed_files_and_the_open_one_are_one_chain(log: AuditLog):
     before = log.checkpoint()
     first, second = rotated(log)
@@ -73,12 +74,14 @@ def test_files_in_an_archive_are_not_missed_but_a_checkpoint_in_them_is(log: Aud
     assert log.append({"type": "z"}).seq == 14
 
 
+@pytest.mark.claim("audit.tamper-evident")
 def test_a_beginning_that_was_cut_off_is_no_rotation(log: AuditLog):
     lines = log.path.read_bytes().splitlines(keepends=True)
     log.path.write_bytes(b"".join(lines[2:]))
     assert not verify(log.path).ok
 
 
+@pytest.mark.claim("audit.survives")
 @pytest.mark.parametrize("at", ["link", "_replace", "_write_head"])
 def test_a_crash_at_any_step_of_a_rotation_loses_nothing(
     log: AuditLog, monkeypatch: pytest.MonkeyPatch, at: str
