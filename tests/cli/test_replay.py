@@ -56,7 +56,7 @@ def test_a_call_that_wrote_gives_the_same_bytes_again(desk: Desk, made: str):
     assert (ended.code, verdicts(ended)) == (0, {"again.tif": "same_bytes"})
     assert ended.json["changed"] == []
     assert ended.json["command_same"] is True
-    assert [event["type"] for event in desk.audited if event["tool"] != "validate_call"][-5:] == [
+    assert [event["type"] for event in desk.audited if event["type"] != "inputs.described"][-5:] == [
         "replay.started", "approval.answered", "call.started", "call.finished", "replay.finished",
     ]  # fmt: skip
 

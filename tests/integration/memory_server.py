@@ -76,13 +76,18 @@ class World:
         return ImmediateResult({"reached": self.reached})
 
 
+def _local(arguments: Making, context: Any) -> Located:
+    source: Located = context.workspaces.input(arguments.path)
+    return source
+
+
 def _look(arguments: In, context: Any) -> Draft:
     source = context.workspaces.input(arguments.path)
     return Draft(Command("look", (), (str(source),)), (source,))
 
 
 def _make(arguments: Making, context: Any) -> Draft:
-    source = context.workspaces.input(arguments.path)
+    source = context.remote.place(arguments.path) if "://" in arguments.path else _local(arguments, context)
     target = context.workspaces.output(arguments.output)
     replaces = (target,) if target.identity is not None else ()
     made = Output(target, kind="file", replaces=replaces)

@@ -196,6 +196,25 @@ async def test_what_changed_while_a_person_read_stops_the_call(one: Server):
     assert not (one.root / "out.bin").exists()
 
 
+@pytest.mark.claim("approval.covers-hidden")
+@pytest.mark.parametrize("other", ["?key=OTHER", "?token=public", "", "?key=public#with=aux.xml"])
+async def test_a_yes_for_one_signed_address_runs_no_other(tmp_path: Path, other: str):
+    """The other call asks anew; the records know nothing of either secret."""
+    with server(tmp_path, remote="data.test") as one:
+        address = "https://data.test/x.tif"
+        one.pipeline.reaches.of(ANN.id).preflights["mem"].described(
+            [_Attributes(path=Path(f"/vsihost/1/{name}")) for name in ("x.tif",)], ()
+        )
+        for text in (f"{address}?key=public", f"{address}{other}"):
+            reply = await one.call("make", path=text, output="out.bin")
+            assert code(reply) is Code.DENIED
+            if "released" not in one.states():
+                one.decide()
+        assert one.states() == ["asked", "released"]
+        assert one.world.jobs == []
+        assert "public" not in one.app.audit.path.read_text(encoding="utf-8")
+
+
 # Who counts as a person
 
 
