@@ -41,7 +41,9 @@ def mend_of_output(
         whole = {"max-distance": (str(max(output["description"]["size"])),)}
         return _changed(draft, catalogue.algorithms[draft.algorithm], whole)
     corrected = {"raster clip": _clipped, "raster reproject": _changed, "raster mosaic": _changed}
-    if code != "collar_without_nodata" or draft.algorithm not in corrected:
+    if code == "mask_lost":
+        corrected = {"raster reproject": _changed}
+    if code not in ("collar_without_nodata", "mask_lost") or draft.algorithm not in corrected:
         return None
     # a nodata value that no pixel has, else a band of transparency
     bands = output["description"].get("bands") or ()

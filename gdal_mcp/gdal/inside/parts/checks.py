@@ -13,7 +13,7 @@ from gdal_mcp.gdal.inside.parts.raster_checks import (
     raster_checks,
     sampled_checks,
 )
-from gdal_mcp.gdal.inside.parts.reporting import quiet
+from gdal_mcp.gdal.inside.parts.reporting import part, quiet
 from gdal_mcp.gdal.inside.parts.survey import MAX_FEATURES
 from gdal_mcp.gdal.inside.parts.tables import fields, layers_of
 from gdal_mcp.gdal.inside.parts.vector_checks import layer_checks
@@ -31,6 +31,8 @@ def of_output(path, dataset, facts, rows, origin):
         yield from raster_checks(dataset, facts, rows, sources, origin.expected)
         if "pixels" in origin.expected:
             yield from kept_checks(facts, [one for one in origin.sources if one[0] != path])
+        if "holes" in origin.expected and not origin.updates:
+            yield from part("masks").mask_checks(dataset, origin.sources, origin.expected)
         if origin.updates:
             yield from overview_checks(dataset)
     if "layers" in facts:
