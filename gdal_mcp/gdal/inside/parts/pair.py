@@ -86,6 +86,8 @@ class Pair:
         if not quick and self.layer.GetFeatureCount() > MANY_FEATURES:
             return
         were, are = self.source.GetFeatureCount(), self.layer.GetFeatureCount()
+        if self.before.whole and self.before.features < were:
+            were = self.before.features  # a count that the file stores may be stale
         if 0 <= are < were:
             yield {"code": "features_lost", "count": were - are, "of": were}
         elif 0 <= were < are:

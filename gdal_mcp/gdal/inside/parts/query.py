@@ -17,6 +17,7 @@ from itertools import islice
 
 from osgeo import gdal, ogr
 
+from gdal_mcp.gdal.inside.parts.beside import COUNT_ANEW, in_wal_mode, pending, stale_counts
 from gdal_mcp.gdal.inside.parts.extents import reference, traditional
 from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, opened, words_of
 from gdal_mcp.gdal.inside.parts.reporting import print_json, quiet
@@ -80,6 +81,10 @@ class Tables:
         for alias, path in files:
             # what is in a CSV is of the type that it looks like, but for numbers that begin with a zero
             options = ["AUTODETECT_TYPE=YES"] if path.lower().endswith((".csv", ".tsv")) else []
+            if in_wal_mode(path) and not pending(path):
+                options.append("IMMUTABLE=YES")
+            if stale_counts(path):
+                options.append(f"PRELUDE_STATEMENTS={COUNT_ANEW}")
             dataset = gdal.OpenEx(path, gdal.OF_VECTOR | gdal.OF_VERBOSE_ERROR, open_options=options)
             if dataset is None:
                 raise RuntimeError(f"{os.path.basename(path)} has no layers that can be read")
@@ -96,6 +101,10 @@ class Tables:
         self.dataset = gdal.OpenEx(f"<OGRVRTDataSource>{layers}</OGRVRTDataSource>", gdal.OF_VECTOR)
         if self.dataset is None:
             raise RuntimeError("the layers of these files cannot be put together")
+        if any(in_wal_mode(path) for _, path in files):
+            # within a statement GDAL would open the database for writing, which fails where it may not
+            for layer in layers_of(self.dataset):
+                layer.GetLayerDefn()
 
     def _add(self, name, source):
         self._sources.setdefault(name.lower(), (name, source))
@@ -117,7 +126,7 @@ class Tables:
 
 def source_xml(path, layer, options):
     """The rest of a layer's XML. Its geometry is called geom in every table."""
-    pairs = (one.split("=") for one in options)
+    pairs = (one.split("=", 1) for one in options)
     opening = "".join(f'<OOI key="{key}">{value}</OOI>' for key, value in pairs)
     types = f"<OpenOptions>{opening}</OpenOptions>" if options else ""
     geometry = '<GeometryField name="geom"/>' if layer.GetLayerDefn().GetGeomFieldCount() == 1 else ""

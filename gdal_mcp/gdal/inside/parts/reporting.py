@@ -49,6 +49,7 @@ class Errors:
         self.heard = {}  # how often each came, by level, number and message
         self.failures = 0
         self.memory = False
+        self.ignored = ()  # how messages end that mean nothing to this job
 
     def __enter__(self):
         library.CPLPushErrorHandler(self._handler)
@@ -67,6 +68,8 @@ class Errors:
     def __call__(self, level, number, message):
         # GDAL takes a schema that is given as JSON for the name of a file first; every file here has an absolute one
         if level not in LABELS or message.startswith("Cannot open file '{"):
+            return
+        if self.ignored and message.endswith(self.ignored):
             return
         message = ECHO.sub("", message)
         if level >= FAILURE:
