@@ -44,6 +44,7 @@ _HIDES: Final = frozenset(
 )
 # of these, those whose arguments may say what becomes of the nodata value
 _GIVES_VALUE: Final = frozenset({"raster calc", "raster reclassify", "raster scale"})
+_SUMS: Final = frozenset({"sum", "mul", "diff", "scale", "exp", "pow"})  # pixel functions that leave the inputs' range
 _LEAVES_HOLES: Final = frozenset({"max-distance", "mask"})  # arguments of a filling that is not whole
 
 
@@ -61,6 +62,8 @@ def expected(draft: Draft) -> Sequence[str]:
     if all(path in _PIXELS for path, _ in steps):
         found.append("pixels")
     found += _hidden(steps)
+    functions = {text for _, given in steps for text in given.get("pixel-function", ())}
+    found += ["summed"] if functions & _SUMS else []
     if any(path == "vector rasterize" and "burn" in given for path, given in steps):
         found.append("constant")  # a mask
     fills = [path for path, given in steps if path == "raster fill-nodata" and not _LEAVES_HOLES & set(given)]

@@ -63,6 +63,7 @@ class DatasetFacts:
     data_type: str = ""  # of the first band, by GDAL's name
     nodata: float | None = None
     values: tuple[float, float] | None = None  # lowest and highest, where somebody asked for them
+    rotated: bool = False  # whether lines of pixels do not run from west to east
     scaled: bool = False  # whether the stored numbers stand for others, by a scale and an offset
     crs: str | None = None  # AUTHORITY:CODE
     has_crs: bool | None = None  # False: the dataset has none
@@ -132,6 +133,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
             data_type=first["type"] if first.get("type") in TYPE_BYTES else "",
             nodata=None if nodata is None else float(nodata),
             values=(values[0], values[1]) if values else None,
+            rotated=facts.get("rotated") is True,
             scaled="scale" in first or "offset" in first,
             compression=(facts.get("compression") or "").upper(),
             extent=_box(facts.get("extent")),

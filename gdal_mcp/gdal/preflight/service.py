@@ -92,11 +92,11 @@ class Preflight:
         said = [one for call in calls for one in findings(call)] if is_judged(draft, self.catalogue) else []
         said += transformations.findings(changed, draft)
         known = [one for located in worked_on(draft) if (one := self.known.get(located)) is not None]
-        # what was seen in the pixels of an input with holes or fill values, else of the first
+        # what was seen in an input with holes, fill values, curves, large numbers or a mask, else in the first
         looks: dict[str, Mapping[str, Any]] = {}
         for name in values.looks_named(draft, self.catalogue):
             seen = filter(None, (one.looks.get(name) for one in known))
-            looks[name] = max(seen, key=lambda look: bool(look.get("holes") or look.get("fills")), default={})
+            looks[name] = max(seen, key=_found, default={})
         said += values.findings(looks, known[0].nodata if known else None, steps_of(draft))
         said = [with_mend(one, draft, calls[0].path, self.catalogue) for one in said]
         found = {one.code: one for one in said}  # of several steps, each remark once
@@ -227,6 +227,10 @@ class Preflight:
             calls[-1] = replace(last, driver=driver, output=name, updates=updates)
             calls = [replace(one, written=driver) for one in calls]
         return calls
+
+
+def _found(look: Mapping[str, Any]) -> bool:
+    return any(look.get(name) for name in ("holes", "fills", "curves", "wide", "masked"))
 
 
 def worked_on(draft: Draft) -> tuple[Located, ...]:

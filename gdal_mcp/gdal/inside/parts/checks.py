@@ -8,6 +8,7 @@ from operator import itemgetter
 from gdal_mcp.gdal.inside.parts.datasets import has_pixels, opened
 from gdal_mcp.gdal.inside.parts.extents import apart, wgs84_box
 from gdal_mcp.gdal.inside.parts.raster_checks import (
+    joined_checks,
     kept_checks,
     overview_checks,
     raster_checks,
@@ -30,11 +31,15 @@ def of_output(path, dataset, facts, rows, origin):
         sources = [] if origin.updates else origin.sources
         yield from raster_checks(dataset, facts, rows, sources, origin.expected)
         if "pixels" in origin.expected:
-            yield from kept_checks(facts, [one for one in origin.sources if one[0] != path])
+            others = [one for one in origin.sources if one[0] != path]
+            yield from kept_checks(facts, others)
+            yield from joined_checks(dataset, others)
         if "holes" in origin.expected and not origin.updates:
             yield from part("masks").mask_checks(dataset, origin.sources, origin.expected)
         if origin.updates:
             yield from overview_checks(dataset)
+    if any(map(is_complex, origin.sources)) and not is_complex((path, {"facts": facts})):
+        yield {"code": "imaginary_lost"}
     if "layers" in facts:
         yield from layer_checks(dataset, facts["layers"], origin)
         if any(source and "bands" in source["facts"] for _, source in origin.sources):
@@ -52,6 +57,12 @@ def of_output(path, dataset, facts, rows, origin):
     told = own and boxes and "elsewhere" not in origin.expected
     if told and all(apart(*pair) for pair in itertools.product(own, boxes)):
         yield {"code": "no_overlap"}
+
+
+def is_complex(source):
+    _, row = source
+    bands = row["facts"].get("bands", ()) if row else ()
+    return any(band["type"].startswith("C") for band in bands)
 
 
 def same_bytes(one, other):

@@ -9,6 +9,7 @@ from osgeo import gdal, ogr, osr
 from gdal_mcp.gdal.inside.parts.datasets import has_other_georeferencing
 from gdal_mcp.gdal.inside.parts.extents import crs_checks, traditional
 from gdal_mcp.gdal.inside.parts.pixels import any_holes, value_ranges
+from gdal_mcp.gdal.inside.parts.reporting import quiet
 from gdal_mcp.gdal.inside.parts.tables import layers_of
 
 SIDE = 21  # points on each side of a raster, at which it is asked whether the inputs reach there
@@ -48,6 +49,8 @@ def raster_checks(dataset, facts, rows, sources, expected):
         yield from collar_checks(dataset, facts, sources)
     yield from statistics_checks(dataset, rows)
     yield from nodata_checks(dataset, facts, rows, sources)
+    if "summed" in expected:
+        yield from sum_checks(facts, rows)
     if "filled" in expected and any_holes(dataset):
         yield {"code": "holes_left"}
 
@@ -87,6 +90,43 @@ def kept_checks(facts, sources):
         most = max((row["max"] for row in rows), default=limits[1])
         if least < limits[0] or most > limits[1]:
             yield {"code": "values_clamped", "minimum": least, "maximum": most}
+
+
+def sum_checks(facts, rows):
+    """Sums in a type of whole numbers that end at its limit, where larger ones are cut."""
+    for number, (band, row) in enumerate(zip(facts["bands"], rows, strict=False)):
+        limits = LIMITS.get(band["type"])
+        if limits and row and row.get("max") == limits[1]:
+            yield {"code": "sum_clamped", "band": number, "maximum": limits[1]}
+            return
+
+
+def joined_checks(dataset, sources):
+    """Rasters that come into one, and do not say the same of their values."""
+    with quiet():
+        opened = [gdal.OpenEx(path, gdal.OF_RASTER) for path, row in sources if row and "bands" in row["facts"]]
+        bands = [one.GetRasterBand(1) for one in opened if one is not None and one.RasterCount == 1]
+        if len(bands) < 2:
+            return
+        tables = [colors_of(one) for one in (*bands, dataset.GetRasterBand(1))]
+        used = [{i: color for i, color in enumerate(table)} for table in tables if table]
+        pairs = itertools.combinations(used, 2)
+        if dataset.RasterCount == 1 and any(a[i] != b[i] for a, b in pairs for i in a.keys() & b.keys()):
+            yield {"code": "colors_differ"}
+        declared = {one.GetNoDataValue() for one in bands} - {None}
+        for number, one in enumerate(bands):
+            if one.GetMaskFlags() != gdal.GMF_ALL_VALID or not declared:
+                continue
+            exact = one.XSize * one.YSize <= MAX_PIXELS
+            found = one.ComputeRasterMinMax(not exact, can_return_none=True)
+            if found and declared & set(found):
+                yield {"code": "nodata_in_others", "input": number, "minimum": min(declared & set(found))}
+                return
+
+
+def colors_of(band):
+    table = band.GetColorTable()
+    return [table.GetColorEntry(i) for i in range(table.GetCount())] if table else None
 
 
 def scale_of(band):

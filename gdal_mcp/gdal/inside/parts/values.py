@@ -1,14 +1,20 @@
 """What a call must know of an input's pixels before it changes their type or computes with them. Only read where it is asked."""
 
+import itertools
+
 import numpy
-from osgeo import gdal, gdal_array
+from osgeo import gdal, gdal_array, ogr
 
 from gdal_mcp.gdal.inside.parts.pixels import MAX_BANDS, WHOLE, any_holes, is_float, value_ranges
 from gdal_mcp.gdal.inside.parts.raster_checks import FILLS
 from gdal_mcp.gdal.inside.parts.reporting import quiet
+from gdal_mcp.gdal.inside.parts.tables import layers_of
 
 SIDE = 1024  # of the sample
 NO_OVERVIEWS = 512  # pixels on a side
+DOUBLE = 2**53  # to where floating point has every whole number
+FIRST_FEATURES = 1000  # of a layer that may hold curves
+FEW_FLOATS = 17  # different values
 MANY = 33  # different values; classes are fewer
 EVEN = 0.5  # of the pixels have the value of their neighbour: classes form areas
 # formats of pictures, by the type that values are cut down to
@@ -17,12 +23,18 @@ PICTURES = {"PNG": "UInt16", "JPEG": "UInt8", "WEBP": "UInt8", "GIF": "UInt8", "
 
 def look(dataset, what):
     """`holes`: whether pixels are nodata. `fills`: whether they are not, though their value says so. `heights`: whether GDAL assumes their unit. `classes`, `overviews`: whether values look like codes that would be mixed. `shares`: whether they are a mask. Else what a type or a format would lose."""
+    if what == "curves":
+        return {"curves": any(map(has_curves, layers_of(dataset)))}
     if not dataset.RasterCount:
         return None
     bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MAX_BANDS))]
     with quiet():
         if what == "holes":
             return {"holes": any_holes(dataset)}
+        if what == "masked":
+            return {"masked": is_masked(dataset)}
+        if what == "wide":
+            return {"wide": any(map(is_wide, bands))}
         if what == "fills":
             shown = bands[0].GetMaskFlags() == gdal.GMF_ALL_VALID
             return {"fills": shown and any(row and row.get("min") in FILLS for row in value_ranges(dataset))}
@@ -40,6 +52,34 @@ def look(dataset, what):
         return lost(bands, what)
 
 
+def has_curves(layer):
+    """By its declared type, else by the first features."""
+    kind = ogr.GT_Flatten(layer.GetGeomType())
+    if kind not in (ogr.wkbUnknown, ogr.wkbGeometryCollection):
+        return bool(ogr.GT_IsNonLinear(kind))
+    shapes = (one.GetGeometryRef() for one in itertools.islice(layer, FIRST_FEATURES))
+    found = any(shape is not None and shape.HasCurveGeometry() for shape in shapes)
+    layer.ResetReading()
+    return found
+
+
+def is_masked(dataset):
+    """Whether a mask or alpha hides pixels, which no nodata value tells."""
+    band = dataset.GetRasterBand(1)
+    if band.GetMaskFlags() & (gdal.GMF_ALL_VALID | gdal.GMF_NODATA):
+        return False
+    exact = band.XSize * band.YSize <= WHOLE
+    found = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
+    return found is not None and found[0] == 0
+
+
+def is_wide(band):
+    if band.DataType not in (gdal.GDT_Int64, gdal.GDT_UInt64):
+        return False
+    found = band.ComputeRasterMinMax(band.XSize * band.YSize > WHOLE, can_return_none=True)
+    return found is not None and max(map(abs, found)) > DOUBLE
+
+
 def is_mask(band):
     """Zeros and ones alone, in a type that has nothing between them."""
     if is_float(band) or band.GetColorTable() is not None:
@@ -49,13 +89,15 @@ def is_mask(band):
 
 
 def are_classes(band):
-    """A palette, or areas of a few whole numbers; two are a mask, whose mean is a share."""
+    """A palette, or areas of a few whole numbers, also where they are kept as floating point; 0 and another one are a mask, whose mean is a share."""
     if band.GetColorTable() is not None or band.GetCategoryNames():
         return True
-    if is_float(band):
-        return False
     values, valid = pixels(band)
-    if not 2 < len(numpy.unique(values[valid])) < MANY:
+    different = numpy.unique(values[valid])
+    few = FEW_FLOATS if is_float(band) else MANY
+    if not 1 < len(different) < few or (different != numpy.floor(different)).any():
+        return False
+    if len(different) == 2 and different[0] == 0:
         return False
     return bool((values[:, 1:] == values[:, :-1]).mean() > EVEN)  # small pictures have few values, too
 

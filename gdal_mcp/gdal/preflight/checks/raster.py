@@ -19,6 +19,7 @@ _NO_SCALE: Final = frozenset({"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"})  # fo
 # of single bands: elevation and the like
 _CONTINUOUS: Final = frozenset({"Int16", "Float16", "Float32", "Float64"})
 _RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster overview add"})
+_NORTH_UP: Final = frozenset({"raster slope", "raster hillshade", "raster aspect", "raster viewshed"})
 _KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # and may change the type
 
 
@@ -56,6 +57,26 @@ def nodata_out_of_range(call: Call) -> Iterator[Finding]:
         values = [facts.nodata]
     if not all(limits[0] <= value <= limits[1] and value.is_integer() for value in values):
         yield worded("nodata_beyond", {"kind": made.data_type, "low": limits[0], "high": limits[1]})
+
+
+def rotated(call: Call) -> Iterator[Finding]:
+    """Pixels whose lines do not run from west to east, for an algorithm that takes them as if they did."""
+    if call.input is None or not call.input.rotated:
+        return
+    if call.path == "raster zonal-stats":
+        yield worded("rotated_zones", refuses=True)
+    elif call.path in _NORTH_UP:
+        yield worded("rotated_ignored")
+
+
+def imaginary_lost(call: Call) -> Iterator[Finding]:
+    """Complex numbers that become real ones; of other calls the container finds it in the output."""
+    facts = call.input
+    if facts is None or not facts.data_type.startswith("C"):
+        return
+    kind = call.text("output-data-type")
+    if call.path == "gdal2xyz" or (kind and not kind.startswith("C") and call.path in _KEEPS_NODATA):
+        yield worded("imaginary_lost")
 
 
 def other_grid(call: Call) -> Iterator[Finding]:
@@ -190,6 +211,8 @@ CHECKS: Final = (
     lossy,
     nodata_out_of_range,
     distances,
+    rotated,
+    imaginary_lost,
     heights_left_out,
     four_bands,
     position_in_pixels,

@@ -1,6 +1,6 @@
 """What a container is asked of an input's pixels before a call runs, since the call may lose it. Pure.
 
-A look is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`), or is `holes`, `fills`, `heights`, `classes`, `shares` or `overviews`. It reads at
+A look is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`), or is `holes`, `fills`, `heights`, `classes`, `shares`, `overviews`, `curves`, `wide` or `masked`. It reads at
 most some million pixels, so only calls are asked about whose arguments can lose something.
 """
 
@@ -16,8 +16,8 @@ from gdal_mcp.plan import Draft
 
 _PHOTOS: Final = ("JPEG", "WEBP")
 # formats that lose something, unless an option says otherwise
-_LOSSY: Final = frozenset({*_PHOTOS, "JP2OpenJPEG", "AVIF", "HEIF"})
-_LOSSLESS: Final = frozenset({"LOSSLESS=YES", "WEBP_LOSSLESS=YES", "LOSSLESS=TRUE", "REVERSIBLE=YES"})
+_LOSSY: Final = frozenset({*_PHOTOS, "JP2OpenJPEG", "AVIF", "HEIF", "GPKG", "KMLSUPEROVERLAY"})
+_LOSSLESS: Final = frozenset({"LOSSLESS=YES", "WEBP_LOSSLESS=YES", "LOSSLESS=TRUE", "REVERSIBLE=YES", "TILE_FORMAT=PNG", "TILE_FORMAT=PNG8", "TILE_FORMAT=TIFF", "FORMAT=PNG"})
 PICTURES: Final = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP"})  # formats of eight bits
 _NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
 # steps after which a pixel still has the value that it had
@@ -47,12 +47,29 @@ _SAID: Final[Mapping[str, tuple[str, str, Mapping[str, Sequence[str]] | None]]] 
     "classes": ("classes", "classes_mixed", None),
     "overviews": ("classes", "overviews_mixed", {"creation-option": ("OVERVIEW_RESAMPLING=MODE",)}),
     "shares": ("mask", "mask_rounded", None),
+    "curves": ("curves", "curves_skipped", None),
+    "wide": ("wide", "wide_cut", None),
+    "masked": ("masked", "mask_ignored", None),
 }
+# algorithms that copy whole numbers of 64 bits as they are
+_EXACT: Final = frozenset(
+    f"raster {name}"
+    for name in (
+        "read write convert set-type clip sieve mosaic stack select edit update info compare unscale overview footprint create zonal-stats"
+    ).split()
+)
+# that take every pixel for one with a value, whatever a mask or alpha hides
+_SEES_NO_MASK: Final = frozenset({"raster contour", "raster as-features", "raster proximity", "raster viewshed", "gdal2xyz"})
 _EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
 
 
 def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     steps, found = steps_of(draft), []
+    found += ["curves"] if any(_takes_shapes(path, given) for path, given in steps) else []
+    if any(path not in _EXACT and _mixing(path, given) for path, given in steps):
+        found.append("wide")
+    if any(path in _SEES_NO_MASK for path, _ in steps):
+        found.append("masked")
     if any(_of_holes(steps)) or _nodata_of_edit(steps):
         found.append("holes")
     cares = any(_SAYS_NODATA & set(given) or "?" in "".join(given.get("calc", ())) for _, given in steps)
@@ -78,6 +95,19 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     if all(path in _KEEPS for path, _ in steps):  # the narrowest thing that is named
         found += [driver] if driver in PICTURES else [kind for kind in kinds[-1:] if kind in _NARROW]
     return tuple(found)
+
+
+def _takes_shapes(path: str, given: Mapping[str, Sequence[str]]) -> bool:
+    """Whether GDAL lays polygons over pixels, and passes over those with curves."""
+    return path in ("vector rasterize", "raster rasterize", "raster zonal-stats") or (
+        path == "raster clip" and "like" in given
+    )
+
+
+def _mixing(path: str, given: Mapping[str, Sequence[str]]) -> bool:
+    """Whether pixels get other values, for which GDAL takes them as floating point."""
+    is_raster = path.startswith("raster ") or path in ("gdal2xyz", "gdalwarp", "gdal_polygonize")
+    return is_raster and (path != "raster resize" or given.get("resampling", ("nearest",))[0] != "nearest")
 
 
 def _nodata_of_edit(steps: Sequence[Step]) -> str:
@@ -108,7 +138,7 @@ def findings(
         elif name == "holes" and seen.get("holes"):
             yield from _of_holes(steps)
         elif seen.get(key):
-            yield worded(said, change=change)
+            yield worded(said, change=change, refuses=name == "curves")
         elif seen.get("count"):
             yield from _lost(name, seen, nodata)
 
