@@ -39,6 +39,7 @@ _COLUMNS: Final = (
 )
 _MAX_COLUMNS: Final = 20  # of each kind
 _MAX_NAME: Final = 64  # letters of a column's name
+_HALF: Final = 180.0  # degrees
 _MAX_CRS: Final = 16  # of one file, in which its extent is kept
 
 
@@ -47,7 +48,8 @@ class Place:
     """The extent of the data in a CRS that a call names, and whether that CRS is in degrees."""
 
     degrees: bool | None = None
-    extent: Box | None = None
+    extent: Box | None = None  # with the east beyond 180 where the data lies about the antimeridian
+    crosses: bool = False  # whether it does
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
     for name, there in _mapping(row.get("elsewhere")).items():
         place = _mapping(there)
         degrees = place.get("degrees")
-        places[name] = Place(degrees if isinstance(degrees, bool) else None, _box(place.get("extent")))
+        places[name] = _place(degrees if isinstance(degrees, bool) else None, place.get("extent"))
     changes = {name: transformations.known(one) for name, one in _mapping(row.get("changes")).items()}
     looks = {name: kept(LOOK, one) for name, one in _mapping(row.get("looks")).items()}
     common: dict[str, Any] = {"disk_bytes": disk_bytes, "places": places, "changes": changes, "looks": looks}
@@ -161,6 +163,16 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
         **(_crs(layers[0]) if alike else {}),
         **common,
     )
+
+
+def _place(degrees: bool | None, value: Any) -> Place:
+    box = _box(value)
+    if box is None and degrees and isinstance(value, list) and len(value) == 4:
+        # PROJ gives a west above the east for what lies about the antimeridian
+        west, south, east, north = value
+        turned = [west, south, east + 360, north] if type(east) in (int, float) else value
+        return Place(degrees, box := _box(turned), box is not None and box[2] - box[0] < _HALF)
+    return Place(degrees, box)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

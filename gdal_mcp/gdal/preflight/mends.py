@@ -10,10 +10,11 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.remote.places import label
 from sandbox.workspace import Located
 
-Change: TypeAlias = Mapping[str, Sequence[str]]
+Change: TypeAlias = Mapping[str, Sequence[str] | None]
 Step: TypeAlias = tuple[str, Mapping[str, Any]]
 # what a pipeline's steps for reading and writing say, beside its own
 _READ_AND_WRITTEN: Final = frozenset({"input", "output", "overwrite", "output-format", "creation-option"})
+_ONE_VALUE: Final = frozenset({"bbox", "resolution"})  # lists that are one value, which another takes the place of
 _SHAPES: Final = ("bbox", "bbox-crs", "geometry", "geometry-crs", "like")
 
 
@@ -94,12 +95,16 @@ def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str,
     known = {one.name: one for one in algorithm.arguments}
     inputs = [label(located) for name, located in draft.named or () if name == "input"]
     given = {name: values for name, values in draft.arguments.items() if name in known}
-    if draft.chain or not set(change) <= set(known) or len(draft.outputs) > 1:
+    if draft.chain or not {name for name, values in change.items() if values is not None} <= set(known) or len(draft.outputs) > 1:
         return None
     if len(inputs) != 1 and "input" not in given:
         return None
     for name, values in change.items():
-        given[name] = (*(given.get(name, ()) if known[name].is_list else ()), *values)
+        if values is None:
+            given.pop(name, None)
+            continue
+        more = known[name].is_list and name not in _ONE_VALUE
+        given[name] = (*(given.get(name, ()) if more else ()), *values)
     arguments = {name: _value(known[name], values) for name, values in given.items()}
     if "input" not in given:
         arguments["input"] = [inputs[0]] if known["input"].is_list else inputs[0]

@@ -28,6 +28,7 @@ _CODES: Final = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
 # arguments that name a CRS, and those that make the inputs' extent in it matter, which takes PROJ milliseconds to compute
 _CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbox",)}
 _CHECKS: Final = (*crs.CHECKS, *raster.CHECKS, *vector.CHECKS)
+_ABOUT_180: Final = frozenset({"raster reproject", "raster footprint"})  # which go wrong about the antimeridian
 _MAX_CRS: Final = 4  # in which a container is asked for extents
 _MAX_CRS_TEXT: Final = 4096  # characters
 
@@ -285,6 +286,7 @@ def crs_named(draft: Draft) -> tuple[str, ...]:
         for name, needed_for in _CRS_ARGUMENTS.items():
             if any(given.get(one) for one in needed_for):
                 texts += given.get(name, ())
+    texts += [text for path, given in steps if path in _ABOUT_180 for text in given.get("output-crs", ())]
     reprojections = [given for path, given in draft.chain if path == "vector reproject"]
     texts += [text for given in reprojections for text in given.get("output-crs", ())]
     texts += ["EPSG:3857" for path, _ in steps if path == "raster tile"]

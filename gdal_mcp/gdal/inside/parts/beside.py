@@ -11,6 +11,7 @@ import re
 
 from osgeo import gdal, ogr
 
+from gdal_mcp.gdal.inside.parts.extents import in_degrees
 from gdal_mcp.gdal.inside.parts.reporting import part, quiet
 
 SQLITE = b"SQLite format 3\0"
@@ -21,6 +22,7 @@ JOURNAL = bytes.fromhex("d9d505f920a163d7")  # how a rollback journal begins tha
 IMMUTABLE = "Retrying with IMMUTABLE=YES open option"  # how GDAL ends its warning of a database without its -wal
 MAX_BYTES = 64 << 20  # of a database whose rows are counted, or a layer whose features are gone through
 MAX_FEATURES = 20_000
+HALF = 180.0  # degrees
 NEAR = 1e-6  # of an extent's size
 
 
@@ -131,6 +133,18 @@ def stale_extent(layer):
     return any(abs(a - b) > slack for a, b in zip(stored, found, strict=True))
 
 
+def two_parts(layer):
+    """West and east of features in degrees that lie about the antimeridian alone; None for all others."""
+    crs = layer.GetSpatialRef()
+    extent = layer.GetExtent(can_return_null=True) if crs is not None else None
+    if extent is None or extent[1] - extent[0] <= HALF or not in_degrees(crs):
+        return None
+    if not layer.TestCapability(ogr.OLCFastFeatureCount) or layer.GetFeatureCount() > MAX_FEATURES:
+        return None
+    survey = part("survey")
+    return survey.around(survey.Survey(layer, survey.Clock(), kinds=()).spans)
+
+
 def checks(job):
     """Of each input that is a file: what is stored beside the data, or in it, and is not true of it."""
     for number, path in enumerate(job.get("sources", job["inputs"])):
@@ -138,14 +152,17 @@ def checks(job):
             continue
         for layer, stored, counted in stale_counts(path):
             yield {"code": "stored_count_stale", "input": number, "layer": layer, "count": counted, "of": stored}
-        yield from extent_checks(number, path)
+        yield from extent_checks(number, path, reads=not job["outputs"])
 
 
-def extent_checks(number, path):
-    if os.path.getsize(path) > MAX_BYTES or not path.lower().endswith((".gpkg", ".shp", ".fgb", ".sqlite")):
+def extent_checks(number, path, *, reads):
+    if os.path.getsize(path) > MAX_BYTES or not path.lower().endswith((".gpkg", ".shp", ".fgb", ".sqlite", ".geojson", ".json")):
         return
     with quiet():
         dataset = gdal.OpenEx(path, gdal.OF_VECTOR)
         layers = part("tables").layers_of(dataset, 20) if dataset else []
         stale = [index for index, layer in enumerate(layers) if stale_extent(layer)]
+        parts = [(index, found) for index, layer in enumerate(layers) if reads and (found := two_parts(layer))]
+    for index, (west, east) in parts:
+        yield {"code": "antimeridian_parts", "input": number, "layer": index, "minimum": west, "maximum": east}
     yield from ({"code": "stored_extent_stale", "input": number, "layer": index} for index in stale)

@@ -29,7 +29,7 @@ def of_output(path, dataset, facts, rows, origin):
     """Of an open output; `rows` are of its pixels."""
     if has_pixels(dataset):
         sources = [] if origin.updates else origin.sources
-        yield from raster_checks(dataset, facts, rows, sources, origin.expected)
+        yield from raster_checks(dataset, facts, rows, sources, origin.expected, origin.cut)
         if "pixels" in origin.expected:
             others = [one for one in origin.sources if one[0] != path]
             yield from kept_checks(facts, others)

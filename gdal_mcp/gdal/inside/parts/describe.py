@@ -193,6 +193,8 @@ def describe_outputs(job, inputs, errors):
     origin = Origin(sources, job.get("expected", ()), Clock(), job.get("compared", range(len(sources))))
     if job["program"] == "gdal" and len(job["outputs"]) == 1 and job["seconds"] < MAX_AGAIN:
         origin = origin._replace(again=lambda: part("statements").made_again(job["options"], "MEM"))
+    if shape := given(job["options"], "--geometry="):
+        origin = origin._replace(cut=(shape, given(job["options"], "--geometry-crs=")))
     told = []
     for one in job["outputs"]:
         made_of = origin._replace(updates=one.get("updates", False))
@@ -200,6 +202,11 @@ def describe_outputs(job, inputs, errors):
         before = replaced(one.get("replaces"))
         told.append(decoded({"facts": facts, "names": names, "checks": found, "before": before}))
     return told
+
+
+def given(words, option):
+    """The value of an option of the `gdal` program; "" where it is not given."""
+    return next((one.removeprefix(option) for one in words if one.startswith(option)), "")
 
 
 def replaced(path):

@@ -7,7 +7,7 @@ import re
 from osgeo import gdal, ogr, osr
 
 from gdal_mcp.gdal.inside.parts.datasets import has_other_georeferencing
-from gdal_mcp.gdal.inside.parts.extents import crs_checks, traditional
+from gdal_mcp.gdal.inside.parts.extents import crs_checks, reference, traditional
 from gdal_mcp.gdal.inside.parts.pixels import any_holes, value_ranges
 from gdal_mcp.gdal.inside.parts.reporting import quiet
 from gdal_mcp.gdal.inside.parts.tables import layers_of
@@ -29,7 +29,7 @@ LIMITS = {
 FILLS = (-9999.0, -99999.0, -32767.0, -32768.0)
 
 
-def raster_checks(dataset, facts, rows, sources, expected):
+def raster_checks(dataset, facts, rows, sources, expected, cut=None):
     seen = [row for row, band in zip(rows, facts["bands"], strict=False) if band["color"] != "Alpha"]
     if seen and all(seen):
         sampled = {} if all(row["exact"] for row in seen) else {"sampled": True}
@@ -46,7 +46,7 @@ def raster_checks(dataset, facts, rows, sources, expected):
     if facts["extent"] is None and not figure and not has_other_georeferencing(dataset):
         yield {"code": "has_no_georeferencing"}
     if sources:
-        yield from collar_checks(dataset, facts, sources)
+        yield from collar_checks(dataset, facts, sources, cut)
     yield from statistics_checks(dataset, rows)
     yield from nodata_checks(dataset, facts, rows, sources)
     if "summed" in expected:
@@ -133,8 +133,8 @@ def scale_of(band):
     return band.get("scale", 1), band.get("offset", 0)
 
 
-def collar_checks(dataset, facts, sources):
-    """Pixels beyond all inputs, or beyond the shapes that cut it, count as data where nothing hides them: the corners of a raster that was turned."""
+def collar_checks(dataset, facts, sources, cut=None):
+    """Pixels beyond all inputs, or beyond the shapes that cut it (layers, or `cut`: WKT or GeoJSON and its CRS), count as data where nothing hides them: the corners of a raster that was turned."""
     masked = dataset.GetRasterBand(1).GetMaskFlags() != gdal.GMF_ALL_VALID
     crs = dataset.GetSpatialRef()
     if masked or crs is None or facts["rotated"] or facts["extent"] is None:
@@ -144,6 +144,7 @@ def collar_checks(dataset, facts, sources):
     rasters = [source for _, source in sources if source["facts"].get("pixel_size")]
     inside = [reaches(source, crs) for source in rasters]
     shapes = [covers(path, crs) for path, source in sources if source not in rasters]
+    shapes += [within(*cut, crs)] if cut else []
     if not rasters or None in inside or None in shapes:
         return
     west, south, east, north = facts["extent"]
@@ -161,6 +162,22 @@ def collar_checks(dataset, facts, sources):
         zeros += not any(dataset.ReadRaster(*place, 1, 1, buf_type=gdal.GDT_Float64) or b"1")
     if FEW <= len(beyond) < SIDE * SIDE and zeros > 0.8 * len(beyond):
         yield {"code": "collar_without_nodata", "percent": round(100 * len(beyond) / SIDE**2, 1)}
+
+
+def within(text, own, crs):
+    """Whether a shape that a call gives, in a CRS by its name or in that of the raster, covers a point."""
+    shape = (ogr.CreateGeometryFromJson if text.lstrip().startswith("{") else ogr.CreateGeometryFromWkt)(text)
+    there = reference(own) if own else crs
+    if shape is None or there is None:
+        return None
+    change = osr.CreateCoordinateTransformation(traditional(crs), traditional(there))
+
+    def inside(x, y):
+        point = ogr.Geometry(ogr.wkbPoint)
+        point.AddPoint_2D(*change.TransformPoint(x, y)[:2])
+        return shape.Contains(point)
+
+    return inside if change is not None else None
 
 
 def covers(path, crs):

@@ -17,6 +17,7 @@ from gdal_mcp.plan import Draft
 _PHOTOS: Final = ("JPEG", "WEBP")
 # formats that lose something, unless an option says otherwise
 _LOSSY: Final = frozenset({*_PHOTOS, "JP2OpenJPEG", "AVIF", "HEIF", "GPKG", "KMLSUPEROVERLAY"})
+_ALSO_VECTOR: Final = frozenset({"GPKG", "KMLSUPEROVERLAY"})  # whose names are those of vector formats, too
 _LOSSLESS: Final = frozenset({"LOSSLESS=YES", "WEBP_LOSSLESS=YES", "LOSSLESS=TRUE", "REVERSIBLE=YES", "TILE_FORMAT=PNG", "TILE_FORMAT=PNG8", "TILE_FORMAT=TIFF", "FORMAT=PNG"})
 PICTURES: Final = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP"})  # formats of eight bits
 _NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
@@ -82,7 +83,8 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     if not driver and draft.output:
         driver = driver_for(catalogue, draft.output.target.name, "raster") or ""
     options = [option.upper() for option in steps[-1][1].get("creation-option", ())]
-    lossy = driver in _LOSSY or any(f"COMPRESS={one}" in options for one in _PHOTOS)
+    writes_pixels = all(path in _KEEPS for path, _ in steps)
+    lossy = (driver in _LOSSY and (writes_pixels or driver not in _ALSO_VECTOR)) or any(f"COMPRESS={one}" in options for one in _PHOTOS)
     resamples = [(given, (_RESAMPLES[path],)) for path, given in steps if path in _RESAMPLES]
     mixing = _MIXES & {given.get("resampling", usual)[0] for given, usual in resamples}
     if mixing or (lossy and not _LOSSLESS & set(options)):
