@@ -44,6 +44,7 @@ STDERR_CHARACTERS = 8000
 _LABEL = re.compile(r"^[A-Za-z ]{1,20} [0-9]{1,4}: ")
 _COMPARED = 400  # characters of a line; a message is cut later
 _RAISE = "Use a smaller window, a coarser resolution or compression, or raise the limit: --"
+_FULL = "No space left on device"  # as the C library says it; of the disk itself an outcome tells
 _FIRST = 5  # GDAL's first messages say what went wrong; the rest repeats it
 
 _KINDS: tuple[tuple[type[SandboxError], Code, str], ...] = (
@@ -95,6 +96,10 @@ def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> T
     final = result.final or {}
     errors = [one for one in reported(final) if one.level != "warning"]
     said = [one.text for one in errors[:_FIRST]]
+    if any(_FULL in text for text in (*said, stderr_of(result).get("stderr", ""))):
+        message = f"{toolbox.title} had no space left for its temporary files, which are held in memory."
+        suggestion = "Ask for less, or have whoever runs the server raise the setting scratch_size (--scratch-size)."
+        return ToolError(Code.DISK_LIMIT, Stage.RUN, message, suggestion, {toolbox.name: said})
     done = "finished with errors" if final.get("done") is True else "failed"
     message = f"{toolbox.title} {done}; nothing was published." if writes else f"{toolbox.title} {done}."
     general = f"{toolbox.title}'s own messages are under `untrusted`; correct the arguments or the data and call again."

@@ -130,6 +130,8 @@ _CRS: Final = shape(
     kind=Literal["compound", "geographic", "projected", "geocentric", "vertical", "local", "other"],
     degrees=Switch,
     metres=Switch,
+    unit_metres=Number,
+    unit_degrees=Number,
 )
 _BAND: Final = shape(
     type=DataType, nodata=Real, color=Color, scale=Real, offset=Real, min=Real, max=Real, exact=Switch

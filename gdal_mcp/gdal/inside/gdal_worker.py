@@ -99,6 +99,7 @@ def run(job, report):
             errors.fail(str(error))
         if errors.failures:
             part("sql_names").tell_names(job, errors)
+            part("archives").tell_members(job, errors)
     from osgeo import gdal
 
     answer = {"outputs": outputs}

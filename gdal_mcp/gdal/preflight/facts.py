@@ -69,6 +69,7 @@ class DatasetFacts:
     scaled: bool = False  # whether the stored numbers stand for others, by a scale and an offset
     crs: str | None = None  # AUTHORITY:CODE
     has_crs: bool | None = None  # False: the dataset has none
+    unit_metres: float | None = None  # metres of a unit of a CRS in feet and the like
     degrees: bool | None = None  # whether coordinates are longitude and latitude in degrees
     extent: Box | None = None
     compression: str = ""  # by the name of GDAL's creation option; NONE is uncompressed
@@ -183,7 +184,8 @@ def _crs(facts: Mapping[str, Any]) -> dict[str, Any]:
     crs = facts.get("crs")
     if crs is None:
         return {"has_crs": False} if "crs" in facts else {}
-    return {"crs": crs.get("code"), "has_crs": True, "degrees": crs.get("degrees")}
+    unit = {"unit_metres": crs["unit_metres"]} if crs.get("unit_metres") else {}
+    return {"crs": crs.get("code"), "has_crs": True, "degrees": crs.get("degrees"), **unit}
 
 
 def around(boxes: Sequence[Box]) -> Box | None:

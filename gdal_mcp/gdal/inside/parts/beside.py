@@ -22,6 +22,8 @@ JOURNAL = bytes.fromhex("d9d505f920a163d7")  # how a rollback journal begins tha
 IMMUTABLE = "Retrying with IMMUTABLE=YES open option"  # how GDAL ends its warning of a database without its -wal
 MAX_BYTES = 64 << 20  # of a database whose rows are counted, or a layer whose features are gone through
 MAX_FEATURES = 20_000
+WORLD_FILES = ("tfw", "tifw", "tiffw", "wld", "TFW")
+PIXEL = 0.01  # what two positions of one raster may differ by
 HALF = 180.0  # degrees
 NEAR = 1e-6  # of an extent's size
 
@@ -133,6 +135,33 @@ def stale_extent(layer):
     return any(abs(a - b) > slack for a, b in zip(stored, found, strict=True))
 
 
+def position_checks(number, path):
+    """A GeoTIFF with a second position in a file beside it: GDAL takes that of an .aux.xml before its own, and its own before a world file."""
+    stem = os.path.splitext(path)[0]
+    beside = [f"{path}.aux.xml", *(f"{stem}.{ending}" for ending in WORLD_FILES)]
+    if not path.lower().endswith((".tif", ".tiff")) or not any(map(os.path.isfile, beside)):
+        return
+    with quiet():
+        found = {name: position_of(path, name) for name in ("PAM", "INTERNAL", "WORLDFILE")}
+    own = found.pop("INTERNAL")
+    used, other = (found["PAM"], own) if found["PAM"] else (own, found["WORLDFILE"])
+    if not used or not other:
+        return
+    (transform, crs), (second, its_crs) = used, other
+    pixel = max(abs(one) for one in (*transform[1:3], *transform[4:6])) or 1.0
+    gap = max(abs(a - b) for a, b in zip(transform, second, strict=True))
+    elsewhere = crs is not None and its_crs is not None and not crs.IsSame(its_crs)
+    if gap > PIXEL * pixel or elsewhere:
+        code = "position_of_sidecar" if found["PAM"] else "position_of_world_file"
+        yield {"code": code, "input": number, "units": gap}
+
+
+def position_of(path, source):
+    dataset = gdal.OpenEx(path, gdal.OF_RASTER, open_options=[f"GEOREF_SOURCES={source}"])
+    transform = dataset.GetGeoTransform(can_return_null=True) if dataset is not None else None
+    return (transform, dataset.GetSpatialRef()) if transform else None
+
+
 def two_parts(layer):
     """West and east of features in degrees that lie about the antimeridian alone; None for all others."""
     crs = layer.GetSpatialRef()
@@ -152,6 +181,7 @@ def checks(job):
             continue
         for layer, stored, counted in stale_counts(path):
             yield {"code": "stored_count_stale", "input": number, "layer": layer, "count": counted, "of": stored}
+        yield from position_checks(number, path)
         yield from extent_checks(number, path, reads=not job["outputs"])
 
 

@@ -30,7 +30,17 @@ def crs_facts(crs):
         "kind": next((kind for kind, applies in kinds.items() if applies()), "other"),
         "degrees": in_degrees(crs),
         "metres": bool(crs.IsProjected()) and abs(crs.GetLinearUnits() - 1) < 1e-9,
+        **unit_of(crs),
     }
+
+
+def unit_of(crs):
+    """What a unit of the coordinates is, where it is neither the metre nor the degree: in metres, or in degrees."""
+    if crs.IsProjected() and abs(crs.GetLinearUnits() - 1) > 1e-9:
+        return {"unit_metres": crs.GetLinearUnits()}
+    if crs.IsGeographic() and not in_degrees(crs):
+        return {"unit_degrees": round(crs.GetAngularUnits() / DEGREE, 12)}
+    return {}
 
 
 def code_of(crs):

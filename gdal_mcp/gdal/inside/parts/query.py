@@ -256,6 +256,8 @@ def write(job, result):
                 count += 1
             file.write(end if count else "[]\n" if form == "json" else "")
         return count
+    if form == "object":
+        return write_object(path, result, job)
     found = list(result.rows())
     write_layer(path, form, result, found, job)
     if job.get("members"):  # foreign ones of a GeoJSON, behind its opening brace
@@ -265,6 +267,18 @@ def write(job, result):
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"{start}{brace}{more},{rest}")
     return len(found)
+
+
+def write_object(path, result, job):
+    """The only row as one object; of a single column that holds JSON, its value."""
+    rows = list(islice(result.rows(), 2))
+    if len(rows) != 1:
+        raise RuntimeError(f"output_format object takes one row, and there are {'several' if rows else 'none'}")
+    record = shown(result, rows[0], job["geometry"])
+    value = next(iter(record.values())) if len(record) == 1 else record
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(value if isinstance(value, dict | list) else record, file, ensure_ascii=False, allow_nan=False)
+    return 1
 
 
 def write_layer(path, driver, result, rows, job):
