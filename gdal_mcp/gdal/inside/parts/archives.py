@@ -9,6 +9,7 @@ from gdal_mcp.gdal.inside.parts.reporting import quiet
 KINDS = {".zip": "vsizip", ".kmz": "vsizip", ".tar": "vsitar", ".tgz": "vsitar", ".gz": "vsitar"}
 MOST_NAMES = 20
 MOST_ENTRIES = 5000
+FOLDER = 0o040000  # of a mode
 # files that go with another one
 BESIDE = (".dbf", ".shx", ".prj", ".cpg", ".qix", ".sbn", ".sbx", ".qpj", ".xml", ".txt", ".pdf", ".html", ".tfw", ".ovr")
 
@@ -28,7 +29,13 @@ def tell_members(job, errors):
 
 def members(archive):
     """The files in it that could be datasets, those of most use first."""
+    files = []
     with quiet():
-        names = gdal.ReadDirRecursive(archive, MOST_ENTRIES) or []
-    files = [name for name in names if not name.endswith("/")]
+        folder = gdal.OpenDir(archive, -1, [])
+        while folder is not None and len(files) < MOST_ENTRIES:
+            if (entry := gdal.GetNextDirEntry(folder)) is None:
+                break
+            files += [] if entry.mode & FOLDER else [entry.name]
+        if folder is not None:
+            gdal.CloseDir(folder)
     return [name for name in files if not name.lower().endswith(BESIDE)] or files

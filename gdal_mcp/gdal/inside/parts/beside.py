@@ -135,11 +135,11 @@ def stale_extent(layer):
     return any(abs(a - b) > slack for a, b in zip(stored, found, strict=True))
 
 
-def position_checks(number, path):
+def position_checks(number, path, *, chosen):
     """A GeoTIFF with a second position in a file beside it: GDAL takes that of an .aux.xml before its own, and its own before a world file."""
     stem = os.path.splitext(path)[0]
     beside = [f"{path}.aux.xml", *(f"{stem}.{ending}" for ending in WORLD_FILES)]
-    if not path.lower().endswith((".tif", ".tiff")) or not any(map(os.path.isfile, beside)):
+    if chosen or not path.lower().endswith((".tif", ".tiff")) or not any(map(os.path.isfile, beside)):
         return
     with quiet():
         found = {name: position_of(path, name) for name in ("PAM", "INTERNAL", "WORLDFILE")}
@@ -181,7 +181,7 @@ def checks(job):
             continue
         for layer, stored, counted in stale_counts(path):
             yield {"code": "stored_count_stale", "input": number, "layer": layer, "count": counted, "of": stored}
-        yield from position_checks(number, path)
+        yield from position_checks(number, path, chosen="GEOREF_SOURCES=" in " ".join(job["options"]))
         yield from extent_checks(number, path, reads=not job["outputs"])
 
 

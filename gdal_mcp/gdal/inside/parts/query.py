@@ -25,6 +25,7 @@ from gdal_mcp.gdal.inside.parts.sql_checks import row_checks, word_checks
 from gdal_mcp.gdal.inside.parts.tables import fields, layers_of, shapes
 
 AT_ONCE = 100  # values in one call of json_array, which takes some hundred arguments
+JSON = re.compile(r"\bjson(?:_\w+)?\s*\(", re.IGNORECASE)  # functions whose results are JSON
 HIDDEN = re.compile(r"OGR_(STYLE|NATIVE_DATA|NATIVE_MEDIA_TYPE)(:\d+)?")
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
@@ -42,7 +43,8 @@ def run_query(job, _report):
             answer = {"count": write(job, result)}
         else:
             found = list(islice(result.rows(), job["limit"] + 1))
-            rows = [shown(result, row, job["geometry"]) for row in found[: job["limit"]]]
+            kept = nested(result, found[: job["limit"]])
+            rows = [shown(result, row, job["geometry"]) for row in kept]
             answer = {"rows": rows, "more": len(found) > len(rows)}
     except NoResult:
         return False
@@ -153,6 +155,7 @@ class Result:
             else:
                 self.names.append(name)
         self.blobs = {number for number, name in enumerate(self._columns) if name in drawn}
+        self.makes_json = JSON.search(sql) is not None
         self.infinite, self.srids = 0, set()
         self.without_geometry = 0  # rows, of a column of geometries that has none
 
@@ -238,6 +241,34 @@ def shown(result, row, how):
     return made
 
 
+def nested(result, rows):
+    """The rows with JSON in the place of its text, in columns that hold nothing else, of a statement that makes JSON."""
+    if not result.makes_json or not rows:
+        return rows
+    for number in json_columns(rows):
+        for row in rows:
+            row[number] = row[number] and json.loads(row[number])
+    return rows
+
+
+def json_columns(rows):
+    """Numbers of columns of which each value is the text of a JSON array or object, or null."""
+    for number in range(len(rows[0])):
+        values = [row[number] for row in rows if row[number] is not None]
+        if values and all(map(is_json, values)):
+            yield number
+
+
+def is_json(value):
+    if not isinstance(value, str) or value[:1] not in "[{":
+        return False
+    try:
+        json.loads(value)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def geometry_of(data):
     with quiet():
         return ogr.CreateGeometryFromWkb(data)
@@ -248,8 +279,9 @@ def write(job, result):
     path, form = job["output"], job["form"]
     if form in ("json", "jsonl"):  # one record a line, for `json` within an array
         count, (begin, between, end) = 0, ("[\n", ",\n", "\n]\n") if form == "json" else ("", "\n", "\n")
+        rows = nested(result, list(result.rows())) if result.makes_json else result.rows()
         with open(path, "w", encoding="utf-8") as file:
-            for row in result.rows():
+            for row in rows:
                 record = shown(result, row, job["geometry"])
                 text = json.dumps(record, ensure_ascii=False, allow_nan=False)
                 file.write((between if count else begin) + text)
@@ -271,13 +303,13 @@ def write(job, result):
 
 def write_object(path, result, job):
     """The only row as one object; of a single column that holds JSON, its value."""
-    rows = list(islice(result.rows(), 2))
+    rows = nested(result, list(islice(result.rows(), 2)))
     if len(rows) != 1:
         raise RuntimeError(f"output_format object takes one row, and there are {'several' if rows else 'none'}")
     record = shown(result, rows[0], job["geometry"])
-    value = next(iter(record.values())) if len(record) == 1 else record
+    value = next(iter(record.values())) if len(record) == 1 else None
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(value if isinstance(value, dict | list) else record, file, ensure_ascii=False, allow_nan=False)
+        json.dump(value if isinstance(value, dict) else record, file, ensure_ascii=False, allow_nan=False)
     return 1
 
 
@@ -303,9 +335,13 @@ def write_layer(path, driver, result, rows, job):
     name = os.path.basename(path).split(".")[0]
     layer = dataset.CreateLayer(name, result.crs() if with_geometry else None, kind, how)
     plain = [number for number in range(len(result.names)) if number not in result.blobs]
+    documents = set(json_columns(rows)) if result.makes_json and rows else ()
     for number in plain:
         values = [row[number] for row in rows if row[number] is not None]
-        layer.CreateField(field_of(result.names[number], values))
+        field = field_of(result.names[number], values)
+        if number in documents:
+            field.SetSubType(ogr.OFSTJSON)
+        layer.CreateField(field)
     definition = layer.GetLayerDefn()
     if definition.GetFieldCount() != len(plain):
         raise RuntimeError("the format does not take all of the columns")
