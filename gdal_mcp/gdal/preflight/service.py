@@ -98,7 +98,7 @@ class Preflight:
         for name in values.looks_named(draft, self.catalogue):
             seen = filter(None, (one.looks.get(name) for one in known))
             looks[name] = max(seen, key=_found, default={})
-        said += values.findings(looks, known[0].nodata if known else None, steps_of(draft))
+        said += values.findings(looks, known[0].nodata if known else None, steps_of(draft), merges=draft.command.program == "gdal_merge")
         said = [with_mend(one, draft, calls[0].path, self.catalogue) for one in said]
         found = {one.code: one for one in said}  # of several steps, each remark once
         return PreflightReport(cost, broken, tuple(found.values()), changed)

@@ -5,6 +5,8 @@ import itertools
 import os
 from operator import itemgetter
 
+from osgeo import gdal
+
 from gdal_mcp.gdal.inside.parts.datasets import has_pixels, opened
 from gdal_mcp.gdal.inside.parts.extents import apart, wgs84_box
 from gdal_mcp.gdal.inside.parts.raster_checks import (
@@ -50,7 +52,8 @@ def of_output(path, dataset, facts, rows, origin):
         if source is None:
             continue
         about = dataset, facts, name, source["facts"]
-        if number in origin.compared and (same_bytes(path, name) or same_content(*about)):
+        same_kind = os.path.splitext(path)[1].lower() == os.path.splitext(name)[1].lower()
+        if number in origin.compared and same_kind and (same_bytes(path, name) or same_content(*about)):
             yield {"code": "identical_to_input", "input": number}
         boxes += [box for one in source["boxes"] if (box := wgs84_box(*one))]
     own = [box for one in (facts, *facts.get("layers", ())) if (box := one.get("wgs84"))]
@@ -88,8 +91,17 @@ def same_content(dataset, facts, name, found):
         if has_pixels(dataset):
             numbers = range(1, dataset.RasterCount + 1)
             return all(same_band(dataset.GetRasterBand(i), source.GetRasterBand(i)) for i in numbers)
+        if facts["driver"] == "GeoJSON" and members(dataset.GetDescription()) != members(name):
+            return False
         layers, theirs = layers_of(dataset), layers_of(source)
         return 0 < len(layers) == len(theirs) <= MAX_LAYERS and all(map(same_layer, layers, theirs))
+
+
+def members(path):
+    """What a GeoJSON has beside its features and GDAL does not keep, as GDAL gives it; None where that is nothing."""
+    dataset = gdal.OpenEx(path, gdal.OF_VECTOR, open_options=["NATIVE_DATA=YES"])
+    layer = dataset.GetLayer(0) if dataset is not None else None
+    return layer and layer.GetMetadataItem("NATIVE_DATA", "NATIVE_DATA")
 
 
 def same_layer(one, other):

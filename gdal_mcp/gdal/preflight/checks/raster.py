@@ -113,8 +113,6 @@ def classic_programs(call: Call) -> Iterator[Finding]:
     polygonized = call.input if call.path == "gdal_polygonize" else None
     if polygonized is not None and polygonized.data_type.startswith("Float"):
         yield worded("polygons_rounded")
-    if call.path == "gdal_merge" and any(one is not None and one.nodata is not None for one in call.inputs):
-        yield worded("nodata_merged")
 
 
 def zones_not_covered(call: Call) -> Iterator[Finding]:

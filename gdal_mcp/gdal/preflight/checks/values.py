@@ -71,7 +71,7 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
         found.append("wide")
     if any(path in _SEES_NO_MASK for path, _ in steps):
         found.append("masked")
-    if any(_of_holes(steps)) or _nodata_of_edit(steps):
+    if any(_of_holes(steps)) or _nodata_of_edit(steps) or _merges(draft):
         found.append("holes")
     cares = any(_SAYS_NODATA & set(given) or "?" in "".join(given.get("calc", ())) for _, given in steps)
     if not cares and any(path in COMPUTES for path, _ in steps[:2]):
@@ -112,6 +112,10 @@ def _mixing(path: str, given: Mapping[str, Sequence[str]]) -> bool:
     return is_raster and (path != "raster resize" or given.get("resampling", ("nearest",))[0] != "nearest")
 
 
+def _merges(draft: Draft) -> bool:
+    return draft.command.program == "gdal_merge"
+
+
 def _nodata_of_edit(steps: Sequence[Step]) -> str:
     """The nodata value that `raster edit` gives to pixels as they are in the input; "" where it gives none."""
     given = [text for path, given in steps if path == "raster edit" for text in given.get("nodata", ())]
@@ -128,15 +132,21 @@ def _of_holes(steps: Sequence[Step]) -> Iterator[Finding]:
 
 
 def findings(
-    looks: Mapping[str, Mapping[str, Any]], nodata: float | None = None, steps: Sequence[Step] = ()
+    looks: Mapping[str, Mapping[str, Any]],
+    nodata: float | None = None,
+    steps: Sequence[Step] = (),
+    *,
+    merges: bool = False,
 ) -> Iterator[Finding]:
-    """`looks` are those that the call asks for, by their names; `nodata` is the input's."""
+    """`looks` are those that the call asks for, by their names; `nodata` is the input's; `merges` of gdal_merge."""
     for name, seen in looks.items():
         edit = _nodata_of_edit(steps)
         key, said, change = _SAID.get(name, ("", "", None))
         if name == "holes" and seen.get("holes") and edit:
             if number_of(edit, finite=False) not in (nodata, None) or edit == "none":
                 yield worded("nodata_redeclared")
+        elif name == "holes" and seen.get("holes") and merges:
+            yield worded("nodata_merged")
         elif name == "holes" and seen.get("holes"):
             yield from _of_holes(steps)
         elif seen.get(key):
