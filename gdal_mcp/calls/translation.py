@@ -98,7 +98,9 @@ def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> T
     said = [one.text for one in errors[:_FIRST]]
     if any(_FULL in text for text in (*said, stderr_of(result).get("stderr", ""))):
         message = f"{toolbox.title} had no space left for its temporary files, which are held in memory."
-        suggestion = "Ask for less, or have whoever runs the server raise the setting scratch_size (--scratch-size)."
+        suggestion = (
+            "Ask for less, or have whoever runs the server raise the setting scratch_size (--scratch-size)."
+        )
         return ToolError(Code.DISK_LIMIT, Stage.RUN, message, suggestion, {toolbox.name: said})
     done = "finished with errors" if final.get("done") is True else "failed"
     message = f"{toolbox.title} {done}; nothing was published." if writes else f"{toolbox.title} {done}."

@@ -48,7 +48,9 @@ class QueryToFileArguments(Arguments):
     inputs: Annotated[Inputs, WithJsonSchema({"type": ["object", "array"]})]
     sql: str
     output: OutputPath
-    output_format: str | None = Field(None, description="Default: by extension; `object`: JSON of one row as an object")
+    output_format: str | None = Field(
+        None, description="Default: by extension; `object`: JSON of one row as an object"
+    )
     geometry: Geometry = "wkt"
     members: Mapping[str, Any] | None = Field(None, description="Foreign members of a GeoJSON")
     overwrite: bool = False

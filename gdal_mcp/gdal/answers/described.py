@@ -206,7 +206,9 @@ CRS_MATCH: Final = shape(
     replaced_by=many(CrsCode, 10),
 )
 LOOK: Final = shape(
-    **dict.fromkeys(("holes", "fills", "assumed", "classes", "mask", "exact", "curves", "wide", "masked"), Switch),
+    **dict.fromkeys(
+        ("holes", "fills", "assumed", "classes", "mask", "exact", "curves", "wide", "masked"), Switch
+    ),
     **dict.fromkeys(("outside", "nan", "fractional", "digits", "count", "bands"), Count),
     **dict.fromkeys(("minimum", "maximum"), Number),
 )

@@ -51,7 +51,15 @@ def usual_driver(catalogue: Catalogue, name: str, kind: Kind | None) -> str | No
     endings = (".".join(parts[-2:]) if len(parts) > 2 else "", parts[-1] if len(parts) > 1 else "")
     named = next((_USUAL[one] for one in endings if one in _USUAL), "").lower()
     driver = catalogue.driver_names.get(named)
-    if driver is None or not driver.writes(kind) or any(parts[-1] in one.extensions for one in catalogue.drivers if one.writes(kind) and driver.name != one.name and endings[0] not in _USUAL):
+    if (
+        driver is None
+        or not driver.writes(kind)
+        or any(
+            parts[-1] in one.extensions
+            for one in catalogue.drivers
+            if one.writes(kind) and driver.name != one.name and endings[0] not in _USUAL
+        )
+    ):
         return None
     return driver.name
 

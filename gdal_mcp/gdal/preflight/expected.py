@@ -44,7 +44,9 @@ _HIDES: Final = frozenset(
 )
 # of these, those whose arguments may say what becomes of the nodata value
 _GIVES_VALUE: Final = frozenset({"raster calc", "raster reclassify", "raster scale"})
-_SUMS: Final = frozenset({"sum", "mul", "diff", "scale", "exp", "pow"})  # pixel functions that leave the inputs' range
+_SUMS: Final = frozenset(
+    {"sum", "mul", "diff", "scale", "exp", "pow"}
+)  # pixel functions that leave the inputs' range
 _LEAVES_HOLES: Final = frozenset({"max-distance", "mask"})  # arguments of a filling that is not whole
 
 

@@ -120,7 +120,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
     for name, there in _mapping(row.get("elsewhere")).items():
         place = _mapping(there)
         degrees = place.get("degrees")
-        places[name] = _place(degrees if isinstance(degrees, bool) else None, place.get("extent"))
+        places[name] = _place(place.get("extent"), degrees=degrees if isinstance(degrees, bool) else None)
     changes = {name: transformations.known(one) for name, one in _mapping(row.get("changes")).items()}
     looks = {name: kept(LOOK, one) for name, one in _mapping(row.get("looks")).items()}
     common: dict[str, Any] = {"disk_bytes": disk_bytes, "places": places, "changes": changes, "looks": looks}
@@ -166,7 +166,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
     )
 
 
-def _place(degrees: bool | None, value: Any) -> Place:
+def _place(value: Any, *, degrees: bool | None) -> Place:
     box = _box(value)
     if box is None and degrees and isinstance(value, list) and len(value) == 4:
         # PROJ gives a west above the east for what lies about the antimeridian

@@ -14,7 +14,9 @@ Change: TypeAlias = Mapping[str, Sequence[str] | None]
 Step: TypeAlias = tuple[str, Mapping[str, Any]]
 # what a pipeline's steps for reading and writing say, beside its own
 _READ_AND_WRITTEN: Final = frozenset({"input", "output", "overwrite", "output-format", "creation-option"})
-_ONE_VALUE: Final = frozenset({"bbox", "resolution"})  # lists that are one value, which another takes the place of
+_ONE_VALUE: Final = frozenset(
+    {"bbox", "resolution"}
+)  # lists that are one value, which another takes the place of
 _SHAPES: Final = ("bbox", "bbox-crs", "geometry", "geometry-crs", "like")
 
 
@@ -51,11 +53,13 @@ def mend_of_output(
     known = [band["min"] for band in bands if isinstance(band.get("min"), int | float)]
     signed = all(band.get("type") in ("Int16", "Int32", "Float32", "Float64") for band in bands)
     free = signed and known and len(known) == len(bands) and min(known) > -9999
-    hidden: Change = {"output-nodata": ("-9999",)} if free else {"add-alpha": ("true",)}
+    hidden: Mapping[str, Sequence[str]] = {"output-nodata": ("-9999",)} if free else {"add-alpha": ("true",)}
     return corrected[draft.algorithm](draft, catalogue.algorithms[draft.algorithm], hidden)
 
 
-def _clipped(draft: Draft, algorithm: Algorithm, hidden: Change) -> Mapping[str, Any] | None:
+def _clipped(
+    draft: Draft, algorithm: Algorithm, hidden: Mapping[str, Sequence[str]]
+) -> Mapping[str, Any] | None:
     """The same clip of pixels of which one value counts as none."""
     if "output-nodata" not in hidden:
         return None
@@ -95,7 +99,11 @@ def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str,
     known = {one.name: one for one in algorithm.arguments}
     inputs = [label(located) for name, located in draft.named or () if name == "input"]
     given = {name: values for name, values in draft.arguments.items() if name in known}
-    if draft.chain or not {name for name, values in change.items() if values is not None} <= set(known) or len(draft.outputs) > 1:
+    if (
+        draft.chain
+        or not {name for name, values in change.items() if values is not None} <= set(known)
+        or len(draft.outputs) > 1
+    ):
         return None
     if len(inputs) != 1 and "input" not in given:
         return None

@@ -28,7 +28,9 @@ _CODES: Final = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
 # arguments that name a CRS, and those that make the inputs' extent in it matter, which takes PROJ milliseconds to compute
 _CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbox",)}
 _CHECKS: Final = (*crs.CHECKS, *raster.CHECKS, *vector.CHECKS)
-_ABOUT_180: Final = frozenset({"raster reproject", "raster footprint"})  # which go wrong about the antimeridian
+_ABOUT_180: Final = frozenset(
+    {"raster reproject", "raster footprint"}
+)  # which go wrong about the antimeridian
 _MAX_CRS: Final = 4  # in which a container is asked for extents
 _MAX_CRS_TEXT: Final = 4096  # characters
 
@@ -98,7 +100,12 @@ class Preflight:
         for name in values.looks_named(draft, self.catalogue):
             seen = filter(None, (one.looks.get(name) for one in known))
             looks[name] = max(seen, key=_found, default={})
-        said += values.findings(looks, known[0].nodata if known else None, steps_of(draft), merges=draft.command.program == "gdal_merge")
+        said += values.findings(
+            looks,
+            known[0].nodata if known else None,
+            steps_of(draft),
+            merges=draft.command.program == "gdal_merge",
+        )
         said = [with_mend(one, draft, calls[0].path, self.catalogue) for one in said]
         found = {one.code: one for one in said}  # of several steps, each remark once
         return PreflightReport(cost, broken, tuple(found.values()), changed)

@@ -11,7 +11,22 @@ MOST_NAMES = 20
 MOST_ENTRIES = 5000
 FOLDER = 0o040000  # of a mode
 # files that go with another one
-BESIDE = (".dbf", ".shx", ".prj", ".cpg", ".qix", ".sbn", ".sbx", ".qpj", ".xml", ".txt", ".pdf", ".html", ".tfw", ".ovr")
+BESIDE = (
+    ".dbf",
+    ".shx",
+    ".prj",
+    ".cpg",
+    ".qix",
+    ".sbn",
+    ".sbx",
+    ".qpj",
+    ".xml",
+    ".txt",
+    ".pdf",
+    ".html",
+    ".tfw",
+    ".ovr",
+)
 
 
 def tell_members(job, errors):

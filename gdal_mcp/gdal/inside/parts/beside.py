@@ -5,9 +5,7 @@ For each format this module says whether such a file is read, and which one an a
 
 import contextlib
 import ctypes
-import math
 import os
-import re
 
 from osgeo import gdal, ogr
 
@@ -19,7 +17,9 @@ WRITE_VERSION = 18  # the byte of the header that is 2 in WAL mode
 IN_WAL = 2
 WAL_HEADER = 32  # bytes; a -wal file that holds no more holds no change
 JOURNAL = bytes.fromhex("d9d505f920a163d7")  # how a rollback journal begins that was not finished
-IMMUTABLE = "Retrying with IMMUTABLE=YES open option"  # how GDAL ends its warning of a database without its -wal
+IMMUTABLE = (
+    "Retrying with IMMUTABLE=YES open option"  # how GDAL ends its warning of a database without its -wal
+)
 MAX_BYTES = 64 << 20  # of a database whose rows are counted, or a layer whose features are gone through
 MAX_FEATURES = 20_000
 WORLD_FILES = ("tfw", "tifw", "tiffw", "wld", "TFW")
@@ -52,7 +52,9 @@ def prepare(job, errors):
             )
     if any(pending(path) and not os.path.exists(f"{path}-shm") for path in databases):
         read_alone()
-    if databases:  # GDAL's warning that it opens one without its -wal file means nothing where all of that is read
+    if (
+        databases
+    ):  # GDAL's warning that it opens one without its -wal file means nothing where all of that is read
         errors.ignored = (IMMUTABLE,)
 
 
@@ -180,19 +182,35 @@ def checks(job):
         if not os.path.isfile(path):
             continue
         for layer, stored, counted in stale_counts(path):
-            yield {"code": "stored_count_stale", "input": number, "layer": layer, "count": counted, "of": stored}
+            yield {
+                "code": "stored_count_stale",
+                "input": number,
+                "layer": layer,
+                "count": counted,
+                "of": stored,
+            }
         yield from position_checks(number, path, chosen="GEOREF_SOURCES=" in " ".join(job["options"]))
         yield from extent_checks(number, path, reads=not job["outputs"])
 
 
 def extent_checks(number, path, *, reads):
-    if os.path.getsize(path) > MAX_BYTES or not path.lower().endswith((".gpkg", ".shp", ".fgb", ".sqlite", ".geojson", ".json")):
+    if os.path.getsize(path) > MAX_BYTES or not path.lower().endswith(
+        (".gpkg", ".shp", ".fgb", ".sqlite", ".geojson", ".json")
+    ):
         return
     with quiet():
         dataset = gdal.OpenEx(path, gdal.OF_VECTOR)
         layers = part("tables").layers_of(dataset, 20) if dataset else []
         stale = [index for index, layer in enumerate(layers) if stale_extent(layer)]
-        parts = [(index, found) for index, layer in enumerate(layers) if reads and (found := two_parts(layer))]
+        parts = [
+            (index, found) for index, layer in enumerate(layers) if reads and (found := two_parts(layer))
+        ]
     for index, (west, east) in parts:
-        yield {"code": "antimeridian_parts", "input": number, "layer": index, "minimum": west, "maximum": east}
+        yield {
+            "code": "antimeridian_parts",
+            "input": number,
+            "layer": index,
+            "minimum": west,
+            "maximum": east,
+        }
     yield from ({"code": "stored_extent_stale", "input": number, "layer": index} for index in stale)

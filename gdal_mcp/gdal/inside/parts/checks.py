@@ -30,16 +30,7 @@ RASTER_KEYS = "size band_count block_size overviews compression crs extent gcps 
 def of_output(path, dataset, facts, rows, origin):
     """Of an open output; `rows` are of its pixels."""
     if has_pixels(dataset):
-        sources = [] if origin.updates else origin.sources
-        yield from raster_checks(dataset, facts, rows, sources, origin.expected, origin.cut)
-        if "pixels" in origin.expected:
-            others = [one for one in origin.sources if one[0] != path]
-            yield from kept_checks(facts, others)
-            yield from joined_checks(dataset, others)
-        if "holes" in origin.expected and not origin.updates:
-            yield from part("masks").mask_checks(dataset, origin.sources, origin.expected)
-        if origin.updates:
-            yield from overview_checks(dataset)
+        yield from of_pixels(path, dataset, facts, rows, origin)
     if any(map(is_complex, origin.sources)) and not is_complex((path, {"facts": facts})):
         yield {"code": "imaginary_lost"}
     if "layers" in facts:
@@ -60,6 +51,18 @@ def of_output(path, dataset, facts, rows, origin):
     told = own and boxes and "elsewhere" not in origin.expected
     if told and all(apart(*pair) for pair in itertools.product(own, boxes)):
         yield {"code": "no_overlap"}
+
+
+def of_pixels(path, dataset, facts, rows, origin):
+    yield from raster_checks(dataset, facts, rows, origin)
+    if "pixels" in origin.expected:
+        others = [one for one in origin.sources if one[0] != path]
+        yield from kept_checks(facts, others)
+        yield from joined_checks(dataset, others)
+    if "holes" in origin.expected and not origin.updates:
+        yield from part("masks").mask_checks(dataset, origin.sources, origin.expected)
+    if origin.updates:
+        yield from overview_checks(dataset)
 
 
 def is_complex(source):

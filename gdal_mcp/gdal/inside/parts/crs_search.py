@@ -42,8 +42,12 @@ TIGHT_PLACE, TIGHT_BOX = 0.5, 0.015
 POINT = 1e-4  # degrees
 # a national grid, and areas of use that are more or less than one country
 NATIONAL, NATION = frozenset({"national", "official"}), 0.8
-PARTIAL = re.compile(r"\d|\b(?:world|europe|africa|asia|america|oceania|ocean|zones?|between|equi7)\b", re.IGNORECASE)
-WORLD_DISTANCES = 0.8  # what an equidistant CRS is worth for distances in one place, beside a conformal one of that place
+PARTIAL = re.compile(
+    r"\d|\b(?:world|europe|africa|asia|america|oceania|ocean|zones?|between|equi7)\b", re.IGNORECASE
+)
+WORLD_DISTANCES = (
+    0.8  # what an equidistant CRS is worth for distances in one place, beside a conformal one of that place
+)
 # what is usual
 AUTHORITIES = {"EPSG": 0.0, "OGC": -0.3, "ESRI": -0.3}  # and -0.8 for all others
 ELSEWHERE = -3.0  # on the moon, on Mars

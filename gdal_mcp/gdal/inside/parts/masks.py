@@ -118,5 +118,6 @@ def pixels_at(dataset, crs, places):
         places = applied(inverse, places)
     width, height = dataset.RasterXSize, dataset.RasterYSize
     return [
-        (int(x), int(y)) if 0 <= x < width and 0 <= y < height else None for x, y in numpy.nan_to_num(places, nan=-1)
+        (int(x), int(y)) if 0 <= x < width and 0 <= y < height else None
+        for x, y in numpy.nan_to_num(places, nan=-1)
     ]

@@ -110,7 +110,9 @@ class Pair:
         for old, place in zip(self.before.columns, self.places, strict=False):
             new = self.after.columns[place] if place is not None and place < MAX_FIELDS else None
             # a sheet has no zones, and of one for all times nothing is lost but its name
-            same_clock = self.driver in SHEETS and len(old.zones) == 1 and old.local == new.local if new else False
+            same_clock = (
+                self.driver in SHEETS and len(old.zones) == 1 and old.local == new.local if new else False
+            )
             if new is not None and not same_clock and (old.digest, old.nulls) != (new.digest, new.nulls):
                 found.setdefault(what_happened(old, new), []).append(place)
         yield from ({"code": code, "fields": places} for code, places in found.items())

@@ -82,11 +82,7 @@ class Tables:
         self._sources, own = {}, {}
         for alias, path in files:
             # what is in a CSV is of the type that it looks like, but for numbers that begin with a zero
-            options = ["AUTODETECT_TYPE=YES"] if path.lower().endswith((".csv", ".tsv")) else []
-            if in_wal_mode(path) and not pending(path):
-                options.append("IMMUTABLE=YES")
-            if stale_counts(path):
-                options.append(f"PRELUDE_STATEMENTS={COUNT_ANEW}")
+            options = open_options(path)
             dataset = gdal.OpenEx(path, gdal.OF_VECTOR | gdal.OF_VERBOSE_ERROR, open_options=options)
             if dataset is None:
                 raise RuntimeError(f"{os.path.basename(path)} has no layers that can be read")
@@ -103,10 +99,9 @@ class Tables:
         self.dataset = gdal.OpenEx(f"<OGRVRTDataSource>{layers}</OGRVRTDataSource>", gdal.OF_VECTOR)
         if self.dataset is None:
             raise RuntimeError("the layers of these files cannot be put together")
-        if any(in_wal_mode(path) for _, path in files):
-            # within a statement GDAL would open the database for writing, which fails where it may not
-            for layer in layers_of(self.dataset):
-                layer.GetLayerDefn()
+        # within a statement GDAL would open the database for writing, which fails where it may not
+        for layer in layers_of(self.dataset) if any(in_wal_mode(path) for _, path in files) else ():
+            layer.GetLayerDefn()
 
     def _add(self, name, source):
         self._sources.setdefault(name.lower(), (name, source))
@@ -124,6 +119,15 @@ class Tables:
         named = (self._sources[name][0].replace('"', '""') for name in found)
         tables = (f'"{name}" AS MATERIALIZED (SELECT {ids}* FROM "{SOURCE}{name}")' for name in named)  # noqa: S608 - names of layers
         return ", ".join(tables)
+
+
+def open_options(path):
+    found = ["AUTODETECT_TYPE=YES"] if path.lower().endswith((".csv", ".tsv")) else []
+    if in_wal_mode(path) and not pending(path):
+        found.append("IMMUTABLE=YES")
+    if stale_counts(path):
+        found.append(f"PRELUDE_STATEMENTS={COUNT_ANEW}")
+    return found
 
 
 def source_xml(path, layer, options):
@@ -305,7 +309,9 @@ def write_object(path, result, job):
     """The only row as one object; of a single column that holds JSON, its value."""
     rows = nested(result, list(islice(result.rows(), 2)))
     if len(rows) != 1:
-        raise RuntimeError(f"output_format object takes one row, and there are {'several' if rows else 'none'}")
+        raise RuntimeError(
+            f"output_format object takes one row, and there are {'several' if rows else 'none'}"
+        )
     record = shown(result, rows[0], job["geometry"])
     value = next(iter(record.values())) if len(record) == 1 else None
     with open(path, "w", encoding="utf-8") as file:
@@ -335,12 +341,7 @@ def write_layer(path, driver, result, rows, job):
     name = os.path.basename(path).split(".")[0]
     layer = dataset.CreateLayer(name, result.crs() if with_geometry else None, kind, how)
     plain = [number for number in range(len(result.names)) if number not in result.blobs]
-    documents = set(json_columns(rows)) if result.makes_json and rows else ()
-    for number in plain:
-        values = [row[number] for row in rows if row[number] is not None]
-        field = field_of(result.names[number], values)
-        if number in documents:
-            field.SetSubType(ogr.OFSTJSON)
+    for field in fields_of(result, plain, rows):
         layer.CreateField(field)
     definition = layer.GetLayerDefn()
     if definition.GetFieldCount() != len(plain):
@@ -373,6 +374,15 @@ def one_kind(geometries):
         return ogr.wkbUnknown, geometries
     kind = multiple.pop()
     return kind, [geometry and ogr.ForceTo(geometry, kind) for geometry in geometries]
+
+
+def fields_of(result, numbers, rows):
+    documents = set(json_columns(rows)) if result.makes_json and rows else ()
+    for number in numbers:
+        field = field_of(result.names[number], [row[number] for row in rows if row[number] is not None])
+        if number in documents:
+            field.SetSubType(ogr.OFSTJSON)
+        yield field
 
 
 def field_of(name, values):

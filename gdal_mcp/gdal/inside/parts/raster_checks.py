@@ -29,7 +29,8 @@ LIMITS = {
 FILLS = (-9999.0, -99999.0, -32767.0, -32768.0)
 
 
-def raster_checks(dataset, facts, rows, sources, expected, cut=None):
+def raster_checks(dataset, facts, rows, origin):
+    sources, expected = [] if origin.updates else origin.sources, origin.expected
     seen = [row for row, band in zip(rows, facts["bands"], strict=False) if band["color"] != "Alpha"]
     if seen and all(seen):
         sampled = {} if all(row["exact"] for row in seen) else {"sampled": True}
@@ -46,7 +47,7 @@ def raster_checks(dataset, facts, rows, sources, expected, cut=None):
     if facts["extent"] is None and not figure and not has_other_georeferencing(dataset):
         yield {"code": "has_no_georeferencing"}
     if sources:
-        yield from collar_checks(dataset, facts, sources, cut)
+        yield from collar_checks(dataset, facts, sources, origin.cut)
     yield from statistics_checks(dataset, rows)
     yield from nodata_checks(dataset, facts, rows, sources)
     if "summed" in expected:
@@ -104,12 +105,14 @@ def sum_checks(facts, rows):
 def joined_checks(dataset, sources):
     """Rasters that come into one, and do not say the same of their values."""
     with quiet():
-        opened = [gdal.OpenEx(path, gdal.OF_RASTER) for path, row in sources if row and "bands" in row["facts"]]
+        opened = [
+            gdal.OpenEx(path, gdal.OF_RASTER) for path, row in sources if row and "bands" in row["facts"]
+        ]
         bands = [one.GetRasterBand(1) for one in opened if one is not None and one.RasterCount == 1]
         if len(bands) < 2:
             return
         tables = [colors_of(one) for one in (*bands, dataset.GetRasterBand(1))]
-        used = [{i: color for i, color in enumerate(table)} for table in tables if table]
+        used = [dict(enumerate(table)) for table in tables if table]
         pairs = itertools.combinations(used, 2)
         if dataset.RasterCount == 1 and any(a[i] != b[i] for a, b in pairs for i in a.keys() & b.keys()):
             yield {"code": "colors_differ"}

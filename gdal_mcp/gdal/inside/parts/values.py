@@ -29,27 +29,38 @@ def look(dataset, what):
         return None
     bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MAX_BANDS))]
     with quiet():
-        if what == "holes":
-            return {"holes": any_holes(dataset)}
-        if what == "masked":
-            return {"masked": is_masked(dataset)}
-        if what == "wide":
-            return {"wide": any(map(is_wide, bands))}
-        if what == "fills":
-            shown = bands[0].GetMaskFlags() == gdal.GMF_ALL_VALID
-            return {"fills": shown and any(row and row.get("min") in FILLS for row in value_ranges(dataset))}
-        if what == "heights":  # GDAL takes them for metres where nothing says what they are
-            crs, unit = dataset.GetSpatialRef(), bands[0].GetUnitType()
-            return {"assumed": bool(crs and crs.IsProjected() and crs.GetLinearUnits() != 1 and not unit)}
-        if what == "overviews":  # GDAL takes the nearest pixel where there is a palette
-            large = max(dataset.RasterXSize, dataset.RasterYSize) > NO_OVERVIEWS
-            mixed = (not band.GetColorTable() and are_classes(band) for band in bands)
-            return {"classes": large and all(mixed)}
-        if what == "classes":
-            return {"classes": all(are_classes(band) for band in bands)}
-        if what == "shares":
-            return {"mask": all(is_mask(band) for band in bands)}
-        return lost(bands, what)
+        return LOOKS[what](dataset, bands) if what in LOOKS else lost(bands, what)
+
+
+def fills(dataset, bands):
+    shown = bands[0].GetMaskFlags() == gdal.GMF_ALL_VALID
+    return {"fills": shown and any(row and row.get("min") in FILLS for row in value_ranges(dataset))}
+
+
+def heights(dataset, bands):
+    """GDAL takes heights for metres where nothing says what they are."""
+    crs, unit = dataset.GetSpatialRef(), bands[0].GetUnitType()
+    return {"assumed": bool(crs and crs.IsProjected() and crs.GetLinearUnits() != 1 and not unit)}
+
+
+def overviews(dataset, bands):
+    """GDAL takes the nearest pixel where there is a palette."""
+    large = max(dataset.RasterXSize, dataset.RasterYSize) > NO_OVERVIEWS
+    mixed = (not band.GetColorTable() and are_classes(band) for band in bands)
+    return {"classes": large and all(mixed)}
+
+
+# what is looked at, by the names that calls ask for
+LOOKS = {
+    "holes": lambda dataset, _bands: {"holes": any_holes(dataset)},
+    "masked": lambda dataset, _bands: {"masked": is_masked(dataset)},
+    "wide": lambda _dataset, bands: {"wide": any(map(is_wide, bands))},
+    "fills": fills,
+    "heights": heights,
+    "overviews": overviews,
+    "classes": lambda _dataset, bands: {"classes": all(map(are_classes, bands))},
+    "shares": lambda _dataset, bands: {"mask": all(map(is_mask, bands))},
+}
 
 
 def has_curves(layer):

@@ -101,7 +101,9 @@ def _turned_box(call: Call, box: Box) -> Iterator[Finding]:
             for (a, b), (c, d) in shapes
         )
         geometry = f"MULTIPOLYGON ({rings})"
-        change = {"bbox": None, "bbox-crs": None, "geometry": (geometry,)} if call.path == "vector clip" else None
+        change = (
+            {"bbox": None, "bbox-crs": None, "geometry": (geometry,)} if call.path == "vector clip" else None
+        )
     words = {"west": west, "east": east, "wide": east + 360}
     instead = "raster reproject" if call.path == "raster clip" else ""
     yield worded("box_about_180", words, refuses=True, change=change, instead=instead)
@@ -160,4 +162,12 @@ def no_input_crs(call: Call) -> Iterator[Finding]:
         yield worded("no_input_crs", refuses=True)
 
 
-CHECKS: Final = (antimeridian, other_longitudes, longitudes_beyond_180, extent_outside, resolution_unit, no_overlap, no_input_crs)
+CHECKS: Final = (
+    antimeridian,
+    other_longitudes,
+    longitudes_beyond_180,
+    extent_outside,
+    resolution_unit,
+    no_overlap,
+    no_input_crs,
+)

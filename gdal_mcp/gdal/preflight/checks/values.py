@@ -18,7 +18,18 @@ _PHOTOS: Final = ("JPEG", "WEBP")
 # formats that lose something, unless an option says otherwise
 _LOSSY: Final = frozenset({*_PHOTOS, "JP2OpenJPEG", "AVIF", "HEIF", "GPKG", "KMLSUPEROVERLAY"})
 _ALSO_VECTOR: Final = frozenset({"GPKG", "KMLSUPEROVERLAY"})  # whose names are those of vector formats, too
-_LOSSLESS: Final = frozenset({"LOSSLESS=YES", "WEBP_LOSSLESS=YES", "LOSSLESS=TRUE", "REVERSIBLE=YES", "TILE_FORMAT=PNG", "TILE_FORMAT=PNG8", "TILE_FORMAT=TIFF", "FORMAT=PNG"})
+_LOSSLESS: Final = frozenset(
+    {
+        "LOSSLESS=YES",
+        "WEBP_LOSSLESS=YES",
+        "LOSSLESS=TRUE",
+        "REVERSIBLE=YES",
+        "TILE_FORMAT=PNG",
+        "TILE_FORMAT=PNG8",
+        "TILE_FORMAT=TIFF",
+        "FORMAT=PNG",
+    }
+)
 PICTURES: Final = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP"})  # formats of eight bits
 _NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
 # steps after which a pixel still has the value that it had
@@ -60,17 +71,15 @@ _EXACT: Final = frozenset(
     ).split()
 )
 # that take every pixel for one with a value, whatever a mask or alpha hides
-_SEES_NO_MASK: Final = frozenset({"raster contour", "raster as-features", "raster proximity", "raster viewshed", "gdal2xyz"})
+_SEES_NO_MASK: Final = frozenset(
+    {"raster contour", "raster as-features", "raster proximity", "raster viewshed", "gdal2xyz"}
+)
 _EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
 
 
 def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
-    steps, found = steps_of(draft), []
-    found += ["curves"] if any(_takes_shapes(path, given) for path, given in steps) else []
-    if any(path not in _EXACT and _mixing(path, given) for path, given in steps):
-        found.append("wide")
-    if any(path in _SEES_NO_MASK for path, _ in steps):
-        found.append("masked")
+    steps = steps_of(draft)
+    found = list(_passed_over(steps))
     if any(_of_holes(steps)) or _nodata_of_edit(steps) or _merges(draft):
         found.append("holes")
     cares = any(_SAYS_NODATA & set(given) or "?" in "".join(given.get("calc", ())) for _, given in steps)
@@ -84,7 +93,9 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
         driver = driver_for(catalogue, draft.output.target.name, "raster") or ""
     options = [option.upper() for option in steps[-1][1].get("creation-option", ())]
     writes_pixels = all(path in _KEEPS for path, _ in steps)
-    lossy = (driver in _LOSSY and (writes_pixels or driver not in _ALSO_VECTOR)) or any(f"COMPRESS={one}" in options for one in _PHOTOS)
+    lossy = (driver in _LOSSY and (writes_pixels or driver not in _ALSO_VECTOR)) or any(
+        f"COMPRESS={one}" in options for one in _PHOTOS
+    )
     resamples = [(given, (_RESAMPLES[path],)) for path, given in steps if path in _RESAMPLES]
     mixing = _MIXES & {given.get("resampling", usual)[0] for given, usual in resamples}
     if mixing or (lossy and not _LOSSLESS & set(options)):
@@ -97,6 +108,16 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     if all(path in _KEEPS for path, _ in steps):  # the narrowest thing that is named
         found += [driver] if driver in PICTURES else [kind for kind in kinds[-1:] if kind in _NARROW]
     return tuple(found)
+
+
+def _passed_over(steps: Sequence[Step]) -> Iterator[str]:
+    """What an algorithm does not see, or takes for something else."""
+    if any(_takes_shapes(path, given) for path, given in steps):
+        yield "curves"
+    if any(path not in _EXACT and _mixing(path, given) for path, given in steps):
+        yield "wide"
+    if any(path in _SEES_NO_MASK for path, _ in steps):
+        yield "masked"
 
 
 def _takes_shapes(path: str, given: Mapping[str, Sequence[str]]) -> bool:
