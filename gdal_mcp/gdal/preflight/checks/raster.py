@@ -24,6 +24,16 @@ _KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # and m
 
 
 def nearest(call: Call) -> Iterator[Finding]:
+    size = call.input.pixel_size if call.input else None
+    given = call.numbers("resolution", 2)
+    same_grid = (
+        call.keeps_crs
+        and size
+        and given
+        and all(abs(a / b - 1) < _SLACK for a, b in zip(given, size, strict=True))
+    )
+    if same_grid:
+        return
     if call.path in _RESAMPLES and call.text("resampling") in ("", "nearest") and _continuous(call.input):
         yield worded("nearest_on_continuous")
 
