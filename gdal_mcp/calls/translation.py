@@ -1,7 +1,8 @@
 """Turns outcomes and errors of the sandbox into errors for the caller. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -42,6 +43,8 @@ _Limit = TimedOut | OutOfMemory | StagingLimitExceeded | FileSizeExceeded | Outp
 
 STDERR_CHARACTERS = 8000
 _LABEL = re.compile(r"^[A-Za-z ]{1,20} [0-9]{1,4}: ")
+_NUMBERS = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?", re.IGNORECASE)
+_MANY_LINES = 4  # of one kind are folded
 _COMPARED = 400  # characters of a line; a message is cut later
 _RAISE = "Use a smaller window, a coarser resolution or compression, or raise the limit: --"
 _FULL = "No space left on device"  # as the C library says it; of the disk itself an outcome tells
@@ -187,4 +190,18 @@ def unsaid(stderr: str, messages: Iterable[LibraryMessage]) -> str:
     """What stderr holds besides these messages, which the programs print there as well, after a label such as `Warning 1:`."""
     said = {line.strip()[:_COMPARED] for one in messages for line in one.text.splitlines()}
     lines = stderr.splitlines(keepends=True)
-    return "".join(one for one in lines if _LABEL.sub("", one).strip()[:_COMPARED] not in said).lstrip("\n")
+    rest = [one for one in lines if _LABEL.sub("", one).strip()[:_COMPARED] not in said]
+    return "".join(_folded(rest)).lstrip("\n")
+
+
+def _folded(lines: Sequence[str]) -> Iterator[str]:
+    """Lines that differ in their numbers alone once, with how many there were: GEOS gives one for each geometry."""
+    shapes = [_NUMBERS.sub("#", one) for one in lines]
+    counts = Counter(shapes)
+    seen: set[str] = set()
+    for line, shape in zip(lines, shapes, strict=True):
+        many = counts[shape] >= _MANY_LINES and bool(shape.strip())
+        if many and shape in seen:
+            continue
+        seen.add(shape)
+        yield f"{line.rstrip()} ({counts[shape]} lines such as this)\n" if many else line

@@ -141,3 +141,18 @@ def test_what_was_hidden_is_hidden_in_the_mended_call(talk: Talk, place: Place, 
 def test_nothing_is_said_of_a_change_of_extension(talk: Talk) -> None:
     assert codes(talk.done("convert", input="photo.tif", output="photo_too.tiff")) == set()
     assert codes(talk.done("convert", input="photo.tif", output="photo_too.tif")) == {"identical_to_input"}
+
+
+def test_a_shapefile_without_its_index_is_read(talk: Talk, place: Place) -> None:
+    talk.done("convert", input="ten.gpkg", output="indexed.shp")
+    for ending in ("shp", "dbf", "prj"):
+        place.path(f"bare.{ending}").write_bytes(place.path(f"indexed.{ending}").read_bytes())
+    told = talk.done("vector_info", input="bare.shp")
+    assert (features(told), codes(told)) == (10, {"index_restored"})
+    rows = talk.done("query", inputs=["bare.shp"], sql="SELECT max(id) AS m FROM bare")
+    assert rows["untrusted"]["report"]["rows"] == [{"m": 9}]
+    made = talk.done("vector_convert", input="bare.shp", output="of_bare.gpkg")
+    assert made["outputs"][0]["description"]["layers"][0]["features"] == 10
+    assert not place.path("bare.shx").exists()
+    told = talk.failed("vector_info", input="bare.shp", where="nothing = 1")
+    assert "/tmp/" not in json.dumps(told["untrusted"])

@@ -95,7 +95,7 @@ class Preflight:
         said = [one for call in calls for one in findings(call)] if is_judged(draft, self.catalogue) else []
         said += transformations.findings(changed, draft)
         known = [one for located in worked_on(draft) if (one := self.known.get(located)) is not None]
-        # what was seen in an input with holes, fill values, curves, large numbers or a mask, else in the first
+        # what was seen in an input with holes, fill values, curves or a mask, else in the first
         looks: dict[str, Mapping[str, Any]] = {}
         for name in values.looks_named(draft, self.catalogue):
             seen = filter(None, (one.looks.get(name) for one in known))
@@ -238,7 +238,7 @@ class Preflight:
 
 
 def _found(look: Mapping[str, Any]) -> bool:
-    return any(look.get(name) for name in ("holes", "fills", "curves", "wide", "masked"))
+    return any(look.get(name) for name in ("holes", "fills", "curves", "masked"))
 
 
 def worked_on(draft: Draft) -> tuple[Located, ...]:

@@ -43,6 +43,8 @@ def prepare(job, errors):
     `-shm` file nobody else has the database open.
     """
     files = files_of(job)
+    if any(path.lower().endswith(".shp") for path in files):
+        job["restored"] = part("restored").restore(job, files)
     databases = [path for path in files if is_database(path)]
     for path in databases:
         if has_hot_journal(path):
@@ -178,6 +180,7 @@ def two_parts(layer):
 
 def checks(job):
     """Of each input that is a file: what is stored beside the data, or in it, and is not true of it."""
+    yield from ({"code": "index_restored", "input": number} for number in job.get("restored", ()))
     for number, path in enumerate(job.get("sources", job["inputs"])):
         if not os.path.isfile(path):
             continue

@@ -19,6 +19,14 @@ _NO_SCALE: Final = frozenset({"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"})  # fo
 # of single bands: elevation and the like
 _CONTINUOUS: Final = frozenset({"Int16", "Float16", "Float32", "Float64"})
 _RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster overview add"})
+# that copy whole numbers of 64 bits as they are, or refuse them
+_EXACT: Final = frozenset(
+    f"raster {name}"
+    for name in (
+        "read write convert set-type clip sieve mosaic stack select edit update info compare unscale overview footprint create zonal-stats"
+    ).split()
+)
+_CLASSIC: Final = frozenset({"gdal2xyz", "gdalwarp", "gdal_polygonize"})
 _NORTH_UP: Final = frozenset({"raster slope", "raster hillshade", "raster aspect", "raster viewshed"})
 _KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # and may change the type
 
@@ -77,6 +85,16 @@ def rotated(call: Call) -> Iterator[Finding]:
         yield worded("rotated_zones", refuses=True)
     elif call.path in _NORTH_UP:
         yield worded("rotated_ignored")
+
+
+def wide_numbers(call: Call) -> Iterator[Finding]:
+    """Whole numbers beyond what floating point holds, which all algorithms that compute take for it."""
+    facts = call.input
+    if facts is None or not facts.looks.get("wide", {}).get("wide") or call.path in _EXACT:
+        return
+    resizes = call.path == "raster resize" and call.text("resampling") in ("", "nearest")
+    if not resizes and (call.path.startswith("raster ") or call.path in _CLASSIC):
+        yield worded("wide_cut")
 
 
 def imaginary_lost(call: Call) -> Iterator[Finding]:
@@ -220,6 +238,7 @@ CHECKS: Final = (
     nodata_out_of_range,
     distances,
     rotated,
+    wide_numbers,
     imaginary_lost,
     heights_left_out,
     four_bands,

@@ -1,6 +1,6 @@
 """What a container is asked of an input's pixels before a call runs, since the call may lose it. Pure.
 
-A look is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`), or is `holes`, `fills`, `heights`, `classes`, `shares`, `overviews`, `curves`, `wide` or `masked`. It reads at
+A look is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`), or is `holes`, `fills`, `heights`, `classes`, `shares`, `overviews`, `curves` or `masked`. It reads at
 most some million pixels, so only calls are asked about whose arguments can lose something.
 """
 
@@ -60,16 +60,8 @@ _SAID: Final[Mapping[str, tuple[str, str, Mapping[str, Sequence[str]] | None]]] 
     "overviews": ("classes", "overviews_mixed", {"creation-option": ("OVERVIEW_RESAMPLING=MODE",)}),
     "shares": ("mask", "mask_rounded", None),
     "curves": ("curves", "curves_skipped", None),
-    "wide": ("wide", "wide_cut", None),
     "masked": ("masked", "mask_ignored", None),
 }
-# algorithms that copy whole numbers of 64 bits as they are
-_EXACT: Final = frozenset(
-    f"raster {name}"
-    for name in (
-        "read write convert set-type clip sieve mosaic stack select edit update info compare unscale overview footprint create zonal-stats"
-    ).split()
-)
 # that take every pixel for one with a value, whatever a mask or alpha hides
 _SEES_NO_MASK: Final = frozenset(
     {"raster contour", "raster as-features", "raster proximity", "raster viewshed", "gdal2xyz"}
@@ -114,8 +106,6 @@ def _passed_over(steps: Sequence[Step]) -> Iterator[str]:
     """What an algorithm does not see, or takes for something else."""
     if any(_takes_shapes(path, given) for path, given in steps):
         yield "curves"
-    if any(path not in _EXACT and _mixing(path, given) for path, given in steps):
-        yield "wide"
     if any(path in _SEES_NO_MASK for path, _ in steps):
         yield "masked"
 
@@ -125,12 +115,6 @@ def _takes_shapes(path: str, given: Mapping[str, Sequence[str]]) -> bool:
     return path in ("vector rasterize", "raster rasterize", "raster zonal-stats") or (
         path == "raster clip" and "like" in given
     )
-
-
-def _mixing(path: str, given: Mapping[str, Sequence[str]]) -> bool:
-    """Whether pixels get other values, for which GDAL takes them as floating point."""
-    is_raster = path.startswith("raster ") or path in ("gdal2xyz", "gdalwarp", "gdal_polygonize")
-    return is_raster and (path != "raster resize" or given.get("resampling", ("nearest",))[0] != "nearest")
 
 
 def _merges(draft: Draft) -> bool:
