@@ -161,13 +161,18 @@ class ResolvedPaths:
         """The same arguments with paths in the container. To be called once. Raises ToolError."""
         recursive = any(bound.get("recursive") == ("true",) for bound in parts)
         for bound in parts:
-            bound.resolve(lambda argument, text: self._input(argument, text, recursive=recursive))
+            lists = bound.path == "vsi list"
+            bound.resolve(partial(self._input, recursive=recursive, lists=lists))
         read = Reading(self._inputs)
         return tuple(bound.resolve(partial(self._any, bound, read)) for bound in parts)
 
-    def _input(self, argument: Argument, text: str, *, recursive: bool) -> str:
+    def _input(self, argument: Argument, text: str, *, recursive: bool, lists: bool = False) -> str:
         if argument.role is not Role.INPUT:
             return _PENDING
+        if lists and text.startswith("/vsi"):  # what is in an archive
+            found = self._source(text)
+            self._inputs.append(found)
+            return found.name
         if recursive or argument.rule.form == "recursive folder":
             located = self.context.paths.tree(text)
             self._inputs.append(located)

@@ -156,3 +156,9 @@ def test_a_shapefile_without_its_index_is_read(talk: Talk, place: Place) -> None
     assert not place.path("bare.shx").exists()
     told = talk.failed("vector_info", input="bare.shp", where="nothing = 1")
     assert "/tmp/" not in json.dumps(told["untrusted"])
+
+
+def test_an_archive_is_listed(talk: Talk) -> None:
+    asked = {"filename": "/vsizip/deep.zip", "recursive": True}
+    told = talk.done("gdal_read", algorithm="vsi list", arguments=asked)
+    assert "data/sub/roads.shp" in json.dumps(told["untrusted"])
