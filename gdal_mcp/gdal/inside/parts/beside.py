@@ -21,6 +21,7 @@ IMMUTABLE = (
     "Retrying with IMMUTABLE=YES open option"  # how GDAL ends its warning of a database without its -wal
 )
 MAX_BYTES = 64 << 20  # of a database whose rows are counted, or a layer whose features are gone through
+MAX_TEXT = 2 << 20  # of a file that is read whole for it
 MAX_FEATURES = 20_000
 WORLD_FILES = ("tfw", "tifw", "tiffw", "wld", "TFW")
 PIXEL = 0.01  # what two positions of one raster may differ by
