@@ -162,3 +162,29 @@ def test_an_archive_is_listed(talk: Talk) -> None:
     asked = {"filename": "/vsizip/deep.zip", "recursive": True}
     told = talk.done("gdal_read", algorithm="vsi list", arguments=asked)
     assert "data/sub/roads.shp" in json.dumps(told["untrusted"])
+
+
+def found(talk: Talk, **asked: Any) -> list[dict[str, Any]]:
+    matches: list[dict[str, Any]] = talk.done("find_crs", **asked)["matches"]
+    return matches
+
+
+def codes_found(talk: Talk, **asked: Any) -> list[str]:
+    return [one["code"] for one in found(talk, **asked)]
+
+
+def test_crss_are_found_by_what_analysts_ask(talk: Talk) -> None:
+    [projected] = found(talk, query="ESRI:54034")
+    assert projected["unit"] == "metre"
+    for box, grid in (
+        ([14, 58, 16, 60], "EPSG:3006"),
+        ([-3, 51, 0, 53], "EPSG:27700"),
+        ([5, 51, 7, 53], "EPSG:28992"),
+    ):
+        codes = codes_found(talk, query="national grid", bbox=box)
+        assert grid in codes[:2]
+        assert not any(code.startswith(("EPSG:326", "EPSG:258")) for code in codes[:2])
+    near = codes_found(talk, query="distances in metres", bbox=[36, -2, 38, 0])
+    assert near[0] in ("EPSG:32737", "EPSG:21037")
+    across = codes_found(talk, input="points_about_180.gpkg")
+    assert {"EPSG:3832", "EPSG:8903"} & set(across[:2])
