@@ -1,7 +1,8 @@
 """Turns outcomes and errors of the sandbox into errors for the caller. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -42,8 +43,11 @@ _Limit = TimedOut | OutOfMemory | StagingLimitExceeded | FileSizeExceeded | Outp
 
 STDERR_CHARACTERS = 8000
 _LABEL = re.compile(r"^[A-Za-z ]{1,20} [0-9]{1,4}: ")
+_NUMBERS = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?", re.IGNORECASE)
+_MANY_LINES = 4  # of one kind are folded
 _COMPARED = 400  # characters of a line; a message is cut later
 _RAISE = "Use a smaller window, a coarser resolution or compression, or raise the limit: --"
+_FULL = "No space left on device"  # as the C library says it; of the disk itself an outcome tells
 _FIRST = 5  # GDAL's first messages say what went wrong; the rest repeats it
 
 _KINDS: tuple[tuple[type[SandboxError], Code, str], ...] = (
@@ -99,6 +103,12 @@ def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> T
     final = result.final or {}
     errors = [one for one in reported(final) if one.level != "warning"]
     said = [one.text for one in errors[:_FIRST]]
+    if any(_FULL in text for text in (*said, stderr_of(result).get("stderr", ""))):
+        message = f"{toolbox.title} had no space left for its temporary files, which are held in memory."
+        suggestion = (
+            "Ask for less, or have whoever runs the server raise the setting scratch_size (--scratch-size)."
+        )
+        return ToolError(Code.DISK_LIMIT, Stage.RUN, message, suggestion, {toolbox.name: said})
     done = "finished with errors" if final.get("done") is True else "failed"
     message = f"{toolbox.title} {done}; nothing was published." if writes else f"{toolbox.title} {done}."
     general = f"{toolbox.title}'s own messages are under `untrusted`; correct the arguments or the data and call again."
@@ -184,4 +194,18 @@ def unsaid(stderr: str, messages: Iterable[LibraryMessage]) -> str:
     """What stderr holds besides these messages, which the programs print there as well, after a label such as `Warning 1:`."""
     said = {line.strip()[:_COMPARED] for one in messages for line in one.text.splitlines()}
     lines = stderr.splitlines(keepends=True)
-    return "".join(one for one in lines if _LABEL.sub("", one).strip()[:_COMPARED] not in said).lstrip("\n")
+    rest = [one for one in lines if _LABEL.sub("", one).strip()[:_COMPARED] not in said]
+    return "".join(_folded(rest)).lstrip("\n")
+
+
+def _folded(lines: Sequence[str]) -> Iterator[str]:
+    """Lines that differ in their numbers alone once, with how many there were: GEOS gives one for each geometry."""
+    shapes = [_NUMBERS.sub("#", one) for one in lines]
+    counts = Counter(shapes)
+    seen: set[str] = set()
+    for line, shape in zip(lines, shapes, strict=True):
+        many = counts[shape] >= _MANY_LINES and bool(shape.strip())
+        if many and shape in seen:
+            continue
+        seen.add(shape)
+        yield f"{line.rstrip()} ({counts[shape]} lines such as this)\n" if many else line

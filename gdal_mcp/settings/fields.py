@@ -136,7 +136,9 @@ class Settings(WebSettings):
     )
     open_files: int = Field(_LIMITS.open_files, ge=64, description="Files one call may have open.")
     scratch_size: Size = Field(
-        _LIMITS.scratch_bytes, ge=1 << 20, description="Temporary files of one call, in memory."
+        _LIMITS.scratch_bytes,
+        ge=1 << 20,
+        description="Temporary files of one call, in memory; GDAL's own for an output lie beside it.",
     )
     memory_share: float = Field(
         0.75,

@@ -9,6 +9,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.answers.report import summary, whole
 from gdal_mcp.gdal.catalogue.binding import Bound, bind, render
 from gdal_mcp.gdal.catalogue.checks import Context, extra_formats
+from gdal_mcp.gdal.catalogue.formats import usual_driver
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Catalogue, Role
 from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
 from gdal_mcp.gdal.datasets.paths import Reading, Source
@@ -70,6 +71,7 @@ def may_write(algorithm: Algorithm) -> bool:
 
 def draft_algorithm(algorithm: Algorithm, arguments: Mapping[str, Any], context: DraftContext) -> Draft:
     """The draft of an algorithm that is neither a pipeline nor one of the host's own. Raises ToolError, ArgumentRefused."""
+    arguments = _with_format(context.catalogue, algorithm, arguments)
     bound = bind(algorithm, _explicit(algorithm, arguments), binding_context(context))
     paths = ResolvedPaths(context)
     [resolved] = paths.resolve([bound])
@@ -109,6 +111,19 @@ def _explicit(algorithm: Algorithm, arguments: Mapping[str, Any]) -> Mapping[str
     return {**arguments, report.name: "json"} if reports else arguments
 
 
+def _with_format(
+    catalogue: Catalogue, algorithm: Algorithm, arguments: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The same with the format that a usual ending means which GDAL does not know."""
+    given = {spelling(name) for name in arguments}
+    output = arguments.get("output")
+    takes = algorithm.long_names.get("output-format")
+    if takes is None or given & _FORMATS or not isinstance(output, str) or given & {"update", "append"}:
+        return arguments
+    driver = usual_driver(catalogue, output, algorithm.makes or algorithm.kind)
+    return arguments if driver is None else {**arguments, takes.name: driver}
+
+
 def binding_context(context: DraftContext) -> Context:
     return Context(context.catalogue, threads=context.paths.threads, allow_sql=context.settings.allow_sql)
 
@@ -146,13 +161,18 @@ class ResolvedPaths:
         """The same arguments with paths in the container. To be called once. Raises ToolError."""
         recursive = any(bound.get("recursive") == ("true",) for bound in parts)
         for bound in parts:
-            bound.resolve(lambda argument, text: self._input(argument, text, recursive=recursive))
+            lists = bound.path == "vsi list"
+            bound.resolve(partial(self._input, recursive=recursive, lists=lists))
         read = Reading(self._inputs)
         return tuple(bound.resolve(partial(self._any, bound, read)) for bound in parts)
 
-    def _input(self, argument: Argument, text: str, *, recursive: bool) -> str:
+    def _input(self, argument: Argument, text: str, *, recursive: bool, lists: bool = False) -> str:
         if argument.role is not Role.INPUT:
             return _PENDING
+        if lists and text.startswith("/vsi"):  # what is in an archive
+            found = self._source(text)
+            self._inputs.append(found)
+            return found.name
         if recursive or argument.rule.form == "recursive folder":
             located = self.context.paths.tree(text)
             self._inputs.append(located)

@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from gdal_mcp.gdal.catalogue.formats import usual_driver
 from gdal_mcp.plan import Draft
 from gdal_mcp.toolbox import Tool, taking
 from gdal_mcp.tools.common import (
@@ -32,7 +33,7 @@ def _draft(arguments: ConvertArguments, context: DraftContext) -> Draft:
     source = context.paths.source(arguments.input)
     output = context.paths.output(arguments.output, inputs=(source,), overwrite=arguments.overwrite)
     given = {
-        "output-format": arguments.output_format or None,
+        "output-format": arguments.output_format or usual_driver(context.catalogue, arguments.output, None),
         "creation-option": arguments.creation_options or None,
     }
     # raster or vector is found by looking at the input, in the container

@@ -17,7 +17,7 @@ from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext, OutputPath, writt
 SQL: Final = "vector sql"
 MAX_FILES: Final = 20
 _ALIAS: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
-_RECORDS: Final[Mapping[str, str]] = {"json": "json", "jsonl": "jsonl", "ndjson": "jsonl"}
+_RECORDS: Final[Mapping[str, str]] = {"json": "json", "jsonl": "jsonl", "ndjson": "jsonl", "object": "object"}
 _MEMBERS: Final = frozenset({"type", "features", "name", "crs", "bbox"})  # which GeoJSON has itself
 _Path = Annotated[str, Field(min_length=1)]
 Inputs = Annotated[
@@ -48,6 +48,9 @@ class QueryToFileArguments(Arguments):
     inputs: Annotated[Inputs, WithJsonSchema({"type": ["object", "array"]})]
     sql: str
     output: OutputPath
+    output_format: str | None = Field(
+        None, description="Default: by extension; `object`: JSON of one row as an object"
+    )
     geometry: Geometry = "wkt"
     members: Mapping[str, Any] | None = Field(None, description="Foreign members of a GeoJSON")
     overwrite: bool = False
@@ -66,7 +69,7 @@ def _draft(arguments: QueryArguments | QueryToFileArguments, context: DraftConte
     if any(one.name.lower().endswith((".csv", ".tsv")) for one in sources):
         sql_arguments["open-option"] = ("AUTODETECT_TYPE=YES",)  # as the container opens them
     if isinstance(arguments, QueryToFileArguments):
-        form = _form(arguments.output, context)
+        form = _form(arguments.output, arguments.output_format, context)
         kind: OutputKind = "file" if form in _RECORDS.values() else "dataset"
         output = context.paths.output(
             arguments.output, inputs=tuple(sources), overwrite=arguments.overwrite, kind=kind
@@ -123,10 +126,13 @@ def _aliases(inputs: Mapping[str, str] | Sequence[str]) -> Mapping[str, str]:
     return made
 
 
-def _form(output: str, context: DraftContext) -> str:
-    """`json`, `jsonl`, or the driver that the extension means. Raises ArgumentRefused."""
+def _form(output: str, named: str | None, context: DraftContext) -> str:
+    """`json`, `jsonl`, `object`, or the driver that is named or that the extension means. Raises ArgumentRefused."""
+    if named:
+        low = named.lower()
+        return _RECORDS[low] if low in _RECORDS else output_format(context.catalogue, named, "vector")
     extension = output.rpartition(".")[2].lower()
-    if extension in _RECORDS:
+    if extension in _RECORDS and extension != "object":
         return _RECORDS[extension]
     driver = driver_for(context.catalogue, output, "vector")
     if driver is None:

@@ -134,4 +134,82 @@ layer("measured", ["POINT M (9 45 1)", "POINT M (9.1 45.1 2)"])
 for name in ("squares_utm", "squares_utm_too"):
     layer(name, ["POLYGON ((500000 4997500,500000 4999500,501500 4999500,501500 4997500,500000 4997500))"], "EPSG:32632")
 layer("points", ["POINT (9 45)", "POINT (9.1 45.1)"])
+gdal.SetConfigOption("GDAL_TIFF_INTERNAL_MASK", "YES")
+def masked(made):
+    made.CreateMaskBand(gdal.GMF_PER_DATASET)
+    hole = numpy.full((30, 40), 255, "uint8"); hole[:10, :10] = 0
+    made.GetRasterBand(1).GetMaskBand().WriteArray(hole)
+raster("masked_photo", photo, utm, then=masked)
+raster("masked_classes", (numpy.arange(1200).reshape(30, 40) % 7 + 1).astype("uint8"), utm, then=masked)
+raster("masked_heights", ramp, utm, then=masked)
+spots = (numpy.arange(1200, dtype="uint8").reshape(30, 40) // 64); spots[5:7, 5:7] = 255
+raster("spots", spots, utm, nodata=255)
+large = (numpy.arange(1200).reshape(30, 40) // 400).astype("int64")
+raster("int64_ids", large + 1152921504606846993, utm, kind=gdal.GDT_Int64)
+raster("int64_small", large + 7, utm, kind=gdal.GDT_Int64)
+raster("complex", (ramp + 2j * ramp).astype("complex64"), utm, kind=gdal.GDT_CFloat32)
+layer("curve", ["CURVEPOLYGON (CIRCULARSTRING (501000 4998000,502000 4999000,503000 4998000,502000 4997000,501000 4998000))"], "EPSG:32632")
+raster("rotated", ramp, utm, first=lambda made: None, then=lambda made: made.SetGeoTransform((500000, 86.6, 50, 5000000, 50, -86.6)))
+square = numpy.repeat(numpy.repeat(numpy.arange(600).reshape(20, 30) // 32 % 3 + 1, 30, 0), 20, 1)
+raster("two_classes", (square % 2 * 2 + 1).astype("uint8"), utm)
+raster("float_classes", square.astype("float32"), utm)
+raster("zeros_and_ones", (square % 2).astype("uint8"), utm)
+def colored(seed):
+    def first(made):
+        table = gdal.ColorTable()
+        for i in range(8):
+            table.SetColorEntry(i, (i * seed % 255, 255 - i * 10, 50, 255))
+        made.GetRasterBand(1).SetRasterColorTable(table)
+    return first
+few = (numpy.arange(1200).reshape(30, 40) // 300 + 1).astype("uint8")
+raster("colors_a", few, utm, first=colored(10))
+raster("colors_b", few, (504000, 5000000, 100), first=colored(10))
+raster("colors_c", few, (504000, 5000000, 100), first=colored(70))
+raster("holes_silent", holes, (504000, 5000000, 100))
+raster("two_hundred", numpy.full((30, 40), 200, "uint8"), utm)
+raster("twenty", numpy.full((30, 40), 20, "uint8"), utm)
+raster("lonlat_heights", ramp, (9, 45, 0.01), "EPSG:4326")
+raster("lonlat_heights_too", ramp, (9, 45, 0.01), "EPSG:4326")
+raster("positions_differ", ramp, utm)
+open(f"{folder}/positions_differ.tif.aux.xml", "w").write("<PAMDataset><GeoTransform>700000,100,0,5000000,0,-100</GeoTransform></PAMDataset>")
+raster("positions_agree", ramp, utm)
+open(f"{folder}/positions_agree.tfw", "w").write("100\n0\n0\n-100\n500050\n4999950\n")
+layer("feet_square", ["POLYGON ((6400000 1900000,6400000 1900100,6400100 1900100,6400100 1900000,6400000 1900000))"], "EPSG:2229")
+layer("west_zone", ["POLYGON ((-10 -10,-10 10,10 10,10 -10,-10 -10))"])
+layer("east_zone", ["POLYGON ((10 -10,10 10,30 10,30 -10,10 -10))"])
+degrees = numpy.arange(360 * 180, dtype="float32").reshape(180, 360)
+raster("globe_degrees_360", degrees, (0, 90, 1), "EPSG:4326")
+raster("globe_degrees_180", degrees, (-180, 90, 1), "EPSG:4326")
+raster("about_180", numpy.ones((100, 100), "float32"), (750000, 100000, 2000), "EPSG:32660")
+layer("points_about_180", ["POINT (179.5 -10)", "POINT (-179.5 -11)"])
+raster("tiny_values", numpy.arange(1200).reshape(30, 40) * 0.000123 + 0.00001, utm)
+layer("ten", [f"POINT ({i} 4)" for i in range(10)])
+import shutil, sqlite3
+shutil.copy(f"{folder}/ten.gpkg", f"{folder}/stale_count.gpkg")
+stale = sqlite3.connect(f"{folder}/stale_count.gpkg")
+stale.execute("UPDATE gpkg_ogr_contents SET feature_count = 99")
+stale.commit(); stale.close()
+shutil.copy(f"{folder}/ten.gpkg", "/tmp/journal.gpkg")
+gdal.SetConfigOption("OGR_SQLITE_JOURNAL", "WAL")
+writing = gdal.OpenEx("/tmp/journal.gpkg", gdal.OF_VECTOR | gdal.OF_UPDATE)
+into = writing.GetLayer(0)
+for i in range(5):
+    feature = ogr.Feature(into.GetLayerDefn())
+    feature.SetField("id", 100 + i); feature.SetGeometry(ogr.CreateGeometryFromWkt(f"POINT (50 {i})"))
+    into.CreateFeature(feature)
+writing.FlushCache()
+for ending in ("", "-wal"):  # as they are copied while a program has them open
+    shutil.copy(f"/tmp/journal.gpkg{ending}", f"{folder}/pending.gpkg{ending}")
+into = feature = None
+writing.Close()
+shutil.copy("/tmp/journal.gpkg", f"{folder}/wal_mode.gpkg")
+gdal.SetConfigOption("OGR_SQLITE_JOURNAL", None)
+import zipfile
+points = gdal.GetDriverByName("ESRI Shapefile").Create("/tmp/roads.shp", 0, 0, 0, gdal.GDT_Unknown)
+roads = points.CreateLayer("roads", crs("EPSG:4326"), ogr.wkbPoint)
+feature = ogr.Feature(roads.GetLayerDefn()); feature.SetGeometry(ogr.CreateGeometryFromWkt("POINT (1 2)")); roads.CreateFeature(feature)
+roads = feature = None; points.Close()
+with zipfile.ZipFile(f"{folder}/deep.zip", "w") as packed:
+    for ending in ("shp", "shx", "dbf", "prj"):
+        packed.write(f"/tmp/roads.{ending}", f"data/sub/roads.{ending}")
 '''

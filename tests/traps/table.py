@@ -708,4 +708,110 @@ values_rounded
 digits_lost
     vector rasterize input=parcels.geojson output=OUT.tif resolution=[0.01,0.01] attribute-name=id output-data-type=Float32
     vector rasterize input=parcels.geojson output=OUT.tif resolution=[0.01,0.01] attribute-name=id output-data-type=Int32
+
+# from public bug reports: what is hidden, large, complex, curved, turned, or stored and not true
+mask_lost mends ignoring:collar_without_nodata
+    reproject input=masked_photo.tif output=OUT.tif dst_crs=EPSG:32633
+    reproject input=masked_photo.tif output=OUT.tif dst_crs=EPSG:32633 extra_args=["--add-alpha"]
+    reproject input=masked_photo.tif output=OUT.tif dst_crs=EPSG:32633 extra_args=["--output-nodata=0"]
+mask_lost
+    raster calc input=["A=masked_classes.tif"] output=OUT.tif calc=["A*2"]
+    raster calc input=["A=classes.tif"] output=OUT.tif calc=["A*2"]
+mask_lost
+    raster reclassify input=masked_classes.tif output=OUT.tif mapping=[0,3]=5;DEFAULT=9
+    raster clip input=masked_classes.tif output=OUT.tif bbox=[502000,4997000,504000,4999000]
+    raster resize input=masked_photo.tif output=OUT.tif size=["20","15"] resampling=average
+mask_lost
+    raster slope input=masked_heights.tif output=OUT.tif
+    raster slope input=elevation_holes.tif output=OUT.tif
+mask_lost ignoring:identical_to_input
+    raster sieve input=spots.tif output=OUT.tif size-threshold=10
+    raster sieve input=spots.tif output=OUT.tif size-threshold=2
+mask_lost
+    raster stack input=["masked_classes.tif","masked_photo.tif"] output=OUT.tif
+    raster stack input=["classes.tif","spots.tif"] output=OUT.tif
+mask_ignored before
+    raster contour input=masked_heights.tif output=OUT.gpkg interval=100 elevation-name=e
+    raster contour input=elevation_holes.tif output=OUT.gpkg interval=100 elevation-name=e
+digits_lost before ignoring:constant
+    raster polygonize input=int64_ids.tif output=OUT.gpkg
+    raster polygonize input=int64_small.tif output=OUT.gpkg
+    raster clip input=int64_ids.tif output=OUT.tif bbox=[500000,4997500,502000,5000000]
+digits_lost before
+    raster pixel-info input=int64_ids.tif position=[1,1]
+    raster pixel-info input=int64_small.tif position=[1,1]
+imaginary_lost before
+    raster set-type input=complex.tif output=OUT.tif output-data-type=Float32
+    raster set-type input=complex.tif output=OUT.tif output-data-type=CFloat64
+imaginary_lost
+    raster convert input=complex.tif output=OUT.asc
+    raster convert input=complex.tif output=OUT.tif creation-option=["COMPRESS=LZW"]
+curves_skipped refused
+    vector rasterize input=curve.gpkg output=OUT.tif burn=[1] resolution=[100,100]
+    vector convert input=curve.gpkg output=OUT.fgb
+curves_skipped refused
+    raster zonal-stats input=low.tif zones=curve.gpkg output=OUT.csv stat=["count"]
+curves_skipped refused
+    raster clip input=low.tif like=curve.gpkg output=OUT.tif
+rotated_ignored refused
+    raster zonal-stats input=rotated.tif zones=zones_utm.gpkg output=OUT.csv stat=["count"]
+rotated_ignored before
+    raster hillshade input=rotated.tif output=OUT.tif
+    raster hillshade input=elevation.tif output=OUT.tif
+classes_mixed before mends ignoring:identical_to_input
+    convert input=two_classes.tif output=OUT.tif output_format=COG
+    convert input=zeros_and_ones.tif output=OUT.tif output_format=COG
+classes_mixed before mends ignoring:identical_to_input
+    convert input=float_classes.tif output=OUT.tif output_format=COG
+classes_mixed before
+    convert input=two_classes.tif output=OUT.gpkg
+    convert input=shaded.tif output=OUT.gpkg
+    raster polygonize input=two_classes.tif output=OUT.gpkg
+colors_differ
+    raster mosaic input=["colors_a.tif","colors_c.tif"] output=OUT.tif
+    raster mosaic input=["colors_a.tif","colors_b.tif"] output=OUT.tif
+nodata_undeclared
+    raster mosaic input=["elevation_holes.tif","holes_silent.tif"] output=OUT.tif
+    raster mosaic input=["elevation_holes.tif","next.tif"] output=OUT.tif
+values_clamped ignoring:constant
+    raster mosaic input=["two_hundred.tif","two_hundred.tif"] output=OUT.tif pixel-function=sum
+    raster mosaic input=["two_hundred.tif","twenty.tif"] output=OUT.tif pixel-function=sum
+collar_without_nodata ignoring:identical_to_input
+    raster clip input=photo.tif output=OUT.tif geometry=POLYGON ((500000 4997000,500000 4998500,502000 5000000,504000 5000000,504000 4997000,500000 4997000))
+    raster clip input=photo.tif output=OUT.tif geometry=POLYGON ((500000 4997000,500000 5000000,504000 5000000,504000 4997000,500000 4997000))
+extent_outside_crs
+    raster edit dataset=lonlat_heights.tif crs=EPSG:32632
+    raster edit dataset=lonlat_heights_too.tif crs=EPSG:4258
+extent_outside_crs
+    vector edit input=points.gpkg crs=EPSG:32632 output=OUT.gpkg
+    vector edit input=points.gpkg crs=EPSG:4258 output=OUT.gpkg
+stored_count_stale
+    vector convert input=stale_count.gpkg output=OUT.fgb
+    vector convert input=ten.gpkg output=OUT.fgb
+position_differs
+    info path=positions_differ.tif
+    info path=positions_agree.tif
+    gdal_read algorithm=raster info arguments={"input":"positions_differ.tif","open-option":["GEOREF_SOURCES=INTERNAL"]}
+units_not_metres
+    query inputs=["feet_square.gpkg"] sql=SELECT sum(ST_Area(geom)) AS a FROM feet_square
+    query inputs=["squares_utm.gpkg"] sql=SELECT sum(ST_Area(geom)) AS a FROM squares_utm
+longitudes_differ refused mends
+    raster clip input=globe_degrees_360.tif output=OUT.tif bbox=[-10,-10,10,10]
+    raster clip input=globe_degrees_360.tif output=OUT.tif bbox=[10,-10,30,10]
+    raster clip input=globe_degrees_180.tif output=OUT.tif bbox=[-10,-10,10,10]
+longitudes_differ refused
+    raster zonal-stats input=globe_degrees_360.tif zones=west_zone.gpkg output=OUT.csv stat=["count"]
+    raster zonal-stats input=globe_degrees_360.tif zones=east_zone.gpkg output=OUT.csv stat=["count"]
+crosses_antimeridian refused mends ignoring:constant
+    reproject input=about_180.tif output=OUT.tif dst_crs=EPSG:4326 resampling=bilinear
+crosses_antimeridian refused
+    raster footprint input=about_180.tif output=OUT.geojson output-crs=EPSG:4326
+    raster footprint input=low.tif output=OUT.geojson output-crs=EPSG:4326
+crosses_antimeridian refused mends
+    raster clip input=globe_degrees_180.tif output=OUT.tif bbox=[170,-10,-170,10]
+crosses_antimeridian refused mends ignoring:identical_to_input
+    vector clip input=points_about_180.gpkg output=OUT.gpkg bbox=[170,-20,-170,20]
+antimeridian_parts
+    vector info input=points_about_180.gpkg
+    vector info input=ten.gpkg
 """

@@ -32,6 +32,12 @@ def test_plain_questions_find_their_algorithm():
         assert len(answered(group)) >= reached
 
 
+def test_questions_of_analysts_find_their_algorithm():
+    assert len(QUESTIONS["analysts"]) == 50
+    assert len(answered("analysts")) >= 45
+    assert "raster info" in [hit.path for hit in search(packaged(), "mean of a raster", FOUND)]
+
+
 def test_what_only_sql_does_leads_to_sql():
     for ask in (
         "spatial join", "area of polygons", "centroid", "nearest neighbour", "nearest hospital for each school",

@@ -87,7 +87,7 @@ REFUSED = [
     ("GTiff", Scope.CREATION, "CPL_LOG=x"), ("GTiff", Scope.CREATION, "TILED=maybe"),
     ("GTiff", Scope.CREATION, "ZLEVEL=99"), ("GTiff", Scope.CREATION, "BLOCKXSIZE=1e3"),
     ("GTiff", Scope.CREATION, "NUM_THREADS=0"), ("GTiff", Scope.CREATION, "NUM_THREADS=/x"),
-    ("GTiff", Scope.CREATION, "SOURCE_ICC_PROFILE=AAAA"), ("GTiff", Scope.OPEN, "GEOREF_SOURCES=INTERNAL"),
+    ("GTiff", Scope.CREATION, "SOURCE_ICC_PROFILE=AAAA"), ("GTiff", Scope.OPEN, "GEOREF_SOURCES=/etc/passwd"),
     ("GTiff", Scope.CREATION, "TILED=Y\u200bES"), ("COG", Scope.CREATION, "TARGET_SRS=/etc/passwd"),
     ("COG", Scope.CREATION, "EXTENT=1,2,nan,4"), ("COG", Scope.CREATION, "RESAMPLING=/x"),
     ("PNG", Scope.CREATION, "TITLE=@/etc/passwd"), ("PNG", Scope.CREATION, "TITLE=a/b"),

@@ -36,6 +36,15 @@ NORTH = replace(DEM, crs="EPSG:3857", degrees=False, extent=(0.0, 8.4e6, 1e5, 8.
 EQUATOR = replace(NORTH, extent=(0.0, 0.0, 1e5, 1e5))
 SQUARES = replace(ZONES_M, crs="EPSG:3857", extent=NORTH.extent)
 GLOBE = replace(DEM, crs="EPSG:4326", degrees=True, extent=(0.0, -90.0, 360.0, 90.0))
+ABOUT_180 = replace(
+    DEM,
+    crs="EPSG:32660",
+    places={
+        "EPSG:4326": Place(True, (179.2, -0.9, 181.0, 0.9), True),
+        "EPSG:3832": Place(False, (3.2e6, -1e5, 3.4e6, 1e5)),
+    },
+)
+PLACES_WIDE = replace(PLACES, extent=(-180.0, -20.0, 180.0, 20.0))
 FAR = replace(PLACES, extent=(139.0, -95.0, 151.0, 33.0))
 TYPED = ("AUTODETECT_TYPE=YES",)
 WITHIN = "SELECT a.id FROM a JOIN b ON ST_Within(a.g, b.g)"
@@ -120,7 +129,16 @@ DUE = [
     ("mercator_units", ask("vector buffer", SQUARES, distance="10")),
     ("mercator_units", ask("vector sql", SQUARES, sql="SELECT ST_Area(geom) FROM t")),
     ("longitudes_beyond_180", ask("raster reproject", GLOBE, output_crs="EPSG:8857")),
-    ("nodata_dropped", ask("gdal_merge", replace(DEM, nodata=-9999.0))),
+    ("crosses_antimeridian", ask("raster reproject", ABOUT_180, output_crs="EPSG:4326")),
+    ("crosses_antimeridian", ask("raster footprint", ABOUT_180, output_crs="EPSG:4326")),
+    ("crosses_antimeridian", ask("vector clip", PLACES_WIDE, bbox=(170, -10, -170, 10))),
+    ("longitudes_differ", ask("raster clip", GLOBE, bbox=(-10, -10, 10, 10))),
+    ("longitudes_differ", replace(ask("raster zonal-stats", GLOBE), others={"zones": replace(PLACES, extent=(-10.0, -10.0, 10.0, 10.0))})),
+    ("rotated_ignored", ask("raster zonal-stats", replace(DEM, rotated=True))),
+    ("rotated_ignored", ask("raster hillshade", replace(DEM, rotated=True))),
+    ("imaginary_lost", ask("raster set-type", replace(DEM, data_type="CFloat32"), output_data_type="Float32")),
+    ("digits_lost", ask("raster polygonize", replace(DEM, looks={"wide": {"wide": True}}))),
+    ("units_not_metres", ask("vector sql", replace(ZONES_M, unit_metres=0.3048), sql="SELECT ST_Area(geom) FROM t")),
     ("zones_not_covered", replace(ask("raster zonal-stats", SHORTER), others={"zones": DEM})),
     ("distance_in_pixels", ask("raster proximity", DEM)),
     ("units_in_degrees", ask("raster proximity", DEGREES, distance_units="geo")),
@@ -279,8 +297,17 @@ NOT_DUE = [
     ("position_in_pixels", ask("raster pixel-info", DEM, position=(10.5, 50.5))),
     ("position_in_pixels", ask("raster pixel-info", DEGREES, position=(10.25, 50.5), position_crs="dataset")),
     ("position_in_pixels", ask("raster pixel-info", UNKNOWN)),
-    ("nodata_dropped", ask("gdal_merge", replace(DEM, nodata=None))),
-    ("nodata_dropped", ask("raster mosaic", replace(DEM, nodata=-9999.0))),
+    ("crosses_antimeridian", ask("raster reproject", ABOUT_180, output_crs="EPSG:4326", bbox=(170, -10, 180, 10))),
+    ("crosses_antimeridian", ask("raster reproject", ABOUT_180, output_crs="EPSG:3832")),
+    ("crosses_antimeridian", ask("vector clip", PLACES_WIDE, bbox=(-170, -10, 170, 10))),
+    ("longitudes_differ", ask("raster clip", GLOBE, bbox=(10, -10, 30, 10))),
+    ("longitudes_differ", ask("raster clip", replace(GLOBE, extent=(0.0, -90.0, 20.0, 90.0)), bbox=(-10, -10, 10, 10))),
+    ("rotated_ignored", ask("raster polygonize", replace(DEM, rotated=True))),
+    ("imaginary_lost", ask("raster set-type", replace(DEM, data_type="CFloat32"), output_data_type="CFloat64")),
+    ("digits_lost", ask("raster clip", replace(DEM, looks={"wide": {"wide": True}}))),
+    ("digits_lost", ask("raster polygonize", replace(DEM, looks={"wide": {"wide": False}}))),
+    ("units_not_metres", ask("vector sql", ZONES_M, sql="SELECT ST_Area(geom) FROM t")),
+    ("units_not_metres", ask("vector sql", replace(ZONES_M, unit_metres=0.3048), sql="SELECT ST_Area(ST_Transform(geom, 3035)) FROM t")),
     ("zones_not_covered", replace(ask("raster zonal-stats", DEM), others={"zones": SHORTER})),
     ("crs_mismatch", ask("vector layer-algebra", ZONES_M)),
     ("crs_mismatch", replace(ask("vector layer-algebra", ZONES_M), others={"method": replace(ZONES_M, crs=None)})),

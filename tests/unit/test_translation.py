@@ -146,3 +146,28 @@ def test_what_the_messages_say_is_not_told_twice() -> None:
     assert unsaid("Warning 1: cut\nto ten\nproj: no grid\n", said) == "proj: no grid\n"
     for count in (0, -1, True, "9", 1 << 40, None):
         assert reported({"errors": [{"message": "x", "count": count}]})[0].count == 1
+
+
+def test_temporary_files_without_room_are_a_limit_that_a_setting_raises():
+    final = {
+        "errors": [
+            {
+                "level": "error",
+                "number": 1,
+                "message": "TIFFAppendToStrip: No space left on device",
+                "count": 1,
+            }
+        ]
+    }
+    told = judge(SandboxResult(Exited(1), Usage("cold"), final), GDAL)
+    assert told is not None
+    assert told.code is Code.DISK_LIMIT
+    assert "scratch_size" in told.suggestion
+
+
+def test_lines_that_differ_in_numbers_alone_are_folded():
+    lines = "".join(f"GEOS error: side location conflict at {i}.5 {i}\n" for i in range(100))
+    told = unsaid(f"another line\n{lines}", ())
+    assert len(told.splitlines()) == 2
+    assert "100" in told
+    assert unsaid("one 1\none 2\n", ()) == "one 1\none 2\n"

@@ -130,6 +130,8 @@ _CRS: Final = shape(
     kind=Literal["compound", "geographic", "projected", "geocentric", "vertical", "local", "other"],
     degrees=Switch,
     metres=Switch,
+    unit_metres=Number,
+    unit_degrees=Number,
 )
 _BAND: Final = shape(
     type=DataType, nodata=Real, color=Color, scale=Real, offset=Real, min=Real, max=Real, exact=Switch
@@ -204,7 +206,9 @@ CRS_MATCH: Final = shape(
     replaced_by=many(CrsCode, 10),
 )
 LOOK: Final = shape(
-    **dict.fromkeys(("holes", "fills", "assumed", "classes", "mask", "exact"), Switch),
+    **dict.fromkeys(
+        ("holes", "fills", "assumed", "classes", "mask", "exact", "curves", "wide", "masked"), Switch
+    ),
     **dict.fromkeys(("outside", "nan", "fractional", "digits", "count", "bands"), Count),
     **dict.fromkeys(("minimum", "maximum"), Number),
 )

@@ -8,6 +8,7 @@ Invariant: `facts_of_report` holds numbers, switches and GDAL's own words only, 
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -48,6 +49,9 @@ _KIND: Final = re.compile(r"\b(COMPOUND|PROJ|GEOG|GEOD|VERT|ENG)CRS\[")
 _KINDS: Final = {
     "COMPOUND": "compound", "PROJ": "projected", "GEOG": "geographic", "GEOD": "geocentric", "VERT": "vertical", "ENG": "local",
 }  # fmt: skip
+_AXES: Final = re.compile(r"\bCS\[(?:Cartesian|ellipsoidal),")
+_UNIT: Final = re.compile(r'\b(LENGTHUNIT|ANGLEUNIT)\["[^"]{0,60}",([0-9.eE+-]{1,24})')
+_SAME_UNIT: Final = 1e-9
 _DROP: Final = object()
 _Leaf = words.Switch | words.Real | None
 # a text as a whole, closed or not, so that no word in it is taken for a number and each character is looked at once
@@ -244,7 +248,7 @@ def _fact(key: str, value: Any, depth: int) -> Any:
         if key in _SYSTEMS:
             wkt = value.get("wkt")
             kind = _KIND.search(wkt) if isinstance(wkt, str) else None
-            return {"code": _code_of(wkt), **({"kind": _KINDS[kind[1]]} if kind else {})}
+            return {"code": _code_of(wkt), **({"kind": _KINDS[kind[1]]} if kind else {}), **_unit(wkt)}
         if key not in _KEYED_BY_NAME:
             return _facts(value, depth)
         value = list(value.values())
@@ -260,6 +264,21 @@ def _fact(key: str, value: Any, depth: int) -> Any:
         return adapter(_Leaf).validate_python(value)
     except ValidationError:
         return _DROP
+
+
+def _unit(wkt: Any) -> Mapping[str, float]:
+    """What a unit of the coordinates is, where it is neither the metre nor the degree: in metres, or in degrees."""
+    axes = _AXES.search(wkt) if isinstance(wkt, str) else None
+    if axes is None:
+        return {}
+    found = _UNIT.search(wkt, axes.end())
+    size = float(found[2]) if found else 0.0
+    if not found or not math.isfinite(size) or size <= 0:
+        return {}
+    if found[1] == "ANGLEUNIT":
+        degrees = size * 180 / math.pi
+        return {} if abs(degrees - 1) < _SAME_UNIT else {"unit_degrees": round(degrees, 12)}
+    return {} if abs(size - 1) < _SAME_UNIT else {"unit_metres": size}
 
 
 def _code_of(wkt: Any) -> str | None:

@@ -11,6 +11,15 @@ from gdal_mcp.gdal.catalogue.values import check_text
 
 # Extensions of two parts; GDAL looks at these before it takes what stands behind the last dot.
 _DOUBLE: Final = ("shp.zip", "gpkg.zip", "gdb.zip")
+# other usual endings, which GDAL does not know: the driver that is then named to it
+_USUAL: Final = {
+    **dict.fromkeys(("geoparquet", "gpq", "parq"), "Parquet"),
+    **dict.fromkeys(("ndjson", "ndgeojson", "geojsonseq", "geojsonl.json"), "GeoJSONSeq"),
+    **dict.fromkeys(("geotiff", "gtiff", "gtif"), "GTiff"),
+    "geo.json": "GeoJSON",
+    "geopackage": "GPKG",
+    "flatgeobuf": "FlatGeobuf",
+}
 # what is written in place of each kind of data, the most useful first
 _INSTEAD: Final[dict[Kind, tuple[str, ...]]] = {
     "raster": ("GTiff", "COG", "PNG"),
@@ -33,6 +42,26 @@ def drivers_for(catalogue: Catalogue, name: str, kind: Kind | None) -> tuple[str
     kinds: tuple[Kind, ...] = ("raster", "vector") if kind is None else (kind,)
     found = (_first(catalogue, name, one) for one in kinds)
     return tuple(dict.fromkeys(driver for driver in found if driver is not None))
+
+
+def usual_driver(catalogue: Catalogue, name: str, kind: Kind | None) -> str | None:
+    """The driver that an ending means which GDAL does not know, and that has to be named to it; None for all other names."""
+    low = name.lower().rpartition("/")[2]
+    parts = low.split(".")
+    endings = (".".join(parts[-2:]) if len(parts) > 2 else "", parts[-1] if len(parts) > 1 else "")
+    named = next((_USUAL[one] for one in endings if one in _USUAL), "").lower()
+    driver = catalogue.driver_names.get(named)
+    if (
+        driver is None
+        or not driver.writes(kind)
+        or any(
+            parts[-1] in one.extensions
+            for one in catalogue.drivers
+            if one.writes(kind) and driver.name != one.name and endings[0] not in _USUAL
+        )
+    ):
+        return None
+    return driver.name
 
 
 def refuse_absent(catalogue: Catalogue, name: str) -> None:
@@ -80,6 +109,8 @@ def _first(catalogue: Catalogue, name: str, kind: Kind) -> str | None:
     if name.lower().endswith(".gdalg.json"):
         return "GDALG" if "gdalg" in catalogue.driver_names else None
     low = name.lower().rpartition("/")[2]
+    if (usual := usual_driver(catalogue, name, kind)) is not None:
+        return usual
     double = next((one for one in _DOUBLE if low.endswith(f".{one}")), "")
     extension = double or ("." in low and low.rpartition(".")[2]) or ""
     found = [one.name for one in catalogue.drivers if extension in one.extensions and one.writes(kind)]

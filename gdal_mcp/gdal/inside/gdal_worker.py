@@ -71,9 +71,13 @@ def run(job, report):
     progress = reporting.ProgressReporter(report, programs.title(job), share)
     with reporting.Errors() as errors:
         try:
+            part("beside").prepare(job, errors)
             judged = job["outputs"] or job.get("judged")
             inputs = part("describe").describe_inputs(job, report, errors) if judged else []
-            ended = worked(job, progress, errors, remote)
+            with part("temporary").beside_output(job):
+                ended = worked(job, progress, errors, remote)
+            if ended.done and not errors.failures:
+                job["checks"] = [*job.get("checks", ()), *part("beside").checks(job)]
             if job["outputs"] and ended.done and not errors.failures:
                 progress.phase(PROGRAM, "describing the outputs")
                 described = part("describe").describe_outputs(job, inputs, errors)
@@ -95,6 +99,7 @@ def run(job, report):
             errors.fail(str(error))
         if errors.failures:
             part("sql_names").tell_names(job, errors)
+            part("archives").tell_members(job, errors)
     from osgeo import gdal
 
     answer = {"outputs": outputs}

@@ -119,7 +119,9 @@ class Finding:
     message: str
     suggestion: str
     refuses: bool = False  # the result would be wrong, so the call is not made
-    change: Mapping[str, tuple[str, ...]] | None = None  # arguments with which the same call would be right
+    change: Mapping[str, tuple[str, ...] | None] | None = (
+        None  # arguments with which the same call would be right; None for one to leave out
+    )
     instead: str = ""  # the algorithm that takes these, if not that of the call
     steps: Sequence[tuple[str, Mapping[str, Any]]] = ()  # of a pipeline from its input that would be
     mend: Mapping[str, Any] | None = None  # that call, as `{"tool": ..., "arguments": ...}`

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from gdal_mcp.gdal.preflight.call import steps_of
+from gdal_mcp.gdal.preflight.call import Step, steps_of
 from gdal_mcp.gdal.preflight.facts import TYPE_RANGE
 from gdal_mcp.plan import Draft
 
@@ -35,12 +35,24 @@ _PIXELS: Final = frozenset(
     f"raster {name}"
     for name in "read write convert set-type clip reproject resize mosaic stack select update".split()
 )
+# whose outputs have to hide what their inputs hide
+_HIDES: Final = frozenset(
+    f"raster {name}"
+    for name in (
+        "read write convert set-type clip reproject resize mosaic stack select calc reclassify scale unscale neighbors hillshade slope aspect roughness tri tpi sieve color-map blend pansharpen rgb-to-palette"
+    ).split()
+)
+# of these, those whose arguments may say what becomes of the nodata value
+_GIVES_VALUE: Final = frozenset({"raster calc", "raster reclassify", "raster scale"})
+_SUMS: Final = frozenset(
+    {"sum", "mul", "diff", "scale", "exp", "pow"}
+)  # pixel functions that leave the inputs' range
 _LEAVES_HOLES: Final = frozenset({"max-distance", "mask"})  # arguments of a filling that is not whole
 
 
 def expected(draft: Draft) -> Sequence[str]:
     """What must be kept (`features`, `fields`, `values`, `coordinates`, `pixels`; `added` to what was there), as far as nothing in the call changes it, and what may be
-    made (`gaps`, `nothing`, `elsewhere`, `rounded`, `constant`); `filled` leaves no pixel without data.
+    made (`gaps`, `nothing`, `elsewhere`, `rounded`, `constant`); `filled` leaves no pixel without data, `holes` none that was hidden to be seen.
     """
     steps = steps_of(draft)
     paths = [draft.algorithm, *(path for path, _ in draft.chain)]
@@ -51,6 +63,9 @@ def expected(draft: Draft) -> Sequence[str]:
         found.append("rounded")
     if all(path in _PIXELS for path, _ in steps):
         found.append("pixels")
+    found += _hidden(steps)
+    functions = {text for _, given in steps for text in given.get("pixel-function", ())}
+    found += ["summed"] if functions & _SUMS else []
     if any(path == "vector rasterize" and "burn" in given for path, given in steps):
         found.append("constant")  # a mask
     fills = [path for path, given in steps if path == "raster fill-nodata" and not _LEAVES_HOLES & set(given)]
@@ -59,6 +74,15 @@ def expected(draft: Draft) -> Sequence[str]:
     if any(path in ("raster edit", "vector edit") and "crs" in given for path, given in steps):
         found.append("elsewhere")  # the `crs` says where the same coordinates are
     return found
+
+
+def _hidden(steps: Sequence[Step]) -> Sequence[str]:
+    """`holes` where what is hidden has to stay so; `by_value` unless a nodata value alone hides it."""
+    paths = {"raster convert" if path == "convert" else path for path, _ in steps}
+    shown = any("none" in given.get(name, ()) for _, given in steps for name in ("nodata", "output-nodata"))
+    if not paths <= _HIDES or shown:
+        return ()
+    return ("holes", *(["by_value"] if paths & _GIVES_VALUE else []))
 
 
 def type_range(draft: Draft) -> Sequence[int] | None:

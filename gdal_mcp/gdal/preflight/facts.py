@@ -39,6 +39,7 @@ _COLUMNS: Final = (
 )
 _MAX_COLUMNS: Final = 20  # of each kind
 _MAX_NAME: Final = 64  # letters of a column's name
+_HALF: Final = 180.0  # degrees
 _MAX_CRS: Final = 16  # of one file, in which its extent is kept
 
 
@@ -50,7 +51,8 @@ class Place:
     """
 
     degrees: bool | None = None
-    extent: Box | None = None
+    extent: Box | None = None  # with the east beyond 180 where the data lies about the antimeridian
+    crosses: bool = False  # whether it does
     known: bool = True
 
 
@@ -67,9 +69,11 @@ class DatasetFacts:
     data_type: str = ""  # of the first band, by GDAL's name
     nodata: float | None = None
     values: tuple[float, float] | None = None  # lowest and highest, where somebody asked for them
+    rotated: bool = False  # whether lines of pixels do not run from west to east
     scaled: bool = False  # whether the stored numbers stand for others, by a scale and an offset
     crs: str | None = None  # AUTHORITY:CODE
     has_crs: bool | None = None  # False: the dataset has none
+    unit_metres: float | None = None  # metres of a unit of a CRS in feet and the like
     degrees: bool | None = None  # whether coordinates are longitude and latitude in degrees
     extent: Box | None = None
     compression: str = ""  # by the name of GDAL's creation option; NONE is uncompressed
@@ -124,9 +128,8 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
     for name, there in _mapping(row.get("elsewhere")).items():
         place = _mapping(there)
         degrees = place.get("degrees")
-        places[name] = Place(
-            degrees if isinstance(degrees, bool) else None, _box(place.get("extent")), there is not None
-        )
+        made = _place(place.get("extent"), degrees=degrees if isinstance(degrees, bool) else None)
+        places[name] = replace(made, known=there is not None)
     changes = {name: transformations.known(one) for name, one in _mapping(row.get("changes")).items()}
     looks = {name: kept(LOOK, one) for name, one in _mapping(row.get("looks")).items()}
     common: dict[str, Any] = {"disk_bytes": disk_bytes, "places": places, "changes": changes, "looks": looks}
@@ -142,6 +145,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
             data_type=first["type"] if first.get("type") in TYPE_BYTES else "",
             nodata=None if nodata is None else float(nodata),
             values=(values[0], values[1]) if values else None,
+            rotated=facts.get("rotated") is True,
             scaled="scale" in first or "offset" in first,
             compression=(facts.get("compression") or "").upper(),
             extent=_box(facts.get("extent")),
@@ -171,6 +175,16 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
     )
 
 
+def _place(value: Any, *, degrees: bool | None) -> Place:
+    box = _box(value)
+    if box is None and degrees and isinstance(value, list) and len(value) == 4:
+        # PROJ gives a west above the east for what lies about the antimeridian
+        west, south, east, north = value
+        turned = [west, south, east + 360, north] if type(east) in (int, float) else value
+        return Place(degrees, box := _box(turned), box is not None and box[2] - box[0] < _HALF)
+    return Place(degrees, box)
+
+
 def _mapping(value: Any) -> Mapping[str, Any]:
     return dict(list(value.items())[:_MAX_CRS]) if isinstance(value, Mapping) else {}
 
@@ -179,7 +193,8 @@ def _crs(facts: Mapping[str, Any]) -> dict[str, Any]:
     crs = facts.get("crs")
     if crs is None:
         return {"has_crs": False} if "crs" in facts else {}
-    return {"crs": crs.get("code"), "has_crs": True, "degrees": crs.get("degrees")}
+    unit = {"unit_metres": crs["unit_metres"]} if crs.get("unit_metres") else {}
+    return {"crs": crs.get("code"), "has_crs": True, "degrees": crs.get("degrees"), **unit}
 
 
 def around(boxes: Sequence[Box]) -> Box | None:

@@ -10,10 +10,13 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.remote.places import label
 from sandbox.workspace import Located
 
-Change: TypeAlias = Mapping[str, Sequence[str]]
+Change: TypeAlias = Mapping[str, Sequence[str] | None]
 Step: TypeAlias = tuple[str, Mapping[str, Any]]
 # what a pipeline's steps for reading and writing say, beside its own
 _READ_AND_WRITTEN: Final = frozenset({"input", "output", "overwrite", "output-format", "creation-option"})
+_ONE_VALUE: Final = frozenset(
+    {"bbox", "resolution"}
+)  # lists that are one value, which another takes the place of
 _SHAPES: Final = ("bbox", "bbox-crs", "geometry", "geometry-crs", "like")
 
 
@@ -41,18 +44,22 @@ def mend_of_output(
         whole = {"max-distance": (str(max(output["description"]["size"])),)}
         return _changed(draft, catalogue.algorithms[draft.algorithm], whole)
     corrected = {"raster clip": _clipped, "raster reproject": _changed, "raster mosaic": _changed}
-    if code != "collar_without_nodata" or draft.algorithm not in corrected:
+    if code == "mask_lost":
+        corrected = {"raster reproject": _changed}
+    if code not in ("collar_without_nodata", "mask_lost") or draft.algorithm not in corrected:
         return None
     # a nodata value that no pixel has, else a band of transparency
     bands = output["description"].get("bands") or ()
     known = [band["min"] for band in bands if isinstance(band.get("min"), int | float)]
     signed = all(band.get("type") in ("Int16", "Int32", "Float32", "Float64") for band in bands)
     free = signed and known and len(known) == len(bands) and min(known) > -9999
-    hidden: Change = {"output-nodata": ("-9999",)} if free else {"add-alpha": ("true",)}
+    hidden: Mapping[str, Sequence[str]] = {"output-nodata": ("-9999",)} if free else {"add-alpha": ("true",)}
     return corrected[draft.algorithm](draft, catalogue.algorithms[draft.algorithm], hidden)
 
 
-def _clipped(draft: Draft, algorithm: Algorithm, hidden: Change) -> Mapping[str, Any] | None:
+def _clipped(
+    draft: Draft, algorithm: Algorithm, hidden: Mapping[str, Sequence[str]]
+) -> Mapping[str, Any] | None:
     """The same clip of pixels of which one value counts as none."""
     if "output-nodata" not in hidden:
         return None
@@ -92,12 +99,20 @@ def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str,
     known = {one.name: one for one in algorithm.arguments}
     inputs = [label(located) for name, located in draft.named or () if name == "input"]
     given = {name: values for name, values in draft.arguments.items() if name in known}
-    if draft.chain or not set(change) <= set(known) or len(draft.outputs) > 1:
+    if (
+        draft.chain
+        or not {name for name, values in change.items() if values is not None} <= set(known)
+        or len(draft.outputs) > 1
+    ):
         return None
     if len(inputs) != 1 and "input" not in given:
         return None
     for name, values in change.items():
-        given[name] = (*(given.get(name, ()) if known[name].is_list else ()), *values)
+        if values is None:
+            given.pop(name, None)
+            continue
+        more = known[name].is_list and name not in _ONE_VALUE
+        given[name] = (*(given.get(name, ()) if more else ()), *values)
     arguments = {name: _value(known[name], values) for name, values in given.items()}
     if "input" not in given:
         arguments["input"] = [inputs[0]] if known["input"].is_list else inputs[0]

@@ -30,6 +30,9 @@ _CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbo
 # arguments that name a CRS, which PROJ has to know
 _NAMING: Final = ("output-crs", "input-crs", "bbox-crs", "crs", "geometry-crs")
 _CHECKS: Final = (*crs.CHECKS, *raster.CHECKS, *vector.CHECKS)
+_ABOUT_180: Final = frozenset(
+    {"raster reproject", "raster footprint"}
+)  # which go wrong about the antimeridian
 _MAX_CRS: Final = 4  # in which a container is asked for extents
 _MAX_CRS_TEXT: Final = 4096  # characters
 
@@ -95,12 +98,17 @@ class Preflight:
         said += transformations.findings(changed, draft)
         known = [one for located in worked_on(draft) if (one := self.known.get(located)) is not None]
         said += crs.unknown_crs(every_crs(draft), known)
-        # what was seen in the pixels of an input with holes or fill values, else of the first
+        # what was seen in an input with holes, fill values, curves or a mask, else in the first
         looks: dict[str, Mapping[str, Any]] = {}
         for name in values.looks_named(draft, self.catalogue):
             seen = filter(None, (one.looks.get(name) for one in known))
-            looks[name] = max(seen, key=lambda look: bool(look.get("holes") or look.get("fills")), default={})
-        said += values.findings(looks, known[0].nodata if known else None, steps_of(draft))
+            looks[name] = max(seen, key=_found, default={})
+        said += values.findings(
+            looks,
+            known[0].nodata if known else None,
+            steps_of(draft),
+            merges=draft.command.program == "gdal_merge",
+        )
         said = [with_mend(one, draft, calls[0].path, self.catalogue) for one in said]
         found = {one.code: one for one in said}  # of several steps, each remark once
         return PreflightReport(cost, broken, tuple(found.values()), changed)
@@ -232,6 +240,10 @@ class Preflight:
         return calls
 
 
+def _found(look: Mapping[str, Any]) -> bool:
+    return any(look.get(name) for name in ("holes", "fills", "curves", "masked"))
+
+
 def worked_on(draft: Draft) -> tuple[Located, ...]:
     """The inputs, and what is changed in place."""
     return (*draft.inputs, *(one.target for one in draft.outputs if one.update))
@@ -291,6 +303,7 @@ def crs_named(draft: Draft) -> tuple[str, ...]:
         for name, needed_for in _CRS_ARGUMENTS.items():
             if any(given.get(one) for one in needed_for):
                 texts += given.get(name, ())
+    texts += [text for path, given in steps if path in _ABOUT_180 for text in given.get("output-crs", ())]
     reprojections = [given for path, given in draft.chain if path == "vector reproject"]
     texts += [text for given in reprojections for text in given.get("output-crs", ())]
     texts += ["EPSG:3857" for path, _ in steps if path == "raster tile"]

@@ -5,15 +5,18 @@ import itertools
 import os
 from operator import itemgetter
 
+from osgeo import gdal
+
 from gdal_mcp.gdal.inside.parts.datasets import has_pixels, opened
 from gdal_mcp.gdal.inside.parts.extents import apart, wgs84_box
 from gdal_mcp.gdal.inside.parts.raster_checks import (
+    joined_checks,
     kept_checks,
     overview_checks,
     raster_checks,
     sampled_checks,
 )
-from gdal_mcp.gdal.inside.parts.reporting import quiet
+from gdal_mcp.gdal.inside.parts.reporting import part, quiet
 from gdal_mcp.gdal.inside.parts.survey import MAX_FEATURES
 from gdal_mcp.gdal.inside.parts.tables import fields, layers_of
 from gdal_mcp.gdal.inside.parts.vector_checks import layer_checks
@@ -27,12 +30,9 @@ RASTER_KEYS = "size band_count block_size overviews compression crs extent gcps 
 def of_output(path, dataset, facts, rows, origin):
     """Of an open output; `rows` are of its pixels."""
     if has_pixels(dataset):
-        sources = [] if origin.updates else origin.sources
-        yield from raster_checks(dataset, facts, rows, sources, origin.expected)
-        if "pixels" in origin.expected:
-            yield from kept_checks(facts, [one for one in origin.sources if one[0] != path])
-        if origin.updates:
-            yield from overview_checks(dataset)
+        yield from of_pixels(path, dataset, facts, rows, origin)
+    if any(map(is_complex, origin.sources)) and not is_complex((path, {"facts": facts})):
+        yield {"code": "imaginary_lost"}
     if "layers" in facts:
         yield from layer_checks(dataset, facts["layers"], origin)
         if any(source and "bands" in source["facts"] for _, source in origin.sources):
@@ -43,13 +43,32 @@ def of_output(path, dataset, facts, rows, origin):
         if source is None:
             continue
         about = dataset, facts, name, source["facts"]
-        if number in origin.compared and (same_bytes(path, name) or same_content(*about)):
+        same_kind = os.path.splitext(path)[1].lower() == os.path.splitext(name)[1].lower()
+        if number in origin.compared and same_kind and (same_bytes(path, name) or same_content(*about)):
             yield {"code": "identical_to_input", "input": number}
         boxes += [box for one in source["boxes"] if (box := wgs84_box(*one))]
     own = [box for one in (facts, *facts.get("layers", ())) if (box := one.get("wgs84"))]
     told = own and boxes and "elsewhere" not in origin.expected
     if told and all(apart(*pair) for pair in itertools.product(own, boxes)):
         yield {"code": "no_overlap"}
+
+
+def of_pixels(path, dataset, facts, rows, origin):
+    yield from raster_checks(dataset, facts, rows, origin)
+    if "pixels" in origin.expected:
+        others = [one for one in origin.sources if one[0] != path]
+        yield from kept_checks(facts, others)
+        yield from joined_checks(dataset, others)
+    if "holes" in origin.expected and not origin.updates:
+        yield from part("masks").mask_checks(dataset, origin.sources, origin.expected)
+    if origin.updates:
+        yield from overview_checks(dataset)
+
+
+def is_complex(source):
+    _, row = source
+    bands = row["facts"].get("bands", ()) if row else ()
+    return any(band["type"].startswith("C") for band in bands)
 
 
 def same_bytes(one, other):
@@ -75,8 +94,17 @@ def same_content(dataset, facts, name, found):
         if has_pixels(dataset):
             numbers = range(1, dataset.RasterCount + 1)
             return all(same_band(dataset.GetRasterBand(i), source.GetRasterBand(i)) for i in numbers)
+        if facts["driver"] == "GeoJSON" and members(dataset.GetDescription()) != members(name):
+            return False
         layers, theirs = layers_of(dataset), layers_of(source)
         return 0 < len(layers) == len(theirs) <= MAX_LAYERS and all(map(same_layer, layers, theirs))
+
+
+def members(path):
+    """What a GeoJSON has beside its features and GDAL does not keep, as GDAL gives it; None where that is nothing."""
+    dataset = gdal.OpenEx(path, gdal.OF_VECTOR, open_options=["NATIVE_DATA=YES"])
+    layer = dataset.GetLayer(0) if dataset is not None else None
+    return layer and layer.GetMetadataItem("NATIVE_DATA", "NATIVE_DATA")
 
 
 def same_layer(one, other):

@@ -20,7 +20,9 @@ from gdal_mcp.gdal.inside.parts.crs_database import (
 )
 from gdal_mcp.gdal.inside.parts.crs_words import SOFT, Question, common, size, words_of
 from gdal_mcp.gdal.inside.parts.datasets import facts_and_names, opened
+from gdal_mcp.gdal.inside.parts.extents import halves, reference
 from gdal_mcp.gdal.inside.parts.reporting import print_json, quiet
+from gdal_mcp.gdal.inside.parts.survey import around
 
 BY_CODE = (
     "select rowid from crs where code like ? and auth_name like ? order by auth_name <> 'EPSG', auth_name"
@@ -38,6 +40,14 @@ POOR = 0.4  # of the best sum: what fits worse is left out
 # how much a wide area of use counts against a CRS: for a named place, and for a box, than which most are much wider
 TIGHT_PLACE, TIGHT_BOX = 0.5, 0.015
 POINT = 1e-4  # degrees
+# a national grid, and areas of use that are more or less than one country
+NATIONAL, NATION = frozenset({"national", "official"}), 0.8
+PARTIAL = re.compile(
+    r"\d|\b(?:world|europe|africa|asia|america|oceania|ocean|zones?|between|equi7)\b", re.IGNORECASE
+)
+WORLD_DISTANCES = (
+    0.8  # what an equidistant CRS is worth for distances in one place, beside a conformal one of that place
+)
 # what is usual
 AUTHORITIES = {"EPSG": 0.0, "OGC": -0.3, "ESRI": -0.3}  # and -0.8 for all others
 ELSEWHERE = -3.0  # on the moon, on Mars
@@ -78,11 +88,13 @@ def of_dataset(path, database):
     placed = [one for one in (facts, *facts.get("layers", ())) if one.get("wgs84")]
     if not placed:
         raise RuntimeError(f"where {path} lies on the earth is not known: it has no CRS or no extent")
-    west, south, east, north = zip(*(one["wgs84"] for one in placed), strict=True)
+    boxes = [half for one in placed for half in halves(one["wgs84"])]
+    west, south, east, north = zip(*boxes, strict=True)
+    across = around(list(zip(west, east, strict=True))) or (min(west), max(east))
     codes = [one["crs"]["code"] for one in placed if one["crs"]["code"]]
     ids = by_code(database, codes[0])[:1] if codes else []
     datums = [datum_of(crs) for crs, _ in database.chosen(ids).values()]
-    return (min(west), min(south), max(east), max(north)), *(datums or [WGS_84])
+    return (across[0], min(south), across[1], max(north)), *(datums or [WGS_84])
 
 
 def datum_of(crs):
@@ -150,7 +162,11 @@ class Search:
             return {one: kinds[kind] for one, kind in rows if kind in kinds}
         if meaning in METHODS:
             rows = self.database.rows("select rowid, method from crs where method is not null")
-            return {one: 1.0 for one, method in rows if property_of(method) == meaning}
+            fits = {meaning: 1.0}
+            if meaning == "equidistant" and self.boxes and "equidistant" not in self.question.exact:
+                fits = {"conformal": 1.0, "equidistant": WORLD_DISTANCES}
+            found = ((one, property_of(method)) for one, method in rows)
+            return {one: fits[kind] for one, kind in found if kind in fits}
         rows = self.database.rows("select rowid from crs where unit like ?", f"%{meaning}%")
         return {one: 1.0 for (one,) in rows}
 
@@ -186,6 +202,9 @@ class Search:
         merit += (0.3 if self.boxes else 0.1) * holds(COMMON_SCOPE, scopes)
         # of two that differ by it, easting first is what programs use
         merit -= 0.1 * (crs["orientation"] == "north")
+        if NATIONAL & set(self.question.exact):
+            merit += NATION * (1 if is_national(crs, usages) else -1)
+            merit += NATION * ("national grid" in crs["name"].lower())
         merit += sum(0.3 * holds(SUITING_SCOPES.get(one, "^$"), scopes) for one in meanings)
         merit += sum(0.5 * holds(NAMED_SO.get(one, "^$"), crs["name"]) for one in meanings)
         if not any(meaning in MEANT_KINDS for meaning in meanings):
@@ -223,7 +242,7 @@ class Search:
             "property": property_of(crs["method"]),
             "area": area,
             "bbox": box,
-            "unit": (crs["unit"] or "").partition(" (")[0],
+            "unit": unit_of(crs),
             "accuracy_m": self.accuracy(crs, usages),
             "matched": matched + [meaning for meaning, fits in self.meant.items() if one in fits],
             "deprecated": bool(crs["deprecated"]),
@@ -234,6 +253,23 @@ class Search:
     def shared(self, usage):
         """By how much of the place it covers, else by its size."""
         return sum(common(usage[2], box) for box in self.boxes) if self.boxes else size(usage[2])
+
+
+def unit_of(crs):
+    """By PROJ's table of axes; of a projected CRS that is defined by a text, whose base it has there, by the CRS itself."""
+    unit = (crs["unit"] or "").partition(" (")[0]
+    if crs["kind"] != "projected" or not unit.startswith("degree"):
+        return unit
+    with quiet():
+        found = reference(f"{crs['auth_name']}:{crs['code']}")
+    return found.GetLinearUnitsName() if found is not None else ""
+
+
+def is_national(crs, usages):
+    """Whether a projected CRS is for a whole country: no zone of a grid of the earth, and no part of a country by its limits."""
+    names = [area for area, _, _ in usages]
+    whole = any(not PARTIAL.search(name) for name in names)
+    return crs["kind"] == "projected" and whole and "utm zone" not in crs["name"].lower()
 
 
 def holds(pattern, text):

@@ -28,6 +28,7 @@ MAX_NAMED = 1000  # files of one request
 MAX_INPUTS = 10  # that are described before the work
 MAX_LAYERS = 100  # of an input
 HEAD = 16  # bytes
+WIDE = ("Int64", "UInt64")  # whose large numbers most algorithms round
 FIRST_FEATURES = 100
 MAX_AGAIN = 1.0  # seconds of the processor that a command took which is run again, in memory
 MAX_REPLACED = 256 << 20  # bytes of a file that is only looked at for its numbers
@@ -113,11 +114,14 @@ def described_input(path, job, heard):
             if has_pixels(dataset):
                 boxes = [(facts["extent"], dataset.GetSpatialRef())]
             changes = job.get("changes", ()) if boxes else ()
+            looks = {name: part("values").look(dataset, name) for name in job.get("looks", ())}
+            if facts.get("bands") and facts["bands"][0]["type"] in WIDE:
+                looks["wide"] = part("values").look(dataset, "wide")
             row = {
                 "facts": facts,
                 "elsewhere": {name: in_crs(boxes, name) for name in job.get("crs", ())},
                 "changes": {"\n".join(one): changed(dataset, boxes, one) for one in changes},
-                "looks": {name: part("values").look(dataset, name) for name in job.get("looks", ())},
+                "looks": looks,
                 "boxes": boxes,
                 "columns": columns(dataset) if "layers" in facts else None,
             }
@@ -196,6 +200,8 @@ def describe_outputs(job, inputs, errors):
     origin = Origin(sources, job.get("expected", ()), Clock(), job.get("compared", range(len(sources))))
     if job["program"] == "gdal" and len(job["outputs"]) == 1 and job["seconds"] < MAX_AGAIN:
         origin = origin._replace(again=lambda: part("statements").made_again(job["options"], "MEM"))
+    if shape := given(job["options"], "--geometry="):
+        origin = origin._replace(cut=(shape, given(job["options"], "--geometry-crs=")))
     told = []
     for one in job["outputs"]:
         made_of = origin._replace(updates=one.get("updates", False))
@@ -203,6 +209,11 @@ def describe_outputs(job, inputs, errors):
         before = replaced(one.get("replaces"))
         told.append(decoded({"facts": facts, "names": names, "checks": found, "before": before}))
     return told
+
+
+def given(words, option):
+    """The value of an option of the `gdal` program; "" where it is not given."""
+    return next((one.removeprefix(option) for one in words if one.startswith(option)), "")
 
 
 def replaced(path):

@@ -30,7 +30,17 @@ def crs_facts(crs):
         "kind": next((kind for kind, applies in kinds.items() if applies()), "other"),
         "degrees": in_degrees(crs),
         "metres": bool(crs.IsProjected()) and abs(crs.GetLinearUnits() - 1) < 1e-9,
+        **unit_of(crs),
     }
+
+
+def unit_of(crs):
+    """What a unit of the coordinates is, where it is neither the metre nor the degree: in metres, or in degrees."""
+    if crs.IsProjected() and abs(crs.GetLinearUnits() - 1) > 1e-9:
+        return {"unit_metres": crs.GetLinearUnits()}
+    if crs.IsGeographic() and not in_degrees(crs):
+        return {"unit_degrees": round(crs.GetAngularUnits() / DEGREE, 12)}
+    return {}
 
 
 def code_of(crs):
@@ -129,8 +139,26 @@ def crs_checks(facts, crs):
         yield {"code": "crs_missing"}
     elif outside(facts["extent"], crs):
         yield {"code": "extent_outside_crs"}
+    elif degrees_in_metres(facts, crs):
+        yield {"code": "degrees_in_projected"}
     elif far_from_use(facts.get("wgs84"), crs):
         yield {"code": "outside_area_of_use"}
+
+
+def degrees_in_metres(facts, crs):
+    """Whether coordinates look like degrees, and as those of their projected CRS lie outside the area that it is for."""
+    box, area = facts["extent"], crs.GetAreaOfUse()
+    if not crs.IsProjected() or not is_box(box) or area is None or not facts.get("wgs84"):
+        return False
+    if max(map(abs, box[::2])) > 180 or max(map(abs, box[1::2])) > 90:
+        return False
+    west, south, east, north = (
+        area.west_lon_degree,
+        area.south_lat_degree,
+        area.east_lon_degree,
+        area.north_lat_degree,
+    )
+    return apart(facts["wgs84"], [west, south, east, north])
 
 
 def far_from_use(box, crs):

@@ -83,6 +83,8 @@ def run_algorithm(job, report):
     actual, text, code = algorithm.GetActualAlgorithm(), "", None
     if "output-string" in actual.GetArgNames():
         text = decoded(actual.GetArg("output-string").GetAsString()) or ""
+        if path[-1] == "info" and done:
+            text = part("precision").with_full_numbers(text, job)
     if path in VALIDATING:
         # a validation that finds faults says False, as one that failed does; only the first has a report
         code = 0 if done else 1 if text else None

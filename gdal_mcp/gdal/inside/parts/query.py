@@ -17,6 +17,7 @@ from itertools import islice
 
 from osgeo import gdal, ogr
 
+from gdal_mcp.gdal.inside.parts.beside import COUNT_ANEW, in_wal_mode, pending, stale_counts
 from gdal_mcp.gdal.inside.parts.extents import reference, traditional
 from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, opened, words_of
 from gdal_mcp.gdal.inside.parts.reporting import print_json, quiet
@@ -24,6 +25,7 @@ from gdal_mcp.gdal.inside.parts.sql_checks import row_checks, word_checks
 from gdal_mcp.gdal.inside.parts.tables import fields, layers_of, shapes
 
 AT_ONCE = 100  # values in one call of json_array, which takes some hundred arguments
+JSON = re.compile(r"\bjson(?:_\w+)?\s*\(", re.IGNORECASE)  # functions whose results are JSON
 HIDDEN = re.compile(r"OGR_(STYLE|NATIVE_DATA|NATIVE_MEDIA_TYPE)(:\d+)?")
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
@@ -41,7 +43,8 @@ def run_query(job, _report):
             answer = {"count": write(job, result)}
         else:
             found = list(islice(result.rows(), job["limit"] + 1))
-            rows = [shown(result, row, job["geometry"]) for row in found[: job["limit"]]]
+            kept = nested(result, found[: job["limit"]])
+            rows = [shown(result, row, job["geometry"]) for row in kept]
             answer = {"rows": rows, "more": len(found) > len(rows)}
     except NoResult:
         return False
@@ -79,7 +82,7 @@ class Tables:
         self._sources, own = {}, {}
         for alias, path in files:
             # what is in a CSV is of the type that it looks like, but for numbers that begin with a zero
-            options = ["AUTODETECT_TYPE=YES"] if path.lower().endswith((".csv", ".tsv")) else []
+            options = open_options(path)
             dataset = gdal.OpenEx(path, gdal.OF_VECTOR | gdal.OF_VERBOSE_ERROR, open_options=options)
             if dataset is None:
                 raise RuntimeError(f"{os.path.basename(path)} has no layers that can be read")
@@ -96,6 +99,9 @@ class Tables:
         self.dataset = gdal.OpenEx(f"<OGRVRTDataSource>{layers}</OGRVRTDataSource>", gdal.OF_VECTOR)
         if self.dataset is None:
             raise RuntimeError("the layers of these files cannot be put together")
+        # within a statement GDAL would open the database for writing, which fails where it may not
+        for layer in layers_of(self.dataset) if any(in_wal_mode(path) for _, path in files) else ():
+            layer.GetLayerDefn()
 
     def _add(self, name, source):
         self._sources.setdefault(name.lower(), (name, source))
@@ -115,9 +121,18 @@ class Tables:
         return ", ".join(tables)
 
 
+def open_options(path):
+    found = ["AUTODETECT_TYPE=YES"] if path.lower().endswith((".csv", ".tsv")) else []
+    if in_wal_mode(path) and not pending(path):
+        found.append("IMMUTABLE=YES")
+    if stale_counts(path):
+        found.append(f"PRELUDE_STATEMENTS={COUNT_ANEW}")
+    return found
+
+
 def source_xml(path, layer, options):
     """The rest of a layer's XML. Its geometry is called geom in every table."""
-    pairs = (one.split("=") for one in options)
+    pairs = (one.split("=", 1) for one in options)
     opening = "".join(f'<OOI key="{key}">{value}</OOI>' for key, value in pairs)
     types = f"<OpenOptions>{opening}</OpenOptions>" if options else ""
     geometry = '<GeometryField name="geom"/>' if layer.GetLayerDefn().GetGeomFieldCount() == 1 else ""
@@ -144,6 +159,7 @@ class Result:
             else:
                 self.names.append(name)
         self.blobs = {number for number, name in enumerate(self._columns) if name in drawn}
+        self.makes_json = JSON.search(sql) is not None
         self.infinite, self.srids = 0, set()
         self.without_geometry = 0  # rows, of a column of geometries that has none
 
@@ -229,6 +245,34 @@ def shown(result, row, how):
     return made
 
 
+def nested(result, rows):
+    """The rows with JSON in the place of its text, in columns that hold nothing else, of a statement that makes JSON."""
+    if not result.makes_json or not rows:
+        return rows
+    for number in json_columns(rows):
+        for row in rows:
+            row[number] = row[number] and json.loads(row[number])
+    return rows
+
+
+def json_columns(rows):
+    """Numbers of columns of which each value is the text of a JSON array or object, or null."""
+    for number in range(len(rows[0])):
+        values = [row[number] for row in rows if row[number] is not None]
+        if values and all(map(is_json, values)):
+            yield number
+
+
+def is_json(value):
+    if not isinstance(value, str) or value[:1] not in "[{":
+        return False
+    try:
+        json.loads(value)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def geometry_of(data):
     with quiet():
         return ogr.CreateGeometryFromWkb(data)
@@ -239,14 +283,17 @@ def write(job, result):
     path, form = job["output"], job["form"]
     if form in ("json", "jsonl"):  # one record a line, for `json` within an array
         count, (begin, between, end) = 0, ("[\n", ",\n", "\n]\n") if form == "json" else ("", "\n", "\n")
+        rows = nested(result, list(result.rows())) if result.makes_json else result.rows()
         with open(path, "w", encoding="utf-8") as file:
-            for row in result.rows():
+            for row in rows:
                 record = shown(result, row, job["geometry"])
                 text = json.dumps(record, ensure_ascii=False, allow_nan=False)
                 file.write((between if count else begin) + text)
                 count += 1
             file.write(end if count else "[]\n" if form == "json" else "")
         return count
+    if form == "object":
+        return write_object(path, result, job)
     found = list(result.rows())
     write_layer(path, form, result, found, job)
     if job.get("members"):  # foreign ones of a GeoJSON, behind its opening brace
@@ -256,6 +303,20 @@ def write(job, result):
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"{start}{brace}{more},{rest}")
     return len(found)
+
+
+def write_object(path, result, job):
+    """The only row as one object; of a single column that holds JSON, its value."""
+    rows = nested(result, list(islice(result.rows(), 2)))
+    if len(rows) != 1:
+        raise RuntimeError(
+            f"output_format object takes one row, and there are {'several' if rows else 'none'}"
+        )
+    record = shown(result, rows[0], job["geometry"])
+    value = next(iter(record.values())) if len(record) == 1 else None
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(value if isinstance(value, dict) else record, file, ensure_ascii=False, allow_nan=False)
+    return 1
 
 
 def write_layer(path, driver, result, rows, job):
@@ -280,9 +341,8 @@ def write_layer(path, driver, result, rows, job):
     name = os.path.basename(path).split(".")[0]
     layer = dataset.CreateLayer(name, result.crs() if with_geometry else None, kind, how)
     plain = [number for number in range(len(result.names)) if number not in result.blobs]
-    for number in plain:
-        values = [row[number] for row in rows if row[number] is not None]
-        layer.CreateField(field_of(result.names[number], values))
+    for field in fields_of(result, plain, rows):
+        layer.CreateField(field)
     definition = layer.GetLayerDefn()
     if definition.GetFieldCount() != len(plain):
         raise RuntimeError("the format does not take all of the columns")
@@ -314,6 +374,15 @@ def one_kind(geometries):
         return ogr.wkbUnknown, geometries
     kind = multiple.pop()
     return kind, [geometry and ogr.ForceTo(geometry, kind) for geometry in geometries]
+
+
+def fields_of(result, numbers, rows):
+    documents = set(json_columns(rows)) if result.makes_json and rows else ()
+    for number in numbers:
+        field = field_of(result.names[number], [row[number] for row in rows if row[number] is not None])
+        if number in documents:
+            field.SetSubType(ogr.OFSTJSON)
+        yield field
 
 
 def field_of(name, values):

@@ -7,8 +7,9 @@ import re
 from osgeo import gdal, ogr, osr
 
 from gdal_mcp.gdal.inside.parts.datasets import has_other_georeferencing
-from gdal_mcp.gdal.inside.parts.extents import crs_checks, traditional
+from gdal_mcp.gdal.inside.parts.extents import crs_checks, reference, traditional
 from gdal_mcp.gdal.inside.parts.pixels import any_holes, value_ranges
+from gdal_mcp.gdal.inside.parts.reporting import quiet
 from gdal_mcp.gdal.inside.parts.tables import layers_of
 
 SIDE = 21  # points on each side of a raster, at which it is asked whether the inputs reach there
@@ -28,7 +29,8 @@ LIMITS = {
 FILLS = (-9999.0, -99999.0, -32767.0, -32768.0)
 
 
-def raster_checks(dataset, facts, rows, sources, expected):
+def raster_checks(dataset, facts, rows, origin):
+    sources, expected = [] if origin.updates else origin.sources, origin.expected
     seen = [row for row, band in zip(rows, facts["bands"], strict=False) if band["color"] != "Alpha"]
     if seen and all(seen):
         sampled = {} if all(row["exact"] for row in seen) else {"sampled": True}
@@ -45,9 +47,11 @@ def raster_checks(dataset, facts, rows, sources, expected):
     if facts["extent"] is None and not figure and not has_other_georeferencing(dataset):
         yield {"code": "has_no_georeferencing"}
     if sources:
-        yield from collar_checks(dataset, facts, sources)
+        yield from collar_checks(dataset, facts, sources, origin.cut)
     yield from statistics_checks(dataset, rows)
     yield from nodata_checks(dataset, facts, rows, sources)
+    if "summed" in expected:
+        yield from sum_checks(facts, rows)
     if "filled" in expected and any_holes(dataset):
         yield {"code": "holes_left"}
 
@@ -89,12 +93,51 @@ def kept_checks(facts, sources):
             yield {"code": "values_clamped", "minimum": least, "maximum": most}
 
 
+def sum_checks(facts, rows):
+    """Sums in a type of whole numbers that end at its limit, where larger ones are cut."""
+    for number, (band, row) in enumerate(zip(facts["bands"], rows, strict=False)):
+        limits = LIMITS.get(band["type"])
+        if limits and row and row.get("max") == limits[1]:
+            yield {"code": "sum_clamped", "band": number, "maximum": limits[1]}
+            return
+
+
+def joined_checks(dataset, sources):
+    """Rasters that come into one, and do not say the same of their values."""
+    with quiet():
+        opened = [
+            gdal.OpenEx(path, gdal.OF_RASTER) for path, row in sources if row and "bands" in row["facts"]
+        ]
+        bands = [one.GetRasterBand(1) for one in opened if one is not None and one.RasterCount == 1]
+        if len(bands) < 2:
+            return
+        tables = [colors_of(one) for one in (*bands, dataset.GetRasterBand(1))]
+        used = [dict(enumerate(table)) for table in tables if table]
+        pairs = itertools.combinations(used, 2)
+        if dataset.RasterCount == 1 and any(a[i] != b[i] for a, b in pairs for i in a.keys() & b.keys()):
+            yield {"code": "colors_differ"}
+        declared = {one.GetNoDataValue() for one in bands} - {None}
+        for number, one in enumerate(bands):
+            if one.GetMaskFlags() != gdal.GMF_ALL_VALID or not declared:
+                continue
+            exact = one.XSize * one.YSize <= MAX_PIXELS
+            found = one.ComputeRasterMinMax(not exact, can_return_none=True)
+            if found and declared & set(found):
+                yield {"code": "nodata_in_others", "input": number, "minimum": min(declared & set(found))}
+                return
+
+
+def colors_of(band):
+    table = band.GetColorTable()
+    return [table.GetColorEntry(i) for i in range(table.GetCount())] if table else None
+
+
 def scale_of(band):
     return band.get("scale", 1), band.get("offset", 0)
 
 
-def collar_checks(dataset, facts, sources):
-    """Pixels beyond all inputs, or beyond the shapes that cut it, count as data where nothing hides them: the corners of a raster that was turned."""
+def collar_checks(dataset, facts, sources, cut=None):
+    """Pixels beyond all inputs, or beyond the shapes that cut it (layers, or `cut`: WKT or GeoJSON and its CRS), count as data where nothing hides them: the corners of a raster that was turned."""
     masked = dataset.GetRasterBand(1).GetMaskFlags() != gdal.GMF_ALL_VALID
     crs = dataset.GetSpatialRef()
     if masked or crs is None or facts["rotated"] or facts["extent"] is None:
@@ -104,6 +147,7 @@ def collar_checks(dataset, facts, sources):
     rasters = [source for _, source in sources if source["facts"].get("pixel_size")]
     inside = [reaches(source, crs) for source in rasters]
     shapes = [covers(path, crs) for path, source in sources if source not in rasters]
+    shapes += [within(*cut, crs)] if cut else []
     if not rasters or None in inside or None in shapes:
         return
     west, south, east, north = facts["extent"]
@@ -121,6 +165,22 @@ def collar_checks(dataset, facts, sources):
         zeros += not any(dataset.ReadRaster(*place, 1, 1, buf_type=gdal.GDT_Float64) or b"1")
     if FEW <= len(beyond) < SIDE * SIDE and zeros > 0.8 * len(beyond):
         yield {"code": "collar_without_nodata", "percent": round(100 * len(beyond) / SIDE**2, 1)}
+
+
+def within(text, own, crs):
+    """Whether a shape that a call gives, in a CRS by its name or in that of the raster, covers a point."""
+    shape = (ogr.CreateGeometryFromJson if text.lstrip().startswith("{") else ogr.CreateGeometryFromWkt)(text)
+    there = reference(own) if own else crs
+    if shape is None or there is None:
+        return None
+    change = osr.CreateCoordinateTransformation(traditional(crs), traditional(there))
+
+    def inside(x, y):
+        point = ogr.Geometry(ogr.wkbPoint)
+        point.AddPoint_2D(*change.TransformPoint(x, y)[:2])
+        return shape.Contains(point)
+
+    return inside if change is not None else None
 
 
 def covers(path, crs):

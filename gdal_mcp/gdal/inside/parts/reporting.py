@@ -16,6 +16,7 @@ OUT_OF_MEMORY = 2  # CPLE_OutOfMemory
 MEMORY_WORDS = ("out of memory", "cannot allocate", "bad_alloc")  # of libraries that know no such number
 # a statement that SQLite says again after what it has to say of it, with an arrow below
 ECHO = re.compile(r"(?<=[^\n])\n {2}(?:SELECT|WITH)\b.*", re.DOTALL | re.IGNORECASE)
+SHOWN = {}  # copies that a job reads, with the files of the workspace that they stand for
 LABELS = {WARNING: "Warning", FAILURE: "ERROR", 4: "FATAL ERROR"}
 
 library = ctypes.CDLL(gdal._gdal.__file__)  # finds what the extension is linked with
@@ -49,6 +50,7 @@ class Errors:
         self.heard = {}  # how often each came, by level, number and message
         self.failures = 0
         self.memory = False
+        self.ignored = ()  # how messages end that mean nothing to this job
 
     def __enter__(self):
         library.CPLPushErrorHandler(self._handler)
@@ -68,7 +70,9 @@ class Errors:
         # GDAL takes a schema that is given as JSON for the name of a file first; every file here has an absolute one
         if level not in LABELS or message.startswith("Cannot open file '{"):
             return
-        message = ECHO.sub("", message)
+        if self.ignored and message.endswith(self.ignored):
+            return
+        message = ECHO.sub("", as_shown(message))
         if level >= FAILURE:
             self.failures += 1
             words = message.lower()
@@ -134,8 +138,14 @@ class ProgressReporter:
             self._report.progress(fraction, message, at_once=True)
 
 
+def as_shown(text):
+    for copy, path in SHOWN.items():
+        text = text.replace(copy, path)
+    return text
+
+
 def print_text(text):
-    sys.stdout.write(text)
+    sys.stdout.write(as_shown(text))
     sys.stdout.flush()
 
 

@@ -15,6 +15,7 @@ MAX_SECONDS = 1.5  # of a call, for all of its layers together
 MAX_FIELDS = 100
 TIMES = (ogr.OFTDate, ogr.OFTTime, ogr.OFTDateTime)
 GARBLED = re.compile("[\udc80-\udcff]")  # as Python reads bytes that are no UTF-8
+ZONED = re.compile(r"(.*[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(Z|[+-]\d\d(?::?\d\d)?)")
 OGR_TIME = re.compile(r"^(\d{4})/(\d\d)/(\d\d)")
 
 
@@ -46,15 +47,26 @@ class Column:
 
     def __init__(self, kind):
         self.kind, self.nulls, self.digest, self.characters, self.garbled = kind, 0, 0, 0, 0
+        self.zones, self.local = set(), 0  # of times: offsets from UTC, and a digest of the clock's own time
 
     def add(self, value):
         if value is None:
             self.nulls += 1
             return
         self.garbled += GARBLED.search(value) is not None
-        word = hashlib.blake2b(value.encode("utf-8", "replace"), digest_size=8).digest()
-        self.digest = (self.digest + int.from_bytes(word, "big")) % (1 << 64)
+        self.digest = (self.digest + number_of(value)) % (1 << 64)
         self.characters += len(value)
+
+    def add_local(self, text):
+        """A time as it is written, with its zone or without."""
+        found = ZONED.fullmatch(text.strip())
+        self.zones.add(found[2] if found else "")
+        self.local = (self.local + number_of((found[1] if found else text).replace(" ", "T"))) % (1 << 64)
+
+
+def number_of(text):
+    word = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
+    return int.from_bytes(word, "big")
 
 
 class Survey:
@@ -81,6 +93,8 @@ class Survey:
         self.features += 1
         for i, column in enumerate(self.columns[: len(own)]):
             column.add(value_of(feature, i, own[i], column.kind))
+            if own[i] == ogr.OFTDateTime and feature.IsFieldSetAndNotNull(i):
+                column.add_local(feature.GetFieldAsISO8601DateTime(i))
         geometry = feature.GetGeometryRef()
         if geometry is None or geometry.IsEmpty():
             self.empty += 1

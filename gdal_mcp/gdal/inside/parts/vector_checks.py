@@ -28,6 +28,7 @@ class Origin(NamedTuple):
     clock: Clock  # one for all outputs of a call
     compared: tuple = ()  # numbers of the inputs that the output may be the same as
     updates: bool = False  # whether the output was there before, and holds more than the inputs
+    cut: object = None  # a shape that the call gives to cut a raster, and the name of its CRS or ""
     again: object = None  # makes the output a second time, in memory; None where that takes too long
 
 

@@ -19,10 +19,29 @@ _NO_SCALE: Final = frozenset({"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"})  # fo
 # of single bands: elevation and the like
 _CONTINUOUS: Final = frozenset({"Int16", "Float16", "Float32", "Float64"})
 _RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster overview add"})
+# that copy whole numbers of 64 bits as they are, or refuse them
+_EXACT: Final = frozenset(
+    f"raster {name}"
+    for name in (
+        "read write convert set-type clip sieve mosaic stack select edit update info compare unscale overview footprint create zonal-stats"
+    ).split()
+)
+_CLASSIC: Final = frozenset({"gdal2xyz", "gdalwarp", "gdal_polygonize"})
+_NORTH_UP: Final = frozenset({"raster slope", "raster hillshade", "raster aspect", "raster viewshed"})
 _KEEPS_NODATA: Final = frozenset({"raster set-type", "raster convert"})  # and may change the type
 
 
 def nearest(call: Call) -> Iterator[Finding]:
+    size = call.input.pixel_size if call.input else None
+    given = call.numbers("resolution", 2)
+    same_grid = (
+        call.keeps_crs
+        and size
+        and given
+        and all(abs(a / b - 1) < _SLACK for a, b in zip(given, size, strict=True))
+    )
+    if same_grid:
+        return
     if call.path in _RESAMPLES and call.text("resampling") in ("", "nearest") and _continuous(call.input):
         yield worded("nearest_on_continuous")
 
@@ -56,6 +75,36 @@ def nodata_out_of_range(call: Call) -> Iterator[Finding]:
         values = [facts.nodata]
     if not all(limits[0] <= value <= limits[1] and value.is_integer() for value in values):
         yield worded("nodata_beyond", {"kind": made.data_type, "low": limits[0], "high": limits[1]})
+
+
+def rotated(call: Call) -> Iterator[Finding]:
+    """Pixels whose lines do not run from west to east, for an algorithm that takes them as if they did."""
+    if call.input is None or not call.input.rotated:
+        return
+    if call.path == "raster zonal-stats":
+        yield worded("rotated_zones", refuses=True)
+    elif call.path in _NORTH_UP:
+        yield worded("rotated_ignored")
+
+
+def wide_numbers(call: Call) -> Iterator[Finding]:
+    """Whole numbers beyond what floating point holds, which all algorithms that compute take for it."""
+    facts = call.input
+    if facts is None or not facts.looks.get("wide", {}).get("wide") or call.path in _EXACT:
+        return
+    resizes = call.path == "raster resize" and call.text("resampling") in ("", "nearest")
+    if not resizes and (call.path.startswith("raster ") or call.path in _CLASSIC):
+        yield worded("wide_cut")
+
+
+def imaginary_lost(call: Call) -> Iterator[Finding]:
+    """Complex numbers that become real ones; of other calls the container finds it in the output."""
+    facts = call.input
+    if facts is None or not facts.data_type.startswith("C"):
+        return
+    kind = call.text("output-data-type")
+    if call.path == "gdal2xyz" or (kind and not kind.startswith("C") and call.path in _KEEPS_NODATA):
+        yield worded("imaginary_lost")
 
 
 def other_grid(call: Call) -> Iterator[Finding]:
@@ -92,8 +141,6 @@ def classic_programs(call: Call) -> Iterator[Finding]:
     polygonized = call.input if call.path == "gdal_polygonize" else None
     if polygonized is not None and polygonized.data_type.startswith("Float"):
         yield worded("polygons_rounded")
-    if call.path == "gdal_merge" and any(one is not None and one.nodata is not None for one in call.inputs):
-        yield worded("nodata_merged")
 
 
 def zones_not_covered(call: Call) -> Iterator[Finding]:
@@ -190,6 +237,9 @@ CHECKS: Final = (
     lossy,
     nodata_out_of_range,
     distances,
+    rotated,
+    wide_numbers,
+    imaginary_lost,
     heights_left_out,
     four_bands,
     position_in_pixels,

@@ -116,7 +116,10 @@ def names(statement: str, columns: Collection[str]) -> bool:
 def compares(statement: str, columns: Collection[str]) -> bool:
     """Whether it orders by one of these columns, or compares it with a number or by its size."""
     plain = _without_texts(statement)
-    names = "|".join(re.escape(one) for one in columns)
+    inner, any_depth = _cast_under_own_name(plain, columns)
+    if not (left := [one for one in columns if one.lower() not in inner]):
+        return False
+    names = "|".join(re.escape(one) for one in left)
     column = rf'(?:(?<![\w."])(?:"?\w+"?\.)?(?:"(?:{names})"|(?:{names})(?![\w"(])))'
     number = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
     patterns = (
@@ -130,7 +133,24 @@ def compares(statement: str, columns: Collection[str]) -> bool:
         return True
     item = re.compile(rf"\s*{column}\s*(?:asc|desc)?\s*(?:nulls\s+\w+)?\s*", re.IGNORECASE)
     orders = (_TERMS.match(plain, one.end()) for one in re.finditer(r"\border\s+by\b", plain, re.IGNORECASE))
-    return any(item.fullmatch(term) for found in orders if found for term in found[0].split(","))
+    terms = [term for found in orders if found for term in found[0].split(",")]
+    ordered = (one.strip().split()[0].strip('"').lower() for one in terms if item.fullmatch(one))
+    return any(name not in any_depth for name in ordered)
+
+
+def _cast_under_own_name(plain: str, columns: Collection[str]) -> tuple[set[str], set[str]]:
+    """The columns that it casts to numbers under their own names: in a subquery, whose outer query then compares numbers, and anywhere."""
+    inner: set[str] = set()
+    anywhere: set[str] = set()
+    for name in columns:
+        quoted = rf'(?:"?\w+"?\.)?"?{re.escape(name)}"?'
+        cast = rf'\bcast\s*\(\s*{quoted}\s+as\s+(?:real|integer|numeric|float|double|int)\w*\s*\)\s+as\s+"?{re.escape(name)}"?(?!\w)'
+        for found in re.finditer(cast, plain, re.IGNORECASE):
+            anywhere.add(name.lower())
+            before = plain[: found.start()]
+            if before.count("(") > before.count(")"):
+                inner.add(name.lower())
+    return inner, anywhere
 
 
 def relates(statement: str) -> bool:

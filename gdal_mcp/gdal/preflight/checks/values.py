@@ -1,6 +1,6 @@
 """What a container is asked of an input's pixels before a call runs, since the call may lose it. Pure.
 
-A look is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`), or is `holes`, `fills`, `heights`, `classes`, `shares` or `overviews`. It reads at
+A look is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`), or is `holes`, `fills`, `heights`, `classes`, `shares`, `overviews`, `curves` or `masked`. It reads at
 most some million pixels, so only calls are asked about whose arguments can lose something.
 """
 
@@ -16,8 +16,20 @@ from gdal_mcp.plan import Draft
 
 _PHOTOS: Final = ("JPEG", "WEBP")
 # formats that lose something, unless an option says otherwise
-_LOSSY: Final = frozenset({*_PHOTOS, "JP2OpenJPEG", "AVIF", "HEIF"})
-_LOSSLESS: Final = frozenset({"LOSSLESS=YES", "WEBP_LOSSLESS=YES", "LOSSLESS=TRUE", "REVERSIBLE=YES"})
+_LOSSY: Final = frozenset({*_PHOTOS, "JP2OpenJPEG", "AVIF", "HEIF", "GPKG", "KMLSUPEROVERLAY"})
+_ALSO_VECTOR: Final = frozenset({"GPKG", "KMLSUPEROVERLAY"})  # whose names are those of vector formats, too
+_LOSSLESS: Final = frozenset(
+    {
+        "LOSSLESS=YES",
+        "WEBP_LOSSLESS=YES",
+        "LOSSLESS=TRUE",
+        "REVERSIBLE=YES",
+        "TILE_FORMAT=PNG",
+        "TILE_FORMAT=PNG8",
+        "TILE_FORMAT=TIFF",
+        "FORMAT=PNG",
+    }
+)
 PICTURES: Final = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP"})  # formats of eight bits
 _NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
 # steps after which a pixel still has the value that it had
@@ -47,13 +59,20 @@ _SAID: Final[Mapping[str, tuple[str, str, Mapping[str, Sequence[str]] | None]]] 
     "classes": ("classes", "classes_mixed", None),
     "overviews": ("classes", "overviews_mixed", {"creation-option": ("OVERVIEW_RESAMPLING=MODE",)}),
     "shares": ("mask", "mask_rounded", None),
+    "curves": ("curves", "curves_skipped", None),
+    "masked": ("masked", "mask_ignored", None),
 }
+# that take every pixel for one with a value, whatever a mask or alpha hides
+_SEES_NO_MASK: Final = frozenset(
+    {"raster contour", "raster as-features", "raster proximity", "raster viewshed", "gdal2xyz"}
+)
 _EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
 
 
 def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
-    steps, found = steps_of(draft), []
-    if any(_of_holes(steps)) or _nodata_of_edit(steps):
+    steps = steps_of(draft)
+    found = list(_passed_over(steps))
+    if any(_of_holes(steps)) or _nodata_of_edit(steps) or _merges(draft):
         found.append("holes")
     cares = any(_SAYS_NODATA & set(given) or "?" in "".join(given.get("calc", ())) for _, given in steps)
     if not cares and any(path in COMPUTES for path, _ in steps[:2]):
@@ -65,7 +84,10 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     if not driver and draft.output:
         driver = driver_for(catalogue, draft.output.target.name, "raster") or ""
     options = [option.upper() for option in steps[-1][1].get("creation-option", ())]
-    lossy = driver in _LOSSY or any(f"COMPRESS={one}" in options for one in _PHOTOS)
+    writes_pixels = all(path in _KEEPS for path, _ in steps)
+    lossy = (driver in _LOSSY and (writes_pixels or driver not in _ALSO_VECTOR)) or any(
+        f"COMPRESS={one}" in options for one in _PHOTOS
+    )
     resamples = [(given, (_RESAMPLES[path],)) for path, given in steps if path in _RESAMPLES]
     mixing = _MIXES & {given.get("resampling", usual)[0] for given, usual in resamples}
     if mixing or (lossy and not _LOSSLESS & set(options)):
@@ -78,6 +100,25 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     if all(path in _KEEPS for path, _ in steps):  # the narrowest thing that is named
         found += [driver] if driver in PICTURES else [kind for kind in kinds[-1:] if kind in _NARROW]
     return tuple(found)
+
+
+def _passed_over(steps: Sequence[Step]) -> Iterator[str]:
+    """What an algorithm does not see, or takes for something else."""
+    if any(_takes_shapes(path, given) for path, given in steps):
+        yield "curves"
+    if any(path in _SEES_NO_MASK for path, _ in steps):
+        yield "masked"
+
+
+def _takes_shapes(path: str, given: Mapping[str, Sequence[str]]) -> bool:
+    """Whether GDAL lays polygons over pixels, and passes over those with curves."""
+    return path in ("vector rasterize", "raster rasterize", "raster zonal-stats") or (
+        path == "raster clip" and "like" in given
+    )
+
+
+def _merges(draft: Draft) -> bool:
+    return draft.command.program == "gdal_merge"
 
 
 def _nodata_of_edit(steps: Sequence[Step]) -> str:
@@ -96,19 +137,25 @@ def _of_holes(steps: Sequence[Step]) -> Iterator[Finding]:
 
 
 def findings(
-    looks: Mapping[str, Mapping[str, Any]], nodata: float | None = None, steps: Sequence[Step] = ()
+    looks: Mapping[str, Mapping[str, Any]],
+    nodata: float | None = None,
+    steps: Sequence[Step] = (),
+    *,
+    merges: bool = False,
 ) -> Iterator[Finding]:
-    """`looks` are those that the call asks for, by their names; `nodata` is the input's."""
+    """`looks` are those that the call asks for, by their names; `nodata` is the input's; `merges` of gdal_merge."""
     for name, seen in looks.items():
         edit = _nodata_of_edit(steps)
         key, said, change = _SAID.get(name, ("", "", None))
         if name == "holes" and seen.get("holes") and edit:
             if number_of(edit, finite=False) not in (nodata, None) or edit == "none":
                 yield worded("nodata_redeclared")
+        elif name == "holes" and seen.get("holes") and merges:
+            yield worded("nodata_merged")
         elif name == "holes" and seen.get("holes"):
             yield from _of_holes(steps)
         elif seen.get(key):
-            yield worded(said, change=change)
+            yield worded(said, change=change, refuses=name == "curves")
         elif seen.get("count"):
             yield from _lost(name, seen, nodata)
 

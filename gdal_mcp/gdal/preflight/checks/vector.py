@@ -53,6 +53,16 @@ def measure_in_degrees(call: Call) -> Iterator[Finding]:
         yield worded("measured_in_degrees")
 
 
+def measure_in_feet(call: Call) -> Iterator[Finding]:
+    """Areas and lengths in units of a CRS that are no metres."""
+    layers = [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
+    units = [one.unit_metres for one in layers if one.geometry != "None"]
+    sql = call.text("sql")
+    # an ellipsoid gives metres whatever the CRS, and so does a CRS in metres
+    if units and units[0] and statement.measures(sql) and not statement.moves(sql):
+        yield worded("measured_in_feet", {"unit": units[0], "square": units[0] ** 2})
+
+
 def measure_in_mercator(call: Call) -> Iterator[Finding]:
     facts, sql = call.input or call.flowing, call.text("sql")
     factor, own = mercator_factor(facts), same_crs(facts.crs if facts else None, "EPSG:3857")
@@ -228,6 +238,7 @@ def compares_all(call: Call) -> Iterator[Finding]:
 CHECKS: Final = (
     length_in_degrees,
     measure_in_degrees,
+    measure_in_feet,
     measure_in_mercator,
     geojson,
     coarse_tiles,

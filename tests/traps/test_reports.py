@@ -1,0 +1,190 @@
+"""What people reported of other tools and was wrong here: the right values, by the calls that they made."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+
+from tests.mcp.talk import Place, Talk
+from tests.oracle.container import Oracle
+from tests.traps.kit import codes, rows_of
+
+pytestmark = pytest.mark.engine
+
+
+def features(told: dict[str, Any]) -> int:
+    count: int = told["layers"][0]["featureCount"]
+    return count
+
+
+def test_rows_of_a_wal_file_are_read(talk: Talk) -> None:
+    assert features(talk.done("vector_info", input="pending.gpkg")) == 15
+    sql = "SELECT count(*) AS n, max(id) AS m FROM ten"
+    done = talk.done("query", inputs=["pending.gpkg"], sql=sql)
+    assert done["untrusted"]["report"]["rows"] == [{"n": 15, "m": 104}]
+    made = talk.done("vector_convert", input="pending.gpkg", output="of_pending.fgb")
+    assert made["outputs"][0]["description"]["layers"][0]["features"] == 15
+
+
+def test_a_database_in_wal_mode_without_changes_is_read(talk: Talk) -> None:
+    sql = "SELECT count(*) AS n, max(id) AS m FROM ten"
+    done = talk.done("query", inputs=["wal_mode.gpkg"], sql=sql)
+    assert done["untrusted"]["report"]["rows"] == [{"n": 15, "m": 104}]
+    told = talk.done("vector_info", input="wal_mode.gpkg")
+    assert (features(told), codes(told)) == (15, set())
+
+
+def test_a_change_that_was_not_finished_is_refused(talk: Talk, place: Place) -> None:
+    place.path("hot.gpkg").write_bytes(place.path("ten.gpkg").read_bytes())
+    place.path("hot.gpkg-journal").write_bytes(bytes.fromhex("d9d505f920a163d7") + bytes(504))
+    error = talk.failed("vector_info", input="hot.gpkg")
+    assert "hot.gpkg-journal" in json.dumps(error["untrusted"])
+
+
+def test_features_are_counted_where_the_stored_count_is_stale(talk: Talk) -> None:
+    done = talk.done("query", inputs=["stale_count.gpkg"], sql="SELECT count(*) AS n FROM ten")
+    assert done["untrusted"]["report"]["rows"] == [{"n": 10}]
+    told = talk.done("vector_info", input="stale_count.gpkg")
+    [row] = [row for row in rows_of(told) if row["code"] == "stored_count_stale"]
+    assert (row["count"], row["of"]) == (10, 99)
+    made = talk.done("vector_convert", input="stale_count.gpkg", output="of_stale.fgb")
+    assert "features_lost" not in codes(made)
+
+
+def test_a_box_west_of_zero_has_all_pixels_of_a_raster_from_0_to_360(talk: Talk) -> None:
+    given = {"input": ["globe_degrees_360.tif"], "output": "west.tif", "bbox": [-10, -10, 10, 10]}
+    refused = talk.failed("gdal_write", algorithm="raster clip", arguments=given)
+    mend = refused["check"]["mend"]
+    done = talk.done(mend["tool"], **mend["arguments"])
+    facts = done["outputs"][0]["description"]
+    assert (facts["size"], facts["extent"]) == ([20, 20], [-10, -10, 10, 10])
+    assert (facts["bands"][0]["min"], facts["bands"][0]["max"]) == (80 * 360, 99 * 360 + 359)
+
+
+def test_an_outline_about_longitude_180_has_two_parts(talk: Talk, place: Place) -> None:
+    steps = "read about_180.tif ! footprint ! reproject --output-crs=EPSG:4326 ! write outline.geojson"
+    talk.done("pipeline", steps=steps)
+    [feature] = json.loads(place.path("outline.geojson").read_text())["features"]
+    parts = feature["geometry"]["coordinates"]
+    wide = [max(x for x, _ in ring) - min(x for x, _ in ring) for [ring] in parts]
+    assert len(parts) == 2
+    assert sum(wide) == pytest.approx(1.795, abs=0.01)
+
+
+def test_statistics_have_all_of_their_digits(talk: Talk) -> None:
+    for asked, least, most in (("stats", "minimum", "maximum"), ("min-max", "computedMin", "computedMax")):
+        given = {"input": "tiny_values.tif", asked: True}
+        band = talk.done("gdal_read", algorithm="raster info", arguments=given)["bands"][0]
+        assert math.isclose(band[least], 0.00001)
+        assert math.isclose(band[most], 1199 * 0.000123 + 0.00001)
+
+
+def test_a_unit_that_is_neither_metre_nor_degree_is_told(talk: Talk) -> None:
+    told = talk.done("vector_info", input="feet_square.gpkg")
+    system = told["layers"][0]["geometryFields"][0]["coordinateSystem"]
+    assert math.isclose(system["unit_metres"], 1200 / 3937)
+    plain = talk.done("info", path="low.tif")["coordinateSystem"]
+    assert plain.keys() == {"code", "kind"}
+
+
+def test_a_position_of_the_raster_itself_can_be_chosen(talk: Talk) -> None:
+    asked = {"input": "positions_differ.tif", "open-option": ["GEOREF_SOURCES=INTERNAL"]}
+    assert talk.done("info", path="positions_differ.tif")["extent"][0] == 700000
+    assert talk.done("gdal_read", algorithm="raster info", arguments=asked)["extent"][0] == 500000
+
+
+def test_files_in_an_archive_are_named_by_paths_that_work(talk: Talk) -> None:
+    error = talk.failed("info", path="deep.zip")
+    found = [text for text in error["untrusted"]["gdal"] if text.endswith("data/sub/roads.shp")]
+    path = found[0].split()[-1]
+    assert talk.done("info", path=path)["layers"][0]["featureCount"] == 1
+
+
+@pytest.mark.parametrize("ending", ["geoparquet", "parquet"])
+def test_usual_endings_choose_their_format(talk: Talk, ending: str) -> None:
+    for tool, given in (
+        ("vector_convert", {"input": "ten.gpkg"}),
+        ("convert", {"input": "ten.gpkg"}),
+        ("query_to_file", {"inputs": ["ten.gpkg"], "sql": "SELECT * FROM ten"}),
+    ):
+        done = talk.done(tool, **given, output=f"{tool}.{ending}", overwrite=True)
+        assert done["outputs"][0]["description"]["driver"] == "Parquet"
+
+
+def test_json_of_a_query_is_written_as_json(talk: Talk, place: Place) -> None:
+    asked = {"inputs": ["ten.gpkg"], "sql": "SELECT json_array(id, 1) AS a FROM ten LIMIT 1"}
+    talk.done("query_to_file", **asked, output="nested.json")
+    assert json.loads(place.path("nested.json").read_text()) == [{"a": [0, 1]}]
+    asked["sql"] = "SELECT json_object('n', count(*), 'ids', json_group_array(id)) AS o FROM ten"
+    talk.done("query_to_file", **asked, output="object.json", output_format="object")
+    assert json.loads(place.path("object.json").read_text()) == {"n": 10, "ids": list(range(10))}
+    talk.done("query_to_file", **asked, output="named.txt", output_format="jsonl")
+    assert len(place.path("named.txt").read_text().splitlines()) == 1
+
+
+def test_text_that_looks_like_json_stays_text(talk: Talk, place: Place) -> None:
+    asked = {"inputs": ["ten.gpkg"], "sql": "SELECT '[1, 2]' AS a FROM ten LIMIT 1"}
+    talk.done("query_to_file", **asked, output="plain.json")
+    assert json.loads(place.path("plain.json").read_text()) == [{"a": "[1, 2]"}]
+
+
+def test_what_was_hidden_is_hidden_in_the_mended_call(talk: Talk, place: Place, oracle: Oracle) -> None:
+    given = {"input": "masked_photo.tif", "output": "still_masked.tif", "dst_crs": "EPSG:32632"}
+    done = talk.done("reproject", **given)
+    [row] = [row for row in rows_of(done) if row["code"] == "mask_lost"]
+    talk.done(row["mend"]["tool"], **row["mend"]["arguments"])
+    band = oracle.raster(place.path("still_masked.tif"))["bands"]
+    assert band[-1]["colorInterpretation"] == "Alpha"
+
+
+def test_nothing_is_said_of_a_change_of_extension(talk: Talk) -> None:
+    assert codes(talk.done("convert", input="photo.tif", output="photo_too.tiff")) == set()
+    assert codes(talk.done("convert", input="photo.tif", output="photo_too.tif")) == {"identical_to_input"}
+
+
+def test_a_shapefile_without_its_index_is_read(talk: Talk, place: Place) -> None:
+    talk.done("convert", input="ten.gpkg", output="indexed.shp")
+    for ending in ("shp", "dbf", "prj"):
+        place.path(f"bare.{ending}").write_bytes(place.path(f"indexed.{ending}").read_bytes())
+    told = talk.done("vector_info", input="bare.shp")
+    assert (features(told), codes(told)) == (10, {"index_restored"})
+    rows = talk.done("query", inputs=["bare.shp"], sql="SELECT max(id) AS m FROM bare")
+    assert rows["untrusted"]["report"]["rows"] == [{"m": 9}]
+    made = talk.done("vector_convert", input="bare.shp", output="of_bare.gpkg")
+    assert made["outputs"][0]["description"]["layers"][0]["features"] == 10
+    assert not place.path("bare.shx").exists()
+    told = talk.failed("vector_info", input="bare.shp", where="nothing = 1")
+    assert "/tmp/" not in json.dumps(told["untrusted"])
+
+
+def test_an_archive_is_listed(talk: Talk) -> None:
+    asked = {"filename": "/vsizip/deep.zip", "recursive": True}
+    told = talk.done("gdal_read", algorithm="vsi list", arguments=asked)
+    assert "data/sub/roads.shp" in json.dumps(told["untrusted"])
+
+
+def found(talk: Talk, **asked: Any) -> list[dict[str, Any]]:
+    matches: list[dict[str, Any]] = talk.done("find_crs", **asked)["matches"]
+    return matches
+
+
+def codes_found(talk: Talk, **asked: Any) -> list[str]:
+    return [one["code"] for one in found(talk, **asked)]
+
+
+def test_crss_are_found_by_what_analysts_ask(talk: Talk) -> None:
+    [projected] = found(talk, query="ESRI:54034")
+    assert projected["unit"] == "metre"
+    for box, grid in (
+        ([14, 58, 16, 60], "EPSG:3006"),
+        ([-3, 51, 0, 53], "EPSG:27700"),
+        ([5, 51, 7, 53], "EPSG:28992"),
+    ):
+        codes = codes_found(talk, query="national grid", bbox=box)
+        assert grid in codes[:2]
+        assert not any(code.startswith(("EPSG:326", "EPSG:258")) for code in codes[:2])
+    near = codes_found(talk, query="distances in metres", bbox=[36, -2, 38, 0])
+    assert near[0] in ("EPSG:32737", "EPSG:21037")
+    across = codes_found(talk, input="points_about_180.gpkg")
+    assert {"EPSG:3832", "EPSG:8903"} & set(across[:2])
