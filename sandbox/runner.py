@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from sandbox.answering import Answering
@@ -30,7 +30,7 @@ from sandbox.outputs.staging import Staging
 from sandbox.protocol import encode_job
 from sandbox.questions import Answerer
 from sandbox.session import Session
-from sandbox.slot import LaunchCancelled, Slot, launch
+from sandbox.slot import LaunchCancelled, Slot, launch, refuse_cancelled
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation, HasDescriptor, readable
 
@@ -122,7 +122,8 @@ class Runner:
         """A slot that waits for its job, for `idle_seconds` at most. Raises as `slot.launch`, and CapacityExhausted."""
         limits = template.limits
         if reservation is None and self.capacity is not None:
-            reservation = self.capacity.wait(limits.memory_bytes, MEMORY_SECONDS)
+            check = partial(refuse_cancelled, cancel)
+            reservation = self.capacity.wait(limits.memory_bytes, MEMORY_SECONDS, check=check)
         marks = labels(self.owner, call, idle_seconds + limits.wall_seconds)
         try:
             slot = launch(self.engine, template, marks, self.unremoved, cancel)

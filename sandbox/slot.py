@@ -29,6 +29,12 @@ class LaunchCancelled(SandboxError):
     """The caller cancelled before the container was ready."""
 
 
+def refuse_cancelled(cancel: Cancellation | None) -> None:
+    """Raises LaunchCancelled if the caller has cancelled."""
+    if cancel is not None and cancel.is_set:
+        raise LaunchCancelled("cancelled before the container was started")
+
+
 @dataclass(slots=True)
 class Slot:
     """A container that is ready for its job. `stderr` is what it printed so far."""

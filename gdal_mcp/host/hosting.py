@@ -235,7 +235,7 @@ class Hosting:
         """What all containers together may use. One for this process: locks of a file go when any of it is closed."""
         total = int(memory_bytes * self._settings.memory_share)
         if self._capacity is None:
-            self._capacity = LockFileCapacity(self._settings.state_dir / "memory.lock", total)
+            self._capacity = LockFileCapacity(self._settings.state_dir / "memory", total)
         self._capacity.total_bytes = total
         return self._capacity
 

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import structlog
 
@@ -24,7 +25,7 @@ from sandbox.pool.inventory import FIRST_PAUSE, REFILLS, REST_SECONDS, Inventory
 from sandbox.pool.lease import IdleSlot, Lease, PoolFigures, SlotKey
 from sandbox.pool.sizing import Sizes, Sizing
 from sandbox.runner import MEMORY_SECONDS, Runner
-from sandbox.slot import LaunchCancelled
+from sandbox.slot import LaunchCancelled, refuse_cancelled
 from sandbox.waiting import Cancellation, HasDescriptor, Wakeup, readable
 
 REMOVALS = 2  # at once; removing more only makes each slower
@@ -110,11 +111,14 @@ class WarmPool:
         capacity, size, reservation = self.runner.capacity, kind.template.limits.memory_bytes, None
         while True:
             if capacity is not None:
-                reservation = capacity.wait(size, MEMORY_SECONDS, lambda: self._make_room(cancel))
+                reservation = capacity.wait(
+                    size, MEMORY_SECONDS, self._make_room, partial(refuse_cancelled, cancel)
+                )
             try:
                 return self._lease(self._launch(kind, call, call, cancel, reservation))
             except CapacityExhausted:  # a cluster's own quota or nodes, of which slots that wait hold a part
-                if not self._make_room(cancel) and time.monotonic() > end:
+                refuse_cancelled(cancel)
+                if not self._make_room() and time.monotonic() > end:
                     raise
 
     def figures(self) -> PoolFigures:
@@ -149,10 +153,8 @@ class WarmPool:
             self._inventory.finish(claimed, time.monotonic())
         self._wakeup.wake()
 
-    def _make_room(self, cancel: Cancellation) -> bool:
-        """Gives up a slot that waits, its own first; whether there was one. Raises LaunchCancelled."""
-        if cancel.is_set:
-            raise LaunchCancelled("cancelled before there was memory for a container")
+    def _make_room(self) -> bool:
+        """Gives up a slot that waits, its own first; whether there was one."""
         return self.give_up() or any(one.give_up() for one in self._others() if one is not self)
 
     def give_up(self) -> bool:
