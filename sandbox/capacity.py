@@ -27,7 +27,9 @@ from sandbox.errors import CapacityExhausted
 _MIB = 1 << 20
 _PAUSE = 0.05  # seconds between two looks at what other processes hold; our own releases are noticed at once
 _LOCK: Final = "lock"  # the file whose lock is held over each change
-_LOCK_SECONDS: Final = 5.0  # a change takes microseconds; only a process that was stopped in the middle of one takes longer
+_LOCK_SECONDS: Final = (
+    5.0  # a change takes microseconds; only a process that was stopped in the middle of one takes longer
+)
 
 
 @dataclass(eq=False, slots=True)
@@ -235,7 +237,7 @@ class LockFileCapacity:
     def _read(self) -> _Ledgers:
         """The ledgers of all living processes; those of dead ones are removed."""
         held, waiting, now = 0.0, list(self._waiting), time.monotonic()
-        for name in os.listdir(self._folder):
+        for name in os.listdir(self._folder):  # noqa: PTH208 - names are all that is needed
             if name in (_LOCK, self._name):
                 continue
             their_held, theirs = _ledger_of(self._folder / name)
@@ -256,7 +258,9 @@ def _ledger_of(path: Path) -> tuple[float, list[_Ticket]]:
     except BlockingIOError:
         try:
             found = json.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
-            return int(found["held"]), [_Ticket(*map(_number, one)) for one in found["waiting"]]
+            return int(found["held"]), [
+                _Ticket(int(number), int(size), float(end)) for number, size, end in found["waiting"]
+            ]
         except (ValueError, KeyError, TypeError):
             return float("inf"), []
     else:
@@ -264,12 +268,6 @@ def _ledger_of(path: Path) -> tuple[float, list[_Ticket]]:
         return 0.0, []
     finally:
         os.close(descriptor)
-
-
-def _number(value: object) -> int | float:
-    if isinstance(value, int | float):
-        return value
-    raise ValueError(value)
 
 
 def _mib(size: int) -> int:

@@ -37,6 +37,18 @@ class EngineInfo:
     # the resource limits of a process that it sets; what is missing the container's program sets for itself before
     # anything else, as a Pod has none. Measured by every container either way
     rlimits: frozenset[str] = RLIMITS
+    # whether it can bound swap; on a kernel without swap accounting it records "no limit", whatever was asked
+    limits_swap: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """What an operator says of a cluster."""
+
+    # accepts an authority's certificate that lacks what RFC 5280 asks for, such as the key identifiers, as kubectl does and as
+    # Python did before 3.13. The chain, the dates and the host's name are verified all the same
+    lenient_ca: bool = False
+    pull_secrets: tuple[str, ...] = ()  # in the namespace of calls; for their nodes to fetch the image with
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,16 @@
 """Checks everything that a call needs on this host: one row per thing, each failing row with its fix."""
 
+import json
 import os
 import shlex
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gdal_mcp.access.policy import Policy
 from gdal_mcp.app import running
@@ -77,6 +80,41 @@ def examine(settings: Settings) -> Report:
     except Exception as error:  # noqa: BLE001 - shows whatever is wrong
         return Report((Row("server", "start", "failed", str(error) or type(error).__name__, AGAIN),), {})
     return Report(tuple(rows), facts)
+
+
+# with the paths of this process and nothing from the environment or the working folder, which may be a workspace
+_APART: Final = """
+import json, sys
+path, settings = json.load(sys.stdin)
+sys.path[:] = path
+from gdal_mcp.operations.examine import examine
+from gdal_mcp.settings import Settings
+json.dump(examine(Settings(**settings)).as_dict(), sys.stdout)
+"""
+_APART_SECONDS: Final = 600.0  # a host that is slow to attest takes one or two minutes for each toolbox
+
+
+def examine_apart(settings: Settings) -> dict[str, Any]:
+    """As `examine`, as its dictionary, in a process of its own, for one that serves calls. Never raises for what it finds."""
+    values = settings.model_dump(mode="json", exclude_unset=True)
+    try:
+        done = subprocess.run(  # noqa: S603 - this interpreter with a text of ours
+            [sys.executable, "-I", "-c", _APART],
+            input=json.dumps([sys.path, values]),
+            capture_output=True,
+            text=True,
+            timeout=_APART_SECONDS,
+            check=True,
+        )
+        found: dict[str, Any] = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        reason = f"this host was not examined within {_APART_SECONDS:.0f} s"
+    except (subprocess.CalledProcessError, OSError, ValueError) as error:
+        last = str(getattr(error, "stderr", "") or error).strip().rpartition("\n")[2]
+        reason = f"the process that examines this host failed: {last[:300]}"
+    else:
+        return found
+    return Report((Row("server", "doctor", "failed", reason, AGAIN),), {}).as_dict()
 
 
 @contextmanager

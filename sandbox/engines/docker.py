@@ -68,6 +68,7 @@ class DockerEngine:
             host=str(info.get("Name") or ""),
             boot=Moment.now().boot if same_kernel else "",
             same_kernel=same_kernel,
+            limits_swap=bool(info.get("SwapLimit", True)),
         )
 
     def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
@@ -81,7 +82,8 @@ class DockerEngine:
                 raise ImageMissing(f"image {template.image} is not on the engine's host.") from error
         with removed_on_failure(self, container):
             with answering("asked what it created"):
-                found = differences(body, self._api.inspect_container(container))
+                inspected = self._api.inspect_container(container)
+                found = differences(body, inspected, limits_swap=self._info.limits_swap)
             if found:
                 raise IsolationRefused(
                     f"the engine made a weaker container than asked, so nothing was run: {told(found)}"

@@ -12,7 +12,7 @@ from typing import Final
 
 import docker
 
-from sandbox.engine import Engine
+from sandbox.engine import ClusterOptions, Engine
 from sandbox.engines.discovery import EngineRefused, connect, discover, endpoints
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.k8s.cluster import SCHEME, Cluster
@@ -31,13 +31,17 @@ OCI_FOLDER: Final = Path("/var/lib/gdal-mcp-oci")
 OCI_FOLDER_OF_USER: Final = "~/.local/share/gdal-mcp-oci"
 
 
-def open_engine(address: str | None = None, owner: str = "") -> Engine:
+def open_engine(
+    address: str | None = None,
+    owner: str = "",
+    options: ClusterOptions = ClusterOptions(),  # noqa: B008 - a frozen value
+) -> Engine:
     """The engine in use: the one at `address`, or the one that discovery finds.
 
     An address is where an engine listens (`unix:///run/docker.sock`, a path, `tcp://host:port`), with `docker:` or `podman:`
     in front of it where it must be of that kind, or that word alone; `oci`, or `oci://` and a folder, for containers without a
     daemon. Where none is named and none listens, root gets `oci` if a runtime for it is installed. `k8s://CONTEXT/NAMESPACE` is
-    a cluster, `k8s://` the one that this runs in. `owner` is whose containers those are that an engine needs for itself. Raises
+    a cluster, `k8s://` the one that this runs in; `options` are about clusters alone. `owner` is whose containers those are that an engine needs for itself. Raises
     EngineUnavailable when no engine answers, EngineRefused when one that was named or found cannot be used.
     """
     kind, _, place = (address or "").partition(":")
@@ -47,7 +51,7 @@ def open_engine(address: str | None = None, owner: str = "") -> Engine:
         usual = OCI_FOLDER if os.geteuid() == 0 else own
         return OciEngine(Path(place.removeprefix("//")) if place else usual).prepared()
     if address and address.startswith(SCHEME):
-        return KubernetesEngine(Cluster.named(address), owner)
+        return KubernetesEngine(Cluster.named(address, options), owner)
     if not address:
         return _found()[1]
     if kind not in _KINDS:

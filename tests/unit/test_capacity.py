@@ -256,7 +256,9 @@ def test_a_large_request_is_served_before_small_ones_that_came_later(ours: LockF
 def test_a_request_of_a_process_that_was_killed_holds_up_nobody(file: Path, ours: LockFileCapacity):
     held = ours.take(64 * MIB)
     asking = "import sys; from pathlib import Path; from sandbox.capacity import LockFileCapacity\n"
-    asking += "LockFileCapacity(Path(sys.argv[1]), 1 << 28).wait(1 << 28, 1e6, lambda: bool(print(flush=True)))"
+    asking += (
+        "LockFileCapacity(Path(sys.argv[1]), 1 << 28).wait(1 << 28, 1e6, lambda: bool(print(flush=True)))"
+    )
     waiter = subprocess.Popen([sys.executable, "-c", asking, str(file)], stdout=subprocess.PIPE)
     assert waiter.stdout is not None
     waiter.stdout.readline()  # it has looked, and waits

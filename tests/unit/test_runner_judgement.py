@@ -167,7 +167,7 @@ def test_the_outcome_follows_from_the_answer_the_exit_code_and_the_engine(subtes
     for outcome, answer, code in rows:
         with subtests.test(outcome=outcome, answer=answer):
             assert judged(answer, code) == outcome
-    for answer, code in ((None, 137), ({"code": 0}, 0), (exhausted, 0)):
+    for answer, code in ((None, 137), (None, 0), ({"code": 0}, 137), (exhausted, 137)):
         assert judged(answer, code, oom=True) == OutOfMemory(memory, killed=True)
     for answer in [{}, {"code": None}, {"code": True}, {"code": "0"}, {"code": 0.0}, {"code": [0]}]:
         assert isinstance(judged(answer), ProtocolViolated)
@@ -344,3 +344,12 @@ def test_a_container_that_cannot_be_removed_gives_no_result(cancel, monkeypatch)
     monkeypatch.setattr(ScriptEngine, "remove", remove)
     with pytest.raises(EngineUnavailable):
         Runner(ScriptEngine(READY, final()), "me").run(Job("call", TEMPLATE, {}), cancel)
+
+
+def test_a_job_that_ended_well_is_not_out_of_memory_because_a_process_of_its_own_was():
+    """Some engines report that and some do not; the result is the same on each."""
+    told = ContainerState(running=False, exit_code=0, out_of_memory=True)
+    assert judge({"code": 0}, told, LIMITS) == judge({"code": 0}, ENDED, LIMITS) == Exited(0)
+    assert judge(None, told, LIMITS) == OutOfMemory(LIMITS.memory_bytes, killed=True)
+    killed = replace(told, exit_code=137)
+    assert judge({"code": 0}, killed, LIMITS) == OutOfMemory(LIMITS.memory_bytes, killed=True)

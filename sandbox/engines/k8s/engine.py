@@ -160,7 +160,8 @@ class KubernetesEngine:
 
     def _create(self, template: SandboxTemplate, image: str, labels: Mapping[str, str]) -> str:
         name = f"call-{secrets.token_hex(8)}"
-        body = pod(template, image, name, labels, self._info.architecture)
+        secrets_ = self.cluster.pull_secrets
+        body = pod(template, image, name, labels, self._info.architecture, secrets_)
         made, end = None, time.monotonic() + _ROOM_SECONDS
         while made is None:
             try:
@@ -326,15 +327,17 @@ class KubernetesEngine:
             self.remove(name)
 
 
-def leftover(found: Object, now: float) -> Leftover:
+def leftover(found: Object, now: float | None) -> Leftover:
     """With the deadline that follows from how long it is there by the API's clock, `now`, and how long it was to be.
 
-    Without its owner when that is another machine's, of whose locks the one in our folder tells nothing.
+    Without a deadline if that clock is not known: another clock could end a call that runs. Without its owner when that is another machine's, of whose locks the one in our folder tells nothing.
     """
     marks = dict(found["metadata"].get("annotations") or {})
     if marks.pop(UPTIME_DEADLINE, "").partition(" ")[0] != Moment.now().boot:
         marks.pop(OWNER, None)
-    if has_ended(found) and now - changed(found) > _LEFT_SECONDS:
+    if now is None:
+        marks.pop(DEADLINE, None)
+    elif has_ended(found) and now - changed(found) > _LEFT_SECONDS:
         marks[DEADLINE] = "0"
     else:
         with contextlib.suppress(KeyError, ValueError):
