@@ -73,7 +73,7 @@ class Execution:
             return ended
         except SandboxError as error:
             if isinstance(error, EngineUnavailable | ImageMissing):
-                self.hosting.lost()
+                self.hosting.failed(planned.host)
             return context.done or explain(error, Stage.RUN)
         except ToolError as error:
             return context.request.operation.explain(error)

@@ -17,7 +17,8 @@ from gdal_mcp.app import running
 from gdal_mcp.gdal.catalogue import store
 from gdal_mcp.gdal.catalogue.load import catalogue_of
 from gdal_mcp.gdal.image import OFFICIAL, version_warning
-from gdal_mcp.host.hosting import Host, Hosting
+from gdal_mcp.host.connection import Host
+from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.host.nested import is_lasting, program
 from gdal_mcp.ledger.audit import verify
 from gdal_mcp.operations.cluster import AGAIN, State, findings

@@ -11,7 +11,7 @@ import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -65,6 +65,9 @@ class WarmPool:
         self._hits = self._misses = self._started = self._lost = 0
         self._cancel, self._wakeup = Cancellation(), Wakeup()
         self._closed = False
+        self._abandoned = False
+        self._users = 0  # calls that have a lease, or are about to get one
+        self._unused = threading.Condition(self._lock)
         self._reconciler: threading.Thread | None = None
         self._refilling = ThreadPoolExecutor(REFILLS, "refill")
         self._removing = ThreadPoolExecutor(
@@ -87,6 +90,10 @@ class WarmPool:
             LaunchCancelled: `cancel` was set meanwhile.
             SandboxError: as `Runner.launch` and `StagingArea.open`.
         """
+        with self._using():
+            return self._claimed(kind, call, cancel)
+
+    def _claimed(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
         fingerprint, now = mount_fingerprint(kind.template), time.monotonic()
         with self._lock:
             self._sizing.claims.append((now, kind))
@@ -100,13 +107,44 @@ class WarmPool:
             self._hits += one is not None
             self._misses += one is None
         if one is None:
-            return self.start(kind, call, cancel)
+            return self._start(kind, call, cancel)
         one.slot.usage = Usage("warm")
         self._wakeup.wake()
         return self._lease(one)
 
     def start(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
         """A new container, for a kind that no other call is likely to ask for. Raises as `claim`."""
+        with self._using():
+            return self._start(kind, call, cancel)
+
+    @contextlib.contextmanager
+    def _using(self) -> Iterator[None]:
+        """Counts a call from here on, until its lease is over or none came of it."""
+        with self._lock:
+            self._users += 1
+        try:
+            yield
+        except BaseException:
+            self._end_use()
+            raise
+
+    def _end_use(self) -> None:
+        with self._lock:
+            self._users -= 1
+            self._unused.notify_all()
+
+    def wait_until_unused(self) -> None:
+        """Returns when no call has a lease or is about to get one, or `abandon` is called."""
+        with self._lock:
+            self._unused.wait_for(lambda: self._abandoned or not self._users)
+
+    def abandon(self) -> None:
+        """From now on nobody waits for its calls."""
+        with self._lock:
+            self._abandoned = True
+            self._unused.notify_all()
+
+    def _start(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
         end = time.monotonic() + MEMORY_SECONDS
         capacity, size, reservation = self.runner.capacity, kind.template.limits.memory_bytes, None
         while True:
@@ -149,6 +187,7 @@ class WarmPool:
         )
 
     def _done(self, claimed: IdleSlot) -> None:
+        self._end_use()
         with self._lock:
             self._inventory.finish(claimed, time.monotonic())
         self._wakeup.wake()
