@@ -18,7 +18,7 @@ from gdal_mcp.toolboxes import toolboxes
 from sandbox import slot as slot_module
 from sandbox.engines import opening
 from sandbox.owner import Owner
-from sandbox.program import delivered
+from sandbox.program import Delivery
 from sandbox.workspace import Workspace, Workspaces
 from tests.engines.memory import MemoryEngine
 from tests.unit.pool_kit import worker
@@ -70,7 +70,7 @@ def hosted(machine: Machine, folder: Path, patch: pytest.MonkeyPatch, **more: An
     patch.setattr(slot_module, "shortfalls", lambda _template, _facts, **_: ())
     patch.setattr(hosting_module, "resolve", lambda *_: IMAGE)
     patch.setattr(hosting_module, "attest", lambda *_: machine.attest() or ())
-    patch.setattr(hosting_module, "compiled_program", lambda _runner, _template, command, *_: delivered(command))
+    patch.setattr(hosting_module, "compiled_program", lambda *_: Delivery(("worker",), b""))
     workspace = folder / "workspace"
     workspace.mkdir(exist_ok=True)
     settings = load_settings(

@@ -1,5 +1,6 @@
 """The hosts of a server when containers, engines and set-ups fail: each failure costs only what it is of."""
 
+import contextlib
 import gc
 import os
 import threading
@@ -92,11 +93,14 @@ def test_a_call_of_the_engine_before_never_drops_the_host_of_the_engine_after(ho
 @pytest.mark.claim("faults.engine-fails")
 def test_an_engine_that_was_lost_is_closed_once_its_last_call_has_ended(hosting, machine, cancel):
     old = hosting.ready()
-    with old.pool.claim(hosting.kind(old, None), "call-0001", cancel):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(old.pool.claim(hosting.kind(old, None), "call-0001", cancel))
         machine.restart()
         hosting.failed(old)
         assert hosting.ready() is not old
         assert old.engine.closed == 0
+        with pytest.raises(EngineUnavailable):  # its container went with its engine
+            stack.close()
     until(lambda: old.engine.closed == 1)
     until(lambda: sum(not one.closed for one in machine.opened) == 1)  # that of the host in use
 
