@@ -60,7 +60,7 @@ async def serve(app: App, opened: Callable[[str], None]) -> None:
         await serve_routes(
             HostFilter(page, limit, hosts, origins, ()),
             bound,
-            Listening(_REQUESTS * 2),
+            Listening(_REQUESTS),
             started=started,
             ending=limit.close,
         )

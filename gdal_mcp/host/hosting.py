@@ -172,6 +172,7 @@ class Hosting:
                 self._capacity.close()
                 self._capacity = None
         self._views.close()
+        self._cancel.close()
 
     def _open(self) -> Engine:
         # here, as the engine's client library takes a twentieth of the start, and the first answers need none

@@ -19,6 +19,7 @@ from sandbox.labels import OWNER, Moment
 from sandbox.template import SandboxTemplate
 
 KILLED = 137  # as a shell tells it
+_NUMBERS = itertools.count(1)  # over all engines: no real one gives an id again either
 
 
 class Box:
@@ -113,7 +114,6 @@ class MemoryEngine:
         self.most = 0
         self.gone = False
         self.before: Callable[[str, Any], None] = lambda _what, _about: None
-        self._numbers = itertools.count(1)
         self._lock = threading.Lock()
 
     def info(self) -> EngineInfo:
@@ -142,7 +142,7 @@ class MemoryEngine:
         if absent := [one.host_path for one in template.mounts if not Path(one.host_path).exists()]:
             raise EngineUnavailable(f"there is no {absent[0]} to mount.")
         with self._lock:
-            box = Box(f"box-{next(self._numbers)}", template, labels)
+            box = Box(f"box-{next(_NUMBERS)}", template, labels)
             self.boxes[box.name] = box
             self.made.append(box)
             self.most = max(self.most, len(self.boxes))

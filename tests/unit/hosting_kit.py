@@ -20,7 +20,7 @@ from sandbox.engines import opening
 from sandbox.owner import Owner
 from sandbox.program import Delivery
 from sandbox.workspace import Workspace, Workspaces
-from tests.engines.memory import MemoryEngine
+from tests.engines.memory import KILLED, MemoryEngine
 from tests.unit.pool_kit import worker
 
 IMAGE = Image("gdal:1", "sha256:a", "sha256:a", "3.13.3", standin=False)
@@ -32,6 +32,7 @@ class Machine:
     def __init__(self) -> None:
         self.engine = MemoryEngine(worker)
         self.opened: list[Connected] = []
+        self._past: list[MemoryEngine] = []
         self.attest: Callable[[], None] = lambda: None
 
     def open(self, *_: Any) -> "Connected":
@@ -43,12 +44,19 @@ class Machine:
     def restart(self) -> None:
         """Its containers end, and another engine answers from now on."""
         old, self.engine = self.engine, MemoryEngine(worker)
-        self.engine.before = old.before
-        old.gone = False
-        for name in [*old.boxes]:
-            old.before = lambda _what, _about: None
-            old.remove(name)
+        self._past.append(old)
         old.gone = True
+        for one in [*old.boxes.values()]:
+            one.removed.set()
+            one.end(KILLED)
+
+    def sweep(self) -> None:
+        """As the machine does with what was left of engines that are gone."""
+        for one in self._past:
+            one.gone, one.before = False, lambda _what, _about: None
+            for name in [*one.boxes]:
+                one.remove(name)
+            one.gone = True
 
 
 class Connected:
@@ -59,6 +67,9 @@ class Connected:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._engine, name)
+
+    def is_of(self, engine: MemoryEngine) -> bool:
+        return self._engine is engine
 
     def close(self) -> None:
         self.closed += 1
@@ -87,6 +98,7 @@ def hosted(machine: Machine, folder: Path, patch: pytest.MonkeyPatch, **more: An
     finally:
         machine.engine.before = lambda _what, _about: None
         hosting.close()
+        machine.sweep()
         owner.close()
 
 
