@@ -1,7 +1,7 @@
 """The filter in front of everything that is served over HTTP.
 
 Invariants:
-* a request with a foreign Host or Origin, or with a head that is too large, reaches nothing;
+* a request with a foreign Host or Origin reaches nothing;
 * a request that is answered before the end of its body is the last one of its connection: the rest is not read;
 * a body is bounded in size and in time.
 """
@@ -18,9 +18,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gdal_mcp.http import replies
 from gdal_mcp.http.concurrency import Full, RequestLimit
 
-MAX_HEAD: Final = 32 << 10  # bytes of request line and headers
-MAX_HEADERS: Final = 100
-_LAST: Final = {"Connection": "close"}
 BODY_SECONDS: Final = 30.0  # for the whole body of one request of the protocol
 
 
@@ -40,7 +37,8 @@ class HostFilter:
         reply = _Reply(scope, receive, send)
         try:
             with self.limit.request():
-                await (self._refusal(scope) or self.app)(scope, reply.receive, reply)
+                refusal = None if scope["path"] in self.anywhere else self._refusal(Headers(scope=scope))
+                await (refusal or self.app)(scope, reply.receive, reply)
         except Full:
             await replies.busy(503, "the server is busy")(scope, reply.receive, reply)
             return
@@ -49,23 +47,12 @@ class HostFilter:
         elif self.limit.closed and not reply.begun:
             await replies.busy(503, "the server is ending")(scope, reply.receive, reply)
 
-    def _refusal(self, scope: Scope) -> ASGIApp | None:
-        if _head_size(scope) > MAX_HEAD or len(scope["headers"]) > MAX_HEADERS:
-            return replies.refused(431, "too_large", "the head of the request is too large", _LAST)
-        return None if scope["path"] in self.anywhere else self._foreign(Headers(scope=scope))
-
-    def _foreign(self, headers: Headers) -> ASGIApp | None:
+    def _refusal(self, headers: Headers) -> ASGIApp | None:
         if headers.getlist("host") not in ([host] for host in self.hosts):
             return replies.refused(421, "misdirected_request", "this server is not reached by that name")
         if any(origin not in self.origins for origin in headers.getlist("origin")):
             return replies.refused(403, "invalid_origin", "pages of that origin may not call this server")
         return None
-
-
-def _head_size(scope: Scope) -> int:
-    """Bytes of the request line and the headers, as they came on the wire or nearly so."""
-    target = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
-    return target + sum(len(name) + len(value) + 4 for name, value in scope["headers"])
 
 
 class _Reply:

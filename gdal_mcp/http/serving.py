@@ -1,8 +1,8 @@
 """Runs an ASGI application on a port, inside a task group of the caller's.
 
 Invariants:
-* a client that misses a deadline, for sending the head of a request or for taking its reply, is disconnected;
-* connections without a request are bounded, in all and of each peer, and keep no other peer out (`arrivals`);
+* a client that misses a deadline, for sending the head of a request or for taking its reply, is disconnected, so that silent
+  connections do not fill the server;
 * the port is bound before its address is announced;
 * a cancellation closes the port and returns within a bounded time.
 """
@@ -18,37 +18,32 @@ from typing import Any, Final
 
 import anyio
 import uvicorn
-from starlette.types import Receive, Scope, Send
 
-from gdal_mcp.http.arrivals import SILENT_EACH, ListeningSocket, Silent
 from gdal_mcp.settings import SettingsError
 
-HEADER_SECONDS: Final = 5.0  # for the head of a request, since the connection or the reply before it
+HEADER_SECONDS: Final = 20.0  # for the head of a request, since the connection or the reply before it
 TAKE_SECONDS: Final = 60.0  # for the client to take some of a reply
 SWEEP_SECONDS: Final = 1.0  # between two checks of the connections
-_KEEP_SECONDS: Final = 5  # an idle connection between two requests
+_KEEP_SECONDS: Final = 10  # an idle connection between two requests
 _HEAD_BYTES: Final = 32 << 10
 _END_SECONDS: Final = 5  # for replies in progress to end, once their requests are cancelled
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """How to listen. `silent` bounds the connections without a request, `silent_each` those of one peer of them."""
-
-    silent: int
+    connections: int
     tls_cert: Path | None = None
     tls_key: Path | None = None
-    silent_each: int = SILENT_EACH
 
 
-def bind(host: str, port: int) -> ListeningSocket:
+def bind(host: str, port: int) -> socket.socket:
     """A bound socket. Raises SettingsError if the address is not available."""
     try:
         family, kind, number, _name, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         with ExitStack() as stack:
-            bound = stack.enter_context(ListeningSocket(family, kind, number))
+            bound = stack.enter_context(socket.socket(family, kind, number))
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bound.bind(address)
             stack.pop_all()
@@ -80,7 +75,7 @@ def require_certificate(tls_cert: Path | None, tls_key: Path | None) -> None:
 
 async def serve_routes(
     app: Any,
-    bound: ListeningSocket,
+    bound: socket.socket,
     listening: Listening,
     *,
     started: Callable[[], None],
@@ -92,22 +87,16 @@ async def serve_routes(
     application's open requests.
     """
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
-    silent = bound.silent = Silent(listening.silent, min(listening.silent_each, listening.silent))
-
-    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
-        client = scope.get("client")
-        with silent.answering((client[0], client[1]) if client else None):
-            await app(scope, receive, send)
-
     config = uvicorn.Config(
-        answering,
+        app,
         http="h11",
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
-        proxy_headers=False,  # a header can claim any address
+        proxy_headers=False,  # nothing here depends on the peer's address, and a header can claim anything
         server_header=False,
+        limit_concurrency=listening.connections,
         backlog=256,
         timeout_keep_alive=_KEEP_SECONDS,
         timeout_graceful_shutdown=_END_SECONDS,
@@ -120,7 +109,7 @@ async def serve_routes(
 
     async def until_cancelled() -> None:
         try:
-            await _disconnect_slow_clients(server, silent)
+            await _disconnect_slow_clients(server)
         finally:
             ending()
             server.should_exit = True
@@ -147,14 +136,11 @@ class _Server(uvicorn.Server):
         self._on_start()
 
 
-async def _disconnect_slow_clients(server: uvicorn.Server, silent: Silent) -> None:
+async def _disconnect_slow_clients(server: uvicorn.Server) -> None:
     """Uvicorn itself bounds only the time between two requests; it waits for ever for heads and slow readers."""
     states: dict[Any, tuple[object, float]] = {}  # by connection: what it waits for, and since when
     while True:
         await anyio.sleep(SWEEP_SECONDS)
-        silent.end_unasked(
-            HEADER_SECONDS
-        )  # those in their TLS handshake too, of which uvicorn does not know yet
         now = anyio.current_time()
         before, states = states, {}
         connections: set[Any] = server.server_state.connections  # uvicorn's H11Protocol

@@ -19,7 +19,6 @@ from gdal_mcp.approval.waiting import ConsoleUrl
 from gdal_mcp.console.routes import console_routes, home_url
 from gdal_mcp.http import address
 from gdal_mcp.http.address import MCP_PATH
-from gdal_mcp.http.arrivals import SILENT_EACH, ListeningSocket
 from gdal_mcp.http.auth import Authenticator, TokenVerifier
 from gdal_mcp.http.concurrency import RequestLimit
 from gdal_mcp.http.guard import HostFilter
@@ -49,7 +48,7 @@ _SHOWN: Final = (
 )
 
 
-def prepare(settings: Settings) -> ListeningSocket:
+def prepare(settings: Settings) -> socket.socket:
     """Checks that the server is safe to start, and binds its socket. Raises SettingsError, TokensUnavailable."""
     address.require_safe(settings, tokens=bool(TokenStore(settings.state.tokens).all()))
     for text in settings.issuers:
@@ -68,7 +67,7 @@ def console_url(settings: Settings, bound: socket.socket) -> ConsoleUrl:
     return url
 
 
-async def serve(app: App, bound: ListeningSocket) -> None:
+async def serve(app: App, bound: socket.socket) -> None:
     """Serves until a signal, which cancels every call, waits for their containers and ends the process."""
     settings, port = app.settings, bound.getsockname()[1]
     hosts, origins = address.hosts(settings, port), address.origins(settings, port)
@@ -105,21 +104,14 @@ async def serve(app: App, bound: ListeningSocket) -> None:
                 await serve_routes(
                     HostFilter(inner, limit, hosts, origins, (HEALTH_PATH, READY_PATH)),
                     bound,
-                    _listening(settings),
+                    # idle ones are connections too
+                    Listening(settings.http_requests * 2, settings.tls_cert, settings.tls_key),
                     started=started,
                     ending=limit.close,
                 )
         if serving.cancel_called:
             await anyio.sleep_forever()  # until `end_on_signal` ends the process: calls may still be ending
         group.cancel_scope.cancel()
-
-
-def _listening(settings: Settings) -> Listening:
-    """Behind a proxy all connections are of one peer."""
-    most = settings.http_requests
-    return Listening(
-        most, settings.tls_cert, settings.tls_key, most if settings.behind_proxy else SILENT_EACH
-    )
 
 
 def _authenticator(settings: Settings, port: int, limit: RequestLimit) -> Authenticator:
