@@ -47,7 +47,7 @@ def attest(
     probing = replace(template, cgroup_visible=True)
     # only this container shows control groups: on version 1 some engines put them into a tmpfs that anybody may write to
     asked: dict[str, Any] = {"attempts": {"folders": [*WRITABLE, "/sys/fs/cgroup"], "groups": _QUICK}}
-    if runner.engine.info().pods:
+    if runner.engine.info().limits_by_node:
         asked["processes"] = {"most": template.limits.pids}
     attempts = (ATTEMPTS[name] for name in _QUICK)
     rules = (*FACTS, *LIMITS_IN_FORCE, PROCESSES, *FILES, CONFINED, KERNEL, *attempts)
@@ -90,7 +90,7 @@ def try_to_escape(
         _seen(result),
         security_options=info.security_options,
         namespaces={one.name: str(one.readlink()) for one in Path("/proc/self/ns").glob("*")},
-        pods=info.pods,
+        pods=info.limits_by_node,
         gone=runner.engine.state(slot.container) is None,
     )
     return escape_rows(evidence, attested)
@@ -168,7 +168,7 @@ def _evidence(
     result = runner.run(job, cancel)
     info = runner.engine.info()
     known = (nonces, folders, frozenset(shares), comparable_boot(info), info.security_options)
-    return Evidence(template, result.facts, _seen(result), *known, pods=info.pods)
+    return Evidence(template, result.facts, _seen(result), *known, pods=info.limits_by_node)
 
 
 def comparable_boot(info: EngineInfo) -> str:

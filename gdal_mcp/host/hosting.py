@@ -147,7 +147,7 @@ class Hosting:
         try:
             removed = reap(engine, self._owner, self._unremoved)
             self._unremoved.difference_update(removed)
-            if engine.info().pods and (removed or self._pods_left):
+            if engine.info().other_hosts and (removed or self._pods_left):
                 owners = [one.labels.get(OWNER, "") for one in engine.leftovers()]
                 # without a name it is another machine's server, which may be dead
                 self._pods_left = any(not owner or self._owner.is_dead(owner) for owner in owners)
@@ -211,7 +211,7 @@ class Hosting:
         self._reap_for_a_while(engine)
         runtime = self._settings.runtime
         # a cluster itself refuses what it does not have
-        if runtime and not info.pods and runtime not in info.runtimes:
+        if runtime and not info.other_hosts and runtime not in info.runtimes:
             raise AttestationFailed(
                 f"runtime {runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, or leave the "
                 "setting out."

@@ -28,6 +28,7 @@ from gdal_mcp.toolbox import Toolbox
 from sandbox.engines.oci.runtime import ADVISED, numbers
 from sandbox.errors import ImageMissing, SandboxError
 from sandbox.outputs.staging import StagingArea
+from sandbox.pipes import MOST_ENTRIES, named_pipes
 from sandbox.workspace import Workspaces
 
 
@@ -180,7 +181,7 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
     info = host.info
     found = f"{info.name} {info.version} at {info.address}, API {'.'.join(map(str, info.api_version))}"
     yield Row("engine", "engine", "ok", found)
-    if info.pods:  # whose machines are not this one; what can be known of them is told of the cluster
+    if info.other_hosts:  # whose machines are not this one; what can be known of them is told of the cluster
         return
     if advised := ADVISED.get(info.name):
         power = "no: the server itself is root, and no socket is"
@@ -260,6 +261,20 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) ->
             yield Row("workspace", str(root), "failed", found, fix)
         else:
             yield Row("workspace", str(root), "ok", f"{mode}, containers run as {uid}:{gid}")
+            yield _pipes(root)
+
+
+def _pipes(root: Path, most: int = MOST_ENTRIES) -> Row:
+    """Whether a call could take data that a program of the host sends to another one."""
+    found = named_pipes(root, most)
+    if found.paths:
+        shown = f"{found.paths[0]}" + (f" and {len(found.paths) - 1} more" if len(found.paths) > 1 else "")
+        fix = "Move them out of the workspace: a call can read what is written to them."
+        return Row("workspace", "named pipes", "warning", shown, fix)
+    if not found.complete:
+        fix = "Choose a smaller workspace, or use --mount-scope inputs."
+        return Row("workspace", "named pipes", "warning", f"unknown: not all of {root} was looked at", fix)
+    return Row("workspace", "named pipes", "ok", f"none in {root}")
 
 
 def _storage(area: StagingArea) -> Row:

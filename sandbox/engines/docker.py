@@ -21,6 +21,7 @@ from sandbox.isolation.rows import told
 from sandbox.labels import OWNER, Moment
 from sandbox.mounted import mountinfo, submounts
 from sandbox.template import SandboxTemplate
+from sandbox.waiting import Cancellation
 
 _REMOVAL_PAUSE, _REMOVAL_PAUSE_LONGEST = 0.005, 0.5
 
@@ -71,7 +72,9 @@ class DockerEngine:
             limits_swap=bool(info.get("SwapLimit", True)),
         )
 
-    def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
+    def create(
+        self, template: SandboxTemplate, labels: Mapping[str, str], _cancel: Cancellation | None = None
+    ) -> str:
         self._refuse_submounts(template)
         body = create_body(template, self._info, labels, self.images.environment(template.image))
         with answering("asked to create a container"):

@@ -18,18 +18,15 @@ from functools import partial
 import structlog
 
 from sandbox.capacity import MemoryReservation, machine_memory
-from sandbox.errors import CapacityExhausted, PathReplaced, SandboxError
+from sandbox.errors import CapacityExhausted, LaunchCancelled, PathReplaced, SandboxError
 from sandbox.mounted import mount_fingerprint
 from sandbox.outcome import Usage
 from sandbox.pool.inventory import FIRST_PAUSE, REFILLS, REST_SECONDS, Inventory
 from sandbox.pool.lease import IdleSlot, Lease, PoolFigures, SlotKey
 from sandbox.pool.sizing import Sizes, Sizing
 from sandbox.runner import MEMORY_SECONDS, Runner
-from sandbox.slot import LaunchCancelled, refuse_cancelled
-from sandbox.waiting import Cancellation, HasDescriptor, Wakeup, readable
+from sandbox.waiting import Cancellation, HasDescriptor, Wakeup, readable, refuse_cancelled
 
-REMOVALS = 2  # at once; removing more only makes each slower
-POD_REMOVALS = 16  # which mostly wait for a node's word, and hold the namespace's quota until then
 # a worker waits so much longer than its slot is kept: inputs are copied in for a claimed one, and only an orphan ends by itself
 IDLE_MARGIN = 600.0
 _SLOT_BYTES = 64 << 20  # what an idle slot really takes, rounded up
@@ -70,9 +67,7 @@ class WarmPool:
         self._unused = threading.Condition(self._lock)
         self._reconciler: threading.Thread | None = None
         self._refilling = ThreadPoolExecutor(REFILLS, "refill")
-        self._removing = ThreadPoolExecutor(
-            POD_REMOVALS if runner.engine.info().pods else REMOVALS, "removal"
-        )
+        self._removing = ThreadPoolExecutor(runner.engine.info().removals, "removal")
 
     def keep(self) -> None:
         """From now on has slots ready ahead of calls, if it keeps any."""

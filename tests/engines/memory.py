@@ -17,6 +17,7 @@ from sandbox.engines.wire import HEADER, DockerWire
 from sandbox.errors import EngineUnavailable, ImageMissing, PullFailed
 from sandbox.labels import OWNER, Moment
 from sandbox.template import SandboxTemplate
+from sandbox.waiting import Cancellation
 
 KILLED = 137  # as a shell tells it
 _NUMBERS = itertools.count(1)  # over all engines: no real one gives an id again either
@@ -134,7 +135,9 @@ class MemoryEngine:
             same_kernel=True,
         )
 
-    def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
+    def create(
+        self, template: SandboxTemplate, labels: Mapping[str, str], _cancel: Cancellation | None = None
+    ) -> str:
         self._answer()
         self.before("create", template)
         if self.images.find(template.image) is None:
