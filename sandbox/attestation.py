@@ -8,8 +8,10 @@ folders are the server's own. `try_to_escape` tries every harmless way out of a 
 import hashlib
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -31,13 +33,6 @@ from sandbox.waiting import Cancellation
 NONCE_FILE: Final = "attestation"
 # what an attestation tries: quick, and each a barrier of its own (mounts, the filter of system calls, the user)
 _QUICK: Final = ("writing", "sockets", "identities")
-_CODE: Final = {
-    "sandbox": ("program.py", "worker.py"),
-    "sandbox.isolation": ("look.py", "measured.py", "policy.py", "seccomp.json", "seccomp.py", "tried.py"),
-    "sandbox.engines": ("docker_spec.py", "libpod.py"),
-    "sandbox.engines.oci": ("apparmor.profile", "config.py", "kernel.py"),
-    "sandbox.engines.k8s": ("gate.py", "pod.py"),
-}
 
 
 def attest(
@@ -52,7 +47,7 @@ def attest(
     probing = replace(template, cgroup_visible=True)
     # only this container shows control groups: on version 1 some engines put them into a tmpfs that anybody may write to
     asked: dict[str, Any] = {"attempts": {"folders": [*WRITABLE, "/sys/fs/cgroup"], "groups": _QUICK}}
-    if runner.engine.info().pods:
+    if runner.engine.info().limits_by_node:
         asked["processes"] = {"most": template.limits.pids}
     attempts = (ATTEMPTS[name] for name in _QUICK)
     rules = (*FACTS, *LIMITS_IN_FORCE, PROCESSES, *FILES, CONFINED, KERNEL, *attempts)
@@ -95,7 +90,7 @@ def try_to_escape(
         _seen(result),
         security_options=info.security_options,
         namespaces={one.name: str(one.readlink()) for one in Path("/proc/self/ns").glob("*")},
-        pods=info.pods,
+        pods=info.limits_by_node,
         gone=runner.engine.state(slot.container) is None,
     )
     return escape_rows(evidence, attested)
@@ -123,10 +118,26 @@ def everything(architecture: str) -> dict[str, Any]:
     }
 
 
-def fingerprint() -> str:
-    """SHA-256 over the code that an attestation rests on: with other code a host is attested anew."""
-    texts = (source(package, name) for package, names in _CODE.items() for name in names)
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+def fingerprint(package: Traversable | None = None) -> str:
+    """SHA-256 over all files of `sandbox`, by default this one: with other code a host is attested again.
+
+    Over all of them, as a list of those that matter for an attestation is one that somebody forgets to extend.
+    """
+    digest = hashlib.sha256()
+    for name, file in sorted(_files(package or resources.files("sandbox"))):
+        data = file.read_bytes()
+        digest.update(f"{name}\0{len(data)}\0".encode())
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def _files(folder: Traversable, path: str = "") -> Iterator[tuple[str, Traversable]]:
+    for one in folder.iterdir():
+        name = f"{path}/{one.name}"
+        if one.is_dir():
+            yield from _files(one, name)
+        elif not name.endswith(".pyc"):
+            yield name, one
 
 
 def _evidence(
@@ -157,7 +168,7 @@ def _evidence(
     result = runner.run(job, cancel)
     info = runner.engine.info()
     known = (nonces, folders, frozenset(shares), comparable_boot(info), info.security_options)
-    return Evidence(template, result.facts, _seen(result), *known, pods=info.pods)
+    return Evidence(template, result.facts, _seen(result), *known, pods=info.limits_by_node)
 
 
 def comparable_boot(info: EngineInfo) -> str:

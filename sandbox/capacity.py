@@ -1,21 +1,35 @@
-"""How much memory the containers of all servers of one machine may be promised together.
+"""How much memory the containers of all servers of one machine may be promised together: a counter with a queue.
 
-`LockFileCapacity` keeps a promise as a locked range of an empty file: one byte for each MiB. The kernel drops the locks of a
-process that dies, so what it had promised is free again without anybody's doing. On a cluster the scheduler decides instead.
+Each server process has a ledger file in a shared folder: the memory that it holds, and its requests that wait. Invariants:
+* a ledger counts while its process holds a lock of it, which the kernel drops when the process dies, however it dies;
+* every change is made under one lock of the folder, so no two processes see the same memory as free;
+* requests are served in the order in which they came, so a large one is not passed over by small ones for ever;
+* a ledger that cannot be read counts as all the memory: nothing more is promised until its process has written it again.
+
+The locks are flock(2), which belong to an open file and not to a process: to open the same file elsewhere drops nothing. On a
+cluster the scheduler decides instead.
 """
 
+import contextlib
 import fcntl
+import json
 import os
+import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from sandbox.errors import CapacityExhausted
 
 _MIB = 1 << 20
 _PAUSE = 0.05  # seconds between two looks at what other processes hold; our own releases are noticed at once
+_LOCK: Final = "lock"  # the file whose lock is held over each change
+_LOCK_SECONDS: Final = (
+    5.0  # a change takes microseconds; only a process that was stopped in the middle of one takes longer
+)
 
 
 @dataclass(eq=False, slots=True)
@@ -23,7 +37,6 @@ class MemoryReservation:
     """The memory promised to one container."""
 
     capacity: "LockFileCapacity"
-    start: int  # MiB
     length: int  # MiB
 
     def release(self) -> None:
@@ -37,34 +50,71 @@ class MemoryReservation:
         self.release()
 
 
+class _Ticket(NamedTuple):
+    """A request that waits. Tickets are served in their order, across processes."""
+
+    number: int  # nanoseconds of the machine's monotonic clock when it came
+    size: int  # MiB
+    end: float  # seconds of the same clock; afterwards nobody waits for it, even if its process was stopped
+
+
+class _Ledgers(NamedTuple):
+    """What all processes wrote down: MiB held, and the tickets."""
+
+    held: float
+    waiting: tuple[_Ticket, ...]
+
+    def ahead_of(self, ticket: _Ticket | None) -> int:
+        """MiB that earlier tickets ask for; of all tickets for a request that has none."""
+        return sum(one.size for one in self.waiting if ticket is None or one < ticket)
+
+
 class LockFileCapacity:
-    """A sum that every server on this machine that shares `file` keeps to; one object for each file in a process, for any thread.
+    """A sum that every server on this machine that shares `folder` keeps to. Safe to use from several threads."""
 
-    Closing any descriptor of the file would drop this process's locks, so nothing else may open it.
-    """
-
-    def __init__(self, file: Path, total_bytes: int) -> None:
+    def __init__(self, folder: Path, total_bytes: int) -> None:
+        """Raises OSError if the folder cannot be made or written to."""
         self.total_bytes = total_bytes
+        self._folder = folder
         self._held: set[MemoryReservation] = set()
+        self._waiting: set[_Ticket] = set()
         self._freed = threading.Condition()
-        self._descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._closed = False
+        folder.mkdir(mode=0o700, exist_ok=True)
+        self._name = secrets.token_hex(8)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        with contextlib.ExitStack() as undo:
+            self._lock = os.open(folder / _LOCK, flags, 0o600)
+            undo.callback(os.close, self._lock)
+            # under the lock: a ledger that nobody has locked yet would be taken for a dead process's
+            with self._exclusive():
+                self._ledger = os.open(folder / self._name, flags | os.O_EXCL, 0o600)
+                undo.callback(os.close, self._ledger)
+                fcntl.flock(self._ledger, fcntl.LOCK_EX)
+                self._write()
+            undo.pop_all()
 
     def take(self, size: int, *, leaving: int = 0) -> MemoryReservation | None:
-        """`size` bytes, if they are free now and `leaving` bytes more are."""
-        with self._freed:
-            taken = self._lock(_mib(size))
-            if taken is None or not leaving:
-                return taken
-            spare = self._lock(_mib(leaving))
-            self._unlock(taken if spare is None else spare)
-            return None if spare is None else taken
+        """`size` bytes, if they are free now, `leaving` bytes more are, and no other request waits."""
+        with self._freed, self._exclusive():
+            ledgers = self._read()
+            if ledgers.waiting or self._free(ledgers) < _mib(size) + _mib(leaving):
+                return None
+            return self._promise(_mib(size))
 
     def wait(
-        self, size: int, seconds: float, make_room: Callable[[], bool] = lambda: False
+        self,
+        size: int,
+        seconds: float,
+        make_room: Callable[[], bool] = lambda: False,
+        check: Callable[[], None] = lambda: None,
     ) -> MemoryReservation:
-        """`size` bytes as soon as they are free. `make_room` is called when they are not, and says whether it freed some.
+        """`size` bytes as soon as they are free and earlier requests have theirs.
 
-        Raises CapacityExhausted after `seconds`, or at once for what never fits; and whatever `make_room` raises.
+        `make_room` is called while there is too little for this request and those before it, and returns whether it freed some.
+        `check` is called at every look and may raise to end the wait.
+
+        Raises CapacityExhausted after `seconds`, or at once for what never fits; and whatever the two functions raise.
         """
         if self.total_bytes // _MIB < _mib(size):
             raise CapacityExhausted(
@@ -72,46 +122,152 @@ class LockFileCapacity:
                 "Lower the memory limit, or raise the share of the machine's memory."
             )
         end = time.monotonic() + seconds
-        while (taken := self.take(size)) is None:
-            if make_room():
-                continue
-            left = end - time.monotonic()
-            if left <= 0:
-                raise CapacityExhausted(f"no memory for a container within {seconds:.0f} s. Try again later.")
-            with self._freed:
-                self._freed.wait(min(left, _PAUSE))
-        return taken
-
-    def close(self) -> None:
-        """Ends every promise of this process; to release one later does nothing."""
-        with self._freed:
-            self._held.clear()
-            os.close(self._descriptor)
-
-    def _lock(self, length: int) -> MemoryReservation | None:
-        """The first free range of `length`; ranges start at its multiples, as nearly all are of one length."""
-        for start in range(0, self.total_bytes // _MIB - length + 1, length):
-            # locks of one process do not exclude each other
-            if any(one.start < start + length and start < one.start + one.length for one in self._held):
-                continue
-            try:
-                fcntl.lockf(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, length, start)
-            except OSError:  # another process's
-                continue
-            taken = MemoryReservation(self, start, length)
-            self._held.add(taken)
-            return taken
-        return None
+        with self._ticket(_mib(size), end) as ticket:
+            while True:
+                taken, lacking = self._serve(ticket)
+                if taken is not None:
+                    return taken
+                check()
+                if lacking and make_room():
+                    continue
+                if (left := end - time.monotonic()) <= 0:
+                    raise CapacityExhausted(
+                        f"no memory for a container within {seconds:.0f} s. Try again later."
+                    )
+                with self._freed:
+                    self._freed.wait(min(left, _PAUSE))
 
     def release(self, taken: MemoryReservation) -> None:
         with self._freed:
-            if taken in self._held:
-                self._unlock(taken)
-                self._freed.notify_all()
+            if taken not in self._held:
+                return
+            self._held.discard(taken)
+            self._freed.notify_all()
+            # a ledger that cannot be written now says too much, never too little; the next change corrects it
+            with contextlib.suppress(OSError, CapacityExhausted), self._exclusive():
+                self._write()
 
-    def _unlock(self, taken: MemoryReservation) -> None:
-        self._held.discard(taken)
-        fcntl.lockf(self._descriptor, fcntl.LOCK_UN, taken.length, taken.start)
+    def close(self) -> None:
+        """Ends every promise of this process; releasing one later does nothing."""
+        with self._freed:
+            if self._closed:
+                return
+            self._closed = True
+            self._held.clear()
+            with contextlib.suppress(OSError):
+                (self._folder / self._name).unlink()
+            os.close(self._ledger)
+            os.close(self._lock)
+
+    def _serve(self, ticket: _Ticket) -> tuple[MemoryReservation | None, bool]:
+        """The memory of a ticket, if it is free; else whether there is too little for it and the earlier ones."""
+        with self._freed, self._exclusive():
+            ledgers = self._read()
+            ahead, free = ledgers.ahead_of(ticket), self._free(ledgers)
+            if ahead or free < ticket.size:
+                return None, free < ahead + ticket.size
+            self._waiting.discard(ticket)
+            taken = self._promise(ticket.size)
+            self._freed.notify_all()  # the next ticket is the first one now
+            return taken, False
+
+    @contextlib.contextmanager
+    def _ticket(self, size: int, end: float) -> Iterator[_Ticket]:
+        with self._freed:
+            ticket = _Ticket(time.monotonic_ns(), size, end)
+            self._waiting.add(ticket)
+            with self._exclusive():
+                self._write()
+        try:
+            yield ticket
+        finally:
+            with self._freed:
+                if ticket in self._waiting:
+                    self._waiting.discard(ticket)
+                    self._freed.notify_all()
+                    with contextlib.suppress(OSError, CapacityExhausted), self._exclusive():
+                        self._write()
+
+    def _promise(self, length: int) -> MemoryReservation:
+        taken = MemoryReservation(self, length)
+        self._held.add(taken)
+        try:
+            self._write()
+        except BaseException:
+            self._held.discard(taken)
+            raise
+        return taken
+
+    def _free(self, ledgers: _Ledgers) -> float:
+        return self.total_bytes // _MIB - ledgers.held
+
+    @contextlib.contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """No other process reads or changes a ledger meanwhile. Raises CapacityExhausted if that cannot be had, or is closed."""
+        if self._closed:
+            raise CapacityExhausted("the server is ending, so no memory is promised any more.")
+        end = time.monotonic() + _LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    raise CapacityExhausted(
+                        f"another server of this machine holds {self._folder / _LOCK} and does not go on. End it, or try again later."
+                    ) from None
+                time.sleep(_PAUSE / 50)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+
+    def _write(self) -> None:
+        now = time.monotonic()
+        waiting = [one for one in self._waiting if one.end > now]
+        data = json.dumps({"held": sum(one.length for one in self._held), "waiting": waiting}).encode()
+        try:
+            os.pwrite(self._ledger, data, 0)
+            os.ftruncate(self._ledger, len(data))
+        except OSError as error:
+            raise CapacityExhausted(
+                f"the memory of a container cannot be noted in {self._folder}: {error.strerror}. Free disk space there."
+            ) from error
+
+    def _read(self) -> _Ledgers:
+        """The ledgers of all living processes; those of dead ones are removed."""
+        held, waiting, now = 0.0, list(self._waiting), time.monotonic()
+        for name in os.listdir(self._folder):  # noqa: PTH208 - names are all that is needed
+            if name in (_LOCK, self._name):
+                continue
+            their_held, theirs = _ledger_of(self._folder / name)
+            held += their_held
+            waiting += theirs
+        held += sum(one.length for one in self._held)
+        return _Ledgers(held, tuple(sorted(one for one in waiting if one.end > now)))
+
+
+def _ledger_of(path: Path) -> tuple[float, list[_Ticket]]:
+    """What a process holds, and its tickets. Nothing of a dead one, whose ledger is removed."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return 0.0, []
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        try:
+            found = json.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
+            return int(found["held"]), [
+                _Ticket(int(number), int(size), float(end)) for number, size, end in found["waiting"]
+            ]
+        except (ValueError, KeyError, TypeError):
+            return float("inf"), []
+    else:
+        path.unlink(missing_ok=True)
+        return 0.0, []
+    finally:
+        os.close(descriptor)
 
 
 def _mib(size: int) -> int:

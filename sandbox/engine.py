@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from sandbox.errors import EngineUnavailable
 from sandbox.template import SandboxTemplate
+from sandbox.waiting import Cancellation
 
 STDOUT, STDERR = 1, 2
 RLIMITS = frozenset({"core", "cpu", "data", "fsize", "nofile"})
@@ -32,11 +33,28 @@ class EngineInfo:
     boot: str = ""  # of that machine's kernel; another one is attested anew. "" when it cannot be told
     # whether containers share this process's kernel, so that device and inode numbers mean the same in both
     same_kernel: bool = False
-    # whether each container is a Pod of a cluster: what its node decides for all of them is judged by effect, from inside
-    pods: bool = False
+    # whether its containers run on machines other than this one, with servers of other machines beside this one
+    other_hosts: bool = False
+    # whether some limits are a node's for all its containers alike, so that they are judged by effect, from inside
+    limits_by_node: bool = False
+    tells_process: bool = True  # the first process of a container, so that its end can be watched here
+    end_seconds: float = 10.0  # in which it reports the end of a container whose streams have ended
+    removals: int = 2  # at once; removing more only makes each slower
     # the resource limits of a process that it sets; what is missing the container's program sets for itself before
     # anything else, as a Pod has none. Measured by every container either way
     rlimits: frozenset[str] = RLIMITS
+    # whether it can bound swap; on a kernel without swap accounting it records "no limit", whatever was asked
+    limits_swap: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """What an operator says of a cluster."""
+
+    # accepts an authority's certificate that lacks what RFC 5280 asks for, such as the key identifiers, as kubectl does and as
+    # Python did before 3.13. The chain, the dates and the host's name are verified all the same
+    lenient_ca: bool = False
+    pull_secrets: tuple[str, ...] = ()  # in the namespace of calls; for their nodes to fetch the image with
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +153,14 @@ class Engine(Protocol):
 
     def info(self) -> EngineInfo: ...
 
-    def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
+    def create(
+        self, template: SandboxTemplate, labels: Mapping[str, str], cancel: Cancellation | None = None
+    ) -> str:
         """A container that is not started yet, read back and compared with what was asked.
 
-        Raises IsolationRefused after removing it when the engine made something else, ImageMissing without the image.
+        Where that may take long, as it has to find a node and to fetch an image there, it ends soon after `cancel` is set.
+
+        Raises LaunchCancelled, IsolationRefused after removing it when the engine made something else, ImageMissing without the image.
         """
 
     def attach(self, container: str) -> Wire: ...

@@ -29,6 +29,10 @@ class AttestationFailed(IsolationRefused):
     """A container measured its own isolation and it is weaker than asked; no job was sent."""
 
 
+class LaunchCancelled(SandboxError):
+    """The caller cancelled before the container was ready."""
+
+
 class PathRefused(SandboxError):
     """The path is outside every workspace, reserved, or not a thing that may be opened."""
 

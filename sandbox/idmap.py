@@ -12,6 +12,7 @@ import os
 import platform
 import stat
 import struct
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -49,9 +50,10 @@ class Views:
         return self._views.get(key, root)
 
     def _make(self, root: Path, user: tuple[int, int]) -> Path:
-        place = self._folder / str(len(self._views))
-        place.mkdir(parents=True, mode=0o700)
-        with ExitStack() as stack:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        place = Path(tempfile.mkdtemp(dir=self._folder))
+        with ExitStack() as failed, ExitStack() as stack:
+            failed.callback(place.rmdir)
             namespace = stack.enter_context(_user_namespace(user))
             # a detached copy of the mount at `root`, without what is mounted below it
             tree = call("syscall", _OPEN_TREE, _AT_FDCWD, os.fsencode(root), _OPEN_TREE_CLONE | _CLOEXEC)
@@ -60,6 +62,7 @@ class Views:
             attributes = struct.pack("=QQQQ", flags, 0, 0, namespace)
             call("syscall", _MOUNT_SETATTR, tree, b"", _AT_EMPTY_PATH, attributes, len(attributes))
             call("syscall", _MOVE_MOUNT, tree, b"", _AT_FDCWD, os.fsencode(place), _MOVE_FROM_DESCRIPTOR)
+            failed.pop_all()
         return place
 
     def close(self) -> None:
@@ -89,18 +92,24 @@ def _remove(folder: Path) -> None:
 
 @contextmanager
 def _user_namespace(user: tuple[int, int]) -> Iterator[int]:
-    """A user namespace that maps root to `user` and every other id to itself. Only its descriptor keeps it alive."""
+    """A user namespace that maps root to `user` and every other id to itself. Only its descriptor keeps it alive.
+
+    Raises OSError if it cannot be made.
+    """
     ready, tell_ready = os.pipe()
     mapped, tell_mapped = os.pipe()
     libc = ctypes.CDLL(None)  # before the fork: loading takes a lock that another thread may hold
     child = os.fork()
     if child == 0:
-        libc.unshare(_CLONE_NEWUSER)
-        os.write(tell_ready, b"!")
-        os.read(mapped, 1)
+        if libc.unshare(_CLONE_NEWUSER) == 0:
+            os.write(tell_ready, b"!")
+            os.close(tell_mapped)  # or it would wait for itself if its parent died
+            os.read(mapped, 1)
         os._exit(0)
+    os.close(tell_ready)  # so that the end of the child ends the wait for it
     try:
-        os.read(ready, 1)
+        if not os.read(ready, 1):
+            raise OSError("no user namespace could be made")
         for kind, number in zip(("uid", "gid"), user, strict=True):
             # 0 becomes `number`, which is itself left unmapped
             rows = [(0, number, 1), (1, 1, number - 1), (number + 1, number + 1, _LAST_ID - number)]
@@ -108,9 +117,9 @@ def _user_namespace(user: tuple[int, int]) -> Iterator[int]:
             Path(f"/proc/{child}/{kind}_map").write_text(text, encoding="ascii")
         namespace = os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
     finally:
-        os.write(tell_mapped, b"!")
+        os.close(tell_mapped)  # which its child notices as the end of the pipe
         os.waitpid(child, 0)
-        for descriptor in (ready, tell_ready, mapped, tell_mapped):
+        for descriptor in (ready, mapped):
             os.close(descriptor)
     try:
         yield namespace

@@ -163,7 +163,9 @@ def judge(final: Mapping[str, Any] | None, state: ContainerState, limits: Limits
         return Evicted(state.reason)
     if state.running:
         return ProtocolViolated("it closed its streams and went on")
-    if state.out_of_memory:
+    # a job that succeeded only lost a process of its own that it did not need; engines differ in whether they report that
+    succeeded = state.exit_code == 0 and final is not None and final.get("code") == 0
+    if state.out_of_memory and not succeeded:
         return OutOfMemory(limits.memory_bytes, killed=True)
     if state.exit_code == _SIGXFSZ or (final is not None and final.get("file_limit_reached") is True):
         return FileSizeExceeded(limits.file_bytes)

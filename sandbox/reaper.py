@@ -7,15 +7,20 @@ deadline is read from a clock that cannot be set, so that a jump of the wall clo
 """
 
 from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final
 
 import structlog
 
-from sandbox.engine import Engine
+from sandbox.engine import Engine, Leftover
 from sandbox.errors import EngineUnavailable
 from sandbox.labels import OWNER, Moment, overdue
 from sandbox.owner import Owner
 
 GRACE_SECONDS = 300.0  # a deadline counts from the start of a job, a label from the creation; far more than any start takes
+
+_REMOVALS: Final = 8  # at once: one that a lost node never confirms takes its whole time limit
 
 _log = structlog.get_logger()
 
@@ -33,19 +38,26 @@ def reap(engine: Engine, owner: Owner, unremoved: Collection[str] = ()) -> tuple
     """Removes the leftovers that it can, and returns their container ids. Raises EngineUnavailable when they cannot be listed.
 
     `unremoved` are our own containers that could not be removed before. One that the engine cannot remove is tried again next
-    time and does not hold up the others.
+    time and holds up no other.
     """
     dead = set(owner.dead())  # before listing: whatever a server makes, it makes before it dies
-    removed = []
-    for leftover in engine.leftovers():
-        if leftover.container not in unremoved and not is_leftover(leftover.labels, owner, Moment.now()):
-            continue
-        try:
-            engine.remove(leftover.container)
-            removed.append(leftover.container)
-        except EngineUnavailable as error:
-            dead.discard(leftover.labels.get(OWNER, ""))
-            _log.warning("not_removed", container=leftover.container[:12], reason=str(error))
-    for one in dead:
-        owner.forget(one)
-    return tuple(removed)
+    left = [
+        one
+        for one in engine.leftovers()
+        if one.container in unremoved or is_leftover(one.labels, owner, Moment.now())
+    ]
+    with ThreadPoolExecutor(_REMOVALS, "reaping") as removing:
+        gone = list(removing.map(partial(_is_removed, engine), left))
+    dead -= {one.labels.get(OWNER, "") for one, is_gone in zip(left, gone, strict=True) if not is_gone}
+    for name in dead:
+        owner.forget(name)
+    return tuple(one.container for one, is_gone in zip(left, gone, strict=True) if is_gone)
+
+
+def _is_removed(engine: Engine, leftover: Leftover) -> bool:
+    try:
+        engine.remove(leftover.container)
+    except EngineUnavailable as error:
+        _log.warning("not_removed", container=leftover.container[:12], reason=str(error))
+        return False
+    return True

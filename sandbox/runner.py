@@ -6,12 +6,13 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from sandbox.answering import Answering
 from sandbox.capacity import LockFileCapacity, MemoryReservation
 from sandbox.engine import ContainerState, Engine
+from sandbox.errors import LaunchCancelled
 from sandbox.labels import labels
 from sandbox.outcome import (
     Cancelled,
@@ -30,13 +31,12 @@ from sandbox.outputs.staging import Staging
 from sandbox.protocol import encode_job
 from sandbox.questions import Answerer
 from sandbox.session import Session
-from sandbox.slot import LaunchCancelled, Slot, launch
+from sandbox.slot import Slot, launch
 from sandbox.template import SandboxTemplate
-from sandbox.waiting import Cancellation, HasDescriptor, readable
+from sandbox.waiting import Cancellation, HasDescriptor, readable, refuse_cancelled
 
 WORKER_GRACE = 5.0  # seconds after the host's deadline when a worker ends by itself, should the host be gone
 EXIT_SECONDS = 30.0  # after its final answer; a worker has nothing left to do then, but an engine may be busy
-STOP_SECONDS = 10.0  # from the end of its streams to the end of a container
 SEND_SECONDS = 10.0
 QUOTA_PAUSE = 0.05  # seconds between two looks at staging, at least
 QUOTA_SHARE = 10  # a look may take at most one part in so many of the time
@@ -122,7 +122,8 @@ class Runner:
         """A slot that waits for its job, for `idle_seconds` at most. Raises as `slot.launch`, and CapacityExhausted."""
         limits = template.limits
         if reservation is None and self.capacity is not None:
-            reservation = self.capacity.wait(limits.memory_bytes, MEMORY_SECONDS)
+            check = partial(refuse_cancelled, cancel)
+            reservation = self.capacity.wait(limits.memory_bytes, MEMORY_SECONDS, check=check)
         marks = labels(self.owner, call, idle_seconds + limits.wall_seconds)
         try:
             slot = launch(self.engine, template, marks, self.unremoved, cancel)
@@ -235,8 +236,8 @@ class _Watch:
 
 def _end_of(slot: Slot, job: Job, session: Session) -> ContainerState:
     """How a container ended by itself; of one whose answer is all that counts, that it gave it."""
-    if session.final is not None and (job.answers or slot.has_exited):
+    # of a job that failed the engine knows whether it lost a process for want of memory
+    succeeded = session.final is not None and session.final.get("code") == 0
+    if succeeded and (job.answers or slot.has_exited):
         return _ANSWERED
-    # a node tells the ends of its Pods once a second, and a busy one much later
-    seconds = EXIT_SECONDS if slot.engine.info().pods else STOP_SECONDS
-    return slot.engine.wait(slot.container, seconds) or _GONE
+    return slot.engine.wait(slot.container, slot.engine.info().end_seconds) or _GONE

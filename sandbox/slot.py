@@ -10,7 +10,7 @@ from typing import Any
 
 from sandbox.capacity import MemoryReservation
 from sandbox.engine import STDERR, Engine, Wire
-from sandbox.errors import AttestationFailed, EngineUnavailable, SandboxError
+from sandbox.errors import AttestationFailed, EngineUnavailable, LaunchCancelled, SandboxError
 from sandbox.isolation.measured import shortfalls
 from sandbox.isolation.rows import told
 from sandbox.mounted import refuse_gone, refuse_replaced
@@ -23,10 +23,6 @@ from sandbox.waiting import Cancellation, HasDescriptor, Process, readable
 # a loaded machine may take seconds to link GDAL; nothing of a client's runs before Ready
 READY_SECONDS = 60.0
 _ID_LENGTH = 64  # hexadecimal digits; a shorter text could be part of another one's
-
-
-class LaunchCancelled(SandboxError):
-    """The caller cancelled before the container was ready."""
 
 
 @dataclass(slots=True)
@@ -94,7 +90,7 @@ def launch(
     """
     begun = time.monotonic()
     try:
-        container = engine.create(with_rlimits(template, engine.info().rlimits), labels)
+        container = engine.create(with_rlimits(template, engine.info().rlimits), labels, cancel)
         created = time.monotonic()
         try:
             slot = _started(engine, template, container, cancel)
@@ -123,9 +119,9 @@ def _started(engine: Engine, template: SandboxTemplate, container: str, cancel: 
         frames, stderr = FrameReader(), bytearray()
         facts = _await_ready(wire, frames, stderr, template.limits.stderr_bytes, cancel)
         refuse_replaced(template, facts, same_kernel=engine.info().same_kernel)
-        _refuse_weaker(template, facts, pods=engine.info().pods)
-        # a Pod's first process is another machine's, so nobody asks for it
-        ending = None if engine.info().pods else ending_of(container, engine.process(container))
+        _refuse_weaker(template, facts, pods=engine.info().limits_by_node)
+        tells = engine.info().tells_process
+        ending = ending_of(container, engine.process(container)) if tells else None
     except BaseException:
         wire.close()
         raise

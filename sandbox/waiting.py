@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
+from sandbox.errors import LaunchCancelled
+
 
 class HasDescriptor(Protocol):
     def fileno(self) -> int: ...
@@ -77,6 +79,12 @@ class Wakeup:
                 self._closed = True
                 os.close(self._reading)
                 os.close(self._writing)
+
+
+def refuse_cancelled(cancel: "Cancellation | None") -> None:
+    """Raises LaunchCancelled if the caller has cancelled."""
+    if cancel is not None and cancel.is_set:
+        raise LaunchCancelled("cancelled before the container was started")
 
 
 class Cancellation(Wakeup):

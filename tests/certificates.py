@@ -30,3 +30,26 @@ def self_signed(folder: Path, *hosts: str) -> tuple[Path, Path]:
     certificate.write_bytes(made.public_bytes(pem))
     both.write_bytes(private + made.public_bytes(pem))
     return certificate, both
+
+
+def of_plain_authority(folder: Path, host: str) -> tuple[Path, Path]:
+    """An authority without key identifiers, as older clusters have, and a file of a certificate that it signed with its key."""
+    now, day = dt.datetime.now(dt.UTC), dt.timedelta(days=1)
+    names = [
+        x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, one)]) for one in ("gdal-mcp authority", host)
+    ]
+    keys = [ec.generate_private_key(ec.SECP256R1()) for _ in names]
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(host))])
+    extensions = [x509.BasicConstraints(ca=True, path_length=None), address]
+    pem, made = serialization.Encoding.PEM, []
+    for name, key, extension in zip(names, keys, extensions, strict=True):
+        builder = x509.CertificateBuilder(
+            names[0], name, key.public_key(), x509.random_serial_number(), now - day, now + day
+        )
+        critical = isinstance(extension, x509.BasicConstraints)
+        made.append(builder.add_extension(extension, critical=critical).sign(keys[0], hashes.SHA256()))
+    private = keys[1].private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    authority, both = folder / "authority.pem", folder / "signed.pem"
+    authority.write_bytes(made[0].public_bytes(pem))
+    both.write_bytes(private + made[1].public_bytes(pem))
+    return authority, both

@@ -22,13 +22,13 @@ from gdal_mcp.remote.reading import Reading
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
 from gdal_mcp.untrusted import clean_text, clean_value
-from sandbox.errors import EngineUnavailable, ImageMissing, SandboxError, StagingFailed
+from sandbox.errors import EngineUnavailable, ImageMissing, LaunchCancelled, SandboxError, StagingFailed
 from sandbox.outcome import Cancelled, SandboxResult, Usage
 from sandbox.outputs.staging import Staging
 from sandbox.parsing import require_simple
 from sandbox.pool.lease import Lease
 from sandbox.runner import Job
-from sandbox.slot import READY_SECONDS, LaunchCancelled
+from sandbox.slot import READY_SECONDS
 from sandbox.waiting import Cancellation
 from sandbox.workspace import Located, Workspace, open_folder
 
@@ -75,7 +75,7 @@ class Execution:
             return trail.outcome(ended)
         except SandboxError as error:
             if isinstance(error, EngineUnavailable | ImageMissing):
-                self.hosting.lost()
+                self.hosting.failed(call.host)
             return trail.outcome(None if trail.done else explain(error, Stage.RUN))
         except ToolError as error:
             return trail.outcome(call.request.operation.explain(error))

@@ -15,7 +15,7 @@ from gdal_mcp.calls.activity import Running
 from gdal_mcp.calls.operation import ORDINARY, Operation
 from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import ToolError
-from gdal_mcp.host.hosting import Host
+from gdal_mcp.host.connection import Host
 from gdal_mcp.plan import Plan
 from gdal_mcp.preflight import NoReport, Report
 from gdal_mcp.remote.address import Address

@@ -78,6 +78,6 @@ def after_setup(settings: Settings, image: Image) -> Exit:
 
 
 def _asked(settings: Settings) -> tuple[Image, str]:
-    with closing(open_engine(settings.engine)) as engine:
+    with closing(open_engine(settings.engine, options=settings.cluster_options())) as engine:
         image = resolve(engine.images, GDAL_IMAGE, settings.image)
         return image, captured(engine, image.id)

@@ -76,7 +76,7 @@ def _place(settings: Settings) -> tuple[str, int]:
     if not in_container():
         return HOST, 0
     try:
-        with closing(open_engine(settings.engine)) as engine:
+        with closing(open_engine(settings.engine, options=settings.cluster_options())) as engine:
             own = own_container(engine)
     except EngineUnavailable as error:
         raise SettingsError(

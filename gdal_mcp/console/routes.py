@@ -291,9 +291,9 @@ def _verified(app: App) -> dict[str, Any]:
 
 
 def _examined(app: App) -> dict[str, Any]:
-    from gdal_mcp.operations.examine import examine  # noqa: PLC0415 - where it is asked for
+    from gdal_mcp.operations.examine import examine_apart  # noqa: PLC0415 - where it is asked for
 
-    return examine(app.settings).as_dict()
+    return examine_apart(app.settings)
 
 
 def home_url(settings: Settings, port: int) -> str | None:

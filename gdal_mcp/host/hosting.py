@@ -3,21 +3,24 @@
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import structlog
 
-from gdal_mcp.host.image import Image, ImageUnsuitable, resolve, suitable
+from gdal_mcp.host.connection import Connection, Host
+from gdal_mcp.host.image import ImageUnsuitable, resolve, suitable
 from gdal_mcp.host.kept import compiled_program, kept_rows
 from gdal_mcp.host.nested import HostPaths, prove
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Toolbox
 from sandbox.attestation import attest, fingerprint, try_to_escape
 from sandbox.capacity import LockFileCapacity, machine_memory
-from sandbox.engine import Engine, EngineInfo
-from sandbox.errors import AttestationFailed, CapacityExhausted, EngineUnavailable
+from sandbox.engine import Engine
+from sandbox.errors import AttestationFailed, CapacityExhausted, EngineUnavailable, SandboxError
 from sandbox.idmap import Views, sweep
 from sandbox.isolation.rows import Row
 from sandbox.labels import OWNER
@@ -28,7 +31,7 @@ from sandbox.pool.lease import SlotKey
 from sandbox.pool.pool import IDLE_MARGIN, WarmPool
 from sandbox.pool.sizing import Sizes
 from sandbox.portable import mount_table
-from sandbox.program import Delivery, delivered
+from sandbox.program import delivered
 from sandbox.reaper import reap
 from sandbox.runner import Job, Runner
 from sandbox.template import Limits, Mount, SandboxTemplate
@@ -36,30 +39,12 @@ from sandbox.waiting import Cancellation
 from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
 
 if TYPE_CHECKING:
-    from sandbox.engines.opening import PassedOver
+    from sandbox.engines.opening import Opened, PassedOver
 
 NOBODY = 65534
+REAP_SECONDS = 5.0  # that a set-up waits for the removal of what dead servers left
 
 _log = structlog.get_logger()
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """An engine that answers, a toolbox's image that is there, and the proof that its containers are as asked."""
-
-    engine: Engine
-    info: EngineInfo
-    runner: Runner
-    pool: WarmPool
-    concurrent: int  # calls that fit at once
-    toolbox: Toolbox
-    image: Image
-    program: Delivery  # as text, until the image's interpreter has compiled it
-    attested: tuple[Row, ...] = ()
-
-    def tier(self, settings: Settings) -> str:
-        alone = self.info.runtimes[0] if self.info.name in self.info.runtimes else "runc"
-        return settings.runtime or alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +61,7 @@ class SandboxScope:
 
 
 class Hosting:
-    """Connects when first needed, and again after the engine was gone. Safe to use from several threads."""
+    """The hosts of all toolboxes, each with its own engine, image and pool. Safe to use from several threads."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - the parts of a server, which `app` alone puts together
         self,
@@ -99,11 +84,13 @@ class Hosting:
         self._confines = SandboxScope(workspaces, settings.limits())
         self._owner = owner
         self._areas = areas
-        self._lock = threading.Lock()
-        self._hosts: dict[str, Host] = {}  # by the name of the toolbox
+        self._connections = {
+            one.name: Connection(partial(self._set_up, one), self._is_there) for one in self._toolboxes
+        }
+        self._lock = threading.Lock()  # over the capacity, for assignments alone
         self._capacity: LockFileCapacity | None = None
         self._warm = False
-        self._ending: list[threading.Thread] = []  # pools of engines that went away
+        self._reaping = threading.Lock()
         self._unremoved: set[str] = set()
         self._views = Views(settings.state_dir / "views", owner)
         self._put_right = put_right
@@ -117,93 +104,119 @@ class Hosting:
 
         Raises SandboxError.
         """
-        toolbox = toolbox or self._toolboxes[0]
-        with self._lock:
-            if self._cancel.is_set:
-                raise EngineUnavailable("the server is ending, so nothing is started any more.")
-            if fresh:
-                self._part()
-            if toolbox.name not in self._hosts:
-                # here, as the engine's client library takes a twentieth of the start, and the first answers need none
-                from sandbox.engines.opening import open_first  # noqa: PLC0415
-
-                opened = open_first(self._settings.engine, self._owner.id, fresh=fresh)
-                self.passed_over = opened.passed_over
-                for one in opened.passed_over:
-                    if not one.absent:
-                        _log.info("engine_passed_over", engine=one.candidate, reason=one.reason)
-                try:
-                    self._hosts[toolbox.name] = self._host_on(opened.engine, toolbox, fresh=fresh)
-                except BaseException as error:
-                    opened.engine.close()  # it may hold connections, and a thread
-                    if isinstance(error, EngineUnavailable):
-                        _forget_trials()
-                    raise
-            return self._hosts[toolbox.name]
+        return self._connections[(toolbox or self._toolboxes[0]).name].ready(fresh=fresh)
 
     def known_image(self) -> str:
         """The default toolbox's image if calls have run on it, by its reference; the host is not asked."""
-        host = self._hosts.get(self._toolboxes[0].name)
+        host = self._connections[self._toolboxes[0].name].host
         return host.image.reference if host else ""
 
     def keep_warm(self) -> None:
         """From now on started containers wait for calls. Raises SandboxError when this host cannot be used."""
-        with self._lock:
-            self._warm = True
+        self._warm = True
         self.ready().pool.keep()
 
-    def lost(self) -> None:
-        """The engine or an image went away: the next call connects anew."""
+    def failed(self, host: Host) -> None:
+        """After a call on this host failed: if its engine or image is gone, the next call connects again."""
         self._owner.leaves_lock = True  # an engine that fell silent may have made what nobody was told of
         _forget_trials()
-        with self._lock:
-            self._part()
+        self._connections[host.toolbox.name].check(host)
 
-    def _part(self) -> None:
-        """The containers that wait are removed, or not, while calls go on."""
-        hosts, self._hosts = self._hosts, {}
-        for host in hosts.values():
-            self._ending = [one for one in self._ending if one.is_alive()]
-            self._ending.append(threading.Thread(target=host.pool.close, name="lost", daemon=True))
-            self._ending[-1].start()
+    def lost(self, host: Host) -> None:
+        """The engine or the image of this host is gone: the next call connects again."""
+        self._owner.leaves_lock = True
+        self._connections[host.toolbox.name].drop(host)
+
+    def _hosts(self) -> tuple[Host, ...]:
+        hosts = (one.host for one in self._connections.values())
+        return tuple(one for one in hosts if one is not None)
 
     def _pools(self) -> Iterable[WarmPool]:
-        return [host.pool for host in tuple(self._hosts.values())]
+        return [host.pool for host in self._hosts()]
 
     def reap(self) -> tuple[str, ...]:
         """Removes what dead servers left behind, if the engine was ever needed. Raises EngineUnavailable."""
-        hosts = tuple(self._hosts.values())
+        hosts = self._hosts()
         return self._reap(hosts[0].engine) if hosts else ()
 
+    def _reap_for_a_while(self, engine: Engine) -> None:
+        """What dead servers left is mostly gone before the first call; what an engine does not remove holds up nobody."""
+
+        def until_done() -> None:
+            try:
+                self._reap(engine)
+            except SandboxError as error:
+                _log.info("not_reaped", reason=str(error))
+
+        reaping = threading.Thread(target=until_done, name="reaping", daemon=True)
+        reaping.start()
+        reaping.join(REAP_SECONDS)
+
     def _reap(self, engine: Engine) -> tuple[str, ...]:
-        removed = reap(engine, self._owner, self._unremoved)
-        self._unremoved.difference_update(removed)
-        if engine.info().pods and (removed or self._pods_left):
-            owners = [one.labels.get(OWNER, "") for one in engine.leftovers()]
-            # without a name it is another machine's server, which may be dead
-            self._pods_left = any(not owner or self._owner.is_dead(owner) for owner in owners)
-            if not self._pods_left:
-                self._put_right()
+        if not self._reaping.acquire(blocking=False):
+            return ()  # another thread is at it, perhaps for long
+        try:
+            removed = reap(engine, self._owner, self._unremoved)
+            self._unremoved.difference_update(removed)
+            if engine.info().other_hosts and (removed or self._pods_left):
+                owners = [one.labels.get(OWNER, "") for one in engine.leftovers()]
+                # without a name it is another machine's server, which may be dead
+                self._pods_left = any(not owner or self._owner.is_dead(owner) for owner in owners)
+                if not self._pods_left:
+                    self._put_right()
+        finally:
+            self._reaping.release()
         return removed
 
     def close(self) -> None:
         """Ends an attestation that is under way; returns when its container is gone."""
         self._cancel.set()
+        closing = [threading.Thread(target=one.close, name="closing") for one in self._connections.values()]
+        for one in closing:
+            one.start()
+        for one in closing:
+            one.join()
+        if self._unremoved:
+            self._owner.leaves_lock = True
         with self._lock:
-            hosts, self._hosts = self._hosts, {}
-            for one in self._ending:
-                one.join()
-            for host in hosts.values():
-                host.pool.close()
-                host.engine.close()
-            if self._unremoved:
-                self._owner.leaves_lock = True
             if self._capacity is not None:
                 self._capacity.close()
                 self._capacity = None
-            self._views.close()
+        self._views.close()
+        self._cancel.close()
 
-    def _host_on(self, engine: Engine, toolbox: Toolbox, *, fresh: bool) -> Host:
+    def _open(self, *, fresh: bool = False) -> "Opened":
+        # here, as the engine's client library takes a twentieth of the start, and the first answers need none
+        from sandbox.engines.opening import open_first  # noqa: PLC0415
+
+        settings = self._settings
+        return open_first(settings.engine, self._owner.id, settings.cluster_options(), fresh=fresh)
+
+    def _is_there(self, host: Host) -> bool:
+        """Whether the engine answers as it did when the host was set up, and has the image. A container that failed changes neither."""
+        try:
+            with closing(self._open().engine) as engine:
+                return engine.info() == host.info and engine.images.find(host.image.id) is not None
+        except SandboxError:
+            return False
+
+    def _set_up(self, toolbox: Toolbox, fresh: bool) -> Host:  # noqa: FBT001 - of a function that is passed on
+        with ExitStack() as held:
+            opened = self._open(fresh=fresh)  # its engine may hold connections, and a thread
+            held.callback(opened.engine.close)
+            self.passed_over = opened.passed_over
+            for one in opened.passed_over:
+                if not one.absent:
+                    _log.info("engine_passed_over", engine=one.candidate, reason=one.reason)
+            try:
+                host = self._host_on(opened.engine, toolbox, held, fresh=fresh)
+            except EngineUnavailable:
+                _forget_trials()
+                raise
+            held.pop_all()
+        return host
+
+    def _host_on(self, engine: Engine, toolbox: Toolbox, opened: ExitStack, *, fresh: bool) -> Host:
         # the image that the settings name is the first one's, and what others are built on
         named = toolbox is self._toolboxes[0] or toolbox.image.base is not None
         image = resolve(engine.images, toolbox.image, self._settings.image if named else None)
@@ -214,10 +227,10 @@ class Hosting:
         runner = Runner(engine, self._owner.id, self._shared_capacity(memory))
         sweep(self._settings.state_dir / "views", self._owner)
         runner.unremoved = self._unremoved
-        self._reap(engine)
+        self._reap_for_a_while(engine)
         runtime = self._settings.runtime
         # a cluster itself refuses what it does not have
-        if runtime and not info.pods and runtime not in info.runtimes:
+        if runtime and not info.other_hosts and runtime not in info.runtimes:
             raise AttestationFailed(
                 f"runtime {runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, or leave the "
                 "setting out."
@@ -226,6 +239,7 @@ class Hosting:
         none = Sizes(0, 0, self._settings.pool_seconds)
         sizes = self._settings.sizes() if mount_table() is not None else none
         pool = WarmPool(runner, sizes, lambda: self._standing(host), self._pools)
+        opened.callback(pool.close)
         concurrent = capacity(
             info.cpus or os.cpu_count() or 1,
             memory,
@@ -253,12 +267,13 @@ class Hosting:
         return host
 
     def _shared_capacity(self, memory_bytes: int) -> LockFileCapacity:
-        """What all containers together may use. One for this process: locks of a file go when any of it is closed."""
+        """What all containers together may use, whatever toolbox they are of."""
         total = int(memory_bytes * self._settings.memory_share)
-        if self._capacity is None:
-            self._capacity = LockFileCapacity(self._settings.state_dir / "memory.lock", total)
-        self._capacity.total_bytes = total
-        return self._capacity
+        with self._lock:
+            if self._capacity is None:
+                self._capacity = LockFileCapacity(self._settings.state_dir / "memory", total)
+            self._capacity.total_bytes = total
+            return self._capacity
 
     def _standing(self, host: Host) -> tuple[SlotKey, ...]:
         """What is kept warm before any call: one kind that reads, and one that writes to the first workspace."""

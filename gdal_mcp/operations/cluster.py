@@ -49,7 +49,7 @@ class Finding(NamedTuple):
 
 def findings(settings: Settings) -> Iterator[tuple[str, Finding]]:
     """By what they are about, in the order in which they are to be mended; what the API does not answer is a finding, too. Raises SandboxError without an API."""
-    cluster, image = Cluster.named(settings.engine or ""), settings.image or ""
+    cluster, image = Cluster.named(settings.engine or "", settings.cluster_options()), settings.image or ""
     with closing(Api(cluster)) as api, closing(KubernetesEngine(cluster)) as engine:
         version, architecture = engine.info().api_version, engine.info().architecture
 

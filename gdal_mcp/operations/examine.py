@@ -1,20 +1,24 @@
 """Checks everything that a call needs on this host: one row per thing, each failing row with its fix."""
 
+import json
 import os
 import shlex
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gdal_mcp.access.policy import Policy
 from gdal_mcp.app import running
 from gdal_mcp.gdal.catalogue import store
 from gdal_mcp.gdal.catalogue.load import catalogue_of
 from gdal_mcp.gdal.image import OFFICIAL, version_warning
-from gdal_mcp.host.hosting import Host, Hosting
+from gdal_mcp.host.connection import Host
+from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.host.nested import is_lasting, program
 from gdal_mcp.ledger.audit import verify
 from gdal_mcp.operations.cluster import AGAIN, State, findings
@@ -24,6 +28,7 @@ from gdal_mcp.toolbox import Toolbox
 from sandbox.engines.oci.runtime import ADVISED, numbers
 from sandbox.errors import ImageMissing, SandboxError
 from sandbox.outputs.staging import StagingArea
+from sandbox.pipes import MOST_ENTRIES, named_pipes
 from sandbox.workspace import Workspaces
 
 
@@ -78,6 +83,41 @@ def examine(settings: Settings) -> Report:
     except Exception as error:  # noqa: BLE001 - shows whatever is wrong
         return Report((Row("server", "start", "failed", str(error) or type(error).__name__, AGAIN),), {})
     return Report(tuple(rows), facts)
+
+
+# with the paths of this process and nothing from the environment or the working folder, which may be a workspace
+_APART: Final = """
+import json, sys
+path, settings = json.load(sys.stdin)
+sys.path[:] = path
+from gdal_mcp.operations.examine import examine
+from gdal_mcp.settings import Settings
+json.dump(examine(Settings(**settings)).as_dict(), sys.stdout)
+"""
+_APART_SECONDS: Final = 600.0  # a host that is slow to attest takes one or two minutes for each toolbox
+
+
+def examine_apart(settings: Settings) -> dict[str, Any]:
+    """As `examine`, as its dictionary, in a process of its own, for one that serves calls. Never raises for what it finds."""
+    values = settings.model_dump(mode="json", exclude_unset=True)
+    try:
+        done = subprocess.run(  # noqa: S603 - this interpreter with a text of ours
+            [sys.executable, "-I", "-c", _APART],
+            input=json.dumps([sys.path, values]),
+            capture_output=True,
+            text=True,
+            timeout=_APART_SECONDS,
+            check=True,
+        )
+        found: dict[str, Any] = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        reason = f"this host was not examined within {_APART_SECONDS:.0f} s"
+    except (subprocess.CalledProcessError, OSError, ValueError) as error:
+        last = str(getattr(error, "stderr", "") or error).strip().rpartition("\n")[2]
+        reason = f"the process that examines this host failed: {last[:300]}"
+    else:
+        return found
+    return Report((Row("server", "doctor", "failed", reason, AGAIN),), {}).as_dict()
 
 
 @contextmanager
@@ -143,7 +183,7 @@ def _engine(host: Host, settings: Settings) -> Iterator[Row]:
     info = host.info
     found = f"{info.name} {info.version} at {info.address}, API {'.'.join(map(str, info.api_version))}"
     yield Row("engine", "engine", "ok", found)
-    if info.pods:  # whose machines are not this one; what can be known of them is told of the cluster
+    if info.other_hosts:  # whose machines are not this one; what can be known of them is told of the cluster
         return
     if advised := ADVISED.get(info.name):
         power = "no: the server itself is root, and no socket is"
@@ -236,6 +276,20 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) ->
             yield Row("workspace", str(root), "failed", found, fix)
         else:
             yield Row("workspace", str(root), "ok", f"{mode}, containers run as {uid}:{gid}")
+            yield _pipes(root)
+
+
+def _pipes(root: Path, most: int = MOST_ENTRIES) -> Row:
+    """Whether a call could take data that a program of the host sends to another one."""
+    found = named_pipes(root, most)
+    if found.paths:
+        shown = f"{found.paths[0]}" + (f" and {len(found.paths) - 1} more" if len(found.paths) > 1 else "")
+        fix = "Move them out of the workspace: a call can read what is written to them."
+        return Row("workspace", "named pipes", "warning", shown, fix)
+    if not found.complete:
+        fix = "Choose a smaller workspace, or use --mount-scope inputs."
+        return Row("workspace", "named pipes", "warning", f"unknown: not all of {root} was looked at", fix)
+    return Row("workspace", "named pipes", "ok", f"none in {root}")
 
 
 def _storage(area: StagingArea) -> Row:

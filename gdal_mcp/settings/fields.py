@@ -30,6 +30,7 @@ from gdal_mcp.settings.types import (
 )
 from gdal_mcp.settings.web import WebSettings
 from gdal_mcp.state import StateFolder
+from sandbox.engine import ClusterOptions
 from sandbox.pool.sizing import Sizes
 from sandbox.template import Limits
 from sandbox.workspace import MAX_NAME, RESERVED
@@ -73,6 +74,15 @@ class Settings(WebSettings):
     nodes_without: Lacks = Field(
         (),
         description="What the nodes of a cluster may lack: landlock, pids-limit. Calls are weaker for it; doctor names where.",
+    )
+    cluster_ca: Literal["strict", "lenient"] = Field(
+        "strict",
+        description="How a cluster's certificate authority is checked. lenient accepts one without key identifiers, as kubectl "
+        "does; all else is still verified.",
+    )
+    pull_secrets: Names = Field(
+        (),
+        description="Names of Secrets in the namespace of calls, with which the nodes of a cluster fetch the image.",
     )
     approval: Literal["writes", "always", "never"] = Field(
         "writes", description="Which calls need a person's approval."
@@ -264,6 +274,8 @@ class Settings(WebSettings):
             )
         if self.nodes_without and not self.on_cluster:
             raise ValueError("nodes_without is about the nodes of a cluster, and the engine is none")
+        if not self.on_cluster and (self.pull_secrets or self.cluster_ca != "strict"):
+            raise ValueError("pull_secrets and cluster_ca are about a cluster, and the engine is none")
         return self
 
     @model_validator(mode="after")
@@ -305,6 +317,9 @@ class Settings(WebSettings):
     def on_cluster(self) -> bool:
         """Whether each call is a Pod."""
         return (self.engine or "").startswith("k8s://")
+
+    def cluster_options(self) -> ClusterOptions:
+        return ClusterOptions(self.cluster_ca == "lenient", self.pull_secrets)
 
     @property
     def state(self) -> StateFolder:

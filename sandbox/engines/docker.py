@@ -21,6 +21,7 @@ from sandbox.isolation.rows import told
 from sandbox.labels import OWNER, Moment
 from sandbox.mounted import mountinfo, submounts
 from sandbox.template import SandboxTemplate
+from sandbox.waiting import Cancellation
 
 _REMOVAL_PAUSE, _REMOVAL_PAUSE_LONGEST = 0.005, 0.5
 
@@ -68,9 +69,12 @@ class DockerEngine:
             host=str(info.get("Name") or ""),
             boot=Moment.now().boot if same_kernel else "",
             same_kernel=same_kernel,
+            limits_swap=bool(info.get("SwapLimit", True)),
         )
 
-    def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
+    def create(
+        self, template: SandboxTemplate, labels: Mapping[str, str], _cancel: Cancellation | None = None
+    ) -> str:
         self._refuse_submounts(template)
         body = create_body(template, self._info, labels, self.images.environment(template.image))
         with answering("asked to create a container"):
@@ -81,7 +85,8 @@ class DockerEngine:
                 raise ImageMissing(f"image {template.image} is not on the engine's host.") from error
         with removed_on_failure(self, container):
             with answering("asked what it created"):
-                found = differences(body, self._api.inspect_container(container))
+                inspected = self._api.inspect_container(container)
+                found = differences(body, inspected, limits_swap=self._info.limits_swap)
             if found:
                 raise IsolationRefused(
                     f"the engine made a weaker container than asked, so nothing was run: {told(found)}"

@@ -125,8 +125,13 @@ def _bind(mount: Mount, info: EngineInfo) -> dict[str, Any]:
 # --- what came back ---
 
 
-def differences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> tuple[Row, ...]:
-    """Every field in which an inspected container is not what the create body asked; empty when it all is."""
+def differences(
+    asked: Mapping[str, Any], inspected: Mapping[str, Any], *, limits_swap: bool = True
+) -> tuple[Row, ...]:
+    """Every field in which an inspected container is not what the create body asked; empty when it all is.
+
+    An engine that cannot limit swap (`limits_swap`) records -1 for it. What is then in force is measured from inside.
+    """
     found: list[Row] = []
     config = {name: value for name, value in asked.items() if name != "HostConfig"}
     for section, fields in {"Config": config, "HostConfig": asked["HostConfig"]}.items():
@@ -136,7 +141,8 @@ def differences(asked: Mapping[str, Any], inspected: Mapping[str, Any]) -> tuple
                 holds = _RULES.get(name, _same)(value, got.get(name))
             except (AttributeError, TypeError, ValueError):
                 holds = False  # an answer of another shape is not what was asked
-            if not holds:
+            unlimited = name == "MemorySwap" and not limits_swap and got.get(name) == _NO_LIMIT
+            if not (holds or unlimited):
                 found.append(differs(f"{section}.{name}", value, got.get(name)))
     return (*found, *_consequences(asked, inspected))
 
@@ -190,6 +196,7 @@ def _canonical(value: Any) -> str:
     return json.dumps(without_empty(value), sort_keys=True)
 
 
+_NO_LIMIT: Final = -1
 _PODMAN_DEFAULT: Final = {
     *("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "NET_BIND_SERVICE"),
     *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),

@@ -23,7 +23,7 @@ from typing import Final
 
 import docker
 
-from sandbox.engine import Engine
+from sandbox.engine import ClusterOptions, Engine
 from sandbox.engines.discovery import (
     DOCKER_SOCKET,
     NO_ENGINE,
@@ -86,27 +86,36 @@ class Candidate:
     open: Callable[[], Engine]
 
 
-def open_engine(address: str | None = None, owner: str = "") -> Engine:
+_NO_OPTIONS: Final = ClusterOptions()
+
+
+def open_engine(address: str | None = None, owner: str = "", options: ClusterOptions = _NO_OPTIONS) -> Engine:
     """The engine of `open_first`."""
-    return open_first(address, owner).engine
+    return open_first(address, owner, options).engine
 
 
-def open_first(address: str | None = None, owner: str = "", *, fresh: bool = False) -> Opened:
+def open_first(
+    address: str | None = None,
+    owner: str = "",
+    options: ClusterOptions = _NO_OPTIONS,
+    *,
+    fresh: bool = False,
+) -> Opened:
     """The engine at `address`, or the first candidate on which a container starts.
 
     An address is where an engine listens (`unix:///run/docker.sock`, a path, `tcp://host:port`), with `docker:` or `podman:`
     in front of it where it must be of that kind, or that word alone; `oci`, or `oci://` and a folder, for containers without a
     daemon, made by whichever of crun and runc passes its trial. `k8s://CONTEXT/NAMESPACE` is a cluster, `k8s://` the one that
-    this runs in. `owner` is whose containers those are that an engine needs for itself. `fresh` tries candidates again whose
-    result is known. Raises EngineUnavailable with every candidate and its reason when none serves, EngineRefused when one that
-    was named or is the only one cannot be used.
+    this runs in; `options` are about clusters alone. `owner` is whose containers those are that an engine needs for itself.
+    `fresh` tries candidates again whose result is known. Raises EngineUnavailable with every candidate and its reason when none
+    serves, EngineRefused when one that was named or is the only one cannot be used.
     """
     results = Results()
     kind, _, place = (address or "").partition(":")
     if kind == OCI:
         return first_that_starts([*_without_daemon(_folder(place))], results, owner, fresh=fresh)
     if address and address.startswith(SCHEME):
-        return Opened(KubernetesEngine(Cluster.named(address), owner), address)
+        return Opened(KubernetesEngine(Cluster.named(address, options), owner), address)
     if not address:
         return _found(results, owner, fresh=fresh)
     if kind not in _KINDS:

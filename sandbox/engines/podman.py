@@ -22,6 +22,7 @@ from sandbox.errors import ImageMissing, IsolationRefused
 from sandbox.isolation.rows import told
 from sandbox.isolation.seccomp import profile
 from sandbox.template import SandboxTemplate
+from sandbox.waiting import Cancellation
 
 _API: Final = "/v4.0.0/libpod"  # the oldest that has all the fields; later ones answer it too
 
@@ -37,7 +38,9 @@ class PodmanEngine(DockerEngine):
             security = self._libpod("GET", "/info")["host"]["security"]
         return replace(info, rootless=bool(security["rootless"]))
 
-    def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
+    def create(
+        self, template: SandboxTemplate, labels: Mapping[str, str], _cancel: Cancellation | None = None
+    ) -> str:
         self._refuse_submounts(template)
         rules = profile(self._info.architecture)
         # for the service to read; it runs as root or as this user

@@ -195,6 +195,16 @@ def _network(evidence: Evidence) -> Iterator[Found]:
         yield none(found)
 
 
+def _fence(evidence: Evidence) -> Found:
+    """A read-only mount stops no write into a named pipe; Landlock does, where a kernel has it."""
+    inside = [one.target for one in evidence.template.mounts if one.target.is_relative_to(SCRATCH_TARGET)]
+    if not evidence.facts.get("fence"):
+        return Found("closed", "open to a job, as this kernel has no Landlock (Linux 5.19)", "warning")
+    if inside:  # rules are about a folder and all that is below it
+        return Found("closed", f"open to a job below {inside[0]}, which lies in its scratch", "warning")
+    return Found("closed", "closed", "held")
+
+
 _GROUP: Final = "container"
 FACTS: Final = (
     Rule(_GROUP, "user", _user, "5.26"),
@@ -216,6 +226,7 @@ FACTS: Final = (
     Rule(_GROUP, "environment", _environment),
     Rule(_GROUP, "mounts", _mounts),  # each with its own numbers
     Rule(_GROUP, "rlimits", _rlimits, "5.19"),
+    Rule(_GROUP, "writing to named pipes", lambda one: [_fence(one)]),
 )
 LIMITS_IN_FORCE: Final = (
     Rule("limits", "cgroup", _cgroup),

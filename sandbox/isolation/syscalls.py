@@ -13,8 +13,8 @@ fsetxattr=190 fsmount=432 fsopen=430 fspick=433 futex_waitv=449 get_mempolicy=23
 get_robust_list=274 getxattr=191 init_module=175 inotify_add_watch=254 inotify_init1=294
 io_cancel=210 io_destroy=207 io_getevents=208 io_setup=206 io_submit=209 io_uring_enter=426
 io_uring_register=427 io_uring_setup=425 ioperm=173 iopl=172 ioprio_set=251 kcmp=312
-kexec_file_load=320 kexec_load=246 keyctl=250 landlock_add_rule=445 landlock_create_ruleset=444
-landlock_restrict_self=446 lchown=94 lgetxattr=192 link=86 listen=50 listmount=458 listxattr=194
+kexec_file_load=320 kexec_load=246 keyctl=250
+lchown=94 lgetxattr=192 link=86 listen=50 listmount=458 listxattr=194
 llistxattr=195 lookup_dcookie=212 lremovexattr=198 lsetxattr=189 map_shadow_stack=453 mbind=237
 memfd_create=319 memfd_secret=447 migrate_pages=256 mincore=27 mknod=133 mknodat=259 mlock=149
 mlock2=325 mlockall=151 modify_ldt=154 mount=165 mount_setattr=442 move_mount=429 move_pages=279
@@ -39,8 +39,8 @@ fgetxattr=10 finit_module=273 flistxattr=13 fremovexattr=16 fsconfig=431 fsetxat
 fsopen=430 fspick=433 futex_waitv=449 get_mempolicy=236 get_robust_list=100 getxattr=8
 init_module=105 inotify_add_watch=27 inotify_init1=26 io_cancel=3 io_destroy=1 io_getevents=4
 io_setup=0 io_submit=2 io_uring_enter=426 io_uring_register=427 io_uring_setup=425 ioprio_set=30
-kcmp=272 kexec_file_load=294 kexec_load=104 keyctl=219 landlock_add_rule=445
-landlock_create_ruleset=444 landlock_restrict_self=446 lgetxattr=9 listen=201 listmount=458
+kcmp=272 kexec_file_load=294 kexec_load=104 keyctl=219
+lgetxattr=9 listen=201 listmount=458
 listxattr=11 llistxattr=12 lookup_dcookie=18 lremovexattr=15 lsetxattr=6 map_shadow_stack=453
 mbind=235 memfd_create=279 memfd_secret=447 migrate_pages=238 mincore=232 mknodat=33 mlock=228
 mlock2=284 mlockall=230 mount=40 mount_setattr=442 move_mount=429 move_pages=239 mq_open=180

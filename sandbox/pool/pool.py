@@ -11,24 +11,22 @@ import contextlib
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import structlog
 
 from sandbox.capacity import MemoryReservation, machine_memory
-from sandbox.errors import CapacityExhausted, PathReplaced, SandboxError
+from sandbox.errors import CapacityExhausted, LaunchCancelled, PathReplaced, SandboxError
 from sandbox.mounted import mount_fingerprint
 from sandbox.outcome import Usage
 from sandbox.pool.inventory import FIRST_PAUSE, REFILLS, REST_SECONDS, Inventory
 from sandbox.pool.lease import IdleSlot, Lease, PoolFigures, SlotKey
 from sandbox.pool.sizing import Sizes, Sizing
 from sandbox.runner import MEMORY_SECONDS, Runner
-from sandbox.slot import LaunchCancelled
-from sandbox.waiting import Cancellation, HasDescriptor, Wakeup, readable
+from sandbox.waiting import Cancellation, HasDescriptor, Wakeup, readable, refuse_cancelled
 
-REMOVALS = 2  # at once; removing more only makes each slower
-POD_REMOVALS = 16  # which mostly wait for a node's word, and hold the namespace's quota until then
 # a worker waits so much longer than its slot is kept: inputs are copied in for a claimed one, and only an orphan ends by itself
 IDLE_MARGIN = 600.0
 _SLOT_BYTES = 64 << 20  # what an idle slot really takes, rounded up
@@ -64,11 +62,12 @@ class WarmPool:
         self._hits = self._misses = self._started = self._lost = 0
         self._cancel, self._wakeup = Cancellation(), Wakeup()
         self._closed = False
+        self._abandoned = False
+        self._users = 0  # calls that have a lease, or are about to get one
+        self._unused = threading.Condition(self._lock)
         self._reconciler: threading.Thread | None = None
         self._refilling = ThreadPoolExecutor(REFILLS, "refill")
-        self._removing = ThreadPoolExecutor(
-            POD_REMOVALS if runner.engine.info().pods else REMOVALS, "removal"
-        )
+        self._removing = ThreadPoolExecutor(runner.engine.info().removals, "removal")
 
     def keep(self) -> None:
         """From now on has slots ready ahead of calls, if it keeps any."""
@@ -86,6 +85,10 @@ class WarmPool:
             LaunchCancelled: `cancel` was set meanwhile.
             SandboxError: as `Runner.launch` and `StagingArea.open`.
         """
+        with self._using():
+            return self._claimed(kind, call, cancel)
+
+    def _claimed(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
         fingerprint, now = mount_fingerprint(kind.template), time.monotonic()
         with self._lock:
             self._sizing.claims.append((now, kind))
@@ -99,22 +102,56 @@ class WarmPool:
             self._hits += one is not None
             self._misses += one is None
         if one is None:
-            return self.start(kind, call, cancel)
+            return self._start(kind, call, cancel)
         one.slot.usage = Usage("warm")
         self._wakeup.wake()
         return self._lease(one)
 
     def start(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
         """A new container, for a kind that no other call is likely to ask for. Raises as `claim`."""
+        with self._using():
+            return self._start(kind, call, cancel)
+
+    @contextlib.contextmanager
+    def _using(self) -> Iterator[None]:
+        """Counts a call from here on, until its lease is over or none came of it."""
+        with self._lock:
+            self._users += 1
+        try:
+            yield
+        except BaseException:
+            self._end_use()
+            raise
+
+    def _end_use(self) -> None:
+        with self._lock:
+            self._users -= 1
+            self._unused.notify_all()
+
+    def wait_until_unused(self) -> None:
+        """Returns when no call has a lease or is about to get one, or `abandon` is called."""
+        with self._lock:
+            self._unused.wait_for(lambda: self._abandoned or not self._users)
+
+    def abandon(self) -> None:
+        """From now on nobody waits for its calls."""
+        with self._lock:
+            self._abandoned = True
+            self._unused.notify_all()
+
+    def _start(self, kind: SlotKey, call: str, cancel: Cancellation) -> Lease:
         end = time.monotonic() + MEMORY_SECONDS
         capacity, size, reservation = self.runner.capacity, kind.template.limits.memory_bytes, None
         while True:
             if capacity is not None:
-                reservation = capacity.wait(size, MEMORY_SECONDS, lambda: self._make_room(cancel))
+                reservation = capacity.wait(
+                    size, MEMORY_SECONDS, self._make_room, partial(refuse_cancelled, cancel)
+                )
             try:
                 return self._lease(self._launch(kind, call, call, cancel, reservation))
             except CapacityExhausted:  # a cluster's own quota or nodes, of which slots that wait hold a part
-                if not self._make_room(cancel) and time.monotonic() > end:
+                refuse_cancelled(cancel)
+                if not self._make_room() and time.monotonic() > end:
                     raise
 
     def figures(self) -> PoolFigures:
@@ -145,14 +182,13 @@ class WarmPool:
         )
 
     def _done(self, claimed: IdleSlot) -> None:
+        self._end_use()
         with self._lock:
             self._inventory.finish(claimed, time.monotonic())
         self._wakeup.wake()
 
-    def _make_room(self, cancel: Cancellation) -> bool:
-        """Gives up a slot that waits, its own first; whether there was one. Raises LaunchCancelled."""
-        if cancel.is_set:
-            raise LaunchCancelled("cancelled before there was memory for a container")
+    def _make_room(self) -> bool:
+        """Gives up a slot that waits, its own first; whether there was one."""
         return self.give_up() or any(one.give_up() for one in self._others() if one is not self)
 
     def give_up(self) -> bool:

@@ -287,7 +287,9 @@ class Bench:
             raise AssertionError(f"its worker spoke otherwise than asked: {breach}") from breach
         match [frame for frame in frames if isinstance(frame, Ready | Final)]:
             case [Ready(facts), Final(value)]:
-                return Evidence(template, facts, value.get("look") or {}, pods=self.engine.info().pods)
+                return Evidence(
+                    template, facts, value.get("look") or {}, pods=self.engine.info().limits_by_node
+                )
         raise AssertionError(f"the look program did not finish: {ran.state}, {ran.stderr[-300:]!r}")
 
     @cached_property

@@ -389,7 +389,7 @@ def _(bench: Bench) -> None:
 def _(bench: Bench) -> None:
     """It cannot have more processes than its limit"""
     # of a Pod its node bounds them, for all alike
-    most = bench.limits.pids if bench.engine.info().pods else FEW_PIDS
+    most = bench.limits.pids if bench.engine.info().limits_by_node else FEW_PIDS
     ran = bench.run(programs.FORK, limits=replace(bench.limits, pids=most))
     if ran.code == 0:  # else it was ended, as where a runtime's own threads count
         count, reason = ran.answer

@@ -57,7 +57,7 @@ def weaken_docker(monkeypatch: pytest.MonkeyPatch, change: Callable[..., object]
         return made
 
     monkeypatch.setattr(docker_module, "create_body", body)
-    monkeypatch.setattr(docker_module, "differences", lambda _asked, _found: ())
+    monkeypatch.setattr(docker_module, "differences", lambda _asked, _found, **_: ())
 
 
 def not_tried(engine: str, reason: str) -> NoReturn:

@@ -17,8 +17,10 @@ from sandbox.engines.wire import HEADER, DockerWire
 from sandbox.errors import EngineUnavailable, ImageMissing, PullFailed
 from sandbox.labels import OWNER, Moment
 from sandbox.template import SandboxTemplate
+from sandbox.waiting import Cancellation
 
 KILLED = 137  # as a shell tells it
+_NUMBERS = itertools.count(1)  # over all engines: no real one gives an id again either
 
 
 class Box:
@@ -113,7 +115,6 @@ class MemoryEngine:
         self.most = 0
         self.gone = False
         self.before: Callable[[str, Any], None] = lambda _what, _about: None
-        self._numbers = itertools.count(1)
         self._lock = threading.Lock()
 
     def info(self) -> EngineInfo:
@@ -134,7 +135,9 @@ class MemoryEngine:
             same_kernel=True,
         )
 
-    def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
+    def create(
+        self, template: SandboxTemplate, labels: Mapping[str, str], _cancel: Cancellation | None = None
+    ) -> str:
         self._answer()
         self.before("create", template)
         if self.images.find(template.image) is None:
@@ -142,7 +145,7 @@ class MemoryEngine:
         if absent := [one.host_path for one in template.mounts if not Path(one.host_path).exists()]:
             raise EngineUnavailable(f"there is no {absent[0]} to mount.")
         with self._lock:
-            box = Box(f"box-{next(self._numbers)}", template, labels)
+            box = Box(f"box-{next(_NUMBERS)}", template, labels)
             self.boxes[box.name] = box
             self.made.append(box)
             self.most = max(self.most, len(self.boxes))

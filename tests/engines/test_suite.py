@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,14 +19,14 @@ pytestmark = pytest.mark.claim("engine.suite-notices-a-worse-engine")
 
 
 class PullsImages(MemoryEngine):
-    def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
+    def create(self, template: SandboxTemplate, labels: Mapping[str, str], *more: Any) -> str:
         self.images.known |= {template.image}
-        return super().create(template, labels)
+        return super().create(template, labels, *more)
 
 
 class StartsAtOnce(MemoryEngine):
-    def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
-        container = super().create(template, labels)
+    def create(self, template: SandboxTemplate, labels: Mapping[str, str], *more: Any) -> str:
+        container = super().create(template, labels, *more)
         super().start(container)
         return container
 

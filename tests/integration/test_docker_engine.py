@@ -8,7 +8,6 @@ import docker.errors
 import pytest
 import requests.exceptions
 
-from sandbox import runner as runner_module
 from sandbox.engines import docker as docker_module
 from sandbox.engines.discovery import DOCKER_SOCKET, connect
 from sandbox.engines.docker import DockerEngine
@@ -171,10 +170,9 @@ def proxy(tmp_path_factory):
 def behind(proxy, image, monkeypatch):
     """An engine reached through the proxy, with less patience than usual, but enough for a busy machine."""
     monkeypatch.setattr(docker_module.DockerEngine, "removal_seconds", 0.1)
-    monkeypatch.setattr(runner_module, "STOP_SECONDS", PATIENCE)
     client = connect(proxy.address, timeout=PATIENCE)
     through = DockerEngine(client)
-    through.info()
+    monkeypatch.setitem(vars(through), "_info", replace(through.info(), end_seconds=PATIENCE))
     yield through
     client.close()
 

@@ -220,7 +220,8 @@ CLOSE = "for number in range(1, 30):\n    try: os.close(number)\n    except OSEr
 
 @pytest.mark.claim("content.frames-strict")
 @pytest.mark.parametrize("close", ["", CLOSE], ids=["speaking", "silent"])
-def test_a_forged_answer_of_a_job_that_goes_on_is_no_success(run, monkeypatch, close):
+def test_a_forged_answer_of_a_job_that_goes_on_is_no_success(run, engine, monkeypatch, close):
     monkeypatch.setattr(runner_module, "EXIT_SECONDS", 1.0)
-    monkeypatch.setattr(runner_module, "STOP_SECONDS", 1.0)
+    monkeypatch.setattr(type(engine), "_info", replace(engine.info(), end_seconds=1.0))
+    monkeypatch.delitem(vars(engine), "_info", raising=False)
     assert isinstance(run(ANSWER + close + FOREVER).outcome, ProtocolViolated)

@@ -54,7 +54,7 @@ def call(app: App) -> SandboxResult:
         with host.pool.claim(kind, "call-0001", cancel) as lease:
             return lease.run(Job("call-0001", lease.template, VERSION, answers=True), cancel)
     except SandboxError:
-        app.hosting.lost()
+        app.hosting.failed(host)
         raise
     finally:
         cancel.close()

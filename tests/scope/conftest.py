@@ -10,7 +10,8 @@ import pytest
 
 from gdal_mcp.app import App, running
 from gdal_mcp.gdal.datasets.scope import places
-from gdal_mcp.host.hosting import Host, SandboxScope
+from gdal_mcp.host.connection import Host
+from gdal_mcp.host.hosting import SandboxScope
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.settings import load_settings
 from sandbox.program import delivered, worker_command

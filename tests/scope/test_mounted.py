@@ -32,9 +32,9 @@ class Meddler:
     before_create: Callable[[], None] = lambda: None
     before_start: Callable[[], None] = lambda: None
 
-    def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
+    def create(self, template: SandboxTemplate, labels: Mapping[str, str], *more: Any) -> str:
         self.before_create()
-        return self.inner.create(template, labels)
+        return self.inner.create(template, labels, *more)
 
     def start(self, container: str) -> None:
         self.before_start()

@@ -22,7 +22,8 @@ class Found:
     def ready(self):
         return self.host
 
-    def lost(self):
+    def lost(self, host):
+        assert host is self.host
         self.told_lost += 1
 
 

@@ -113,6 +113,20 @@ def test_what_a_cluster_fills_in_is_no_difference():
     assert not [*differences(asked()["spec"], made())]
 
 
+def test_a_node_fetches_the_image_with_the_secrets_that_are_named_and_those_of_the_account():
+    """Admission adds the ones of the ServiceAccount, and leaves out none of ours."""
+    marks = labels("abc", "call", 60)
+    ours = pod(TEMPLATE, NAME, "call-0", marks, "x86_64", ["registry"])["spec"]
+    assert ours["imagePullSecrets"] == [{"name": "registry"}]
+    for spec, theirs, same in (
+        (asked()["spec"], [{"name": "of-the-account"}], True),
+        (ours, [{"name": "registry"}, {"name": "of-the-account"}], True),
+        (ours, [{"name": "of-the-account"}], False),
+    ):
+        found = [*differences(spec, {**spec, "imagePullSecrets": theirs})]
+        assert (found == []) is same
+
+
 # of a Pod and of its container
 WEAKER = {
     "another container": lambda spec, _: spec["containers"].append({"name": "proxy", "image": "x"}),

@@ -8,17 +8,20 @@ import ssl
 import struct
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
-from sandbox.engine import STDERR, STDOUT
+from sandbox.engine import STDERR, STDOUT, ClusterOptions
 from sandbox.engines.k8s.api import Api
 from sandbox.engines.k8s.cluster import Cluster
+from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.engines.k8s.watch import PodWatch
 from sandbox.engines.k8s.websocket import Refused, attached
 from sandbox.errors import EngineUnavailable
+from sandbox.labels import DEADLINE, OWNER, STARTED, Moment, overdue
 from sandbox.waiting import readable
-from tests.certificates import self_signed
+from tests.certificates import of_plain_authority, self_signed
 from tests.waiting import until
 
 SECONDS = 20
@@ -284,3 +287,80 @@ def test_a_watch_tells_changes_as_they_come_and_is_closed_while_nothing_comes(ce
     assert not closing.is_alive()
     hold.set()
     server.done()
+
+
+def test_the_path_of_an_api_server_behind_a_gateway_is_asked_for_streams_too(certificate):
+    asked = []
+
+    def play(connection):
+        asked.append(request(connection).split()[1])
+        connection.sendall(UPGRADED)
+
+    server = Server(certificate, play)
+    cluster = replace(server.cluster, server=f"{server.cluster.server}/k8s/clusters/c-1")
+    attached(cluster, "call-0", "worker").close()
+    server.done()
+    (path,) = asked
+    assert path.startswith("/k8s/clusters/c-1/api/v1/namespaces/calls/pods/call-0/attach?")
+
+
+def listing(*pods):
+    def play(connection):
+        request(connection)
+        body = json.dumps({"metadata": {"resourceVersion": "7"}, "items": pods}).encode()
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+
+    return play
+
+
+def test_a_list_without_a_date_ends_nothing_that_may_run(certificate):
+    """A proxy may leave the date out. Then no age is known, by which a Pod would be overdue."""
+    marks = {OWNER: "another machine's", DEADLINE: "10.0", STARTED: "0.0"}
+    metadata = {"name": "call-0", "annotations": marks, "creationTimestamp": "2020-01-01T00:00:00+00:00"}
+    server = Server(certificate, listing({"metadata": metadata, "spec": {"nodeName": "node"}, "status": {}}))
+    engine = KubernetesEngine(server.cluster)
+    (found,) = engine.leftovers()
+    with pytest.raises(ValueError):
+        overdue(found.labels, Moment.now())
+    engine.close()
+    server.done()
+
+
+def test_an_authority_without_key_identifiers_is_accepted_where_the_operator_says_so(tmp_path, monkeypatch):
+    """As many clusters have one. Python checks authorities strictly since 3.13."""
+    real = ssl.create_default_context
+
+    def strict(**given):
+        context = real(**given)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    file = tmp_path / "config"
+    trusted, signed = of_plain_authority(tmp_path, "127.0.0.1")
+
+    def connected(options, authority=trusted):
+        server = Server(signed, lambda connection: (request(connection), connection.sendall(UPGRADED)))
+        entry = {"server": server.cluster.server, "certificate-authority": str(authority)}
+        both = {"cluster": "c", "user": "u"}
+        held = {
+            "clusters": [{"name": "c", "cluster": entry}],
+            "users": [{"name": "u", "user": {"token": "the-token"}}],
+            "contexts": [{"name": "one", "context": both}],
+            "current-context": "one",
+        }
+        file.write_text(json.dumps(held))
+        monkeypatch.setenv("KUBECONFIG", str(file))
+        try:
+            attached(Cluster.named("k8s://", options), "call-0", "worker").close()
+        except EngineUnavailable:
+            return False
+        finally:
+            server.done()
+        return True
+
+    stranger, _ = self_signed(tmp_path, "127.0.0.1")
+    lenient = ClusterOptions(lenient_ca=True)
+    assert [connected(ClusterOptions()), connected(lenient), connected(lenient, stranger)] == [
+        False, True, False,
+    ]  # fmt: skip

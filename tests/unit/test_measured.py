@@ -3,6 +3,7 @@
 import copy
 import json
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 import pytest
 from hypothesis import given
@@ -184,7 +185,9 @@ TOO = {"mask /data/ws/.gdal-mcp": {"writable mounts"}, "mount /staging": set(), 
     "sandbox.self-measured",
 )
 def test_each_weakness_fails_its_row_and_no_other(subtests):
-    assert {row.name for row in judged(RULES, Evidence(TEMPLATE, FACTS))} == {*WEAK, "mount /"}
+    # a kernel without Landlock is a warning, and no weakness that refuses a host
+    never_fails = {"mount /", "writing to named pipes"}
+    assert {row.name for row in judged(RULES, Evidence(TEMPLATE, FACTS))} == {*WEAK, *never_fails}
     assert names(TEMPLATE, FACTS) == set()
     for name, cases in WEAK.items():
         for number, facts in enumerate(cases):
@@ -329,3 +332,17 @@ def test_how_many_processes_a_pod_may_have_is_tried():
     for weak in ((32, ""), (32, "EAGAIN"), (3, "ENOMEM")):
         assert found(*weak) == {"processes"}
     assert found() != set()
+
+
+def test_what_is_not_closed_for_writing_to_named_pipes_is_a_warning():
+    """A kernel without Landlock, one that does not say, and a workspace that lies where the job may write."""
+
+    def verdict_of(template, fence):
+        rows = judged(RULES, Evidence(template, {**FACTS, "fence": fence}))
+        return next(row.verdict for row in rows if row.name == "writing to named pipes")
+
+    (first, *others) = TEMPLATE.mounts
+    below = replace(TEMPLATE, mounts=(replace(first, target=PurePosixPath("/tmp/workspace")), *others))
+    assert [verdict_of(TEMPLATE, 7), verdict_of(TEMPLATE, 0), verdict_of(TEMPLATE, None), verdict_of(below, 7)] == [
+        "held", "warning", "warning", "warning",
+    ]  # fmt: skip

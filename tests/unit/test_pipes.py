@@ -1,6 +1,10 @@
 """Three pipes as the streams of one container: both outputs apart and to the end, and failures that are told."""
 
+import fcntl
 import os
+import sys
+import termios
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -8,6 +12,7 @@ import pytest
 from sandbox.engine import STDERR, STDOUT
 from sandbox.engines.oci.pipes import PipeWire, piped
 from sandbox.waiting import readable
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -52,3 +57,27 @@ def test_closed_it_says_so_and_nothing_more(pair) -> None:
     assert os.read(stdin, 1) == b""  # the end of its stdin
     for one in (stdin, *others):
         os.close(one)
+
+
+def test_closing_ends_a_send_of_another_thread_as_a_broken_pipe(pair) -> None:
+    wire, (stdin, *others) = pair
+    raised: list[BaseException] = []
+
+    def send() -> None:
+        try:
+            wire.send(bytes(1 << 22), 30.0)
+        except BaseException as error:  # noqa: BLE001 - what it is, is the question
+            raised.append(error)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    until(lambda: _waiting_bytes(stdin) >= 1 << 16)  # the pipe is full, and the sender waits for room
+    wire.close()
+    for one in (stdin, *others):
+        os.close(one)
+    sender.join(30)
+    assert [type(one) for one in raised] == [BrokenPipeError]
+
+
+def _waiting_bytes(descriptor: int) -> int:
+    return int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)

@@ -149,3 +149,14 @@ def test_a_field_that_is_new_is_read_back_too():
     made = truthful(asked)
     made["HostConfig"]["Novelty"] = made["Config"]["Novelty"] = "off"
     assert [one.name for one in differences(asked, made)] == ["Config.Novelty", "HostConfig.Novelty"]
+
+
+def test_swap_without_a_limit_is_accepted_only_from_an_engine_that_cannot_limit_it():
+    """A kernel without swap accounting: Docker warns, and records -1. What is in force is measured from inside."""
+    asked = body()
+    made = truthful(asked)
+    made["HostConfig"]["MemorySwap"] = -1
+    assert differences(asked, made, limits_swap=False) == ()
+    assert [one.name for one in differences(asked, made)] == ["HostConfig.MemorySwap"]
+    made["HostConfig"]["MemorySwap"] = asked["HostConfig"]["Memory"] * 2
+    assert differences(asked, made, limits_swap=False)

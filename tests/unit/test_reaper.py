@@ -142,7 +142,7 @@ def test_a_server_that_dies_while_the_engine_is_asked_keeps_its_name_for_the_nex
 def test_what_dead_servers_staged_stays_while_a_pod_of_theirs_may_run(owner, dead, living, tmp_path):
     class Cluster(ListEngine):
         def info(self):
-            return SimpleNamespace(pods=True)
+            return SimpleNamespace(other_hosts=True)
 
     told: list[str] = []
     maps = tmp_path / "maps"

@@ -8,7 +8,6 @@ import socket
 import time
 from collections import deque
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -33,6 +32,7 @@ from sandbox.outputs.store import StagingUsage
 from sandbox.protocol import HEADER
 from sandbox.runner import Job, Runner
 from sandbox.template import Limits, SandboxTemplate
+from tests.unit.hardening_kit import DOCKER_20
 
 LIMITS = Limits(stdout_bytes=1000, stderr_bytes=100, staging_bytes=500, staging_files=5, wall_seconds=60.0)
 TEMPLATE = SandboxTemplate(image="sha256:abc", command=("x",), user=(1, 1), limits=LIMITS)
@@ -92,7 +92,7 @@ class ScriptEngine:
         self.wire, self.end, self.calls = ScriptWire(script), state, []
 
     def info(self):
-        return SimpleNamespace(rlimits=RLIMITS, same_kernel=True, pods=False)
+        return replace(DOCKER_20, rlimits=RLIMITS, same_kernel=True)
 
     def create(self, *_):
         self.calls.append("create")
@@ -167,7 +167,7 @@ def test_the_outcome_follows_from_the_answer_the_exit_code_and_the_engine(subtes
     for outcome, answer, code in rows:
         with subtests.test(outcome=outcome, answer=answer):
             assert judged(answer, code) == outcome
-    for answer, code in ((None, 137), ({"code": 0}, 0), (exhausted, 0)):
+    for answer, code in ((None, 137), (None, 0), ({"code": 0}, 137), (exhausted, 0)):
         assert judged(answer, code, oom=True) == OutOfMemory(memory, killed=True)
     for answer in [{}, {"code": None}, {"code": True}, {"code": "0"}, {"code": 0.0}, {"code": [0]}]:
         assert isinstance(judged(answer), ProtocolViolated)
@@ -344,3 +344,13 @@ def test_a_container_that_cannot_be_removed_gives_no_result(cancel, monkeypatch)
     monkeypatch.setattr(ScriptEngine, "remove", remove)
     with pytest.raises(EngineUnavailable):
         Runner(ScriptEngine(READY, final()), "me").run(Job("call", TEMPLATE, {}), cancel)
+
+
+def test_a_job_that_ended_well_is_not_out_of_memory_because_a_process_of_its_own_was():
+    """Some engines report that and some do not; the result is the same on each."""
+    told = ContainerState(running=False, exit_code=0, out_of_memory=True)
+    assert judge({"code": 0}, told, LIMITS) == judge({"code": 0}, ENDED, LIMITS) == Exited(0)
+    assert judge({"code": 1}, told, LIMITS) == OutOfMemory(LIMITS.memory_bytes, killed=True)
+    assert judge(None, told, LIMITS) == OutOfMemory(LIMITS.memory_bytes, killed=True)
+    killed = replace(told, exit_code=137)
+    assert judge({"code": 0}, killed, LIMITS) == OutOfMemory(LIMITS.memory_bytes, killed=True)

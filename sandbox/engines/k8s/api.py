@@ -1,5 +1,6 @@
 """The few requests that calls need of a cluster's API, and what its refusals mean."""
 
+import contextlib
 import json
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -42,10 +43,15 @@ class Api:
         response = self._request("GET", self._pods(name))
         return None if response.status in _GONE else _checked(response)
 
-    def pods(self, selector: str) -> tuple[Object, float]:
-        """The list of those with these labels, and when that was by the API's clock, in seconds since the epoch."""
+    def pods(self, selector: str) -> tuple[Object, float | None]:
+        """The list of those with these labels, and when that was by the API's clock, in seconds since the epoch.
+
+        The time is None if the reply does not name it, as one that a proxy rewrote.
+        """
         response = self._request("GET", f"{self._pods()}?{urlencode({'labelSelector': selector})}")
-        now = parsedate_to_datetime(response.headers["Date"]).timestamp()
+        now = None
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            now = parsedate_to_datetime(response.headers["Date"]).timestamp()
         return _checked(response), now
 
     def delete(self, name: str, grace: int, version: str = "") -> bool:

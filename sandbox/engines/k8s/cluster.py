@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Final, Self
 
+from sandbox.engine import ClusterOptions
 from sandbox.errors import EngineUnavailable
 
 SCHEME: Final = "k8s://"
@@ -24,9 +25,10 @@ class Cluster:
     namespace: str
     tls: ssl.SSLContext
     token: Callable[[], str] = lambda: ""
+    pull_secrets: tuple[str, ...] = ()
 
     @classmethod
-    def named(cls, address: str) -> Self:
+    def named(cls, address: str, options: ClusterOptions = ClusterOptions()) -> Self:  # noqa: B008 - a frozen value
         """For `k8s://[CONTEXT][/NAMESPACE]`. Without a context that of the Pod this runs in, else the kubeconfig's current one.
 
         Raises EngineUnavailable.
@@ -37,12 +39,13 @@ class Cluster:
             return cls(
                 f"https://{f'[{host}]' if ':' in host else host}:{port}",
                 namespace or NAMESPACE,
-                ssl.create_default_context(cafile=str(_ACCOUNT / "ca.crt")),
+                _verifying((_ACCOUNT / "ca.crt").read_text(encoding="utf-8"), options),
                 lambda: (_ACCOUNT / "token").read_text(encoding="ascii").strip(),
+                options.pull_secrets,
             )
         path = Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube/config")
         try:
-            return cls.of_kubeconfig(path, context, namespace)
+            return cls.of_kubeconfig(path, context, namespace, options)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise EngineUnavailable(
                 f"{path} does not say how to reach the cluster: {type(error).__name__}: {error}. Correct it, or name "
@@ -50,7 +53,13 @@ class Cluster:
             ) from error
 
     @classmethod
-    def of_kubeconfig(cls, path: Path, context: str = "", namespace: str = "") -> Self:
+    def of_kubeconfig(
+        cls,
+        path: Path,
+        context: str = "",
+        namespace: str = "",
+        options: ClusterOptions = ClusterOptions(),  # noqa: B008 - a frozen value
+    ) -> Self:
         """Raises OSError, ValueError, KeyError or TypeError for a file that is missing or not as it must be."""
         import yaml  # noqa: PLC0415 - a server in the cluster has no such file
 
@@ -66,7 +75,7 @@ class Cluster:
             )
         folder = path.parent
         authority = _material(cluster, "certificate-authority", folder)
-        tls = ssl.create_default_context(cadata=authority.decode() if authority else None)
+        tls = _verifying(authority.decode() if authority else None, options)
         certificate, key = (_material(user, name, folder) for name in ("client-certificate", "client-key"))
         if certificate:
             # OpenSSL takes it from a file only, which nobody else may read
@@ -74,7 +83,16 @@ class Cluster:
                 file.write(certificate + b"\n" + key)
                 file.flush()
                 tls.load_cert_chain(file.name)
-        return cls(server, namespace or chosen.get("namespace") or NAMESPACE, tls, _token_of(user, folder))
+        space = namespace or chosen.get("namespace") or NAMESPACE
+        return cls(server, space, tls, _token_of(user, folder), options.pull_secrets)
+
+
+def _verifying(authority: str | None, options: ClusterOptions) -> ssl.SSLContext:
+    """Trusts these certificates, or the system's without any."""
+    context = ssl.create_default_context(cadata=authority)
+    if options.lenient_ca:
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
 
 
 def _entry(loaded: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]:

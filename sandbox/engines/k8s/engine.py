@@ -45,6 +45,7 @@ from sandbox.errors import CapacityExhausted, EngineUnavailable, ImageMissing, I
 from sandbox.isolation.rows import told
 from sandbox.labels import DEADLINE, OWNER, STARTED, UPTIME_DEADLINE, Moment, labels
 from sandbox.template import Limits, SandboxTemplate
+from sandbox.waiting import Cancellation, refuse_cancelled
 
 _START_SECONDS: Final = 60.0  # for a node to make a container, with an image that it may have to fetch
 _ROOM_SECONDS: Final = 5.0  # for room on a node, or in the quota; then slots that wait are given up
@@ -58,6 +59,7 @@ _LATELY: Final = 5  # Pods
 _TRIES: Final = 20  # within the time that it takes
 _PAUSE: Final = 0.03  # seconds between two tries of what the API does not tell the moment of
 _LOOK: Final = 2.0  # seconds after which a watch is not waited for any longer, and the API itself is asked
+_CANCEL_LOOK: Final = 0.2  # seconds between two looks whether the caller has cancelled
 _LEFT_SECONDS: Final = 120.0  # far more than a server takes to remove a Pod that has ended
 _REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 _GATE: Final = (75, 76)  # exit codes of gate.py
@@ -147,22 +149,36 @@ class KubernetesEngine:
             identity=f"{cluster.server}/{cluster.namespace}",
             memory_bytes=_NO_LIMIT,
             host=str(urlsplit(cluster.server).hostname),
-            pods=True,
+            other_hosts=True,
+            limits_by_node=True,
+            tells_process=False,
+            end_seconds=30.0,  # a node reports the ends of its Pods once a second, and a busy one much later
+            removals=16,  # which mostly wait for a node's report, and hold the namespace's quota until then
         )
 
     # --- a container's life ---
 
-    def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
+    def create(
+        self, template: SandboxTemplate, labels: Mapping[str, str], cancel: Cancellation | None = None
+    ) -> str:
         for mount in template.mounts:  # a node would make a missing folder, as root
             if not Path(mount.source.path).exists():
                 raise EngineUnavailable(f"there is no {mount.source.path} to mount.")
-        return self._create(template, self.images.name_of(template.image), labels)
+        return self._create(template, self.images.name_of(template.image), labels, cancel)
 
-    def _create(self, template: SandboxTemplate, image: str, labels: Mapping[str, str]) -> str:
+    def _create(
+        self,
+        template: SandboxTemplate,
+        image: str,
+        labels: Mapping[str, str],
+        cancel: Cancellation | None = None,
+    ) -> str:
         name = f"call-{secrets.token_hex(8)}"
-        body = pod(template, image, name, labels, self._info.architecture)
+        secrets_ = self.cluster.pull_secrets
+        body = pod(template, image, name, labels, self._info.architecture, secrets_)
         made, end = None, time.monotonic() + _ROOM_SECONDS
         while made is None:
+            refuse_cancelled(cancel)
             try:
                 made = self._api.create(body)
             except CapacityExhausted:
@@ -174,12 +190,12 @@ class KubernetesEngine:
                 raise IsolationRefused(
                     f"the cluster made another Pod than was asked for, so nothing was run: {told(found)}"
                 )
-            wire = self._attached(name)
+            wire = self._attached(name, cancel)
             with self._lock:
                 self._wires[name] = wire
         return name
 
-    def _attached(self, name: str) -> PodWire:
+    def _attached(self, name: str, cancel: Cancellation | None) -> PodWire:
         """The streams as soon as there are some: the API tells that a container runs a third of a second after it does."""
         begun, first_try = time.monotonic(), min(self._took, default=_FIRST_TRY) * _SOONER
         while True:
@@ -200,7 +216,17 @@ class KubernetesEngine:
                     self._took.append(waited)
                     return wire
             pause = max(_PAUSE, min(first_try - waited, _LOOK), waited / _TRIES)
-            self._watch.until(name, lambda one: one is not known, pause)  # noqa: B023 - done by then
+            self._await_change(name, known, pause, cancel)
+
+    def _await_change(
+        self, name: str, known: Object | None, seconds: float, cancel: Cancellation | None
+    ) -> None:
+        """Returns when something else is known of a Pod, or after `seconds`. Raises LaunchCancelled."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and self._watch.known(name) is known:
+            refuse_cancelled(cancel)
+            self._watch.until(name, lambda one: one is not known, min(left, _CANCEL_LOOK))
+        refuse_cancelled(cancel)
 
     @staticmethod
     def _hopeless(known: Object, waited: float) -> Exception | None:
@@ -326,15 +352,17 @@ class KubernetesEngine:
             self.remove(name)
 
 
-def leftover(found: Object, now: float) -> Leftover:
+def leftover(found: Object, now: float | None) -> Leftover:
     """With the deadline that follows from how long it is there by the API's clock, `now`, and how long it was to be.
 
-    Without its owner when that is another machine's, of whose locks the one in our folder tells nothing.
+    Without a deadline if that clock is not known: another clock could end a call that runs. Without its owner when that is another machine's, of whose locks the one in our folder tells nothing.
     """
     marks = dict(found["metadata"].get("annotations") or {})
     if marks.pop(UPTIME_DEADLINE, "").partition(" ")[0] != Moment.now().boot:
         marks.pop(OWNER, None)
-    if has_ended(found) and now - changed(found) > _LEFT_SECONDS:
+    if now is None:
+        marks.pop(DEADLINE, None)
+    elif has_ended(found) and now - changed(found) > _LEFT_SECONDS:
         marks[DEADLINE] = "0"
     else:
         with contextlib.suppress(KeyError, ValueError):

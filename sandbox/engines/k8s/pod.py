@@ -9,7 +9,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from typing import Any, Final
 
@@ -56,10 +56,17 @@ _POWERS: Final = {"": 1.0, "m": 0.001, "k": 1e3} | {
 }
 
 
-def pod(
-    template: SandboxTemplate, image: str, name: str, labels: Mapping[str, str], architecture: str
+def pod(  # noqa: PLR0913, PLR0917 - what a Pod is made from
+    template: SandboxTemplate,
+    image: str,
+    name: str,
+    labels: Mapping[str, str],
+    architecture: str,
+    pull_secrets: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The body of a request for a Pod of this template. `image` is as the nodes know it; `architecture` as the kernel says it.
+
+    `pull_secrets` are names of Secrets with which a node fetches the image.
 
     Raises IsolationRefused for a mount that is on no claim, and for an architecture without a filter.
     """
@@ -71,7 +78,10 @@ def pod(
             "labels": {"app": APP, OWNER_LABEL: labels[OWNER]},
             "annotations": dict(labels),
         },
-        "spec": _spec(template, image, architecture, float(labels[DEADLINE]) - float(labels[STARTED])),
+        "spec": {
+            **_spec(template, image, architecture, float(labels[DEADLINE]) - float(labels[STARTED])),
+            **({"imagePullSecrets": [{"name": one} for one in pull_secrets]} if pull_secrets else {}),
+        },
     }
 
 
@@ -198,10 +208,10 @@ def bpf(architecture: str) -> bytes:
 def differences(asked: Any, made: Any, name: str = "spec") -> Iterator[Row]:
     """Every field in which the spec of a Pod is not what was asked, or says more; none when it all is."""
     kind = name.rpartition(".")[2].partition("[")[0]
-    # an admission may add some: they decide on which nodes it runs
-    if kind in ("tolerations", "nodeSelector"):
-        theirs = made or ()
-        if any(one not in theirs or (kind == "nodeSelector" and theirs[one] != asked[one]) for one in asked):
+    # an admission may add some: they decide on which nodes it runs, and how those fetch the image, which is fixed by its digest
+    if kind in ("tolerations", "nodeSelector", "imagePullSecrets"):
+        ours, theirs = asked or (), made or ()
+        if any(one not in theirs or (kind == "nodeSelector" and theirs[one] != ours[one]) for one in ours):
             yield differs(name, asked, made)
     elif isinstance(asked, Mapping) and isinstance(made, Mapping):
         free = _FILLED_IN.get(kind, set())

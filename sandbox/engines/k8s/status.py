@@ -22,8 +22,7 @@ def state(pod: Object) -> ContainerState:
         return ContainerState(running=True, exit_code=0, out_of_memory=False, reason=outside(pod))
     ended = standing(pod).get("terminated") or {}
     code = int(ended.get("exitCode", -1))  # else as of a container that is gone without a trace
-    # with 0 it was a child that the kernel ended, and process 1 ended well
-    memory = ended.get("reason") == "OOMKilled" and code != 0
+    memory = ended.get("reason") == "OOMKilled"
     return ContainerState(running=False, exit_code=code, out_of_memory=memory, reason=outside(pod))
 
 

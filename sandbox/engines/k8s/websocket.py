@@ -75,11 +75,12 @@ def _line(stream: ssl.SSLSocket) -> bytes:
 
 
 def _request(cluster: Cluster, path: str) -> bytes:
-    token = cluster.token()
+    token, server = cluster.token(), urlsplit(cluster.server)
     lines = [
-        f"GET {path} HTTP/1.1",
-        f"Host: {urlsplit(cluster.server).netloc}",
-        f"Origin: {cluster.server}",
+        # an API server behind a gateway has a path of its own, as /k8s/clusters/c-1
+        f"GET {server.path}{path} HTTP/1.1",
+        f"Host: {server.netloc}",
+        f"Origin: {server.scheme}://{server.netloc}",
         "Upgrade: websocket",
         "Connection: Upgrade",
         "Sec-WebSocket-Version: 13",

@@ -35,7 +35,7 @@ from sandbox.isolation.policy import tmpfs
 from sandbox.isolation.rows import told
 from sandbox.labels import OWNER, Moment
 from sandbox.template import SandboxTemplate
-from sandbox.waiting import Process, readable
+from sandbox.waiting import Cancellation, Process, readable
 
 SCHEME: Final = "oci://"
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -151,7 +151,9 @@ class OciEngine:
             f"there is no runtime {name!r} that this engine may use. Leave the setting out."
         )
 
-    def create(self, template: SandboxTemplate, labels: Mapping[str, str]) -> str:
+    def create(
+        self, template: SandboxTemplate, labels: Mapping[str, str], _cancel: Cancellation | None = None
+    ) -> str:
         self._answer()
         image, runtime = self.images.rootfs(template.image), self._runtime(template.runtime)
         container = secrets.token_hex(32)

@@ -26,7 +26,7 @@ _SERVERS: Final = "gdal-mcp-servers"  # where those are that are not root; besid
 _CONTROLLERS: Final = ("memory", "pids", "cpu")
 _MOUNTED: Final = Path("/sys/fs/cgroup")
 _NAMESPACES: Final = ("cgroup", "ipc", "mnt", "net", "pid", "uts")
-_UNSEEN: Final = {"host name", "working folder", "environment"}  # from outside
+_UNSEEN: Final = {"host name", "working folder", "environment", "writing to named pipes"}  # from outside
 _RLIMITS: Final = {
     "Max cpu time": "CPU",
     "Max file size": "FSIZE",

@@ -50,13 +50,14 @@ class PipeWire:
     def send(self, data: bytes, seconds: float) -> None:
         end = time.monotonic() + seconds
         view = memoryview(data)
-        while view:
-            if self._stdin.closed:
-                raise BrokenPipeError("the streams of the container were closed")
-            left = end - time.monotonic()
-            if left <= 0 or not writable(self._stdin, left):
-                raise TimeoutError("the container does not read its stdin")
-            view = view[self._stdin.write(view[:_CHUNK]) or 0 :]
+        try:
+            while view:
+                left = end - time.monotonic()
+                if left <= 0 or not writable(self._stdin, left):
+                    raise TimeoutError("the container does not read its stdin")
+                view = view[self._stdin.write(view[:_CHUNK]) or 0 :]
+        except ValueError as error:  # closed, perhaps by another thread at any moment
+            raise BrokenPipeError("the streams of the container were closed") from error
 
     def close(self) -> None:
         self._epoll.close()

@@ -11,13 +11,12 @@ import pytest
 
 from sandbox import mounted
 from sandbox.capacity import LockFileCapacity
-from sandbox.errors import CapacityExhausted, EngineUnavailable, PathReplaced
+from sandbox.errors import CapacityExhausted, EngineUnavailable, LaunchCancelled, PathReplaced
 from sandbox.labels import CALL
 from sandbox.outputs.staging import StagingArea
 from sandbox.pool import pool as pool_module
 from sandbox.pool.inventory import REFILLS
 from sandbox.pool.lease import SlotKey
-from sandbox.slot import LaunchCancelled
 from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspace
 from tests.engines.memory import Box

@@ -2,6 +2,7 @@
 
 import os
 import socket
+from dataclasses import replace
 
 import pytest
 
@@ -16,9 +17,10 @@ from tests.unit.pool_kit import LIMITS, kind, promised
 
 
 @pytest.fixture(autouse=True)
-def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short(engine: MemoryEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner_module, "EXIT_SECONDS", 0.1)
-    monkeypatch.setattr(runner_module, "STOP_SECONDS", 0.1)
+    info = replace(engine.info(), end_seconds=0.1)
+    monkeypatch.setattr(engine, "info", lambda: info)
 
 
 @pytest.fixture

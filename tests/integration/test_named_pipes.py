@@ -1,0 +1,69 @@
+"""A named pipe in a workspace leads to a program of the host, whatever the mount says: a job cannot write into one."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.outcome import Exited
+from sandbox.outputs.staging import StagingArea
+from sandbox.runner import Job
+from sandbox.workspace import Workspace
+from tests.conftest import USER, handler
+
+pytestmark = pytest.mark.engine
+
+WRITES = handler("""
+found = {}
+for name in ("pipe", "folder/pipe"):
+    for how in (os.O_WRONLY | os.O_NONBLOCK, os.O_RDWR | os.O_NONBLOCK):
+        try:
+            os.write(os.open(f"{job['workspace']}/{name}", how), b"from the job")
+            found[name] = "written"
+        except OSError as error:
+            found.setdefault(name, error.strerror)
+os.mkdir("/staging/one")
+os.mkdir("/staging/two")
+open("/staging/one/file", "w").write("made")
+os.rename("/staging/one/file", "/staging/two/file")
+open("/tmp/scratch", "w").write("made")
+open("/dev/null", "w").write("gone")
+return {"code": 0, "found": found}
+""")
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A workspace that does not lie where a container has its scratch."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="gdal-mcp-test-") as made:
+        folder = Path(made) / "workspace"
+        folder.mkdir()
+        for one in (Path(made), folder):
+            one.chmod(0o755)
+        os.chown(folder, *USER)
+        yield folder
+
+
+@pytest.mark.claim("escape.no-host-writes")
+def test_nothing_that_a_job_writes_into_a_pipe_of_its_workspace_reaches_the_host(
+    runner, make_template, place, cancel
+):
+    (place / "folder").mkdir()
+    pipes = [place / "pipe", place / "folder/pipe"]
+    for one in pipes:
+        os.mkfifo(one)
+        one.chmod(0o666)
+    readers = [os.open(one, os.O_RDONLY | os.O_NONBLOCK) for one in pipes]
+    try:
+        with StagingArea(Workspace.at(place, writable=True)).open("pipes-0001", USER) as staging:
+            template = make_template(WRITES, workspace=place, staging=staging.path)
+            result = runner.run(Job("pipes-0001", template, {"workspace": str(place)}), cancel)
+            assert (staging.path / "two/file").read_text() == "made"
+        assert [os.read(one, 100) for one in readers] == [b"", b""]
+        assert result.outcome == Exited(0)
+        assert "written" not in result.final["found"].values()
+    finally:
+        for one in readers:
+            os.close(one)

@@ -1,0 +1,21 @@
+"""With any other code of the sandbox a host is attested again."""
+
+import shutil
+from importlib import resources
+from pathlib import Path
+
+from sandbox.attestation import fingerprint
+
+SANDBOX = Path(str(resources.files("sandbox")))
+
+
+def test_every_file_of_the_sandbox_counts(tmp_path: Path):
+    copy = Path(shutil.copytree(SANDBOX, tmp_path / "sandbox", ignore=shutil.ignore_patterns("__pycache__")))
+    assert fingerprint(copy) == fingerprint()
+    for path in [one for one in copy.rglob("*") if one.is_file()]:
+        text = path.read_bytes()
+        path.write_bytes(text + b"# stricter")
+        assert fingerprint(copy) != fingerprint(), path
+        path.write_bytes(text)
+    (copy / "new.py").touch()
+    assert fingerprint(copy) != fingerprint()

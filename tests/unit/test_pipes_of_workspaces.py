@@ -1,0 +1,31 @@
+"""Which named pipes a workspace holds, and whether that is all of them."""
+
+import os
+from pathlib import Path
+
+from gdal_mcp.operations.examine import _pipes
+from sandbox.pipes import named_pipes
+from sandbox.workspace import RESERVED
+
+
+def test_pipes_are_found_wherever_a_job_could_open_them(workspace: Path):
+    (workspace / "a" / "b").mkdir(parents=True)
+    (workspace / RESERVED).mkdir()
+    (workspace / "file").touch()
+    for name in ("one", "a/b/two", f"{RESERVED}/hidden"):
+        os.mkfifo(workspace / name)
+    (workspace / "link").symlink_to(workspace / "one")
+    (workspace / "a" / "up").symlink_to(workspace)
+    found = named_pipes(workspace)
+    assert found == ((str(workspace / "a/b/two"), str(workspace / "one")), True)
+
+
+def test_what_was_not_looked_at_is_not_taken_for_free_of_pipes(workspace: Path):
+    assert _pipes(workspace).state == "ok"
+    (workspace / "a").mkdir()
+    for number in range(5):
+        (workspace / "a" / str(number)).touch()
+    assert named_pipes(workspace, most=1).complete is False
+    assert _pipes(workspace, most=1).state == "warning"
+    os.mkfifo(workspace / "pipe")
+    assert _pipes(workspace).state == "warning"
