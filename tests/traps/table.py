@@ -17,6 +17,10 @@ ballpark_transformation refused mends
     vector_reproject input=rome_points.gpkg output=OUT.gpkg output-crs=EPSG:4326
     vector_reproject input=mm_points.gpkg output=OUT.gpkg output-crs=EPSG:4326
     vector_reproject input=one_nad27.gpkg output=OUT.gpkg output-crs=EPSG:4326
+ballpark_transformation refused mends
+    vector_reproject input=israel.gpkg output=OUT.gpkg output-crs=EPSG:3035
+    vector_reproject input=israel.gpkg output=OUT.gpkg output-crs=EPSG:4326
+    vector_reproject input=squares_utm.gpkg output=OUT.gpkg output-crs=EPSG:4269
 ballpark_transformation refused
     pipeline steps=read rome_points.gpkg ! reproject --output-crs=EPSG:32633 ! write OUT.gpkg
 ballpark_transformation refused
