@@ -1,5 +1,7 @@
 """What a call must know of an input's pixels before it changes their type or computes with them. Only read where it is asked."""
 
+import itertools
+
 import numpy
 from osgeo import gdal, gdal_array
 
@@ -19,7 +21,10 @@ def look(dataset, what):
     """`holes`: whether pixels are nodata. `fills`: whether they are not, though their value says so. `heights`: whether GDAL assumes their unit. `classes`, `overviews`: whether values look like codes that would be mixed. `shares`: whether they are a mask. Else what a type or a format would lose."""
     if not dataset.RasterCount:
         return None
-    bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MAX_BANDS))]
+    what, _, numbers = what.partition(":")
+    wanted = map(int, numbers.split(",")) if numbers else range(1, dataset.RasterCount + 1)
+    there = (number for number in wanted if 1 <= number <= dataset.RasterCount)
+    bands = [dataset.GetRasterBand(number) for number in itertools.islice(there, MAX_BANDS)]
     with quiet():
         if what == "holes":
             return {"holes": any_holes(dataset)}

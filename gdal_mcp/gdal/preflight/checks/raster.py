@@ -111,7 +111,8 @@ def zones_not_covered(call: Call) -> Iterator[Finding]:
 def terrain_in_mercator(call: Call) -> Iterator[Finding]:
     facts, factor = call.input, mercator_factor(call.input)
     in_mercator = facts is not None and same_crs(facts.crs, "EPSG:3857") and factor >= MERCATOR_SLACK
-    if in_mercator and call.path in ("raster slope", "raster hillshade"):
+    scaled = call.text("xscale") and call.text("yscale")  # as the finding advises
+    if in_mercator and call.path in ("raster slope", "raster hillshade") and not scaled:
         yield worded("mercator_units", {"factor": factor})
 
 
