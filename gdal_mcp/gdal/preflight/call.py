@@ -17,6 +17,11 @@ MOST_ALIKE: Final = (
 )
 MOST_NUMBERS: Final = 20  # inputs that one finding lists
 Step: TypeAlias = tuple[str, Mapping[str, Sequence[str]]]  # the path of an algorithm, its arguments
+_SAME: Final = {
+    "OGC:CRS84": "EPSG:4326",
+    "OGC:CRS83": "EPSG:4269",
+    "OGC:CRS27": "EPSG:4267",
+}  # but for the order of axes
 _SHORTCUTS: Final = frozenset({"convert", "info"})  # of the kind that the input is
 
 
@@ -194,7 +199,8 @@ def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 def worded(name: str, words: Mapping[str, Any] | None = None, **more: Any) -> Finding:
     """A finding in the words that `answers/data/checks.toml` has for a name, with `words` in their places."""
     said = {key: text.format(**words) if words else text for key, text in CHECKS[name].items()}
-    return Finding(**{**said, **more})
+    verdict = Verdict(said.pop("verdict", Verdict.WRONG.value))
+    return Finding(**{**said, "verdict": verdict, **more})
 
 
 def passed_on(call: Call) -> DatasetFacts | None:
@@ -213,8 +219,9 @@ def passed_on(call: Call) -> DatasetFacts | None:
 
 
 def same_crs(first: str | None, second: str | None) -> bool:
-    """Whether two codes are known and equal."""
-    return bool(first and second) and str(first).strip().upper() == str(second).strip().upper()
+    """Whether two codes are known and mean the same coordinates with x before y, as GDAL has them."""
+    codes = [str(one or "").strip().upper() for one in (first, second)]
+    return all(codes) and len({_SAME.get(one, one) for one in codes}) == 1
 
 
 def number_of(text: str, *, finite: bool = True) -> float | None:

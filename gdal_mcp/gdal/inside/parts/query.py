@@ -5,6 +5,7 @@ first row, and cuts what does not fit.
 """
 
 import contextlib
+import datetime
 import itertools
 import json
 import math
@@ -18,15 +19,18 @@ from itertools import islice
 from osgeo import gdal, ogr
 
 from gdal_mcp.gdal.inside.parts.extents import reference, traditional
-from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, opened, words_of
+from gdal_mcp.gdal.inside.parts.joins import opened, words_of
 from gdal_mcp.gdal.inside.parts.reporting import print_json, quiet
 from gdal_mcp.gdal.inside.parts.sql_checks import row_checks, word_checks
 from gdal_mcp.gdal.inside.parts.tables import fields, layers_of, shapes
 
 AT_ONCE = 100  # values in one call of json_array, which takes some hundred arguments
 HIDDEN = re.compile(r"OGR_(STYLE|NATIVE_DATA|NATIVE_MEDIA_TYPE)(:\d+)?")
-DATE = re.compile(r"\d{4}-\d\d-\d\d")
-MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
+DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+# GDAL keeps milliseconds, and time zones of whole quarters of an hour
+MOMENT = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-](0\d|1[0-4]):?(00|15|30|45))?", re.ASCII
+)
 INT32 = 1 << 31
 OWN_TABLE = re.compile(r'([^\W\d]\w*)"?\s+AS\s+(?:NOT\s+|MATERIALIZED\s*)*\(', re.IGNORECASE)  # of a WITH
 SOURCE = "source of "  # a table as it is in its file, in the name that it is read by
@@ -51,9 +55,8 @@ def run_query(job, _report):
     job["checks"] = list(word_checks(tables.dataset, job["sql"]))
     if result.without_geometry:
         job["checks"].append({"code": "empty_geometries", "count": result.without_geometry})
-    if time.process_time() - begun < MAX_SECONDS:
-        read_first = tables.read_first(job["sql"], rows=True)
-        job["checks"] += row_checks(tables.dataset, job["sql"], read_first)
+    took, read_first = time.process_time() - begun, tables.read_first(job["sql"], rows=True)
+    job["checks"] += row_checks(tables.dataset, job["sql"], took, read_first)
     return True
 
 
@@ -316,6 +319,24 @@ def one_kind(geometries):
     return kind, [geometry and ogr.ForceTo(geometry, kind) for geometry in geometries]
 
 
+def is_date(text):
+    """Whether it is a day of the calendar: part numbers look the same."""
+    try:
+        return bool(DATE.fullmatch(text) and datetime.date.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+def is_moment(text):
+    try:
+        return bool(MOMENT.fullmatch(text) and datetime.datetime.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+TIMES = ((ogr.OFTDate, is_date), (ogr.OFTDateTime, is_moment))
+
+
 def field_of(name, values):
     kinds, made = {type(value) for value in values}, ogr.OFTString
     if kinds and kinds <= {int}:
@@ -324,7 +345,5 @@ def field_of(name, values):
     elif kinds and kinds <= {int, float}:
         made = ogr.OFTReal
     elif kinds == {str}:
-        for pattern, kind in ((DATE, ogr.OFTDate), (MOMENT, ogr.OFTDateTime)):
-            if all(map(pattern.fullmatch, values)):
-                made = kind
+        made = next((kind for kind, fits in TIMES if all(map(fits, values))), made)
     return ogr.FieldDefn(name, made)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.formats import driver_for
 from gdal_mcp.gdal.catalogue.model import Catalogue
-from gdal_mcp.gdal.preflight.call import Finding, Step, Verdict, is_on, options_of, steps_of, worded
+from gdal_mcp.gdal.preflight.call import Finding, Step, is_on, options_of, steps_of, worded
 from gdal_mcp.gdal.preflight.checks.statement import transformed_to
 from gdal_mcp.plan import Draft
 
@@ -96,20 +96,20 @@ def _named(steps: Sequence[Step], draft: Draft, catalogue: Catalogue) -> Iterato
             current = target
         elif path == "vector sql":
             found = _of_statement(given.get("sql", ""), source, draft)
-            yield from ((of, (current, code, "")) for of, code in found)
+            yield from ((of, (before or current, after, "")) for of, before, after in found)
         elif "like" in given and like:
             yield source, (like[0], current, _POINTS)
         places = (given[name] for name in _PLACES if name in given)
         yield from ((source, (place, current, _POINTS)) for place in places)
 
 
-def _of_statement(statement: str, source: str, draft: Draft) -> Iterator[tuple[str, str]]:
-    """The CRSs that geometries are transformed to, each with its input; of several inputs only where the table is said."""
+def _of_statement(statement: str, source: str, draft: Draft) -> Iterator[tuple[str, str, str]]:
+    """The CRSs that geometries are transformed from, "" for their own, and to, each with its input; of several inputs only where the table is said."""
     stems = [[str(one).rpartition("/")[2].partition(".")[0], str(one)] for one in draft.inputs]
     files = {alias.lower(): path for alias, path in draft.command.extra.get("tables") or stems}
-    for table, code in transformed_to(statement):
+    for table, before, after in transformed_to(statement):
         # of several inputs whose table is not said each may be the one
-        yield source if source or len(draft.inputs) == 1 else files.get(table, ""), code
+        yield source if source or len(draft.inputs) == 1 else files.get(table, ""), before, after
 
 
 def _demanded(draft: Draft, last: Step, catalogue: Catalogue) -> str | None:
@@ -156,7 +156,7 @@ def left_out(draft: Draft, catalogue: Catalogue) -> Iterator[Finding]:
     count = len(_all_changes(draft, catalogue)) - len(changes_of_inputs(draft, catalogue))
     if count:
         numbers, refuses = {"count": count}, BALLPARK not in draft.allows
-        yield worded("changes_unexamined", refuses=refuses, verdict=Verdict.UNKNOWN, numbers=numbers)
+        yield worded("changes_unexamined", refuses=refuses, numbers=numbers)
 
 
 def _ballpark(change: Mapping[str, Any], draft: Draft) -> Finding:

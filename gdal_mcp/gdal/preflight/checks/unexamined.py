@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from gdal_mcp.gdal.catalogue.model import Catalogue
-from gdal_mcp.gdal.preflight.call import Finding, Verdict, steps_of, worded
+from gdal_mcp.gdal.preflight.call import Finding, steps_of, worded
 from gdal_mcp.gdal.preflight.checks import statement
 from gdal_mcp.gdal.preflight.checks.transformations import changes_named
 from gdal_mcp.gdal.preflight.facts import DatasetFacts
@@ -26,15 +26,13 @@ def findings(
     if looked_at is not None and (rest := [number for number, facts in inputs[looked_at:] if facts is None]):
         numbers = {"count": len(rest), "of": len(inputs)}
         refuses = depends_on_crs(draft, catalogue)
-        yield worded(
-            "inputs_unexamined", refuses=refuses, verdict=Verdict.UNKNOWN, inputs=tuple(rest), numbers=numbers
-        )
+        yield worded("inputs_unexamined", refuses=refuses, inputs=tuple(rest), numbers=numbers)
     for number, facts in inputs:
         where = (number,) if len(inputs) > 1 else ()
         if facts is not None and not facts.driver:
-            yield worded("driver_unexamined", verdict=Verdict.UNKNOWN, inputs=where)
+            yield worded("driver_unexamined", inputs=where)
         elif facts is not None and facts.driver in _SHEETS and facts.fields >= _MOST_COLUMNS:
-            yield worded("columns_unexamined", {"most": _MOST_COLUMNS}, verdict=Verdict.UNKNOWN, inputs=where)
+            yield worded("columns_unexamined", {"most": _MOST_COLUMNS}, inputs=where)
 
 
 def depends_on_crs(draft: Draft, catalogue: Catalogue) -> bool:

@@ -49,8 +49,16 @@ def length_in_degrees(call: Call) -> Iterator[Finding]:
 def measure_in_degrees(call: Call) -> Iterator[Finding]:
     layers = [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
     drawn = [one.degrees for one in layers if one.geometry != "None"]
-    if drawn and all(drawn) and statement.measures(call.text("sql")):
+    sql = call.text("sql")
+    if (drawn and all(drawn) and statement.measures(sql)) or statement.measures_degrees(sql):
         yield worded("measured_in_degrees")
+
+
+def length_without_heights(call: Call) -> Iterator[Finding]:
+    layers = [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
+    lines = any(one.geometry.startswith("3D") and "Line String" in one.geometry for one in layers)
+    if lines and statement.measures_length(call.text("sql")):
+        yield worded("length_without_heights")
 
 
 def measure_in_mercator(call: Call) -> Iterator[Finding]:
@@ -228,6 +236,7 @@ def compares_all(call: Call) -> Iterator[Finding]:
 CHECKS: Final = (
     length_in_degrees,
     measure_in_degrees,
+    length_without_heights,
     measure_in_mercator,
     geojson,
     coarse_tiles,
