@@ -25,6 +25,7 @@ from gdal_mcp.gdal.inside.parts.sql_checks import row_checks, word_checks
 from gdal_mcp.gdal.inside.parts.tables import fields, layers_of, shapes
 
 AT_ONCE = 100  # values in one call of json_array, which takes some hundred arguments
+FIRST_ROWS = 1000  # of a CSV whose truth values are looked at
 HIDDEN = re.compile(r"OGR_(STYLE|NATIVE_DATA|NATIVE_MEDIA_TYPE)(:\d+)?")
 DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 # GDAL keeps milliseconds, and time zones of whole quarters of an hour
@@ -81,8 +82,7 @@ class Tables:
     def __init__(self, files):
         self._sources, own = {}, {}
         for alias, path in files:
-            # what is in a CSV is of the type that it looks like, but for numbers that begin with a zero
-            options = ["AUTODETECT_TYPE=YES"] if path.lower().endswith((".csv", ".tsv")) else []
+            options = typed(path) if path.lower().endswith((".csv", ".tsv")) else []
             dataset = gdal.OpenEx(path, gdal.OF_VECTOR | gdal.OF_VERBOSE_ERROR, open_options=options)
             if dataset is None:
                 raise RuntimeError(f"{os.path.basename(path)} has no layers that can be read")
@@ -118,10 +118,36 @@ class Tables:
         return ", ".join(tables)
 
 
+def typed(path):
+    """Open options of a CSV with which its values are of the type that they look like, but for numbers that begin with a zero.
+
+    GDAL takes Y, N, T, F, on and off for truth values: a column of them stays text, as nobody can tell N from north.
+    """
+    options = [
+        "AUTODETECT_TYPE=YES",
+        "AUTODETECT_SIZE_LIMIT=0",
+    ]  # by all rows, not by those of the first megabyte
+    with quiet():
+        found, plain = (gdal.OpenEx(path, gdal.OF_VECTOR, open_options=how) for how in (options, []))
+        if found is None or plain is None:
+            return options
+        layer, named = plain.GetLayer(0), fields(found.GetLayer(0).GetLayerDefn())
+        switches = {i: one.GetName() for i, one in enumerate(named) if one.GetSubType() == ogr.OFSTBoolean}
+        words = {i: set() for i in switches}
+        for feature in islice(layer, FIRST_ROWS if switches else 0):
+            for i, seen in words.items():
+                seen.add(feature.GetFieldAsString(i).strip().lower())
+    texts = [name for i, name in switches.items() if not words[i] <= {"true", "false", ""}]
+    if not texts:
+        return options
+    columns = [{"name": name, "type": "String", "subType": "None"} for name in texts]
+    return [*options, f"OGR_SCHEMA={json.dumps({'layers': [{'name': layer.GetName(), 'fields': columns}]})}"]
+
+
 def source_xml(path, layer, options):
     """The rest of a layer's XML. Its geometry is called geom in every table."""
-    pairs = (one.split("=") for one in options)
-    opening = "".join(f'<OOI key="{key}">{value}</OOI>' for key, value in pairs)
+    pairs = (one.split("=", 1) for one in options)
+    opening = "".join(f'<OOI key="{key}">{escape(value, quote=False)}</OOI>' for key, value in pairs)
     types = f"<OpenOptions>{opening}</OpenOptions>" if options else ""
     geometry = '<GeometryField name="geom"/>' if layer.GetLayerDefn().GetGeomFieldCount() == 1 else ""
     place = f'<SrcDataSource shared="1">{escape(path, quote=False)}</SrcDataSource>{types}'

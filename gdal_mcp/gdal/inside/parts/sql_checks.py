@@ -7,6 +7,7 @@ import time
 from osgeo import ogr
 
 from gdal_mcp.gdal.inside.parts.bounded import in_time
+from gdal_mcp.gdal.inside.parts.geometry_checks import geometry_checks
 from gdal_mcp.gdal.inside.parts.joins import (
     AGGREGATES,
     MAX_SECONDS,
@@ -141,7 +142,15 @@ def counted_checks(dataset, sql, read_first, dialect):
         for core in cores_of(sql):
             counting = Counting(dataset, core, read_first, dialect)
             joins = (multiplied, lost) if core.joins_others else ()
-            for check in (not_aggregated, null_geometries, nulls_in_list, times, united, *joins):
+            for check in (
+                not_aggregated,
+                null_geometries,
+                nulls_in_list,
+                times,
+                united,
+                *joins,
+                geometry_checks,
+            ):
                 if time.process_time() > until:
                     yield UNEXAMINED
                     return

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.preflight.call import Finding, steps_of, worded
 from gdal_mcp.gdal.preflight.checks import statement
@@ -27,6 +28,8 @@ def findings(
         numbers = {"count": len(rest), "of": len(inputs)}
         refuses = depends_on_crs(draft, catalogue)
         yield worded("inputs_unexamined", refuses=refuses, inputs=tuple(rest), numbers=numbers)
+    if any(path in catalogue.algorithms and path not in packaged().algorithms for path, _ in steps_of(draft)):
+        yield worded("algorithm_unexamined")
     for number, facts in inputs:
         where = (number,) if len(inputs) > 1 else ()
         if facts is not None and not facts.driver:

@@ -24,7 +24,10 @@ _NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
 # steps after which a pixel still has the value that it had
 _KEEPS: Final = frozenset(
     f"raster {name}"
-    for name in "read write convert set-type clip reproject resize select edit mosaic stack overview".split()
+    for name in (
+        *"read write convert set-type clip reproject resize select edit mosaic stack".split(),
+        "overview add",
+    )
 )
 # several pixels into a value that none of them had
 _MIXES: Final = frozenset("average bilinear cubic cubicspline lanczos rms gauss q1 q3".split())
