@@ -23,8 +23,12 @@ FEW = 8  # of all, every so many
 NO_DATA = {"driver pdf list-layers", "driver rpftoc create"}
 # what a check says of an example, where the example is meant so
 MEANT = {
-    "raster compare": {"differs"},
+    "raster create": {"constant"},
+    "mdim convert": {"crs_missing"},  # of arrays whose axes are no coordinates
+    "vector make-valid": {"identical_to_input"},  # of data that is valid
+    "vector set-field-type": {"identical_to_input"},  # of a column that has the type
 }
+IN_PLACE = {"raster update", "vector update"}  # which change the output that is there
 MAKE = r"""
 import os, sys, zipfile
 import numpy
@@ -32,8 +36,8 @@ from osgeo import gdal, ogr, osr
 gdal.UseExceptions()
 os.chdir(sys.argv[1])
 crs = osr.SpatialReference(); crs.ImportFromEPSG(32633)
-place = (500000, 100, 0, 4650000, 0, -100)
-y, x = numpy.mgrid[0:100, 0:100]
+place = (499000, 100, 0, 4651000, 0, -100)
+y, x = numpy.mgrid[0:120, 0:120]
 dem = (200 + 3 * x + 2 * y + 20 * numpy.sin(x / 9) * numpy.cos(y / 7)).astype("float32")
 KINDS = {"float32": gdal.GDT_Float32, "uint8": gdal.GDT_Byte, "uint16": gdal.GDT_UInt16, "int16": gdal.GDT_Int16}
 
@@ -53,17 +57,17 @@ raster("dem.tif", holes, nodata=-9999)
 for name in ("scene", "scene1", "old"): raster(name + ".tif", *photo)
 raster("scene.png", *photo[:3], driver="PNG")
 raster("dem_cog.tif", dem, driver="COG")
-half = dem[:50]
+half = dem[:60]
 for folder in ("", "scenes/"):
-    raster(folder + "north.tif", half); raster(folder + "south.tif", half, at=(500000, 100, 0, 4645000, 0, -100))
-for name in ("red", "nir", "green", "blue"): raster(name + ".tif", (photo[0] + len(name)).astype("float32"))
-raster("pan.tif", numpy.repeat(numpy.repeat(photo[0], 2, 0), 2, 1).astype("float32"), at=(500000, 50, 0, 4650000, 0, -50))
+    raster(folder + "north.tif", half); raster(folder + "south.tif", half, at=(499000, 100, 0, 4645000, 0, -100))
+for name in ("red", "nir", "green", "blue"): raster(name + ".tif", photo[len(name) - 3].astype("float32"))
+raster("pan.tif", numpy.repeat(numpy.repeat(photo[0], 2, 0), 2, 1).astype("float32"), at=(499000, 50, 0, 4651000, 0, -50))
 raster("colors.tif", *photo[:3]); raster("map.tif", *photo[:3]); raster("aerial.tif", *photo[:3])
 raster("hillshade.tif", photo[0])
 raster("before.tif", dem); raster("after.tif", dem + (x > 90))
-raster("classes.tif", (x // 25 + 4 * (y // 25)).astype("uint8"))
+raster("classes.tif", (x // 30 + 4 * (y // 30)).astype("uint8"))
 raster("rivers.tif", (abs(x - y) < 2).astype("uint8"))
-raster("slope.tif", (x / 2).astype("float32"))
+raster("slope.tif", (x / 2.5).astype("float32"))
 raster("scene16.tif", (x * 25).astype("uint16"))
 def scaled(band): band.SetScale(0.1); band.SetOffset(-5)
 raster("temperature.tif", (x * 3).astype("int16"), then=scaled)
@@ -78,7 +82,7 @@ for name, start in (("climate", 0), ("climate_2023", 0), ("climate_2024", 40)):
     axes = [root.CreateDimension(one, kind, "", size) for one, kind, size in (("time", "TEMPORAL", 40), ("lat", "", 4), ("lon", "", 5))]
     for axis, first in zip(axes, (start, 40, 10)):
         values = root.CreateMDArray(axis.GetName(), [axis], gdal.ExtendedDataType.Create(gdal.GDT_Float64))
-        values.Write(numpy.arange(first, first + axis.GetSize(), dtype="float64")); axis.SetIndexingVariable(values)
+        values.Write(numpy.arange(first, first + axis.GetSize(), dtype="float64"))
     array = root.CreateMDArray("temperature", axes, gdal.ExtendedDataType.Create(gdal.GDT_Float32))
     array.Write(numpy.arange(800, dtype="float32").reshape(40, 4, 5)); array = values = axes = root = None
 
@@ -139,11 +143,18 @@ def talk(own: Place) -> Iterator[Talk]:
         yield made
 
 
+def remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
 def fresh(own: Place, kept: Path) -> None:
     """The data as it was before any example."""
     root = own.path(".")
     for path in root.iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        remove(path)
     shutil.copytree(kept, root, dirs_exist_ok=True)
 
 
@@ -163,6 +174,8 @@ def spring(
         if example["algorithm"] in NO_DATA:
             continue
         fresh(own, kept)
+        if (output := example["arguments"].get("output")) and example["algorithm"] not in IN_PLACE:
+            remove(own.path(output))
         told = ran(talk, example)
         with subtests.test(example["algorithm"], does=example["does"]):
             assert told.get("outcome") == "OK" or "error" not in told, told
