@@ -60,7 +60,7 @@ raster("dem_cog.tif", dem, driver="COG")
 half = dem[:60]
 for folder in ("", "scenes/"):
     raster(folder + "north.tif", half); raster(folder + "south.tif", half, at=(499000, 100, 0, 4645000, 0, -100))
-for name in ("red", "nir", "green", "blue"): raster(name + ".tif", photo[len(name) - 3].astype("float32"))
+for number, name in enumerate(("red", "nir", "green", "blue")): raster(name + ".tif", photo[number].astype("float32"))
 raster("pan.tif", numpy.repeat(numpy.repeat(photo[0], 2, 0), 2, 1).astype("float32"), at=(499000, 50, 0, 4651000, 0, -50))
 raster("colors.tif", *photo[:3]); raster("map.tif", *photo[:3]); raster("aerial.tif", *photo[:3])
 raster("hillshade.tif", photo[0])

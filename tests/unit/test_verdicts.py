@@ -111,6 +111,16 @@ def test_inputs_that_nobody_could_look_at_refuse_where_their_crs_matters(desk: D
         assert caught.value.check["inputs"] == [10]
 
 
+def test_pixels_that_there_was_no_time_for_are_not_called_fine(desk: DraftContext):
+    draft = drafted(desk, "raster mosaic", input=["a.png", "data.png"], output="o.png")
+    looks = {name: {} for name in looks_named(draft, packaged())}
+    assert looks
+    desk.preflight.known._facts.clear()
+    rows = [{"facts": raster(9, 9), "looks": looks}, {"facts": raster(9, 9)}]
+    found = {one.code: one for one in desk.preflight.heard(draft, {"inputs": rows}).findings}
+    assert (found["pixels_unexamined"].verdict, found["pixels_unexamined"].inputs) == (Verdict.UNKNOWN, (1,))
+
+
 def test_the_last_of_eleven_inputs_is_judged_as_the_first(desk: DraftContext):
     rows = [{"facts": raster(9, 9, **(OTHER if number == 10 else UTM))} for number in range(11)]
     with pytest.raises(ToolError) as caught:

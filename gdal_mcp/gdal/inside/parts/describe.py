@@ -26,7 +26,8 @@ from gdal_mcp.gdal.inside.parts.tables import columns
 from gdal_mcp.gdal.inside.parts.vector_checks import OWN_LAYERS, Origin
 
 MAX_NAMED = 1000  # files of one request
-MAX_SECONDS = 5.0  # of describing inputs before the work; the first ones are described whatever it takes
+# of describing inputs before the work, with looks at their pixels and without; the first ones are described whatever it takes
+MAX_SECONDS, MAX_SECONDS_BRIEF = 5.0, 15.0
 FIRST_INPUTS = 10
 MAX_HEADS = 10  # of inputs of a command that failed
 MAX_LAYERS = 100  # of an input
@@ -94,11 +95,12 @@ def describe_inputs(job, report, errors):
 
 
 def described_in_time(paths, job, heard):
-    until = time.monotonic() + MAX_SECONDS
+    began = time.monotonic()
     for number, path in enumerate(paths):
-        if number >= FIRST_INPUTS and time.monotonic() > until:
+        took = time.monotonic() - began if number >= FIRST_INPUTS else 0.0
+        if took > MAX_SECONDS_BRIEF:
             return
-        yield described_input(path, job, heard)
+        yield described_input(path, {**job, "looks": ()} if took > MAX_SECONDS else job, heard)
 
 
 def run_describe(job, _report):

@@ -8,6 +8,7 @@ from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.preflight.call import Finding, steps_of, worded
 from gdal_mcp.gdal.preflight.checks import statement
 from gdal_mcp.gdal.preflight.checks.transformations import changes_named
+from gdal_mcp.gdal.preflight.checks.values import looks_named
 from gdal_mcp.gdal.preflight.facts import DatasetFacts
 from gdal_mcp.plan import Draft
 
@@ -28,6 +29,11 @@ def findings(
         numbers = {"count": len(rest), "of": len(inputs)}
         refuses = depends_on_crs(draft, catalogue)
         yield worded("inputs_unexamined", refuses=refuses, inputs=tuple(rest), numbers=numbers)
+    looks = set(looks_named(draft, catalogue)) if looked_at is not None else set()
+    rasters = [(number, facts) for number, facts in inputs if facts is not None and facts.kind == "raster"]
+    if unseen := [number for number, facts in rasters if not looks <= facts.looks.keys()]:
+        numbers = {"count": len(unseen), "of": len(inputs)}
+        yield worded("pixels_unexamined", inputs=tuple(unseen), numbers=numbers)
     if any(path in catalogue.algorithms and path not in packaged().algorithms for path, _ in steps_of(draft)):
         yield worded("algorithm_unexamined")
     for number, facts in inputs:
