@@ -13,8 +13,6 @@ ALLOW: Final = "allow"
 CODES: Final = (BALLPARK,)
 _SCHEMA: Final = {"type": "array", "items": {"enum": list(CODES)}}
 _WRITERS: Final = frozenset({"gdal_write", "pipeline"})  # tools that run whatever they are told
-# where it is rarely needed: the refusal tells it, and no schema has to
-_SELDOM: Final = frozenset({"vector sql", "vector info", "raster pixel-info"})
 _REFUSED: Final = frozenset(  # which change a CRS, by an argument or by what a format demands
     {
         *("raster reproject", "raster clip", "raster tile", "raster footprint", "raster index"),
@@ -26,7 +24,7 @@ _REFUSED: Final = frozenset(  # which change a CRS, by an argument or by what a 
 
 def allowing(tool: Tool) -> Tool:
     """The same tool with `allow`, beside its arguments or among those of the algorithm that it names, where it can refuse."""
-    if tool.like not in _REFUSED | _SELDOM and tool.name not in _WRITERS | {"gdal_read"}:
+    if not tool.like and tool.name not in _WRITERS | {"gdal_read"}:
         return tool
 
     def schema() -> dict[str, Any]:
@@ -41,6 +39,7 @@ def allowing(tool: Tool) -> Tool:
         made = tool.draft(rest, context)
         return replace(made, allows=allowed) if allowed and isinstance(made, Draft) else made
 
+    # elsewhere it is rarely needed, such as for a creation option that changes the CRS: the refusal names it
     shown = tool.like in _REFUSED or tool.name in _WRITERS
     return replace(tool, schema=schema if shown else tool.schema, draft=draft)
 

@@ -129,6 +129,7 @@ layer("zones_beside", ["POLYGON ((700000 4997500,700000 4999500,701500 4999500,7
 layer("rome_points", ["POINT (0 41.9)", "POINT (0.1 42)"], "EPSG:4806")
 layer("mm_points", ["POINT (12.45 41.9)"], "EPSG:4265")
 layer("one_nad27", ["POINT (-100 40)"], "EPSG:4267")
+layer("israel", ["POINT (190000 610000)", "POINT (190500 610500)"], "EPSG:2039")
 layer("squares_two", ["POLYGON ((9 45.11,9 45.14,9.02 45.14,9.02 45.11,9 45.11))"])
 layer("measured", ["POINT M (9 45 1)", "POINT M (9.1 45.1 2)"])
 for name in ("squares_utm", "squares_utm_too"):

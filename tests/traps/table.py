@@ -17,6 +17,10 @@ ballpark_transformation refused mends
     vector_reproject input=rome_points.gpkg output=OUT.gpkg output-crs=EPSG:4326
     vector_reproject input=mm_points.gpkg output=OUT.gpkg output-crs=EPSG:4326
     vector_reproject input=one_nad27.gpkg output=OUT.gpkg output-crs=EPSG:4326
+ballpark_transformation refused mends
+    vector_reproject input=israel.gpkg output=OUT.gpkg output-crs=EPSG:3035
+    vector_reproject input=israel.gpkg output=OUT.gpkg output-crs=EPSG:4326
+    vector_reproject input=squares_utm.gpkg output=OUT.gpkg output-crs=EPSG:4269
 ballpark_transformation refused
     pipeline steps=read rome_points.gpkg ! reproject --output-crs=EPSG:32633 ! write OUT.gpkg
 ballpark_transformation refused
@@ -119,6 +123,14 @@ other_grid before
 other_crs refused
     gdal_merge src_datasets=["low.tif","other_crs.tif"] dst_dataset=OUT.tif
     gdal_merge src_datasets=["low.tif","next.tif"] dst_dataset=OUT.tif
+other_crs refused
+    gdal_merge src_datasets=["low.tif","elevation.tif","next.tif","whole_floats.tif","photo_next.tif","int16.tif","small_ids.tif","ids.tif","mask.tif","classes.tif","other_crs.tif"] dst_dataset=OUT.tif
+ballpark_transformation refused
+    raster convert input=rome.tif output=OUT.tif output-format=COG creation-option=["TARGET_SRS=EPSG:4326"]
+    raster convert input=rome.tif output=OUT.tif output-format=COG
+mercator_units
+    raster slope input=mercator.tif output=OUT.tif
+    raster slope input=mercator.tif output=OUT.tif xscale=2.2 yscale=2.2
 values_rounded before ignoring:geojson_not_wgs84
     gdal_polygonize src_dataset=low.tif dst_vector=OUT.gpkg
     gdal_polygonize src_dataset=classes.tif dst_vector=OUT.gpkg

@@ -51,9 +51,16 @@ PLAIN = (
         "The output driver does not natively support DateTime type for field dt. Misconversion can happen. -mapFieldType can be "
         "used to control field type conversion."
     ),
-    "I said: Field 'NAME' already exists. Renaming it as 'NAME2'",
     "",
 )
+UNKNOWN = ("I said: Field 'NAME' already exists. Renaming it as 'NAME2'", "One pixel in ten was left out.")
+
+
+def test_a_warning_without_a_rule_is_shown_as_one_that_nobody_knows() -> None:
+    (row,) = lifted([LibraryMessage(text, 2) for text in UNKNOWN]).checks
+    assert (row["code"], row["verdict"], row["count"]) == ("unclassified_warning", "unknown", 4)
+    assert not [text for text in UNKNOWN if text in str(row)]
+    assert lifted([LibraryMessage("Something is said.", level="debug")]).checks == ()
 
 
 def test_each_warning_of_gdals_gets_its_code() -> None:

@@ -27,6 +27,7 @@ ZONES_M = replace(ZONES, crs="EPSG:27700", has_crs=True, degrees=False, geometry
 PLACES = replace(
     ZONES, crs="EPSG:4326", has_crs=True, degrees=True, geometry="Point", places={"EPSG:27700": Place(False)}
 )
+PATHS = replace(ZONES_M, geometry="3D Line String")
 TABLE = DatasetFacts("CSV", "vector", geometry="None", columns={"number_texts": ("Lon", "LAT", "pop")})
 COMMAS = replace(TABLE, columns={"comma_texts": ("v",)})
 DATES = replace(TABLE, columns={"date_texts": ("d",)})
@@ -151,6 +152,9 @@ DUE = [
     ("position_in_pixels", ask("raster pixel-info", DEGREES, position=(10.5, 50.5))),
     ("position_in_pixels", ask("raster pixel-info", DEM, position=(10, 20, 10.2, 50.1))),
     ("position_in_pixels", ask("raster pixel-info", DEM, position=(-10, 20))),
+    ("length_without_heights", ask("vector sql", PATHS, sql="SELECT sum(ST_Length(geom)) FROM t")),
+    ("units_in_degrees", ask("vector sql", TABLE, sql="SELECT ST_Distance(MakePoint(lon, lat, 4326), MakePoint(1, 2, 4326)) FROM t")),
+    ("units_in_degrees", ask("vector sql", ZONES_M, sql="SELECT ST_Area(SetSRID(GeomFromText(wkt), 4326)) FROM t")),
     ("crs_mismatch", replace(ask("vector layer-algebra", PLACES), others={"method": ZONES_M})),
     ("crs_mismatch", replace(ask("vector layer-algebra", ZONES_M), others={"method": replace(ZONES_M, crs="EPSG:3035")})),
     ("crs_mismatch", replace(ask("vector sql", ZONES_M, sql=WITHIN), inputs=(ZONES_M, PLACES))),
@@ -159,6 +163,12 @@ DUE = [
 ]  # fmt: skip
 
 NOT_DUE = [
+    ("length_without_heights", ask("vector sql", PATHS, sql="SELECT ST_3DLength(geom), ST_Length(geom) FROM t")),
+    ("length_without_heights", ask("vector sql", replace(PATHS, geometry="Line String"), sql="SELECT ST_Length(geom) FROM t")),
+    ("units_in_degrees", ask("vector sql", TABLE, sql="SELECT ST_Distance(ST_Transform(MakePoint(lon, lat, 4326), 3035), geom) FROM t")),
+    ("units_in_degrees", ask("vector sql", TABLE, sql="SELECT ST_Distance(MakePoint(x, y, 3035), MakePoint(1, 2, 3035)) FROM t")),
+    ("units_in_degrees", ask("vector sql", TABLE, sql="SELECT ST_Distance(MakePoint(x, y, 4326), MakePoint(1, 2, 4326), 1) FROM t")),
+    ("crs_mismatch", replace(ask("vector layer-algebra", PLACES), others={"method": replace(PLACES, crs="OGC:CRS84")})),
     ("xy_exchanged", ask("vector make-point", TABLE, x="Lon", y="LAT")),
     ("xy_exchanged", ask("vector make-point", TABLE, x="lat", y="pop")),
     ("xy_exchanged", ask("vector sql", TABLE, sql="SELECT MakePoint(t.lon, t.lat, 4326), 'MakePoint(lat, lon)' FROM t")),
@@ -389,21 +399,24 @@ def test_a_statement_measures_in_units_of_the_crs_or_not() -> None:
 
 def test_a_statement_transforms_what_a_table_holds_or_what_it_made_itself() -> None:
     for text, told in (
-        ("SELECT Transform(geom, 4326) FROM t", {("", "EPSG:4326")}),
-        ("SELECT ST_X(ST_Transform(ST_Centroid(a.geom), 4326)) FROM t AS a", {("t", "EPSG:4326")}),
+        ("SELECT Transform(geom, 4326) FROM t", {("", "", "EPSG:4326")}),
+        ("SELECT ST_X(ST_Transform(ST_Centroid(a.geom), 4326)) FROM t AS a", {("t", "", "EPSG:4326")}),
         (
             'SELECT st_transform(ST_MakeValid(ST_Buffer("a"."geom", 1.5)), 3035) FROM t a',
-            {("t", "EPSG:3035")},
+            {("t", "", "EPSG:3035")},
         ),
         (
             "SELECT ST_Transform(ST_Union(a.geom, b.geom), 25832) FROM t a, u b",
-            {("t", "EPSG:25832"), ("u", "EPSG:25832")},
+            {("t", "", "EPSG:25832"), ("u", "", "EPSG:25832")},
         ),
-        ("SELECT ST_Transform(ST_Transform(geom, 3035), 4326) FROM t", {("", "EPSG:3035")}),
+        (
+            "SELECT ST_Transform(ST_Transform(geom, 3035), 4326) FROM t",
+            {("", "", "EPSG:3035"), ("", "EPSG:3035", "EPSG:4326")},
+        ),
         ("SELECT ST_Transform(MakePoint(a.x, a.y, 4326), 3035), 'ST_Transform(geom, 1)' FROM t a", set()),
         (
             "SELECT ST_Transform(GeomFromText(a.wkt, 4326), 3035), ST_Transform(SetSRID(geom, 4326), 3857) FROM t a",
-            set(),
+            {("", "EPSG:4326", "EPSG:3857")},
         ),
         ("SELECT ST_Transform(geom, srid) FROM t", set()),
     ):

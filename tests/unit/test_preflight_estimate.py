@@ -93,7 +93,7 @@ POSSIBLE = [
     ask("raster create", size=(60_000, 60_000)),  # 60000 x 60000 bytes are 3.6 GB
     ask("raster create", size=(200_000, 200_000), creation_option="SPARSE_OK=TRUE"),  # sparse
     ask("raster create", size=(200_000, 200_000), creation_option="COMPRESS=ZSTD"),  # compressed
-    ask("raster create", size=(200_000, 200_000), creation_option=("COMPRESS=NONE", "compress=deflate")),  # the last counts
+    ask("raster create", size=(200_000, 200_000), creation_option=("compress=deflate", "COMPRESS=NONE")),  # the first counts
     ask("raster resize", DEM, size=(100_000, 100_000), driver="COG"),  # a COG is compressed
     ask("raster create", size=(200_000, 200_000), creation_option="NBITS=1"),  # one bit a pixel
     ask("raster resize", DEM, size=(10**6, 10**6), driver="VRT"),  # virtual

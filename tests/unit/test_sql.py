@@ -85,6 +85,10 @@ def test_ordinary_statements_pass_as_they_were_written() -> None:
         "SELECT été FROM p",
         'SELECT "name:en", p."GDP/capita", "<none>" FROM p',
         "SELECT ST_Transform(p.geom, max(1, 2)), a.x, b.y FROM a, b WHERE a.x REGEXP '^\\d+$' ORDER BY a.x, b.y",
+        "WITH imports(a, b) AS (SELECT 1, 2), loads(c) AS (SELECT 3) SELECT a, c FROM imports, loads",
+        "SELECT ST_Dump(geom), st_dumppoints(geom) FROM p",
+        'SELECT load, p.load FROM "roads@2024" p WHERE p.load > 3 ORDER BY load',
+        "SELECT a FROM p WHERE a IS NOT DISTINCT FROM b",
         "SELECT a & 3, a | b, ~a, a << 1, a >> 1 FROM p, json_each(p.x, a.y) j WHERE j.value IN (a.x, p.y)",
     ):
         assert check_statement(text, "sql") == text
@@ -106,6 +110,19 @@ def test_a_condition_that_reaches_further_than_its_layer_is_refused() -> None:
     for text in HOSTILE_CONDITIONS:
         with pytest.raises(ArgumentRefused):
             assert not check_condition(text, "where")
+
+
+def test_what_looks_like_a_table_of_a_with_and_calls_a_function_is_refused() -> None:
+    for text in (
+        "SELECT importshp('/a') FROM p",
+        "WITH a AS (SELECT importshp(x, y) AS z FROM p) SELECT z FROM a",
+        "WITH a(b) AS (SELECT 1), importshp(x) SELECT 1",
+        "SELECT 1, dumpdbf(a) AS (b)",
+        "SELECT * FROM p, exportshp(a) AS b",
+        'SELECT * FROM "@list"',
+    ):
+        with pytest.raises(ArgumentRefused):
+            check_statement(text, "sql")
 
 
 def test_ordinary_conditions_pass_as_they_are() -> None:

@@ -13,9 +13,13 @@ from gdal_mcp.gdal.answers import read
 from gdal_mcp.gdal.answers.words import Count, Number, Real, Switch, at_most, kept, shape
 
 MOST_CHECKS: Final = 50
-# by its code, or by a name where one code has several words: what is wrong and why, and what to do
+# by its code, or by a name where one code has several words: what is wrong and why, and what to do; `verdict` is "unknown" where something
+# could not be examined
 CHECKS: Final[Mapping[str, Mapping[str, str]]] = {
-    name: {"code": one.get("code", name), "message": one["message"], "suggestion": one["suggestion"]}
+    name: {
+        "code": one.get("code", name),
+        **{key: one[key] for key in ("message", "suggestion", "verdict") if key in one},
+    }
     for name, one in [
         *((one["code"], one) for one in read("warnings.toml")["warning"]),
         *read("checks.toml").items(),

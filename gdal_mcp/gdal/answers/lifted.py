@@ -19,6 +19,7 @@ from gdal_mcp.gdal.discovery.sql import sql_advice
 from gdal_mcp.toolbox import Described, LibraryMessage, MessageSummary
 
 MOST_TEXTS: Final = 20
+UNCLASSIFIED: Final = "unclassified_warning"  # of GDAL's, for which no rule has words
 _NUMBER: Final = r"-?[0-9]{1,19}(?:\.[0-9]{1,19})?(?:e[+-]?[0-9]{1,3})?"
 _ANY_NUMBER: Final = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?", re.IGNORECASE)
 
@@ -31,6 +32,15 @@ def _pattern(text: str) -> re.Pattern[str]:
 def _warnings() -> Sequence[tuple[re.Pattern[str], Mapping[str, Any]]]:
     """Texts that mean one thing, with their row. A group's name is the key of its number."""
     return [(_pattern(text), one) for one in read("warnings.toml")["warning"] for text in one["patterns"]]
+
+
+@cache
+def _harmless() -> Sequence[re.Pattern[str]]:
+    return [_pattern(text) for text in read("warnings.toml")["harmless"]["patterns"]]
+
+
+def _is_harmless(text: str) -> bool:
+    return not text.strip() or any(pattern.fullmatch(text.strip()) for pattern in _harmless())
 
 
 @cache
@@ -52,6 +62,8 @@ def lifted(
     has_z = bool(layers) and all(str(layer.get("geometry")).startswith("3D ") for layer in layers)
     for one in messages:
         found = _rule(one.text)
+        if found is None and one.level == "warning" and not _is_harmless(one.text):
+            counts[UNCLASSIFIED] += one.count
         if found is None or (has_z and found[0]["code"] == "z_lost"):
             continue
         rule, numbers = found
@@ -60,6 +72,8 @@ def lifted(
         rows.setdefault(code, {**CHECKS[code], **numbers})
         if rule.get("repeats", True):  # GDAL warns of others only once
             rows[code]["count"] = counts[code]
+    if count := counts[UNCLASSIFIED]:
+        rows[UNCLASSIFIED] = {**CHECKS[UNCLASSIFIED], "count": count}
     return MessageSummary((*checks(odd), *rows.values()), tuple(folded(messages)))
 
 

@@ -18,6 +18,7 @@ answer, and in case an image is built otherwise. `XB_Create` reads the schema th
 `ST_Transform` has PROJ read the grids of a pipeline in its fourth argument.
 """
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,14 +41,14 @@ _TOKEN: Final = re.compile(
       | (?P<sign><=|>=|<>|<<|>>|!=|==|\|\||->>|->|[-+*/%&|~<>=(),.;])""",
     re.VERBOSE,
 )
-_PATH_LIKE: Final = re.compile(r"[/:@<>{}]|\.\.|^~")
+_PATH_LIKE: Final = re.compile(r"[/:<>{}]|\.\.|^[~@]")
 _END_OF_TABLES: Final = frozenset(
     "SELECT WHERE GROUP HAVING WINDOW ORDER LIMIT UNION INTERSECT EXCEPT VALUES".split()
 )
 # They begin a statement, or change what one does. A field of that name is quoted; REPLACE is also a function.
 _STATEMENTS: Final = frozenset(
     """
-    ALTER ANALYZE ATTACH BEGIN COMMIT CREATE DELETE DETACH DROP EXPLAIN INDEXED INSERT INTO LOAD PRAGMA REINDEX RELEASE
+    ALTER ANALYZE ATTACH BEGIN COMMIT CREATE DELETE DETACH DROP EXPLAIN INDEXED INSERT INTO PRAGMA REINDEX RELEASE
     RENAME REPLACE ROLLBACK SAVEPOINT TRIGGER UPDATE UPSERT VACUUM VIRTUAL
     """.split()
 )
@@ -62,6 +63,8 @@ _REACHES_OUT: Final = re.compile(
       | xb_create | xb_schemavalidate | (?:enable)?pause)""",
     re.IGNORECASE | re.VERBOSE,
 )
+# functions of PostGIS that do not exist here, so that GDAL's own answer names what there is
+_ABSENT: Final = re.compile(r"st_dump(?:points|rings|segments)?", re.IGNORECASE)
 _TRANSFORMS: Final = re.compile(r"(?:st_)?transform(?:3|xyz?)?", re.IGNORECASE)
 _TRANSFORM_MOST: Final = 3  # arguments: a geometry, the number of a CRS, a box
 
@@ -107,7 +110,13 @@ def check_condition(text: str, what: str) -> str:
         raise ArgumentRefused(f"{what} is empty.", "For example \"population > 1000 AND name LIKE 'A%'\".")
     if tokens[0].kind == "sign" and tokens[0].text not in ("(", "-", "+"):
         raise ArgumentRefused(f"{what} begins with {tokens[0].text}.", "Begin with a field.")
-    found = next((one.word for one in tokens if one.word in _NOT_IN_A_CONDITION), None)
+    words = [one.word for one in tokens]
+    if ("DISTINCT", "FROM") in itertools.pairwise(words):
+        raise ArgumentRefused(
+            f"{what} holds DISTINCT FROM, of which GDAL takes what follows for a table.",
+            "Write IS in place of IS NOT DISTINCT FROM, and IS NOT in place of IS DISTINCT FROM.",
+        )
+    found = next((word for word in words if word in _NOT_IN_A_CONDITION), None)
     if found is not None:
         raise ArgumentRefused(
             f"{what} holds {found}; it is a condition on the fields of one layer.",
@@ -124,6 +133,11 @@ def check_dialect(text: str, what: str) -> str:
             f"{what} is none of GDAL's two dialects.", "Use OGRSQL or SQLITE, or leave it out."
         )
     return text.upper()
+
+
+def may_be_called(name: str) -> bool:
+    """Whether a function of this name opens no file, reaches no network and runs no other SQL."""
+    return not _REACHES_OUT.fullmatch(name) or bool(_ABSENT.fullmatch(name))
 
 
 def _tokens(text: str, what: str, limit: int) -> list[Token]:
@@ -160,6 +174,7 @@ def _check_tables(tokens: Sequence[Token], what: str) -> None:
     """Between FROM and the next clause, in every pair of brackets by itself, each comma may begin another table."""
     tables = [False]
     before = Token("sign", "")
+    compared = False  # whether the last FROM was that of IS DISTINCT FROM
     for token, following in zip(tokens, [*tokens[1:], before], strict=True):
         first = before.word in ("FROM", "JOIN") or before.text in (",", "(")
         if token.text == "(":
@@ -170,10 +185,17 @@ def _check_tables(tokens: Sequence[Token], what: str) -> None:
             raise ArgumentRefused(f"{what} closes a bracket that it did not open.", "Balance ( and ).")
         elif token.word in ("FROM", "JOIN") or token.word in _END_OF_TABLES:
             tables[-1] = token.word in ("FROM", "JOIN")
+            compared = token.word == "FROM" and before.word == "DISTINCT"
         elif token.kind in ("name", "quoted", "text"):
             named, dotted = tables[-1] and first, following.text == "."
             path = token.kind == "quoted" and _PATH_LIKE.search(token.text[1:-1]) is not None
-            if (named and (dotted or path)) or (dotted and (path or token.kind == "text")):
+            refused = (named and (dotted or path)) or (dotted and (path or token.kind == "text"))
+            if refused and compared:
+                raise ArgumentRefused(
+                    f"{what} holds DISTINCT FROM, of which GDAL takes what follows for a table.",
+                    "Write IS in place of IS NOT DISTINCT FROM, and IS NOT in place of IS DISTINCT FROM: SQLite compares NULL so, too.",
+                )
+            if refused:
                 raise ArgumentRefused(
                     f"{what} names another file as a table.",
                     "Tables are layers of the input, by their names alone; other files are inputs of their own.",
@@ -197,7 +219,7 @@ def _check_tokens(tokens: Sequence[Token], what: str) -> None:
                 f"{what} reads {name[:60]}, which is about the database file and not about its layers.",
                 "Only layers of the input can be named.",
             )
-        if called and _REACHES_OUT.fullmatch(name):
+        if called and not may_be_called(name) and not _begins_table(tokens, at):
             raise ArgumentRefused(
                 f"{what} calls {name[:60]}, which opens files, reaches a network or runs other SQL.",
                 "Functions that compute from their arguments are passed on.",
@@ -212,6 +234,19 @@ def _check_tokens(tokens: Sequence[Token], what: str) -> None:
                 f"{what} gives {token.text[:60]} more than three arguments.",
                 "The others name files that PROJ reads; give a geometry and the number of a CRS.",
             )
+
+
+def _begins_table(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a name is that of a table of the statement's WITH, its columns in brackets: `WITH name(a, b) AS (`."""
+    depths = list(itertools.accumulate((one.text == "(") - (one.text == ")") for one in tokens[:at]))
+    selects = any(one.word == "SELECT" and not depth for one, depth in zip(tokens, depths, strict=False))
+    if not at or tokens[0].word != "WITH" or depths[-1] or selects:
+        return False
+    columns = itertools.takewhile(lambda one: one.text != ")", tokens[at + 2 :])
+    after = tokens[at + 2 + len(list(columns)) :][:2]
+    return tokens[at - 1].text.upper() in ("WITH", "RECURSIVE", ",") and [
+        one.text.upper() for one in after
+    ] == [")", "AS"]
 
 
 def _arguments(tokens: Sequence[Token]) -> int:

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, Final
 
+from gdal_mcp.gdal.catalogue.sql import may_be_called
 from gdal_mcp.gdal.discovery import read
 
 _TAUGHT: Final = frozenset({"vector sql", "query", "query_to_file"})  # algorithms, steps and tools
@@ -47,9 +48,18 @@ def _instead(name: str) -> str:
     instead = read("sql.toml")["instead"]
     if name in instead:
         return f"Use {instead[name]}."
-    if near := get_close_matches(name, _names(), 3, 0.7):
-        return f"The nearest functions are {', '.join(_names()[one] for one in near)}."
+    known = _functions()
+    spelled = [one for one in known if one.replace("_", "") == name.replace("_", "")]
+    near = spelled or get_close_matches(name, _names(), 3, 0.7) or get_close_matches(name, known, 3, 0.8)
+    if near:
+        return f"The nearest functions are {', '.join(known[one] for one in near)}."
     return "gdal_describe `vector sql` lists the functions by purpose."
+
+
+@lru_cache(maxsize=1)
+def _functions() -> dict[str, str]:
+    """All functions of SQLite in the container that a statement may call, by their names in lower case, as they are written."""
+    return {name: name for name in read("functions.toml")["names"].split() if may_be_called(name)} | _names()
 
 
 @lru_cache(maxsize=1)

@@ -105,7 +105,7 @@ def run(job, report):
     answer = {"outputs": outputs}
     if not ended.done:
         describe = part("describe")
-        sources = job.get("sources", job["inputs"])[: describe.MAX_INPUTS]
+        sources = job.get("sources", job["inputs"])[: describe.MAX_HEADS]
         answer["heads"] = [describe.head_of(path) for path in sources]
     answered = ended.done and (ended.return_code is not None or not errors.failures)
     return answer | {

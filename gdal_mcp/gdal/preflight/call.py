@@ -1,8 +1,10 @@
 """One call, or one step of a pipeline, with what is known of it before it runs; and what a check finds in it. Pure."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
 from typing import Any, Final, TypeAlias
 
 from gdal_mcp.gdal.answers.checks import CHECKS
@@ -10,13 +12,35 @@ from gdal_mcp.gdal.preflight.facts import Box, DatasetFacts
 from gdal_mcp.plan import Draft
 from sandbox.template import Limits
 
+MOST_ALIKE: Final = (
+    5  # findings of one code and step that are listed apart; the inputs of further ones are added to the last
+)
+MOST_NUMBERS: Final = 20  # inputs that one finding lists
 Step: TypeAlias = tuple[str, Mapping[str, Sequence[str]]]  # the path of an algorithm, its arguments
+_SAME: Final = {
+    "OGC:CRS84": "EPSG:4326",
+    "OGC:CRS83": "EPSG:4269",
+    "OGC:CRS27": "EPSG:4267",
+}  # but for the order of axes
 _SHORTCUTS: Final = frozenset({"convert", "info"})  # of the kind that the input is
 
 
 def steps_of(draft: Draft) -> Sequence[Step]:
     """Those of a pipeline; any other call is one."""
     return draft.chain or ((draft.algorithm, draft.arguments),)
+
+
+def options_of(texts: Iterable[str]) -> dict[str, str]:
+    """Options of the form NAME=VALUE, both in capitals. Of several with one name GDAL takes the first (CSLFetchNameValue)."""
+    found: dict[str, str] = {}
+    for name, _, value in (text.upper().partition("=") for text in texts):
+        found.setdefault(name.strip(), value.strip())
+    return found
+
+
+def is_on(value: str) -> bool:
+    """Whether a value of an option means yes, as CPLTestBool has it: whatever does not mean no."""
+    return value != "" and value.upper() not in ("NO", "FALSE", "OFF", "0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +103,12 @@ class Call:
         return numbers[0], numbers[1], numbers[2], numbers[3]
 
     def option(self, key: str, argument: str = "creation-option") -> str:
-        """The value of a creation option in capitals; "" if it was not given. The last one counts."""
-        pairs = [text.partition("=") for text in self.arguments.get(argument, ())]
-        named = {name.strip().upper(): value.strip().upper() for name, _, value in pairs}
-        return named.get(key, "")
+        """The value of a creation option in capitals; "" if it was not given."""
+        return options_of(self.arguments.get(argument, ())).get(key, "")
 
     def switched_on(self, key: str, argument: str = "creation-option") -> bool:
         """Whether a creation option is given and means yes."""
-        return self.option(key, argument) in ("YES", "TRUE", "ON", "1")
+        return is_on(self.option(key, argument))
 
     @property
     def source_crs(self) -> str | None:
@@ -111,14 +133,30 @@ class Call:
         return facts.places[crs].degrees if crs in facts.places else None
 
 
+class Verdict(Enum):
+    """What a check knows of a call. UNKNOWN is never FINE: it is shown, and refuses where WRONG would refuse."""
+
+    FINE = "fine"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"  # something that the check depends on could not be examined
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found: a code that stays the same between versions, what is wrong and why, what to do instead."""
+    """What a check found: a code that stays the same between versions, what is wrong and why, what to do instead.
+
+    It is identified by its code, its step and its inputs: findings that differ in one of these are never merged.
+    """
 
     code: str
     message: str
     suggestion: str
-    refuses: bool = False  # the result would be wrong, so the call is not made
+    refuses: bool = False  # the result would be wrong, or nobody can say, so the call is not made
+    verdict: Verdict = Verdict.WRONG
+    inputs: tuple[
+        int, ...
+    ] = ()  # numbers of the inputs that it is about, from 0; empty for the call as a whole
+    step: int | None = None  # of a pipeline, from 0
     change: Mapping[str, tuple[str, ...] | None] | None = (
         None  # arguments with which the same call would be right; None for one to leave out
     )
@@ -129,15 +167,42 @@ class Finding:
 
     def as_dict(self) -> dict[str, Any]:
         """Without what does not apply."""
-        own = ("change", "instead", "steps", "numbers")
+        own = ("change", "instead", "steps", "numbers", "verdict", "inputs", "step")
         said = {key: value for key, value in asdict(self).items() if value not in (None, False, "")}
-        return {**{key: value for key, value in said.items() if key not in own}, **self.numbers}
+        row = {**{key: value for key, value in said.items() if key not in own}, **self.numbers}
+        if self.step is not None:
+            row["step"] = self.step
+        if self.inputs:
+            row["inputs"] = list(self.inputs[:MOST_NUMBERS])
+        if self.verdict is Verdict.UNKNOWN:
+            row["verdict"] = self.verdict.value
+        return row
+
+
+def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Each finding once. Those of several inputs that say the same are one, with the numbers of all of these inputs."""
+    found: dict[Hashable, Finding] = {}
+    count: Counter[Hashable] = Counter()
+    last: dict[Hashable, Hashable] = {}
+    for one in findings:
+        alike = one.code, one.step, one.refuses, one.verdict
+        key: Hashable = (*alike, one.message)
+        if key not in found and count[alike] >= MOST_ALIKE:
+            key = last[alike]
+        if key not in found:
+            count[alike] += 1
+            found[key], last[alike] = one, key
+            continue
+        inputs = tuple(dict.fromkeys((*found[key].inputs, *one.inputs)))
+        found[key] = replace(found[key], inputs=inputs)
+    return tuple(found.values())
 
 
 def worded(name: str, words: Mapping[str, Any] | None = None, **more: Any) -> Finding:
     """A finding in the words that `answers/data/checks.toml` has for a name, with `words` in their places."""
     said = {key: text.format(**words) if words else text for key, text in CHECKS[name].items()}
-    return Finding(**{**said, **more})
+    verdict = Verdict(said.pop("verdict", Verdict.WRONG.value))
+    return Finding(**{**said, "verdict": verdict, **more})
 
 
 def passed_on(call: Call) -> DatasetFacts | None:
@@ -156,8 +221,9 @@ def passed_on(call: Call) -> DatasetFacts | None:
 
 
 def same_crs(first: str | None, second: str | None) -> bool:
-    """Whether two codes are known and equal."""
-    return bool(first and second) and str(first).strip().upper() == str(second).strip().upper()
+    """Whether two codes are known and mean the same coordinates with x before y, as GDAL has them."""
+    codes = [str(one or "").strip().upper() for one in (first, second)]
+    return all(codes) and len({_SAME.get(one, one) for one in codes}) == 1
 
 
 def number_of(text: str, *, finite: bool = True) -> float | None:

@@ -60,7 +60,7 @@ class Place:
 class DatasetFacts:
     """A raster or a vector dataset. Unless said otherwise, None and "" mean that a fact is not known, not that it is absent."""
 
-    driver: str  # GDAL's short name
+    driver: str  # GDAL's short name; "" for one that the catalogue does not know
     kind: Literal["raster", "vector"]
     disk_bytes: int = 0
     width: int = 0  # pixels
@@ -78,6 +78,7 @@ class DatasetFacts:
     extent: Box | None = None
     compression: str = ""  # by the name of GDAL's creation option; NONE is uncompressed
     features: int | None = None  # of all layers
+    fields: int = 0  # of the widest layer
     # names of columns of the first layer, for comparison with a call and never told, by what they hold: text of numbers, numbers among other
     # texts, numbers with commas, whole numbers or times with more digits than a type holds, dates not as in ISO 8601, geometries; and numbers
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -122,7 +123,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
     """From a description by the worker: `facts` as of an output, `elsewhere` by CRS. None for what is no raster or layer."""
     row = description if isinstance(description, Mapping) else {}
     facts = known_facts(row.get("facts"))  # whose values are of their kind, or None, or left out
-    driver, size = facts.get("driver"), facts.get("size")
+    driver, size = facts.get("driver") or "", facts.get("size")
     layers = [one for one in facts.get("layers") or () if one]
     places: dict[str, Place] = {}
     for name, there in _mapping(row.get("elsewhere")).items():
@@ -133,7 +134,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
     changes = {name: transformations.known(one) for name, one in _mapping(row.get("changes")).items()}
     looks = {name: kept(LOOK, one) for name, one in _mapping(row.get("looks")).items()}
     common: dict[str, Any] = {"disk_bytes": disk_bytes, "places": places, "changes": changes, "looks": looks}
-    if driver and size and all(1 <= side <= _MAX_SIDE for side in size):
+    if size and all(1 <= side <= _MAX_SIDE for side in size):
         first: Mapping[str, Any] = (facts.get("bands") or ({},))[0] or {}
         nodata, values = first.get("nodata"), value_range(facts)
         return DatasetFacts(
@@ -152,7 +153,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
             **_crs(facts),
             **common,
         )
-    if not driver or not layers:
+    if not layers:
         return None
     counts = [layer.get("features") for layer in layers]
     boxes = [_box(layer.get("extent")) for layer in layers]
@@ -161,6 +162,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
         driver,
         "vector",
         features=None if None in counts or facts.get("layer_count") != len(layers) else sum(counts),
+        fields=max(layer.get("field_count") or 0 for layer in layers),
         geometry=layers[0].get("geometry") or "",
         columns={
             key: tuple(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Catalogue
-from gdal_mcp.gdal.preflight.call import Finding
+from gdal_mcp.gdal.preflight.call import Finding, options_of
 from gdal_mcp.plan import Draft
 from gdal_mcp.remote.places import label
 from sandbox.workspace import Located
@@ -112,7 +112,7 @@ def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str,
             given.pop(name, None)
             continue
         more = known[name].is_list and name not in _ONE_VALUE
-        given[name] = (*(given.get(name, ()) if more else ()), *values)
+        given[name] = (*(_others(given.get(name, ()), values) if more else ()), *values)
     arguments = {name: _value(known[name], values) for name, values in given.items()}
     if "input" not in given:
         arguments["input"] = [inputs[0]] if known["input"].is_list else inputs[0]
@@ -122,6 +122,12 @@ def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str,
             arguments["overwrite"] = True  # what the wrong call wrote
     tool = "gdal_write" if draft.writes else "gdal_read"
     return _call(tool, algorithm=algorithm.path, arguments=arguments)
+
+
+def _others(texts: Sequence[str], changed: Sequence[str]) -> Sequence[str]:
+    """The values of a list without options of the form NAME=VALUE that are changed: of two with one name GDAL takes the first."""
+    names = options_of(one for one in changed if "=" in one)
+    return [one for one in texts if not ("=" in one and options_of((one,)).keys() & names.keys())]
 
 
 def _value(argument: Argument, texts: Sequence[str]) -> Any:

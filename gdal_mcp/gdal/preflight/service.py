@@ -1,8 +1,9 @@
 """Examines drafts before they run: what a call would cost, the limit it is certain to break, and what looks wrong with it."""
 
+import os.path
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -10,13 +11,14 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.answers.transformations import names, told
 from gdal_mcp.gdal.catalogue.formats import FormatAbsent, absent_by_file, driver_for
 from gdal_mcp.gdal.catalogue.model import Catalogue
-from gdal_mcp.gdal.preflight.call import Call, Finding, passed_on, steps_of
-from gdal_mcp.gdal.preflight.checks import crs, raster, transformations, values, vector
+from gdal_mcp.gdal.preflight.call import Call, Finding, distinct, passed_on, steps_of
+from gdal_mcp.gdal.preflight.checks import crs, raster, transformations, unexamined, values, vector
 from gdal_mcp.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
 from gdal_mcp.gdal.preflight.expected import expected
 from gdal_mcp.gdal.preflight.facts import DatasetFacts, FactsCache, facts_of
 from gdal_mcp.gdal.preflight.mends import with_mend
 from gdal_mcp.plan import Command, Draft
+from gdal_mcp.remote.places import label
 from sandbox.template import Limits
 from sandbox.workspace import Located
 
@@ -89,44 +91,61 @@ class Preflight:
         """The same knowledge under other limits."""
         return replace(self, limits=limits)
 
-    def look(self, draft: Draft) -> PreflightReport:
+    def look(self, draft: Draft, *, looked_at: int | None = None) -> PreflightReport:
+        """What is known of a draft. `looked_at`: so many of `worked_on(draft)` a container described, or tried to, and will no more."""
         calls = self._calls(draft)
         cost = estimate(calls[-1])
         broken = violation(cost, self.limits) if cost is not None else None
         changed = self._changes(draft)
-        said = [one for call in calls for one in findings(call)] if is_judged(draft, self.catalogue) else []
+        said = list(self._findings(calls, draft)) if is_judged(draft, self.catalogue) else []
         said += transformations.findings(changed, draft)
         known = [one for located in worked_on(draft) if (one := self.known.get(located)) is not None]
         said += crs.unknown_crs(every_crs(draft), known)
-        # what was seen in an input with holes, fill values, curves or a mask, else in the first
-        looks: dict[str, Mapping[str, Any]] = {}
-        for name in values.looks_named(draft, self.catalogue):
-            seen = filter(None, (one.looks.get(name) for one in known))
-            looks[name] = max(seen, key=_found, default={})
-        said += values.findings(
-            looks,
-            known[0].nodata if known else None,
-            steps_of(draft),
-            merges=draft.command.program == "gdal_merge",
-        )
+        said += self._of_pixels(draft)
+        said += transformations.left_out(draft, self.catalogue)
+        said += unexamined.findings(draft, looked_at, self._described_inputs(draft), self.catalogue)
         said = [with_mend(one, draft, calls[0].path, self.catalogue) for one in said]
-        found = {one.code: one for one in said}  # of several steps, each remark once
-        return PreflightReport(cost, broken, tuple(found.values()), changed)
+        return PreflightReport(cost, broken, distinct(said), tuple(change for change, _ in changed))
 
-    def _changes(self, draft: Draft) -> tuple[Mapping[str, Any], ...]:
-        """Each change of CRS that the call makes, once for inputs that are changed alike."""
-        mains = [located for name, located in draft.named or () if name in _MAIN] or draft.inputs
-        found: dict[str, Mapping[str, Any]] = {}
+    def _findings(self, calls: Sequence[Call], draft: Draft) -> Iterator[Finding]:
+        """Of each step of a pipeline, by its number."""
+        first = len(draft.chain) - len(calls)  # a step that reads is no call
+        for number, call in enumerate(calls, first):
+            for one in findings(call):
+                yield replace(one, step=number) if len(draft.chain) > 1 else one
+
+    def _of_pixels(self, draft: Draft) -> Iterator[Finding]:
+        """By what was seen in the pixels of each input."""
+        wanted = values.looks_named(draft, self.catalogue)
+        described = self._described_inputs(draft)
+        for number, facts in described if wanted else ():
+            if facts is not None:
+                looks = {name: facts.looks.get(name) or {} for name in wanted}
+                merges = draft.command.program == "gdal_merge"
+                for one in values.findings(looks, facts.nodata, steps_of(draft), merges=merges):
+                    yield replace(one, inputs=(number,)) if len(described) > 1 else one
+
+    def _described_inputs(self, draft: Draft) -> Sequence[tuple[int, DatasetFacts | None]]:
+        return list(enumerate(map(self.known.get, worked_on(draft))))
+
+    def _changes(self, draft: Draft) -> Sequence[tuple[Mapping[str, Any], tuple[int, ...]]]:
+        """Each change of CRS that the call makes, with the numbers of its inputs where there are several."""
+        mains = {located for name, located in draft.named or () if name in _MAIN} or {*draft.inputs}
+        numbered = [(number, one) for number, one in enumerate(draft.inputs) if one in mains]
+        found: dict[str, tuple[Mapping[str, Any], list[int]]] = {}
         for source, change in transformations.changes_of_inputs(draft, self.catalogue):
-            files = [one for one in mains if source and str(one).endswith(source.removeprefix("./"))] or mains
-            for facts in filter(None, map(self.known.get, files)):
-                if told := facts.changes.get(transformations.key(change)):
-                    found.setdefault(repr(told), told)
-        return tuple(found.values())
+            for number, located in named_so(source, numbered):
+                facts = self.known.get(located)
+                if facts and (told := facts.changes.get(transformations.key(change))):
+                    found.setdefault(repr(told), (told, []))[1].append(number)
+        several = len(draft.inputs) > 1
+        return [(told, tuple(dict.fromkeys(at)) if several else ()) for told, at in found.values()]
 
-    def check(self, draft: Draft, stage: Stage = Stage.VALIDATE) -> PreflightReport:
+    def check(
+        self, draft: Draft, stage: Stage = Stage.VALIDATE, *, looked_at: int | None = None
+    ) -> PreflightReport:
         """As `look`. Raises ToolError for a call that is certain to break a limit, or whose result would be wrong."""
-        report = self.look(draft)
+        report = self.look(draft, looked_at=looked_at)
         if (broken := report.violation) is not None:
             code = _CODES.get(broken.what, Code.DISK_LIMIT)
             raise ToolError(code, stage, broken.message, broken.suggestion)
@@ -139,8 +158,9 @@ class Preflight:
 
     def heard(self, draft: Draft, value: Mapping[str, Any]) -> PreflightReport:
         """As `check`, with the worker's description of the inputs, which comes before it starts to work."""
-        self.described(worked_on(draft), value.get("inputs"))
-        return self.check(draft, Stage.RUN)
+        rows = value.get("inputs")
+        self.described(worked_on(draft), rows)
+        return self.check(draft, Stage.RUN, looked_at=len(rows) if isinstance(rows, list) else 0)
 
     def description(self, draft: Draft) -> Draft | None:
         """A call that describes the inputs, and what would be replaced, of which too little is known; None where there are none.
@@ -240,8 +260,15 @@ class Preflight:
         return calls
 
 
-def _found(look: Mapping[str, Any]) -> bool:
-    return any(look.get(name) for name in ("holes", "fills", "curves", "masked"))
+def named_so(source: str, inputs: Sequence[tuple[int, Located]]) -> Sequence[tuple[int, Located]]:
+    """The inputs, with their numbers, that a call names so; all of them where that is not certain, as for a path within a driver's."""
+    path = os.path.normpath(source)
+    found = [
+        (number, one)
+        for number, one in inputs
+        if source in (str(one), label(one)) or path in (str(one), str(getattr(one, "relative", "")))
+    ]
+    return found if source and found else inputs
 
 
 def worked_on(draft: Draft) -> tuple[Located, ...]:

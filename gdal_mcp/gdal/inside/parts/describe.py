@@ -5,6 +5,7 @@ import os
 import queue
 import re
 import threading
+import time
 
 from osgeo import gdal
 
@@ -25,7 +26,10 @@ from gdal_mcp.gdal.inside.parts.tables import columns
 from gdal_mcp.gdal.inside.parts.vector_checks import OWN_LAYERS, Origin
 
 MAX_NAMED = 1000  # files of one request
-MAX_INPUTS = 10  # that are described before the work
+# of describing inputs before the work, with looks at their pixels and without; the first ones are described whatever it takes
+MAX_SECONDS, MAX_SECONDS_BRIEF = 5.0, 15.0
+FIRST_INPUTS = 10
+MAX_HEADS = 10  # of inputs of a command that failed
 MAX_LAYERS = 100  # of an input
 HEAD = 16  # bytes
 WIDE = ("Int64", "UInt64")  # whose large numbers most algorithms round
@@ -38,7 +42,7 @@ BRIEF = (
     *("driver", "bytes", "size", "band_count", "block_size", "overviews", "compression", "crs", "extent"),
     *("rotated", "gcps", "layer_count"),
 )  # fmt: skip
-BRIEF_LAYER = ("geometry", "features", "crs", "extent")
+BRIEF_LAYER = ("geometry", "features", "field_count", "crs", "extent")
 
 
 class SideThread:
@@ -75,17 +79,29 @@ SIDE_THREAD = SideThread()
 
 
 def describe_inputs(job, report, errors):
-    """What each of the first inputs is, and each output that is changed, or None; the host is told before the work begins, which does not wait for it."""
+    """What each input is, and each output that is changed, or None; the host is told before the work begins, which does not wait for it.
+
+    It gets no row for those that there was no time for.
+    """
     changed = [one["path"] for one in job["outputs"] if one.get("updates")]
-    sources = [*job.get("sources", job["inputs"]), *changed][:MAX_INPUTS]
+    sources = [*job.get("sources", job["inputs"]), *changed][:MAX_NAMED]
     rows, heard = [], []
     if sources:
-        SIDE_THREAD.do(lambda: rows.extend(described_input(path, job, heard) for path in sources))
-        report.interim({"inputs": [brief(row, path) for row, path in zip(rows, sources, strict=True)]})
+        SIDE_THREAD.do(lambda: rows.extend(described_in_time(sources, job, heard)))
+        report.interim({"inputs": [brief(row, path) for row, path in zip(rows, sources, strict=False)]})
     for level, number, message in heard:
         if level == WARNING and ONCE.search(message):
             errors(level, number, message)
     return rows
+
+
+def described_in_time(paths, job, heard):
+    began = time.monotonic()
+    for number, path in enumerate(paths):
+        took = time.monotonic() - began if number >= FIRST_INPUTS else 0.0
+        if took > MAX_SECONDS_BRIEF:
+            return
+        yield described_input(path, {**job, "looks": ()} if took > MAX_SECONDS else job, heard)
 
 
 def run_describe(job, _report):

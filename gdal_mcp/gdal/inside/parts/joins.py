@@ -25,6 +25,9 @@ SUMS = frozenset({"SUM", "TOTAL", "AVG"})
 AGGREGATES = SUMS | frozenset(
     "COUNT MIN MAX GROUP_CONCAT ST_UNION ST_COLLECT GUNION COLLECT EXTENT ST_EXTENT".split()
 )
+SINGLE = frozenset(
+    "MIN MAX ST_UNION ST_COLLECT GUNION COLLECT".split()
+)  # of several arguments they are other functions
 TESTS = frozenset({"EXISTS", "IN"})  # whose subqueries give no rows to the answer
 
 
@@ -80,14 +83,22 @@ class Core:
         self.selected = words[1 : marks[0][0]]
         self.distinct = bool(self.selected) and self.selected[0].upper == "DISTINCT"
         within = min((one.depth for one in self.selected if one.upper == "SELECT"), default=math.inf)
-        pairs = itertools.pairwise(self.selected)
-        self.calls = {a.upper for a, b in pairs if b.text == "(" and a.depth < within}
+        pairs = enumerate(itertools.pairwise(self.selected))
+        called = [(i, a) for i, (a, b) in pairs if b.text == "(" and a.depth < within]
+        # of two arguments ST_Union, max and their like are no aggregates
+        self.calls = {one.upper for i, one in called if one.upper not in SINGLE or self.arguments(i) == 1}
         self.aggregated = "GROUP" in self.parts or bool(self.calls & AGGREGATES)
         self.windowed = any(one.upper == "OVER" for one in self.selected)
         self.items = list(items_of(self.words_in("FROM")))
         tables = [one.table for one in self.items if one.table]
         # a table that is joined with itself is meant to come several times
         self.joins_others = len(self.items) > 1 and not self.rest and len(set(tables)) == len(tables)
+
+    def arguments(self, at):
+        """How many arguments the call has whose name is selected at a place."""
+        level = self.selected[at].depth
+        inner = itertools.takewhile(lambda one: one.depth > level, self.selected[at + 2 :])
+        return 1 + sum(one.text == "," and one.depth == level + 1 for one in inner)
 
     def words_in(self, *names):
         return [one for name in names for one in self.parts.get(name, ())]

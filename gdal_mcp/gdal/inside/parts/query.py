@@ -5,6 +5,7 @@ first row, and cuts what does not fit.
 """
 
 import contextlib
+import datetime
 import itertools
 import json
 import math
@@ -19,16 +20,20 @@ from osgeo import gdal, ogr
 
 from gdal_mcp.gdal.inside.parts.beside import COUNT_ANEW, in_wal_mode, pending, stale_counts
 from gdal_mcp.gdal.inside.parts.extents import reference, traditional
-from gdal_mcp.gdal.inside.parts.joins import MAX_SECONDS, opened, words_of
+from gdal_mcp.gdal.inside.parts.joins import opened, words_of
 from gdal_mcp.gdal.inside.parts.reporting import print_json, quiet
 from gdal_mcp.gdal.inside.parts.sql_checks import row_checks, word_checks
 from gdal_mcp.gdal.inside.parts.tables import fields, layers_of, shapes
 
 AT_ONCE = 100  # values in one call of json_array, which takes some hundred arguments
 JSON = re.compile(r"\bjson(?:_\w+)?\s*\(", re.IGNORECASE)  # functions whose results are JSON
+FIRST_ROWS = 1000  # of a CSV whose truth values are looked at
 HIDDEN = re.compile(r"OGR_(STYLE|NATIVE_DATA|NATIVE_MEDIA_TYPE)(:\d+)?")
-DATE = re.compile(r"\d{4}-\d\d-\d\d")
-MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?")
+DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+# GDAL keeps milliseconds, and time zones of whole quarters of an hour
+MOMENT = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-](0\d|1[0-4]):?(00|15|30|45))?", re.ASCII
+)
 INT32 = 1 << 31
 OWN_TABLE = re.compile(r'([^\W\d]\w*)"?\s+AS\s+(?:NOT\s+|MATERIALIZED\s*)*\(', re.IGNORECASE)  # of a WITH
 SOURCE = "source of "  # a table as it is in its file, in the name that it is read by
@@ -54,9 +59,8 @@ def run_query(job, _report):
     job["checks"] = list(word_checks(tables.dataset, job["sql"]))
     if result.without_geometry:
         job["checks"].append({"code": "empty_geometries", "count": result.without_geometry})
-    if time.process_time() - begun < MAX_SECONDS:
-        read_first = tables.read_first(job["sql"], rows=True)
-        job["checks"] += row_checks(tables.dataset, job["sql"], read_first)
+    took, read_first = time.process_time() - begun, tables.read_first(job["sql"], rows=True)
+    job["checks"] += row_checks(tables.dataset, job["sql"], took, read_first)
     return True
 
 
@@ -81,7 +85,6 @@ class Tables:
     def __init__(self, files):
         self._sources, own = {}, {}
         for alias, path in files:
-            # what is in a CSV is of the type that it looks like, but for numbers that begin with a zero
             options = open_options(path)
             dataset = gdal.OpenEx(path, gdal.OF_VECTOR | gdal.OF_VERBOSE_ERROR, open_options=options)
             if dataset is None:
@@ -122,7 +125,7 @@ class Tables:
 
 
 def open_options(path):
-    found = ["AUTODETECT_TYPE=YES"] if path.lower().endswith((".csv", ".tsv")) else []
+    found = typed(path) if path.lower().endswith((".csv", ".tsv")) else []
     if in_wal_mode(path) and not pending(path):
         found.append("IMMUTABLE=YES")
     if stale_counts(path):
@@ -130,10 +133,36 @@ def open_options(path):
     return found
 
 
+def typed(path):
+    """Open options of a CSV with which its values are of the type that they look like, but for numbers that begin with a zero.
+
+    GDAL takes Y, N, T, F, on and off for truth values: a column of them stays text, as nobody can tell N from north.
+    """
+    options = [
+        "AUTODETECT_TYPE=YES",
+        "AUTODETECT_SIZE_LIMIT=0",
+    ]  # by all rows, not by those of the first megabyte
+    with quiet():
+        found, plain = (gdal.OpenEx(path, gdal.OF_VECTOR, open_options=how) for how in (options, []))
+        if found is None or plain is None:
+            return options
+        layer, named = plain.GetLayer(0), fields(found.GetLayer(0).GetLayerDefn())
+        switches = {i: one.GetName() for i, one in enumerate(named) if one.GetSubType() == ogr.OFSTBoolean}
+        words = {i: set() for i in switches}
+        for feature in islice(layer, FIRST_ROWS if switches else 0):
+            for i, seen in words.items():
+                seen.add(feature.GetFieldAsString(i).strip().lower())
+    texts = [name for i, name in switches.items() if not words[i] <= {"true", "false", ""}]
+    if not texts:
+        return options
+    columns = [{"name": name, "type": "String", "subType": "None"} for name in texts]
+    return [*options, f"OGR_SCHEMA={json.dumps({'layers': [{'name': layer.GetName(), 'fields': columns}]})}"]
+
+
 def source_xml(path, layer, options):
     """The rest of a layer's XML. Its geometry is called geom in every table."""
     pairs = (one.split("=", 1) for one in options)
-    opening = "".join(f'<OOI key="{key}">{value}</OOI>' for key, value in pairs)
+    opening = "".join(f'<OOI key="{key}">{escape(value, quote=False)}</OOI>' for key, value in pairs)
     types = f"<OpenOptions>{opening}</OpenOptions>" if options else ""
     geometry = '<GeometryField name="geom"/>' if layer.GetLayerDefn().GetGeomFieldCount() == 1 else ""
     place = f'<SrcDataSource shared="1">{escape(path, quote=False)}</SrcDataSource>{types}'
@@ -385,6 +414,24 @@ def fields_of(result, numbers, rows):
         yield field
 
 
+def is_date(text):
+    """Whether it is a day of the calendar: part numbers look the same."""
+    try:
+        return bool(DATE.fullmatch(text) and datetime.date.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+def is_moment(text):
+    try:
+        return bool(MOMENT.fullmatch(text) and datetime.datetime.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+TIMES = ((ogr.OFTDate, is_date), (ogr.OFTDateTime, is_moment))
+
+
 def field_of(name, values):
     kinds, made = {type(value) for value in values}, ogr.OFTString
     if kinds and kinds <= {int}:
@@ -393,7 +440,5 @@ def field_of(name, values):
     elif kinds and kinds <= {int, float}:
         made = ogr.OFTReal
     elif kinds == {str}:
-        for pattern, kind in ((DATE, ogr.OFTDate), (MOMENT, ogr.OFTDateTime)):
-            if all(map(pattern.fullmatch, values)):
-                made = kind
+        made = next((kind for kind, fits in TIMES if all(map(fits, values))), made)
     return ogr.FieldDefn(name, made)

@@ -6,6 +6,8 @@ import time
 
 from osgeo import ogr
 
+from gdal_mcp.gdal.inside.parts.bounded import in_time
+from gdal_mcp.gdal.inside.parts.geometry_checks import geometry_checks
 from gdal_mcp.gdal.inside.parts.joins import (
     AGGREGATES,
     MAX_SECONDS,
@@ -22,6 +24,7 @@ from gdal_mcp.gdal.inside.parts.reporting import quiet
 from gdal_mcp.gdal.inside.parts.survey import TIMES
 from gdal_mcp.gdal.inside.parts.tables import layers_of, shapes
 
+MOST_SECONDS = 3.0  # by the clock, that an answer waits for its rows to be counted
 INTEGERS = (ogr.OFTInteger, ogr.OFTInteger64)
 # of whole numbers they give whole numbers
 EXACT = frozenset("SUM COUNT MIN MAX COALESCE IFNULL NULLIF ABS DISTINCT SELECT THEN ELSE END".split())
@@ -117,15 +120,39 @@ def is_time(words, kinds):
     return plain and (kinds.get(texts[-1].name) or {None}) <= set(TIMES)
 
 
-def row_checks(dataset, sql, read_first="", dialect="SQLITE"):
-    """`read_first` is what the statement's tables are defined by, as in a WITH."""
+UNEXAMINED = {"code": "rows_unexamined"}
+
+
+def row_checks(dataset, sql, seconds, read_first="", dialect="SQLITE"):
+    """What counting shows, for a statement that took so many `seconds` of the processor; `read_first` defines its tables, as in a WITH.
+
+    What there is no time for is not known, and that is said.
+    """
+    found = None
+    if seconds < MAX_SECONDS:
+        found = in_time(lambda: list(counted_checks(dataset, sql, read_first, dialect)), MOST_SECONDS)
+    if found is None:
+        found = [UNEXAMINED] if any(one.joins_others or one.aggregated for one in cores_of(sql)) else []
+    return found
+
+
+def counted_checks(dataset, sql, read_first, dialect):
     until = time.process_time() + MAX_SECONDS
     with quiet():
         for core in cores_of(sql):
             counting = Counting(dataset, core, read_first, dialect)
             joins = (multiplied, lost) if core.joins_others else ()
-            for check in (not_aggregated, null_geometries, nulls_in_list, times, united, *joins):
+            for check in (
+                not_aggregated,
+                null_geometries,
+                nulls_in_list,
+                times,
+                united,
+                *joins,
+                geometry_checks,
+            ):
                 if time.process_time() > until:
+                    yield UNEXAMINED
                     return
                 yield from check(counting)
 

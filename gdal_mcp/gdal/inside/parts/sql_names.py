@@ -12,7 +12,7 @@ from gdal_mcp.gdal.inside.parts.tables import fields, layers_of, shapes
 
 MISSING = re.compile(
     r"no such (?:table|column): ([^\n]{1,200})|SELECT from table (.{1,200}) failed, no such"
-    r"|(?:Unrecognized field name |\")([^\n]{1,200}?)(?:\.|\" not recognised as an available field\.)"
+    r"|Unrecognized field name ([^\n]{1,200}?)\.|\"([^\n\"]{1,200})\" not recognised as an available field\."
 )
 MOST_TABLES, MOST_LETTERS = 3, 60  # letters of the names of one table's columns
 QUOTED = '"{}"'.format
@@ -31,6 +31,10 @@ def tell_names(job, errors):
             drawn = [one.GetName() or "geometry" for one in shapes(definition)]
             if not layer.GetName().startswith(SOURCE):
                 tables[layer.GetName()] = [*(one.GetName() for one in fields(definition)), *drawn]
+
+    known = [one.lower() for table, columns in tables.items() for one in (table, *columns)]
+    if len(tables) == 1 and name in known:
+        return  # it is there: the statement failed at something else
 
     def likeness(other):
         return difflib.SequenceMatcher(None, name, other.lower()).ratio()

@@ -50,7 +50,7 @@ def statement_checks(job):
     """A statement that is slow is not asked again."""
     asked, words = job["statement"], job["options"]
     if job["seconds"] > MAX_SECONDS:
-        return []
+        return row_checks(None, asked["sql"], job["seconds"])
     with quiet():
         # the dataset that the statement was of: the input, or what the steps before it give
         if "pipeline" in words:
@@ -64,7 +64,7 @@ def statement_checks(job):
         if dialect != "SQLITE" and not own:
             # such a column is refused by GDAL's own dialect
             return [one for one in found if one["code"] != "column_unknown"]
-        found += row_checks(dataset, asked["sql"], dialect=dialect)
+        found += row_checks(dataset, asked["sql"], job["seconds"], dialect=dialect)
         return found + (list(type_checks(dataset, asked["sql"], dialect)) if job["outputs"] else [])
 
 

@@ -18,7 +18,12 @@ FINE_TIME = re.compile(
     r"(?:[-\d/]+[T ])?\d\d:\d\d:\d\d\.\d{3}\d*[1-9].*", re.ASCII
 )  # GDAL keeps milliseconds
 DECIMAL = re.compile(r"[-+]?\d+,\d+")
-COMMA = re.compile(r"[-+]?(?:\d+,\d+|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:,\d{3})+\.\d+)")
+# decimal commas, and numbers whose thousands are grouped
+COMMA = re.compile(
+    r"[-+]?(?:\d+,\d+|\d{1,3}(?:\.\d{3})+,\d+|\d{1,3}(?:\.\d{3}){2,}"
+    r"|\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:['\u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?|\d{1,3}(?: \d{3}){2,}(?:[.,]\d+)?)",
+    re.ASCII,
+)
 LOCAL_DATE = re.compile(r"\d{1,2}([./-])\d{1,2}\1(?:\d{4}|\d{2})(?:[ T].*)?")
 WKT = re.compile(
     r"\s*(?:SRID=\d+;)?(?:MULTI)?(?:POINT|LINESTRING|POLYGON|GEOMETRYCOLLECTION)\s*Z?M?\s*\(", re.IGNORECASE

@@ -11,6 +11,7 @@ import math
 import re
 from collections import Counter
 from functools import cache
+from typing import NamedTuple
 
 from osgeo import gdal
 
@@ -35,8 +36,17 @@ MAX_CANDIDATES = 3  # best first
 NO_PART = (None, "EPSG:15498", "EPSG:9843", "EPSG:9844")  # changes of the order of axes
 CODE = re.compile(r"^(?:[A-Z_]+\()*([A-Za-z_0-9]+?)\)*$")  # DERIVED_FROM(INVERSE(EPSG))
 SHOWN_FOR_MAPS = " (with axis order normalized for visualization)"
-# of ellipsoids, in metres and inverse: of 1980 and 1984; of Hughes, on which only maps of the poles are drawn
-LIKE_WGS84 = ((6378137.0, 298.257), (6378273.0, 298.279))
+# semi-major axis in metres and inverse flattening of Hughes 1980, on which only maps of the poles are drawn
+HUGHES = (6378273.0, 298.279)
+MOST_APART = 2.0  # metres: the accuracy that EPSG gives to WGS 84 itself, whose realizations count as one
+MOST_TRIED = 20  # operations to WGS 84
+METRES_OF_DEGREE = 111_195.0  # on a sphere of the mean radius
+# CRSs whose frames are WGS 84 within two metres by their definition, of which EPSG ties only some to it: those of the ITRF, IGS, SIRGAS
+# and CGCS2000 (ITRF97) follow each other within decimetres; realizations of NAD83 are as near as NAD83, by EPSG:1188 within four metres
+FRAMES = re.compile(
+    r"(?:GCS_)?(?:(?:ITRF|IGS|IGb|(?:CR-)?SIRGAS|SRGI)[ _-]?[0-9A-Z].*|NAD83(?:\(.*)?|"
+    r"China[ _]Geodetic[ _]Coordinate[ _]System[ _]2000|CGCS2000)"
+)
 
 
 # by PROJ's names without `proj_`: what each returns and takes, in the letters of KINDS
@@ -87,16 +97,37 @@ class Proj:
                 first.setdefault(row["name"], row)
         return [{**first[name], "share": count / counts.total()} for name, count in counts.most_common()]
 
+    def of(self, crs):
+        return self.create(self.context, crs.ExportToWkt(["FORMAT=WKT2_2019"]).encode())
+
+    def true_ways(self, source, target, area):
+        """The operations that can be used and are no ballpark ones, best first; ready for x before y."""
+        found = self.operations(source, target, area) if source and target else None
+        for i in range(min(self.list_get_count(found) if found else 0, MOST_TRIED)):
+            way = self.list_get(self.context, found, i)
+            rough = self.coordoperation_has_ballpark_transformation(self.context, way)
+            if not rough and not self.lacks_grid(way):
+                yield self.normalize_for_visualization(self.context, way)
+
+    def placed(self, way, x, y):
+        """Where an operation brings a point; None where it does not reach."""
+        at = (ctypes.c_double * 4)(x, y, 0.0, math.inf)
+        failed = self.trans_array(way, 1, 1, ctypes.byref(at))
+        return None if failed or not math.isfinite(at[0]) else (at[0], at[1])
+
     def best(self, source, target, area):
         """The best operations there are for an area, also such that need a grid which is not there."""
+        found = self.operations(source, target, area)
+        count = self.list_get_count(found) if found else 0
+        return [self.told(self.list_get(self.context, found, i)) for i in range(min(count, MAX_CANDIDATES))]
+
+    def operations(self, source, target, area):
         how = self.create_operation_factory_context(self.context, None)
         self.operation_factory_context_set_spatial_criterion(self.context, how, INTERSECTION)
         self.operation_factory_context_set_grid_availability_use(self.context, how, IGNORED)
         if area is not None and area[0] <= area[2]:
             self.operation_factory_context_set_area_of_interest(self.context, how, *area)
-        found = self.create_operations(self.context, source, target, how)
-        count = self.list_get_count(found) if found else 0
-        return [self.told(self.list_get(self.context, found, i)) for i in range(min(count, MAX_CANDIDATES))]
+        return self.create_operations(self.context, source, target, how)
 
     def told(self, operation):
         name = (self.get_name(operation) or b"").decode("utf-8", "replace").replace(SHOWN_FOR_MAPS, "")
@@ -163,8 +194,7 @@ def crs_named(name):
 
 def described(source, target, box, raster, asked):
     proj = the_proj()
-    texts = (crs.ExportToWkt(["FORMAT=WKT2_2019"]).encode() for crs in (source, target))
-    ends = [proj.create(proj.context, text) for text in texts]
+    ends = [proj.of(crs) for crs in (source, target)]
     if not all(ends):
         return None
     area = wgs84_box(box, source)
@@ -187,34 +217,103 @@ def described(source, target, box, raster, asked):
         rough = used["ballpark"] or used["accuracy"] is None
         if best["name"] != used["name"] if rough else best["accuracy"] < used["accuracy"]:
             better = best
+    both = by_way_of_wgs84(source, target, box, area) if ballpark and "vertical" not in used["name"] else ()
+    alike = bool(both) and are_near(*both)
+    if both and not alike and best is None:
+        better = in_two_steps(*both)
     # what GDAL's warper would use if it were told where the data truly is
-    told = {"area": area} if raster and better and ballpark and not better["grid_missing"] else {}
+    told = {"area": area} if raster and best and better and ballpark and not better["grid_missing"] else {}
     return {
         "from": code_of(source),
         "to": code_of(target),
         "operations": operations[:3],
         "ballpark": ballpark,
         "in_use": not far_from_use(area, source),
-        "alike": like_wgs84(source) and like_wgs84(target) and "vertical" not in used["name"],
+        "alike": alike,
         "better": better and {**better, **told},
     }
 
 
-def like_wgs84(crs):
-    """Whether coordinates are read as those of WGS 84 by custom: on a sphere, or on an ellipsoid that is about the same.
+class InWgs84(NamedTuple):
+    """Where the same coordinates are in WGS 84, and by which operation; None for such as are read as WGS 84 anyway."""
 
-    Every datum on the ellipsoid of 1980 or 1984 has its centre within some metres of the earth's.
+    lon: float
+    lat: float
+    way: dict | None
+
+
+def by_way_of_wgs84(source, target, box, area):
+    """The middle of the box as coordinates of the source, and the same coordinates as those of the target; () where PROJ knows it of one only.
+
+    Coordinates of a datum that nobody has tied to WGS 84 may be anywhere.
+    """
+    degrees = [geographic(crs) for crs in (source, target)]
+    there = box_in(box, source, degrees[0]) if all(degrees) else None
+    if there is None:
+        return ()
+    x, y = (there[0] + there[2]) / 2, (there[1] + there[3]) / 2
+    turned = prime_meridian(degrees[0]) - prime_meridian(degrees[1])
+    found = in_wgs84(degrees[0], x, y, area), in_wgs84(degrees[1], x + turned, y, area)
+    return found if all(found) else ()
+
+
+def are_near(one, other):
+    """Whether both places are the same within MOST_APART."""
+    east = (one.lon - other.lon) * math.cos(math.radians(one.lat))
+    return math.hypot(east, one.lat - other.lat) * METRES_OF_DEGREE <= MOST_APART
+
+
+def in_two_steps(one, other):
+    """An operation to WGS 84 and one from there, as one."""
+    ways = [place.way for place in (one, other) if place.way]
+    unknown = any(way["accuracy"] is None for way in ways)
+    return {
+        "name": " + ".join(way["name"] for way in ways),
+        "codes": [code for way in ways for code in way["codes"]],
+        "through": ["EPSG:4326"],
+        "accuracy": None if unknown else sum(way["accuracy"] for way in ways),
+        "ballpark": False,
+        "grid_missing": False,
+    }
+
+
+def in_wgs84(crs, x, y, area):
+    """By the best operation that can be used there; None where PROJ knows none.
+
+    Coordinates on a sphere, or on the ellipsoid of Hughes, are read as those of WGS 84 by custom.
     """
     axis, flattening = crs.GetSemiMajor(), crs.GetInvFlattening()
-    return flattening == 0 or any(abs(axis - a) < 1 and abs(flattening - f) < 0.001 for a, f in LIKE_WGS84)
+    on_hughes = abs(axis - HUGHES[0]) < 1 and abs(flattening - HUGHES[1]) < 0.001
+    if flattening == 0 or on_hughes or FRAMES.fullmatch(crs.GetName() or ""):
+        return InWgs84(x, y, None)
+    proj, target = the_proj(), traditional(reference("EPSG:4326"))
+    if crs.IsSame(target, ["CRITERION=EQUIVALENT"]):
+        return InWgs84(x, y, None)
+    ends = [proj.of(one) for one in (crs, target)]
+    for way in (way for within in (area, None) for way in proj.true_ways(*ends, within)):
+        if (place := proj.placed(way, x, y)) is not None:
+            return InWgs84(*place, proj.told(way))
+    return None
+
+
+def geographic(crs):
+    """The CRS in degrees that a CRS is based on, without heights; None where it has none, such as a local one."""
+    flat = crs.Clone()
+    flat.StripVertical()
+    degrees = flat.CloneGeogCS()
+    if degrees is None:
+        return None
+    degrees.DemoteTo2D()
+    degrees.SetAngularUnits("degree", DEGREE)
+    return traditional(degrees)
+
+
+def prime_meridian(crs):
+    """Degrees from Greenwich."""
+    return float(crs.GetAttrValue("PRIMEM", 1) or 0)
 
 
 def assumed_box(box, crs):
     """A box in degrees as GDAL's warper takes it: counted from the CRS's own prime meridian, wherever that lies."""
-    degrees = crs.Clone()
-    degrees.StripVertical()
-    degrees = degrees.CloneGeogCS()
-    if degrees is None:
-        return None
-    degrees.SetAngularUnits("degree", DEGREE)
-    return box_in(box, crs, degrees)
+    degrees = geographic(crs)
+    return degrees and box_in(box, crs, degrees)

@@ -27,7 +27,10 @@ def look(dataset, what):
         return {"curves": any(map(has_curves, layers_of(dataset)))}
     if not dataset.RasterCount:
         return None
-    bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MAX_BANDS))]
+    what, _, numbers = what.partition(":")
+    wanted = map(int, numbers.split(",")) if numbers else range(1, dataset.RasterCount + 1)
+    there = (number for number in wanted if 1 <= number <= dataset.RasterCount)
+    bands = [dataset.GetRasterBand(number) for number in itertools.islice(there, MAX_BANDS)]
     with quiet():
         return LOOKS[what](dataset, bands) if what in LOOKS else lost(bands, what)
 

@@ -10,7 +10,6 @@ from gdal_mcp.gdal.preflight.facts import TYPE_RANGE, DatasetFacts
 
 _JOINS: Final = frozenset({"raster mosaic", "raster stack", "gdal_merge"})
 _SLACK: Final = 0.01  # of a pixel
-_LONLAT: Final = frozenset({"EPSG:4326", "OGC:CRS84"})  # one CRS, but for the order of axes
 COMPUTES: Final = frozenset(
     f"raster {name}"
     for name in "calc slope hillshade aspect roughness tri tpi contour zonal-stats reclassify viewshed as-features".split()
@@ -128,8 +127,7 @@ def other_crs(call: Call) -> Iterator[Finding]:
     if facts is None or not facts.crs:
         return
     others = {"gdal_merge": call.inputs, "raster zonal-stats": (call.others.get("zones"),)}.get(call.path, ())
-    known = (one for one in others if one and one.crs and not same_crs(facts.crs, one.crs))
-    other = next((one for one in known if not {facts.crs, one.crs} <= _LONLAT), None)
+    other = next((one for one in others if one and one.crs and not same_crs(facts.crs, one.crs)), None)
     if other is not None:
         merges, words = call.path == "gdal_merge", {"own": facts.crs, "other": other.crs}
         refuses = merges or facts.degrees != other.degrees
@@ -158,7 +156,8 @@ def zones_not_covered(call: Call) -> Iterator[Finding]:
 def terrain_in_mercator(call: Call) -> Iterator[Finding]:
     facts, factor = call.input, mercator_factor(call.input)
     in_mercator = facts is not None and same_crs(facts.crs, "EPSG:3857") and factor >= MERCATOR_SLACK
-    if in_mercator and call.path in ("raster slope", "raster hillshade"):
+    scaled = call.text("xscale") and call.text("yscale")  # as the finding advises
+    if in_mercator and call.path in ("raster slope", "raster hillshade") and not scaled:
         yield worded("mercator_units", {"factor": factor})
 
 

@@ -33,6 +33,13 @@ _MADE: Final = re.compile(
 _POINT: Final = re.compile(
     r'\b(?:st_|make)point\w*\s*\(\s*(?:\w+\.)?"?(\w+)"?\s*,\s*(?:\w+\.)?"?(\w+)"?\s*[,)]', re.IGNORECASE
 )
+# a geometry that is made with the number of a CRS in degrees
+_IN_DEGREES: Final = re.compile(
+    r"\b(?:make\w*|(?:st_)?\w*from\w*|(?:st_)?setsrid|st_point|buildmbr)\s*\((?:[^()]|\([^()]*\))*,\s*(?:4326|4258|4269)\s*\)",
+    re.IGNORECASE,
+)
+_LENGTH: Final = re.compile(r"\b(?:st_length|glength)\s*\(", re.IGNORECASE)
+_LENGTH_3D: Final = re.compile(r"\b(?:st_)?3dlength\s*\(", re.IGNORECASE)
 _ALIAS: Final = re.compile(r'(?:\b([a-z_]\w*)|"([^"]*)")\s*\.', re.IGNORECASE)
 _TABLE: Final = re.compile(r'(?:\bfrom|\bjoin|,)\s+"?(\w+)"?(?:\s+(?:as\s+)?(\w+))?', re.IGNORECASE)
 _OGR_AREA: Final = re.compile(r"\bogr_geom_area\b", re.IGNORECASE)
@@ -58,23 +65,35 @@ def points_made(statement: str) -> list[tuple[str, str]]:
     return _POINT.findall(_without_texts(statement))
 
 
-def transformed_to(statement: str) -> list[tuple[str, str]]:
-    """The CRSs that it transforms columns to, or what is computed from them, each with the table in small letters, "" where that is not said.
+def transformed_to(statement: str) -> list[tuple[str, str, str]]:
+    """Each change of CRS that it makes: the table, "" where that is not said; the CRS before, "" for the table's own; and the one after.
 
-    A point that is made in the statement has a CRS of its own.
+    Of columns, of what is computed from them, and of what was transformed before. A point that is made in the statement is in a CRS that
+    is not its table's.
     """
     plain = _without_texts(statement)
     named = _TABLE.findall(plain)
     tables = {alias.lower(): table.lower() for table, name in named for alias in (table, name)}
-    found: dict[tuple[str, str], None] = {}
+    found: dict[tuple[str, str, str], None] = {}
     for one in _TRANSFORM.finditer(plain):
         given = _arguments(plain, one.end())
-        if len(given) != 2 or not re.fullmatch(r"\s*[0-9]{1,9}\s*", given[1]) or _MADE.search(given[0]):
+        if len(given) != 2 or not re.fullmatch(r"\s*[0-9]{1,9}\s*", given[1]):
+            continue
+        before = _transformed(given[0])
+        if before is None and _MADE.search(given[0]):
             continue
         aliases = sorted({(a or b).lower() for a, b in _ALIAS.findall(given[0])} or {""})
         code = f"EPSG:{given[1].strip()}"
-        found |= dict.fromkeys((tables.get(name, "") if name else "", code) for name in aliases)
+        found |= dict.fromkeys((tables.get(name, "") if name else "", before or "", code) for name in aliases)
     return list(found)
+
+
+def _transformed(text: str) -> str | None:
+    """The CRS of an expression that is itself transformed, or given a CRS by SetSRID; None for another."""
+    if not (match := _MOVES.match(text.strip())):
+        return None
+    given = _arguments(text.strip(), match.end())
+    return f"EPSG:{given[1].strip()}" if len(given) == 2 and given[1].strip().isdecimal() else None
 
 
 def measures(statement: str) -> bool:
@@ -84,6 +103,23 @@ def measures(statement: str) -> bool:
         return False
     found = ((match[1].lower(), len(_arguments(plain, match.end()))) for match in _CALL.finditer(plain))
     return any(count < _MEASURES[name] for name, count in found) or bool(_OGR_AREA.search(plain))
+
+
+def measures_degrees(statement: str) -> bool:
+    """Whether it measures points, or what it makes of texts, that it says are in degrees: as they are, and not on the ellipsoid."""
+    plain = _without_texts(statement)
+    for match in _CALL.finditer(plain):
+        given = _arguments(plain, match.end())
+        made = [one for one in given if _IN_DEGREES.search(one) and not _TRANSFORM.search(one)]
+        if made and len(given) < _MEASURES[match[1].lower()]:
+            return True
+    return False
+
+
+def measures_length(statement: str) -> bool:
+    """Whether it measures lines as they lie on the map, without their heights, and nowhere with them."""
+    plain = _without_texts(statement)
+    return bool(_LENGTH.search(plain)) and not _LENGTH_3D.search(plain)
 
 
 def measures_in(statement: str, code: str) -> bool:

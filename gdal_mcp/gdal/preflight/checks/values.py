@@ -1,6 +1,6 @@
 """What a container is asked of an input's pixels before a call runs, since the call may lose it. Pure.
 
-A look is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`), or is `holes`, `fills`, `heights`, `classes`, `shares`, `overviews`, `curves` or `masked`. It reads at
+A look is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`, with bands `UInt8:1,3`), or is `holes`, `fills`, `heights`, `classes`, `shares`, `overviews`, `curves` or `masked`. It reads at
 most some million pixels, so only calls are asked about whose arguments can lose something.
 """
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from gdal_mcp.gdal.catalogue.formats import driver_for
 from gdal_mcp.gdal.catalogue.model import Catalogue
-from gdal_mcp.gdal.preflight.call import Finding, Step, number_of, steps_of, worded
+from gdal_mcp.gdal.preflight.call import Finding, Step, is_on, number_of, options_of, steps_of, worded
 from gdal_mcp.gdal.preflight.checks.raster import COMPUTES
 from gdal_mcp.gdal.preflight.facts import TYPE_RANGE
 from gdal_mcp.plan import Draft
@@ -18,24 +18,19 @@ _PHOTOS: Final = ("JPEG", "WEBP")
 # formats that lose something, unless an option says otherwise
 _LOSSY: Final = frozenset({*_PHOTOS, "JP2OpenJPEG", "AVIF", "HEIF", "GPKG", "KMLSUPEROVERLAY"})
 _ALSO_VECTOR: Final = frozenset({"GPKG", "KMLSUPEROVERLAY"})  # whose names are those of vector formats, too
-_LOSSLESS: Final = frozenset(
-    {
-        "LOSSLESS=YES",
-        "WEBP_LOSSLESS=YES",
-        "LOSSLESS=TRUE",
-        "REVERSIBLE=YES",
-        "TILE_FORMAT=PNG",
-        "TILE_FORMAT=PNG8",
-        "TILE_FORMAT=TIFF",
-        "FORMAT=PNG",
-    }
-)
+_LOSSLESS: Final = ("LOSSLESS", "WEBP_LOSSLESS", "REVERSIBLE")
+# formats of tiles that lose nothing
+_EXACT_TILES: Final = frozenset({"PNG", "PNG8", "TIFF"})
+_BANDS: Final = ":"  # between the name of a look and the bands that it is about
 PICTURES: Final = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP"})  # formats of eight bits
 _NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
 # steps after which a pixel still has the value that it had
 _KEEPS: Final = frozenset(
     f"raster {name}"
-    for name in "read write convert set-type clip reproject resize select edit mosaic stack overview".split()
+    for name in (
+        *"read write convert set-type clip reproject resize select edit mosaic stack".split(),
+        "overview add",
+    )
 )
 # several pixels into a value that none of them had
 _MIXES: Final = frozenset("average bilinear cubic cubicspline lanczos rms gauss q1 q3".split())
@@ -83,22 +78,26 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     driver = next(iter(steps[-1][1].get("output-format", ())), "")
     if not driver and draft.output:
         driver = driver_for(catalogue, draft.output.target.name, "raster") or ""
-    options = [option.upper() for option in steps[-1][1].get("creation-option", ())]
+    options = options_of(steps[-1][1].get("creation-option", ()))
     writes_pixels = all(path in _KEEPS for path, _ in steps)
-    lossy = (driver in _LOSSY and (writes_pixels or driver not in _ALSO_VECTOR)) or any(
-        f"COMPRESS={one}" in options for one in _PHOTOS
+    lossy = (driver in _LOSSY and (writes_pixels or driver not in _ALSO_VECTOR)) or options.get(
+        "COMPRESS"
+    ) in _PHOTOS
+    exact = any(is_on(options.get(name, "")) for name in _LOSSLESS) or bool(
+        {options.get("TILE_FORMAT"), options.get("FORMAT")} & _EXACT_TILES
     )
     resamples = [(given, (_RESAMPLES[path],)) for path, given in steps if path in _RESAMPLES]
     mixing = _MIXES & {given.get("resampling", usual)[0] for given, usual in resamples}
-    if mixing or (lossy and not _LOSSLESS & set(options)):
+    if mixing or (lossy and not exact):
         found.append("classes")
     kinds = [kind for _, given in steps for kind in given.get("output-data-type", ())]
     if "average" in mixing and not kinds:
         found.append("shares")
-    if driver == "COG" and not any("RESAMPLING=" in option for option in options):
+    if driver == "COG" and not any("RESAMPLING" in name for name in options):
         found.append("overviews")
     if all(path in _KEEPS for path, _ in steps):  # the narrowest thing that is named
-        found += [driver] if driver in PICTURES else [kind for kind in kinds[-1:] if kind in _NARROW]
+        narrowest = [driver] if driver in PICTURES else [kind for kind in kinds[-1:] if kind in _NARROW]
+        found += [f"{one}{_BANDS}{bands}" if (bands := _selected(steps)) else one for one in narrowest]
     return tuple(found)
 
 
@@ -119,6 +118,15 @@ def _takes_shapes(path: str, given: Mapping[str, Sequence[str]]) -> bool:
 
 def _merges(draft: Draft) -> bool:
     return draft.command.program == "gdal_merge"
+
+
+def _selected(steps: Sequence[Step]) -> str:
+    """The bands of the only input that come into the output, as `1,3`; "" for all, or where that is not certain."""
+    choosing = ("raster select", "raster convert")  # the latter of gdal_translate
+    texts = [given["band"] for path, given in steps if path in choosing and given.get("band")]
+    joins = any(path in ("raster mosaic", "raster stack") for path, _ in steps)
+    numbers = [part for text in texts[0] for part in text.split(",")] if len(texts) == 1 and not joins else []
+    return ",".join(numbers) if all(number.isdecimal() for number in numbers) else ""
 
 
 def _nodata_of_edit(steps: Sequence[Step]) -> str:
@@ -157,7 +165,7 @@ def findings(
         elif seen.get(key):
             yield worded(said, change=change, refuses=name == "curves")
         elif seen.get("count"):
-            yield from _lost(name, seen, nodata)
+            yield from _lost(name.partition(_BANDS)[0], seen, nodata)
 
 
 def _lost(kind: str, seen: Mapping[str, Any], nodata: float | None) -> Iterator[Finding]:

@@ -49,7 +49,8 @@ def length_in_degrees(call: Call) -> Iterator[Finding]:
 def measure_in_degrees(call: Call) -> Iterator[Finding]:
     layers = [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
     drawn = [one.degrees for one in layers if one.geometry != "None"]
-    if drawn and all(drawn) and statement.measures(call.text("sql")):
+    sql = call.text("sql")
+    if (drawn and all(drawn) and statement.measures(sql)) or statement.measures_degrees(sql):
         yield worded("measured_in_degrees")
 
 
@@ -61,6 +62,13 @@ def measure_in_feet(call: Call) -> Iterator[Finding]:
     # an ellipsoid gives metres whatever the CRS, and so does a CRS in metres
     if units and units[0] and statement.measures(sql) and not statement.moves(sql):
         yield worded("measured_in_feet", {"unit": units[0], "square": units[0] ** 2})
+
+
+def length_without_heights(call: Call) -> Iterator[Finding]:
+    layers = [one for one in (*call.inputs, call.flowing) if one and one.kind == "vector"]
+    lines = any(one.geometry.startswith("3D") and "Line String" in one.geometry for one in layers)
+    if lines and statement.measures_length(call.text("sql")):
+        yield worded("length_without_heights")
 
 
 def measure_in_mercator(call: Call) -> Iterator[Finding]:
@@ -239,6 +247,7 @@ CHECKS: Final = (
     length_in_degrees,
     measure_in_degrees,
     measure_in_feet,
+    length_without_heights,
     measure_in_mercator,
     geojson,
     coarse_tiles,
