@@ -83,6 +83,9 @@ class Done:
     tool_version: str
     checks: tuple[Mapping[str, Any], ...] = ()  # what our words make of the messages
     return_code: int | None = None  # of operations that answer with one
+    settings: Mapping[str, str] = field(
+        default_factory=dict
+    )  # the library's, as the worker changed them for this job
     published: Published | None = None
     preview: bytes | None = None
     figures: tuple[bytes, ...] = ()  # that code of the call drew, as PNG

@@ -27,13 +27,16 @@ def receipt(ran: Ran, settings: Settings) -> dict[str, Any]:
     """What ran, where, and within which bounds, as the call's record keeps it.
 
     `argv` is the exact command inside the container, `mounts` is what of the workspaces it saw there; `network` is the
-    container's, `remote` lists the hosts that the server read from for it.
+    container's, `remote` lists the hosts that the server read from for it. `settings` are those of the library that can change
+    an answer: of the container, and as its worker changed them for this job.
     """
     planned, done = ran.planned, ran.done
     plan, host, context = planned.plan, planned.host, planned.context
+    toolbox = planned.admitted.toolbox
+    environment = toolbox.environment(plan.limits, host.image.digest)
     return {
         "call_id": context.call_id,
-        "toolbox": planned.admitted.toolbox.name,
+        "toolbox": toolbox.name,
         "tool_version": done.tool_version or host.image.version,
         "image": host.image.reference,
         "image_digest": host.image.digest,
@@ -46,6 +49,8 @@ def receipt(ran: Ran, settings: Settings) -> dict[str, Any]:
         "remote": context.hosts,
         "plan_digest": plan.digest,
         "limits": {name: float(value) for name, value in asdict(plan.limits).items()},
+        "settings": {name: environment[name] for name in toolbox.answer_settings if name in environment}
+        | dict(done.settings),
         "approval": planned.approval,
         **cost(done.usage, context.durations),
     }
