@@ -68,6 +68,9 @@ class DatasetFacts:
     has_crs: bool | None = None  # False: the dataset has none
     degrees: bool | None = None  # whether coordinates are longitude and latitude in degrees
     extent: Box | None = None
+    tilted: tuple[float, float] | None = (
+        None  # width and height of a pixel whose sides do not run along the axes
+    )
     compression: str = ""  # by the name of GDAL's creation option; NONE is uncompressed
     features: int | None = None  # of all layers
     # names of columns of the first layer, for comparison with a call and never told, by what they hold: text of numbers, numbers among other
@@ -90,9 +93,11 @@ class DatasetFacts:
 
     @property
     def pixel_size(self) -> tuple[float, float] | None:
-        """Mean width and height of a pixel in units of the CRS; None without an extent."""
+        """Width and height of a pixel in units of the CRS; None without an extent."""
         if self.extent is None or not self.pixels:
             return None
+        if self.tilted is not None:
+            return self.tilted
         west, south, east, north = self.extent
         size = (east - west) / self.width, (north - south) / self.height
         return size if min(size) > 0 else None
@@ -135,6 +140,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
             scaled="scale" in first or "offset" in first,
             compression=(facts.get("compression") or "").upper(),
             extent=_box(facts.get("extent")),
+            tilted=_tilted(facts),
             **_crs(facts),
             **common,
         )
@@ -159,6 +165,11 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
         **(_crs(layers[0]) if alike else {}),
         **common,
     )
+
+
+def _tilted(facts: Mapping[str, Any]) -> tuple[float, float] | None:
+    sides = facts.get("pixel_size")
+    return (sides[0], sides[1]) if facts.get("rotated") and sides and min(sides) > 0 else None
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -10,14 +10,15 @@ from typing import Any, Final
 from gdal_mcp.gdal.catalogue.formats import driver_for
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.preflight.call import Finding, Step, number_of, steps_of, worded
-from gdal_mcp.gdal.preflight.checks.raster import COMPUTES
+from gdal_mcp.gdal.preflight.checks.raster import COMPUTES, keeps_all
 from gdal_mcp.gdal.preflight.facts import TYPE_RANGE
 from gdal_mcp.plan import Draft
 
 _PHOTOS: Final = ("JPEG", "WEBP")
 # formats that lose something, unless an option says otherwise
 _LOSSY: Final = frozenset({*_PHOTOS, "JP2OpenJPEG", "AVIF", "HEIF"})
-_LOSSLESS: Final = frozenset({"LOSSLESS=YES", "WEBP_LOSSLESS=YES", "LOSSLESS=TRUE", "REVERSIBLE=YES"})
+_LOSSLESS: Final = frozenset({"LOSSLESS=YES", "WEBP_LOSSLESS=YES", "LOSSLESS=TRUE"})
+_REVERSIBLE: Final = frozenset({"REVERSIBLE=YES", "REVERSIBLE=TRUE", "REVERSIBLE=ON", "REVERSIBLE=1"})
 PICTURES: Final = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP"})  # formats of eight bits
 _NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
 # steps after which a pixel still has the value that it had
@@ -68,7 +69,7 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     lossy = driver in _LOSSY or any(f"COMPRESS={one}" in options for one in _PHOTOS)
     resamples = [(given, (_RESAMPLES[path],)) for path, given in steps if path in _RESAMPLES]
     mixing = _MIXES & {given.get("resampling", usual)[0] for given, usual in resamples}
-    if mixing or (lossy and not _LOSSLESS & set(options)):
+    if mixing or (lossy and not _lossless(options)):
         found.append("classes")
     kinds = [kind for _, given in steps for kind in given.get("output-data-type", ())]
     if "average" in mixing and not kinds:
@@ -78,6 +79,12 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     if all(path in _KEEPS for path, _ in steps):  # the narrowest thing that is named
         found += [driver] if driver in PICTURES else [kind for kind in kinds[-1:] if kind in _NARROW]
     return tuple(found)
+
+
+def _lossless(options: Sequence[str]) -> bool:
+    qualities = (one.removeprefix("QUALITY=") for one in options if one.startswith("QUALITY="))
+    reversible = bool(_REVERSIBLE & set(options)) and keeps_all(next(qualities, ""))
+    return reversible or bool(_LOSSLESS & set(options))
 
 
 def _nodata_of_edit(steps: Sequence[Step]) -> str:
