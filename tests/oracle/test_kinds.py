@@ -225,3 +225,15 @@ def test_zones_of_every_type(talk, place, oracle, subtests):
                 "gdal", "raster", "zonal-stats", "-q", *words, f"--zones={zones}", str(source), str(into)
             )
             assert place.path(f"zones-{kind.type}.csv").read_text() == into.read_text()
+
+
+def test_a_receipt_names_the_settings_that_can_change_an_answer(talk, place):
+    """As the call had them: of the container, or as the worker changed them for it."""
+    source = f"{WRITTEN[1].name}.tif"
+    read = talk.done("gdal_read", algorithm="raster info", arguments={"input": source, "stats": True})
+    written = talk.done(
+        "gdal_write", algorithm="raster slope", arguments={"input": source, "output": "named.tif"}
+    )
+    fast, cache = "GDAL_STATS_USE_FLOAT32_OPTIM", {"GDAL_CACHEMAX": "256"}
+    assert talk.record(read)["receipt"]["settings"] == {"GDAL_NUM_THREADS": "1", fast: "YES", **cache}
+    assert talk.record(written)["receipt"]["settings"] == {"GDAL_NUM_THREADS": "2", fast: "NO", **cache}
