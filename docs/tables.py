@@ -20,6 +20,7 @@ from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.gdal.catalogue.model import Role
 from gdal_mcp.gdal.datasets.operations import ALWAYS_ASKED, FILE_OPERATIONS
 from gdal_mcp.gdal.discovery.prompts import prompts
+from gdal_mcp.gdal.faults import faults
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.fields import describe
 from gdal_mcp.toolbox import Tool
@@ -316,6 +317,13 @@ def _peers() -> Lines:
     yield from table(("attack", "server", "what it did", "here", "claim"), rows)
 
 
+def _gdal_faults() -> Lines:
+    """Known faults of GDAL, as `gdal-mcp doctor` shows them for the image that is there."""
+    for name, one in faults().items():
+        link = f"[{one.seen}]({one.upstream})" if one.upstream else one.seen
+        yield f"- **`{name}`** ({link}; {'probed' if one.probe else 'not probed'}). When: {one.condition}. {one.effect} {one.workaround}"
+
+
 def _faults() -> Lines:
     rows = (
         (row["fault"], f"`{row['code']}`", str(row["seconds"]), row["left"])
@@ -345,6 +353,7 @@ PARTS: Parts = {
     "gaps": _gaps,
     "peers": _peers,
     "faults": _faults,
+    "gdal-faults": _gdal_faults,
     "claim-links": _links,
     "claim-links-front": _front_links,
 }

@@ -337,7 +337,7 @@ class Toolbox:
     title: str  # in messages, such as `GDAL`
     version: str  # of the description of its tools: kept with every call
     image: ImageSpec
-    environment: Callable[[Limits], Mapping[str, str]]
+    environment: Callable[[Limits, str], Mapping[str, str]]  # of a container; the text is its image's digest
     # the worker's command, whose container ends by itself after so many seconds without a job
     program: Callable[[float], tuple[str, ...]]
 
@@ -366,6 +366,7 @@ class Toolbox:
 
     # What the container is asked, and what it answers.
     request: Callable[[Draft, int], Mapping[str, Any]] = _request  # the int: pixels of a preview, 0 for none
+    answer_settings: tuple[str, ...] = ()  # names of settings of the environment that can change an answer
     read_json: Callable[[str], Any] = json.loads  # of what is printed; raises ValueError
     describe: Callable[[Mapping[str, Any], int], tuple[Described, ...]] = lambda _final, count: (
         (Described(),) * count

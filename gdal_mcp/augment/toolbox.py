@@ -10,8 +10,8 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.gdal.answers.described import described, shortened
 from gdal_mcp.gdal.datasets.paths import companions
 from gdal_mcp.gdal.datasets.scope import places
+from gdal_mcp.gdal.environment import ANSWER_SETTINGS, gdal_threads
 from gdal_mcp.gdal.environment import environment as gdal_environment
-from gdal_mcp.gdal.environment import gdal_threads
 from gdal_mcp.gdal.worker_source import command_around, modules_of
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
@@ -37,7 +37,8 @@ def augment(_settings: Settings) -> Toolbox:
         title="Augmentation",
         version=f"albumentations {IMAGE.locked['albumentations']}; sha256:{IMAGE.digest}",
         image=IMAGE.spec,
-        environment=lambda limits: {
+        answer_settings=ANSWER_SETTINGS,
+        environment=lambda limits, _digest: {
             **gdal_environment(limits),
             "NO_ALBUMENTATIONS_UPDATE": "1",  # else the library asks the network for a newer one
             "OPENBLAS_NUM_THREADS": "1",

@@ -203,6 +203,7 @@ class Execution:
             messages=tuple(_placed(text, draft) for text in told.texts[:_MAX_MESSAGES]),
             tool_version=clean_text(toolbox.tool_version(final), 40),
             return_code=_return_code(final),
+            settings=_settings(final.get("settings"), toolbox.answer_settings),
             preview=checked_png(result.attachments.get("preview.png", b"")),
             attached=result.attachments,
             figures=tuple(
@@ -279,6 +280,12 @@ def home(draft: Draft) -> Workspace:
         *draft.removes,
     )
     return places[0].workspace
+
+
+def _settings(changed: object, known: Sequence[str]) -> dict[str, str]:
+    """What the worker says that it changed, of the settings that a receipt names."""
+    found = changed if isinstance(changed, dict) else {}
+    return {name: clean_text(found[name], 40) for name in known if isinstance(found.get(name), str)}
 
 
 def _return_code(final: Mapping[str, Any]) -> int | None:

@@ -75,6 +75,8 @@ class Done:
     tool_version: str
     checks: tuple[Mapping[str, Any], ...] = ()  # what our words make of the messages
     return_code: int | None = None  # of operations that answer with one
+    # the library's, as the worker changed them for this job
+    settings: Mapping[str, str] = field(default_factory=dict)
     published: Published | None = None
     preview: bytes | None = None
     figures: tuple[bytes, ...] = ()  # that code of the call drew, as PNG

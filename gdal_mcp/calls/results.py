@@ -27,12 +27,14 @@ def receipt(call: Invocation, done: Done, settings: Settings) -> dict[str, Any]:
     """What ran, where, and within which bounds, as the call's record keeps it.
 
     `argv` is the exact command inside the container, `mounts` is what of the workspaces it saw there; `network` is the
-    container's, `remote` lists the hosts that the server read from for it.
+    container's, `remote` lists the hosts that the server read from for it. `settings` are those of the library that can change
+    an answer: of the container, and as its worker changed them for this job.
     """
-    plan, host = call.plan, call.host
+    plan, host, toolbox = call.plan, call.host, call.toolbox
+    environment = toolbox.environment(plan.limits, host.image.digest)
     return {
         "call_id": call.call_id,
-        "toolbox": call.toolbox.name,
+        "toolbox": toolbox.name,
         "tool_version": done.tool_version or host.image.version,
         "image": host.image.reference,
         "image_digest": host.image.digest,
@@ -45,6 +47,8 @@ def receipt(call: Invocation, done: Done, settings: Settings) -> dict[str, Any]:
         "remote": list(call.outcome.hosts),
         "plan_digest": plan.digest,
         "limits": {name: float(value) for name, value in asdict(plan.limits).items()},
+        "settings": {name: environment[name] for name in toolbox.answer_settings if name in environment}
+        | dict(done.settings),
         "approval": call.authorization.text,
         **cost(done.usage, call.durations),
     }

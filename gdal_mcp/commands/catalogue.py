@@ -8,10 +8,13 @@ from gdal_mcp.commands.streams import out, say
 from gdal_mcp.gdal.catalogue import load, store
 from gdal_mcp.gdal.catalogue.capture import captured
 from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
+from gdal_mcp.gdal.catalogue.probing import probe
+from gdal_mcp.gdal.faults import State, faults, load_probed
 from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.host.image import Image, ensure, resolve
 from gdal_mcp.settings import Settings
 from gdal_mcp.wheels import WheelImage
+from sandbox.engine import Engine
 from sandbox.engines.opening import open_engine, open_or_install
 
 
@@ -45,8 +48,19 @@ def setup(settings: Settings, toolbox: str = "gdal") -> Exit:
             out(f"{made.reference} {made.digest} Python {made.version}")
             return Exit.DONE
         image = ensure(engine.images, GDAL_IMAGE, settings.image, say)
+        probe_faults(settings, engine, image)
     out(f"{image.reference} {image.digest} GDAL {image.version}")
     return after_setup(settings, image)
+
+
+def probe_faults(settings: Settings, engine: Engine, image: Image) -> None:
+    """Tries which of the known faults this very image has, unless that was done before."""
+    if load_probed(settings.state_dir, image.digest).digest:
+        return
+    say(f"trying {image.reference} for known faults of GDAL")
+    found = probe(engine, image.id, image.digest, settings.state_dir)
+    present = [name for name in faults() if found.state(name) is not State.ABSENT]
+    say(f"worked around: {', '.join(present)}")
 
 
 def after_setup(settings: Settings, image: Image) -> Exit:

@@ -5,9 +5,13 @@ way to run code from a data file; remote access of PROJ; configuration files; st
 """
 
 import math
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
+from gdal_mcp.gdal.faults import NOT_PROBED, Probed, faults, load_probed, workarounds
 from sandbox.template import Limits
 
 SKIPPED_DRIVERS: Final = (
@@ -56,14 +60,42 @@ FIXED: Final = MappingProxyType(
     }
 )
 
+# what of the environment can change an answer; receipts name it. GDAL_SKIP and the pool are the same in every call
+ANSWER_SETTINGS: Final = (
+    *("GDAL_NUM_THREADS", "GDAL_CACHEMAX"),
+    *sorted({name for fault in faults().values() for name in fault.environment}),
+)
 CACHE_SHARE = 8  # one part of the memory limit for GDAL's block cache; warping and compression need the rest
 
 
-def environment(limits: Limits) -> MappingProxyType[str, str]:
-    """The environment for these limits. GDAL sees neither the CPU quota nor our idea of memory, so both are said."""
-    threads = gdal_threads(limits)
-    cache = max(16, limits.memory_bytes // CACHE_SHARE >> 20)  # MiB
-    return MappingProxyType({**FIXED, "GDAL_NUM_THREADS": str(threads), "GDAL_CACHEMAX": str(cache)})
+def environment(limits: Limits, probed: Probed = NOT_PROBED) -> MappingProxyType[str, str]:
+    """The environment for these limits, in the image that was probed.
+
+    GDAL sees neither the CPU quota nor our limit of memory, so both are given. A fault of GDAL is worked around unless its probe
+    found it absent.
+    """
+    own = {"GDAL_NUM_THREADS": str(gdal_threads(limits)), "GDAL_CACHEMAX": str(cache_mib(limits))}
+    return MappingProxyType({**FIXED, **own, **workarounds(probed)})
+
+
+# by limits and the digest of the image
+Environment: TypeAlias = Callable[[Limits, str], Mapping[str, str]]
+
+
+@cache
+def environment_in(state_dir: Path) -> Environment:
+    """The environment of servers with this state folder, which has the results of probes."""
+    return lambda limits, digest: environment(limits, load_probed(state_dir, digest))
+
+
+def not_probed(limits: Limits, _digest: str) -> Mapping[str, str]:
+    """The environment in an image that nothing is known of."""
+    return environment(limits)
+
+
+def cache_mib(limits: Limits) -> int:
+    """MiB of GDAL's block cache."""
+    return max(16, limits.memory_bytes // CACHE_SHARE >> 20)
 
 
 def gdal_threads(limits: Limits) -> int:

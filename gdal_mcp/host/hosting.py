@@ -316,7 +316,7 @@ class Hosting:
             limits=scope.limits,
             mounts=(*(self._mount(one, user) for one in scope.seen), *([staging] if staging else [])),
             masks=tuple(self._covered(one.path for one in scope.seen if not one.relative.parts)),
-            environment=host.toolbox.environment(scope.limits),
+            environment=host.toolbox.environment(scope.limits, host.image.digest),
             runtime=self._settings.runtime,
             nodes_without=self._settings.nodes_without,
         )

@@ -16,6 +16,9 @@ from gdal_mcp.access.policy import Policy
 from gdal_mcp.app import running
 from gdal_mcp.gdal.catalogue import store
 from gdal_mcp.gdal.catalogue.load import catalogue_of
+from gdal_mcp.gdal.catalogue.probing import probe
+from gdal_mcp.gdal.faults import Probed, faults
+from gdal_mcp.gdal.faults import State as FaultState
 from gdal_mcp.gdal.image import OFFICIAL, version_warning
 from gdal_mcp.host.connection import Host
 from gdal_mcp.host.hosting import Hosting
@@ -30,6 +33,8 @@ from sandbox.errors import ImageMissing, SandboxError
 from sandbox.outputs.staging import StagingArea
 from sandbox.pipes import MOST_ENTRIES, named_pipes
 from sandbox.workspace import Workspaces
+
+_FAULT_STATES: Final = {FaultState.PRESENT: "present", FaultState.UNKNOWN: "not probed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +241,17 @@ def _image(host: Host, settings: Settings) -> Iterator[Row]:
         yield Row("catalogue", "GDAL", "failed", reason, "Run `gdal-mcp setup`, then doctor again.")
     else:
         yield Row("catalogue", "GDAL", "ok", known.summary)
+    yield from _faults(probe(host.engine, image.id, image.digest, settings.state_dir))
+
+
+def _faults(probed: Probed) -> Iterator[Row]:
+    """Each known fault of GDAL: whether this very image has it, and what is done about it."""
+    for name, fault in faults().items():
+        state = probed.state(name)
+        found = "absent" if state is FaultState.ABSENT else f"{_FAULT_STATES[state]}. {fault.workaround}"
+        unexpected = fault.probe and state is FaultState.UNKNOWN
+        fix = "The probe did not run in this image. The fault is treated as present."
+        yield _warning_if(unexpected, "fault", name, found, fix)
 
 
 def _further(hosting: Hosting, boxes: Sequence[Toolbox]) -> Iterator[Row]:

@@ -9,8 +9,8 @@ from gdal_mcp.gdal.answers.described import described, shortened
 from gdal_mcp.gdal.datasets.paths import companions
 from gdal_mcp.gdal.datasets.scope import places
 from gdal_mcp.gdal.datasets.sidecars import belongs
+from gdal_mcp.gdal.environment import ANSWER_SETTINGS, gdal_threads
 from gdal_mcp.gdal.environment import environment as gdal_environment
-from gdal_mcp.gdal.environment import gdal_threads
 from gdal_mcp.gdal.worker_source import command_around
 from gdal_mcp.plan import Draft
 from gdal_mcp.python.tool import NAME, PYTHON_IMAGE, SHOWN, run_python_tool
@@ -32,6 +32,7 @@ def python(settings: Settings) -> Toolbox:
         version=f"{', '.join(f'{name} {versions[name]}' for name in SHOWN)}; sha256:{PYTHON_IMAGE.digest}",
         image=PYTHON_IMAGE.spec,
         environment=environment,
+        answer_settings=ANSWER_SETTINGS,
         program=python_command,
         toolsets={"python": lambda: (run_python_tool(),)},
         operations=frozenset({NAME}),
@@ -48,8 +49,8 @@ def python(settings: Settings) -> Toolbox:
     )
 
 
-def environment(limits: Limits) -> Mapping[str, str]:
-    """GDAL's, with as many threads for the libraries as there are whole processors."""
+def environment(limits: Limits, _digest: str = "") -> Mapping[str, str]:
+    """GDAL's, with as many threads for the libraries as there are whole processors. The image's GDAL is not probed."""
     threads = str(gdal_threads(limits))
     return {**gdal_environment(limits), "OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads}
 

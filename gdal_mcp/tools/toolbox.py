@@ -21,7 +21,14 @@ from gdal_mcp.gdal.datasets.scope import ADVICE, places
 from gdal_mcp.gdal.datasets.sidecars import belongs
 from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.gdal.discovery.prompts import prompts
-from gdal_mcp.gdal.environment import environment, gdal_threads
+from gdal_mcp.gdal.environment import (
+    ANSWER_SETTINGS,
+    Environment,
+    environment_in,
+    gdal_threads,
+    not_probed,
+)
+from gdal_mcp.gdal.faults import load_probed
 from gdal_mcp.gdal.image import GDAL_IMAGE
 from gdal_mcp.gdal.preflight.expected import compared, expected, statement, type_range
 from gdal_mcp.gdal.preflight.mends import mend_of_output
@@ -63,18 +70,26 @@ TOOLSETS = ("core", *GROUPS, "classic", "remote", "all")
 
 def gdal(settings: Settings) -> Toolbox:
     """GDAL as the image of these settings has it. Raises CatalogueBroken."""
-    return of_data(store.select(settings.state_dir, settings.image))
+    state_dir, image = settings.state_dir, settings.image
+    absent = load_probed(state_dir, store.image_of(state_dir, image)).absent()
+    return of_data(store.select(state_dir, image), environment_in(state_dir), absent)
 
 
 @cache
-def of_data(text: str) -> Toolbox:
-    """GDAL as the data of a catalogue describes it. Raises CatalogueBroken."""
-    catalogue = packaged() if text == packaged_text() else catalogue_of(text)
+def of_data(
+    text: str, environment: Environment = not_probed, absent: frozenset[str] = frozenset()
+) -> Toolbox:
+    """GDAL as the data of a catalogue describes it. Raises CatalogueBroken.
+
+    `absent` names the faults that the image whose data this is does not have.
+    """
+    catalogue = packaged() if text == packaged_text() and not absent else catalogue_of(text, absent)
     return Toolbox(
         name=NAME,
         title="GDAL",
         version=f"{catalogue.gdal_version} sha256:{hashlib.sha256(text.encode()).hexdigest()}",
         environment=environment,
+        answer_settings=ANSWER_SETTINGS,
         program=gdal_command,
         image=GDAL_IMAGE,
         toolsets=_toolsets(catalogue),

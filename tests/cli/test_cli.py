@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gdal_mcp.gdal.catalogue.load import packaged
+from gdal_mcp.gdal.faults import faults
 from gdal_mcp.tools.listing import core
 from tests.cli.conftest import DEAD, Desk, Ended, at_terminal, gdal_mcp, launched
 from tests.oracle.container import Oracle
@@ -121,6 +122,10 @@ def test_doctor_reports_the_engine_and_image_in_use_and_attests_the_isolation(de
     assert attested
     assert {row["state"] for row in attested} == {"ok"}
     assert str(desk.workspace) in {row["name"] for row in rows(report, "ok")}
+    # each known fault was looked for in this very image
+    assert {row["name"] for row in report["rows"] if row["group"] == "fault"} == faults().keys()
+    (found,) = (desk.state / "faults").iterdir()
+    assert json.loads(found.read_text()).keys() == {name for name, fault in faults().items() if fault.probe}
 
 
 def test_doctor_on_a_host_that_is_not_ready_ends_with_3_and_says_what_to_do(desk, log_copy, new):

@@ -66,7 +66,7 @@ WORDS = Toolbox(
     title="The counter",
     version="1.0",
     image=ImageSpec({"words": NAME}),
-    environment=lambda _limits: ENVIRONMENT,
+    environment=lambda _limits, _digest: ENVIRONMENT,
     program=lambda idle: worker_command(handler(COUNT), idle_seconds=idle),
     toolsets={"words": lambda: (COUNTER,)},
     operations=frozenset({"words count"}),

@@ -33,6 +33,12 @@ raster("nowhere.tif", steps, code=None, transform=None)
 raster("wrong.tif", steps, code="EPSG:4326")
 raster("pacific.tif", steps, code="EPSG:32601", transform=(100000, 20000, 0, 1000000, 0, -20000))
 raster("round.tif", steps, code="EPSG:4326", transform=(0, 12, 0, 90, 0, -9))
+lowest = np.finfo("float32").min
+for name, fill in (("esri.tif", lowest), ("esri-text.tif", np.float32("-3.402823e+38"))):
+    raster(name, np.where(steps < 40, fill, steps / 7).astype("float32"))
+raster("deep.tif", (steps - 11000).astype("int16"))
+raster("quarter.tif", steps, transform=(440000, 0, 30, 3751000, 60, 0))
+raster("tilted.tif", steps, transform=(440000, 60 * 0.8, 30 * 0.6, 3751000, 60 * 0.6, -30 * 0.8))
 raster("local.tif", steps, code='LOCAL_CS["site",UNIT["metre",1]]')
 for name, options in (("big.tif", ()), ("bigempty.tif", ())):
     big = gdal.GetDriverByName("GTiff").Create(out + name, 20000, 20000, 1, gdal.GDT_Byte, ["SPARSE_OK=TRUE", "TILED=YES", "COMPRESS=DEFLATE"])
@@ -113,6 +119,13 @@ def test_a_raster_is_what_an_independent_gdal_says(told: ImmediateResult, oracle
     assert (facts["compression"], facts["block_size"], facts["overviews"]) == ("DEFLATE", [30, 20], 0)
 
 
+def test_the_size_of_a_pixel_is_that_of_its_sides_whichever_way_they_point(told: ImmediateResult):
+    for name in ("quarter.tif", "tilted.tif"):
+        assert told[name,].facts["pixel_size"] == pytest.approx([60, 30])
+        assert told[name,].facts["rotated"]
+    assert told["plain.tif",].facts["pixel_size"] == [60, 60]
+
+
 def test_layers_are_what_an_independent_gdal_says_and_names_join_them_by_position(told, oracle, data):
     done = told["half.gpkg",]
     facts, names = done.facts, done.final["outputs"][0]["names"]
@@ -165,6 +178,7 @@ def test_the_place_on_earth(told: ImmediateResult, subtests: pytest.Subtests):
 CHECKS = {
     "plain.tif": [], "pacific.tif": [], "zones.gpkg": [], "one.tif": [], "table.gpkg": [],
     "complex.tif": [], "nodata.tif": ["all_nodata"], "nan.tif": ["all_nodata"], "clear.tif": ["all_nodata"],
+    "esri.tif": ["nodata_undeclared"], "esri-text.tif": ["nodata_undeclared"], "deep.tif": [], "quarter.tif": [], "tilted.tif": [],
     "constant.tif": ["constant"], "nan-nodata.tif": ["constant"], "nocrs.tif": ["crs_missing"],
     "nowhere.tif": ["has_no_georeferencing"], "wrong.tif": ["extent_outside_crs"],
     "many.gpkg": ["invalid_geometries"], "empty.gpkg": ["zero_features"], "half.gpkg": ["empty_layer"], "nocrs.shp": ["crs_missing"],

@@ -1,4 +1,8 @@
-"""An independent GDAL: a plain container of the same image, started by testcontainers and not by our engine code."""
+"""An independent GDAL: a plain container of the same image, started by testcontainers and not by our engine code.
+
+It has none of our settings: GDAL's own number of threads (one), its own cache, no limits, no overrides. A fault of GDAL that shows
+only under our settings would be on both sides if they were here too.
+"""
 
 import json
 import os
@@ -22,8 +26,6 @@ from tests.oci_store import docker_address
 testcontainers_config.ryuk_disabled = True
 
 STAGING = "/staging"
-# none of our settings, but as much precision and as few threads as ours, so that equal means equal
-ENVIRONMENT = {"GDAL_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"}
 # One process in the container does everything: an exec through the engine for each of some hundred commands
 # took longer than what they do. Programs are processes of their own; Python sources run in a copy of that
 # process, which has loaded GDAL once.
@@ -184,7 +186,6 @@ def oracle_over(image: str, sees: Path, network: str = "none") -> Iterator[Oracl
         .with_command(["sleep", "infinity"])
         .with_volume_mapping(str(sees), str(sees), "ro")
         .with_volume_mapping(str(out), str(out), "rw")
-        .with_envs(**ENVIRONMENT)
         .with_kwargs(network_mode=network, user=f"{os.getuid()}:{os.getgid()}", entrypoint=[])
     )
     with container, _running_commands(container) as runs:

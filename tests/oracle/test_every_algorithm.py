@@ -60,7 +60,7 @@ def replies(place: Place, oracle: Oracle, grounds: Path) -> Iterator[dict[str, A
     """Every call with the command that ran, made by one server; several run at a time. What is updated in place is kept for the oracle first."""
     before = oracle.folder("every-before")
     shutil.copytree(place.workspace, before, dirs_exist_ok=True)
-    command = place.command("--approval", "never", "--no-preview", "--cpus", "1")
+    command = place.command("--approval", "never", "--no-preview")  # and the limits that calls have
     with talking(command, grounds / "every.log", person=Person()) as talk:
         calls = {name: _started(talk, name, run) for name, run in MADE.items()}
         made = {name: call.result(timeout=300) for name, call in calls.items()}

@@ -293,22 +293,36 @@ def test_a_patch_that_does_not_fit_stops_the_catalogue(facts: dict[str, Any]) ->
     entry(right, path, patch["argument"])[patch["key"]] = patch.get("now", 7)
     gone["algorithms"] = [one for one in gone["algorithms"] if one["path"] != path]
     entry(true, path, patch["argument"])[patch["key"]] = True
-    one = {"release": "3.13", "patch": [{**patch, "algorithms": [path], "was": 1}]}
+    one = {"patch": [{**patch, "algorithms": [path], "was": 1}]}
     unexplained = copy.deepcopy(PATCHES)
     unexplained["patch"][0]["reason"] = ""
     for data, patches in ((right, PATCHES), (gone, PATCHES), (true, one), (facts, unexplained)):
         with pytest.raises(CatalogueBroken):
-            patched(data, patches)
+            patched(data, patches, strict=True)
 
 
-def test_another_release_may_be_without_the_faults_of_this_one(facts: dict[str, Any]) -> None:
+def test_another_image_may_be_without_the_faults_of_this_one(facts: dict[str, Any]) -> None:
     path, patch = PATCHED[0]
     fault = entry(facts, path, patch["argument"])
     fault[patch["key"]] = patch["now"]
-    right = patched({**facts, "gdal": "3.130.0"}, PATCHES)
+    right = patched(facts, PATCHES)
     assert entry(right, path, patch["argument"])[patch["key"]] == patch["now"]
     second, other = PATCHED[1]
     assert entry(right, second, other["argument"])[other["key"]] == other["now"]
+
+
+def test_a_patch_release_that_mends_a_fault_is_served(facts: dict[str, Any]) -> None:
+    path, patch = PATCHED[0]
+    entry(facts, path, patch["argument"])[patch["key"]] = patch["now"]
+    served = catalogue_of(json.dumps({**facts, "gdal": "3.13.4"}))
+    assert served.algorithms[path].long_names[patch["argument"]].usage[patch["key"]] == patch["now"]
+
+
+def test_a_patch_of_a_fault_that_the_image_does_not_have_is_passed_over(facts: dict[str, Any]) -> None:
+    text = json.dumps(facts)
+    for absent, offered in (((), False), (("zonal_median",), True)):
+        stat = catalogue_of(text, absent).algorithms["raster zonal-stats"].long_names["stat"]
+        assert ("median" in stat.choices) == offered
 
 
 def test_a_step_that_describes_a_faulty_argument_again_is_put_right_too(facts: dict[str, Any]) -> None:

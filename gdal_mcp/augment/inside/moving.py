@@ -13,6 +13,7 @@ import albumentations as A
 import numpy as np
 
 from gdal_mcp.augment.inside import rasters
+from gdal_mcp.augment.inside.ranges import scaled, unscaled
 
 SEEDS = 1 << 32
 # types that it cannot move, and one that holds their values
@@ -80,11 +81,15 @@ def apply(step, made, scene, seed):
     new = rasters.Raster(**vars(old))
     moves = step["georeference"] != "kept"
     plain = moves or old.pixels.dtype == np.uint8
-    sent = movable(old.pixels) if moves else old.pixels if plain else scaled(old)
+    sent = movable(old.pixels) if moves else old.pixels if plain else scaled(old.pixels, old.range)
     done = made(image=sent)["image"]
     if not made.params and made.p < 1:
         return False
-    new.pixels = layered(done).astype(old.pixels.dtype, copy=False) if plain else unscaled(done, old)
+    new.pixels = (
+        layered(done).astype(old.pixels.dtype, copy=False)
+        if plain
+        else unscaled(layered(done), old.range, old.pixels.dtype)
+    )
     masks = [layer(made, one) for one in scene.masks]
     if not moves:
         scene.raster, scene.masks = new, masks
@@ -130,21 +135,6 @@ def movable(pixels):
 def layered(pixels):
     """With an axis of bands, which the library leaves out where there is one."""
     return pixels if pixels.ndim == 3 else pixels[:, :, None]
-
-
-def scaled(raster):
-    low, high = raster.range
-    return ((raster.pixels.astype(np.float64) - low) / (high - low)).clip(0, 1).astype(np.float32)
-
-
-def unscaled(pixels, raster):
-    low, high = raster.range
-    values = layered(pixels).astype(np.float64) * (high - low) + low
-    kind = raster.pixels.dtype
-    if kind.kind == "f":
-        return values.astype(kind)
-    limits = np.iinfo(kind)
-    return values.round().clip(limits.min, limits.max).astype(kind)
 
 
 def matrix_of(made, old, new):

@@ -9,6 +9,8 @@ import numpy as np
 from osgeo import gdal, osr
 from scipy import ndimage
 
+from gdal_mcp.augment.inside.ranges import widened
+
 TYPES = {
     gdal.GDT_Byte: "u1", gdal.GDT_UInt16: "u2", gdal.GDT_Int16: "i2", gdal.GDT_UInt32: "u4", gdal.GDT_Int32: "i4",
     gdal.GDT_Float32: "f4", gdal.GDT_Float64: "f8",
@@ -16,7 +18,7 @@ TYPES = {
 CODES = {np.dtype(name): code for code, name in TYPES.items()}
 SIGNATURES = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpg", b"RIFF": "webp", b"II*\0": "tif", b"MM\0*": "tif", b"II+\0": "tif"}  # fmt: skip
 DRIVERS = ["GTiff", "PNG", "JPEG", "WEBP"]  # of `augment_image`, which takes these formats and no others
-LOOK = 1024  # pixels of the longer side of a raster's copy that its range of values is taken from
+LOOK = 1024  # pixels of the longer side of a raster's copy that its range of values is taken from, before a part of it is read
 WRITE = ["COMPRESS=DEFLATE", "BIGTIFF=IF_SAFER"]
 
 
@@ -117,8 +119,10 @@ class Source:
         if place is not None:
             a, b, c, d, e, f = place
             place = (a + left * b + top * c, b, c, d + left * e + top * f, e, f)
+        # of eight bits the whole range is taken; of other types the sample may lack peaks that this part has
+        span = self.span if self._kind == "u1" else widened(self.span, pixels, invalid)
         filled_up = pixels if invalid is None else filled(pixels, invalid)
-        return Raster(filled_up, invalid, alpha, self._nodata, place, self.crs, self._names, self.span)
+        return Raster(filled_up, invalid, alpha, self._nodata, place, self.crs, self._names, span)
 
 
 def spaces(pixels):

@@ -3,11 +3,12 @@
 Invariants:
 * a catalogue that loads is complete: every argument has a role and, if it takes text, a check; every rule is well-formed, whether
   or not an argument has it. Anything else is CatalogueBroken, at start and not at a call;
-* for the release that the patches were written for, each changes exactly what it names.
+* in the packaged data each patch changes exactly what it names. Data of another image is what that image says: a patch whose
+  fault is not in it, or that a probe found absent, is passed over.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache, lru_cache
@@ -47,8 +48,11 @@ def packaged() -> Catalogue:
     return catalogue_of(packaged_text())
 
 
-def catalogue_of(text: str) -> Catalogue:
-    """The catalogue of data as `capture` writes it, with the packaged rules. Raises CatalogueBroken."""
+def catalogue_of(text: str, absent: Collection[str] = ()) -> Catalogue:
+    """The catalogue of data as `capture` writes it, with the packaged rules. Raises CatalogueBroken.
+
+    `absent` names the faults of faults.toml that the image does not have.
+    """
     try:
         facts = json.loads(text)
     except ValueError as error:
@@ -57,7 +61,8 @@ def catalogue_of(text: str) -> Catalogue:
         data_of(_PACKAGE, f"{name}.toml") for name in ("roles", "options", "formats", "patches")
     )
     try:
-        return build(patched(facts, patches), roles, options, formats)
+        right = patched(facts, patches, absent, strict=text == packaged_text())
+        return build(right, roles, options, formats)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise CatalogueBroken(f"the catalogue's data is not complete: {error!r}. Build it again.") from error
 
@@ -206,18 +211,20 @@ def _option_rules(options: Mapping[str, Any]) -> dict[tuple[str, Scope, str], Op
     return rules
 
 
-def patched(facts: dict[str, Any], patches: Mapping[str, Any]) -> dict[str, Any]:
-    """The facts with every patch applied; those given stay as they are. Raises CatalogueBroken.
+def patched(
+    facts: dict[str, Any], patches: Mapping[str, Any], absent: Collection[str] = (), *, strict: bool = False
+) -> dict[str, Any]:
+    """The facts with every patch applied, but for those of faults that are absent; those given stay as they are.
 
-    A step that describes an argument again is patched with its algorithm.
+    A step that describes an argument again is patched with its algorithm. Raises CatalogueBroken for a patch without a reason,
+    and, when `strict`, for one that finds no fault.
     """
-    strict = facts["gdal"].startswith(f"{patches['release']}.")
     paths = {path for patch in patches["patch"] for path in patch["algorithms"]}
     algorithms, steps = (
         {entry["path"]: deepcopy(entry) if entry["path"] in paths else entry for entry in facts[part]}
         for part in ("algorithms", "steps")
     )
-    for patch in patches["patch"]:
+    for patch in (one for one in patches["patch"] if one.get("fault") not in absent):
         named = f"the patch of {patch['argument']} {patch['key']} in patches.toml"
         if not patch.get("reason"):
             raise CatalogueBroken(f"{named} has no reason.")

@@ -31,6 +31,12 @@ def holds(state_dir: Path, image: str | None, digest: str) -> bool:
     return stored is not None and stored[0] == digest
 
 
+def image_of(state_dir: Path, image: str | None) -> str:
+    """The digest of the image whose data is stored for this image setting; "" where none is. Raises CatalogueBroken."""
+    stored = _read(_place(state_dir, image))
+    return stored[0] if stored is not None else ""
+
+
 def save(state_dir: Path, image: str | None, digest: str, text: str) -> Path:
     """Stores data for the image of this setting and digest, and returns where. Raises CatalogueBroken."""
     place = _place(state_dir, image)

@@ -114,6 +114,7 @@ def run(job, report):
         "return_code": ended.return_code,
         "errors": errors.rows,
         "checks": job.get("checks", []),
+        "settings": job.get("settings", {}),
         "failures": errors.failures,
         "memory_exhausted": errors.memory,
         "gdal_version": gdal.VersionInfo("RELEASE_NAME"),

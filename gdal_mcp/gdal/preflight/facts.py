@@ -76,6 +76,9 @@ class DatasetFacts:
     unit_metres: float | None = None  # metres of a unit of a CRS in feet and the like
     degrees: bool | None = None  # whether coordinates are longitude and latitude in degrees
     extent: Box | None = None
+    tilted: tuple[float, float] | None = (
+        None  # width and height of a pixel whose sides do not run along the axes
+    )
     compression: str = ""  # by the name of GDAL's creation option; NONE is uncompressed
     features: int | None = None  # of all layers
     fields: int = 0  # of the widest layer
@@ -99,9 +102,11 @@ class DatasetFacts:
 
     @property
     def pixel_size(self) -> tuple[float, float] | None:
-        """Mean width and height of a pixel in units of the CRS; None without an extent."""
+        """Width and height of a pixel in units of the CRS; None without an extent."""
         if self.extent is None or not self.pixels:
             return None
+        if self.tilted is not None:
+            return self.tilted
         west, south, east, north = self.extent
         size = (east - west) / self.width, (north - south) / self.height
         return size if min(size) > 0 else None
@@ -150,6 +155,7 @@ def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
             scaled="scale" in first or "offset" in first,
             compression=(facts.get("compression") or "").upper(),
             extent=_box(facts.get("extent")),
+            tilted=_tilted(facts),
             **_crs(facts),
             **common,
         )
@@ -185,6 +191,11 @@ def _place(value: Any, *, degrees: bool | None) -> Place:
         turned = [west, south, east + 360, north] if type(east) in (int, float) else value
         return Place(degrees, box := _box(turned), box is not None and box[2] - box[0] < _HALF)
     return Place(degrees, box)
+
+
+def _tilted(facts: Mapping[str, Any]) -> tuple[float, float] | None:
+    sides = facts.get("pixel_size")
+    return (sides[0], sides[1]) if facts.get("rotated") and sides and min(sides) > 0 else None
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -1,5 +1,6 @@
 """Describes datasets by `facts` (numbers, switches, GDAL's own words) and `names` (text of the file), joined by their order."""
 
+import math
 import os
 
 from osgeo import gdal, ogr
@@ -80,7 +81,7 @@ def raster(dataset, *, whole):
         "crs": crs_facts(crs),
         "extent": extent,
         **({"wgs84": wgs84_box(extent, crs)} if whole else {}),
-        "pixel_size": [plain(abs(transform[1])), plain(abs(transform[5]))] if transform else None,
+        "pixel_size": pixel_size(transform) if transform else None,
         "rotated": bool(transform and (transform[2] or transform[4])),
         "gcps": dataset.GetGCPCount(),
     }
@@ -96,6 +97,11 @@ def raster(dataset, *, whole):
                 row[key] = plain(one)
         facts["bands"].append(row)
     return facts, {"crs": crs and crs.GetName(), "bands": [band.GetDescription() for band in bands]}
+
+
+def pixel_size(transform):
+    """Width and height of a pixel along its own sides, whichever way they point."""
+    return [plain(math.hypot(transform[1], transform[4])), plain(math.hypot(transform[2], transform[5]))]
 
 
 def layer_facts_and_names(layer, *, whole):

@@ -26,7 +26,12 @@ LIMITS = {
     **{f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
 }
 # values that stand for nothing in many datasets, and for a measurement in hardly any
-FILLS = (-9999.0, -99999.0, -32767.0, -32768.0)
+FILLS = (
+    *(-9999.0, -99999.0, -32767.0, -32768.0),
+    -3.4028234663852886e38,  # the lowest Float32, which ESRI's programs write
+    -3.4028230607370965e38,  # the same in text with 7 digits, read back as Float32
+    -1.7976931348623157e308,  # the lowest Float64
+)
 
 
 def raster_checks(dataset, facts, rows, origin):

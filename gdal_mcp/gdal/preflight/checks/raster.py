@@ -9,6 +9,7 @@ from gdal_mcp.gdal.preflight.estimate import raster_made
 from gdal_mcp.gdal.preflight.facts import TYPE_RANGE, DatasetFacts
 
 _JOINS: Final = frozenset({"raster mosaic", "raster stack", "gdal_merge"})
+_ALL_BITS: Final = 100  # percent
 _SLACK: Final = 0.01  # of a pixel
 COMPUTES: Final = frozenset(
     f"raster {name}"
@@ -45,6 +46,11 @@ def nearest(call: Call) -> Iterator[Finding]:
         yield worded("nearest_on_continuous")
 
 
+def keeps_all(quality: str) -> bool:
+    """Whether JP2OpenJPEG writes all of the bits: QUALITY is in percent, 25 unless it is given, of the last of several layers."""
+    return number_of(quality.rpartition(",")[2]) == _ALL_BITS
+
+
 def lossy(call: Call) -> Iterator[Finding]:
     made = call.input if call.path == "raster convert" else raster_made(call) or call.input
     if not call.driver or not _continuous(made):
@@ -54,7 +60,7 @@ def lossy(call: Call) -> Iterator[Finding]:
         "JPEG": True,
         "WEBP": not (call.switched_on("WEBP_LOSSLESS") or call.switched_on("LOSSLESS")),
         "JXL": call.option("JXL_LOSSLESS") != "" and not call.switched_on("JXL_LOSSLESS"),
-        "JP2OpenJPEG": not call.switched_on("REVERSIBLE"),
+        "JP2OpenJPEG": not (call.switched_on("REVERSIBLE") and keeps_all(call.option("QUALITY"))),
     }
     lossy_lerc = packing.startswith("LERC") and (number_of(call.option("MAX_Z_ERROR")) or 0.0) > 0
     if loses.get(packing) or lossy_lerc:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from gdal_mcp.gdal.catalogue.formats import driver_for
 from gdal_mcp.gdal.catalogue.model import Catalogue
 from gdal_mcp.gdal.preflight.call import Finding, Step, is_on, number_of, options_of, steps_of, worded
-from gdal_mcp.gdal.preflight.checks.raster import COMPUTES
+from gdal_mcp.gdal.preflight.checks.raster import COMPUTES, keeps_all
 from gdal_mcp.gdal.preflight.facts import TYPE_RANGE
 from gdal_mcp.plan import Draft
 
@@ -18,7 +18,7 @@ _PHOTOS: Final = ("JPEG", "WEBP")
 # formats that lose something, unless an option says otherwise
 _LOSSY: Final = frozenset({*_PHOTOS, "JP2OpenJPEG", "AVIF", "HEIF", "GPKG", "KMLSUPEROVERLAY"})
 _ALSO_VECTOR: Final = frozenset({"GPKG", "KMLSUPEROVERLAY"})  # whose names are those of vector formats, too
-_LOSSLESS: Final = ("LOSSLESS", "WEBP_LOSSLESS", "REVERSIBLE")
+_LOSSLESS: Final = ("LOSSLESS", "WEBP_LOSSLESS")
 # formats of tiles that lose nothing
 _EXACT_TILES: Final = frozenset({"PNG", "PNG8", "TIFF"})
 _BANDS: Final = ":"  # between the name of a look and the bands that it is about
@@ -83,12 +83,9 @@ def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
     lossy = (driver in _LOSSY and (writes_pixels or driver not in _ALSO_VECTOR)) or options.get(
         "COMPRESS"
     ) in _PHOTOS
-    exact = any(is_on(options.get(name, "")) for name in _LOSSLESS) or bool(
-        {options.get("TILE_FORMAT"), options.get("FORMAT")} & _EXACT_TILES
-    )
     resamples = [(given, (_RESAMPLES[path],)) for path, given in steps if path in _RESAMPLES]
     mixing = _MIXES & {given.get("resampling", usual)[0] for given, usual in resamples}
-    if mixing or (lossy and not exact):
+    if mixing or (lossy and not _lossless(options)):
         found.append("classes")
     kinds = [kind for _, given in steps for kind in given.get("output-data-type", ())]
     if "average" in mixing and not kinds:
@@ -127,6 +124,13 @@ def _selected(steps: Sequence[Step]) -> str:
     joins = any(path in ("raster mosaic", "raster stack") for path, _ in steps)
     numbers = [part for text in texts[0] for part in text.split(",")] if len(texts) == 1 and not joins else []
     return ",".join(numbers) if all(number.isdecimal() for number in numbers) else ""
+
+
+def _lossless(options: Mapping[str, str]) -> bool:
+    """Whether options of a format that usually loses something make it keep every value."""
+    reversible = is_on(options.get("REVERSIBLE", "")) and keeps_all(options.get("QUALITY", ""))
+    exact_tiles = bool({options.get("TILE_FORMAT"), options.get("FORMAT")} & _EXACT_TILES)
+    return reversible or exact_tiles or any(is_on(options.get(name, "")) for name in _LOSSLESS)
 
 
 def _nodata_of_edit(steps: Sequence[Step]) -> str:

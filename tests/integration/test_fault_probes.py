@@ -1,0 +1,56 @@
+"""The probes for faults of GDAL, in the image that is there."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.gdal.catalogue.probing import probe
+from gdal_mcp.gdal.faults import State, faults, load_probed, probe_program
+from gdal_mcp.host.image import Image
+from sandbox.engine import Engine
+from tests.oracle.container import Oracle
+
+pytestmark = pytest.mark.engine
+
+# what a probe would see in an image without the fault: GDAL's own answer with one thread, which is right
+ONE_THREAD = ('"GDAL_NUM_THREADS": "2"', '"GDAL_NUM_THREADS": "1"')
+
+
+def test_each_probe_tells_and_its_result_is_kept_for_that_image(
+    engine: Engine, image: Image, tmp_path: Path
+) -> None:
+    found = probe(engine, image.id, image.digest, tmp_path)
+    for name, fault in faults().items():
+        assert (found.state(name) is State.UNKNOWN) == (not fault.probe)
+    assert load_probed(tmp_path, image.digest) == found
+    assert load_probed(tmp_path, f"{image.digest}0").states == {}
+
+
+def test_the_probe_of_statistics_tells_a_gdal_that_has_the_fault_from_one_that_has_not(
+    oracle: Oracle,
+) -> None:
+    program = probe_program()
+    fixed = program.replace(*ONE_THREAD)
+    assert fixed != program
+    name = "statistics_in_threads"
+    assert json.loads(oracle.python(fixed))[name] is False
+    # the fault itself, by hand: half of the lines are 1, the others 3
+    by_hand = """
+import json
+from osgeo import gdal
+gdal.UseExceptions()
+made = gdal.GetDriverByName("GTiff").Create("/vsimem/a.tif", 16, 16, 1, gdal.GDT_Float32, ["BLOCKYSIZE=16"])
+band = made.GetRasterBand(1)
+band.Fill(1)
+band.WriteRaster(0, 8, 16, 8, b"\\x03" * 128, buf_type=gdal.GDT_Byte)
+with gdal.config_option("GDAL_NUM_THREADS", "2"):
+    print(json.dumps(band.ComputeStatistics(False)[2] != 2))
+"""
+    assert json.loads(oracle.python(program))[name] is json.loads(oracle.python(by_hand))
+
+
+def test_a_program_that_does_not_run_leaves_everything_unknown_and_nothing_stored(engine, tmp_path):
+    found = probe(engine, "sha256:" + "0" * 64, "sha256:gone", tmp_path)
+    assert found.states == {}
+    assert not list(tmp_path.iterdir())

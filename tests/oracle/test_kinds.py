@@ -1,0 +1,239 @@
+"""What GDAL computes of rasters of every kind, in calls as they are, is what a GDAL without any of our settings computes."""
+
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mcp.talk import Person, Place, Talk, talking
+from tests.oracle.container import Oracle
+from tests.oracle.kinds import ALL, FEW, PROGRAM, Kind, listed
+
+pytestmark = pytest.mark.engine
+
+TOLERANCE = 1e-9  # of the numbers: sums that are taken in another order differ in the last digits
+AT_ONCE = 6  # calls; each has a container
+REST = tuple(one for one in ALL if one not in FEW)
+INFO = {"stats": True, "min-max": True, "checksum": True, "hist": True}
+ZONES = """{"type": "FeatureCollection", "crs": {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::32631"}}, "features": [
+{"type": "Feature", "properties": {"n": 1}, "geometry": {"type": "Polygon", "coordinates":
+[[[500000, 4999700], [500300, 4999700], [500300, 5000000], [500000, 5000000], [500000, 4999700]]]}}]}"""
+RAMP = "nv 0 0 0\n0% 0 0 255\n50% 0 255 0\n100% 255 0 0\n"  # percents of the lowest and highest value of the input
+
+
+@pytest.fixture(scope="module")
+def place(grounds: Path, oracle: Oracle) -> Place:
+    made = Place.made(grounds / "kinds")
+    folder = oracle.folder("kinds")
+    oracle.python(PROGRAM, str(folder), listed(FEW))
+    (folder / "zones.geojson").write_text(ZONES)
+    (folder / "ramp.txt").write_text(RAMP)
+    for kind in ("Int16", "Float32"):  # two halves of a mosaic, whose statistics GDAL takes of the sources
+        whole, halves = folder / f"{kind}-tiles-odd-nothing.tif", []
+        for number, left in enumerate((0, 150)):
+            halves.append(folder / f"{kind}-{number}.tif")
+            window = ["-srcwin", f"{left}", "0", f"{(150, 151)[number]}", "203", "-a_nodata", "0"]
+            oracle.must("gdal_translate", "-q", *window, str(whole), str(halves[-1]))
+    shutil.copytree(folder, made.workspace, dirs_exist_ok=True)
+    return made
+
+
+@pytest.fixture(scope="module")
+def talk(place: Place, grounds: Path) -> Iterator[Talk]:
+    """A server with the limits that calls have when nobody sets any."""
+    with talking(
+        place.command("--approval", "never", "--no-preview"), grounds / "kinds.log", person=Person()
+    ) as made:
+        yield made
+
+
+def same(ours: Any, theirs: Any) -> bool:
+    """Equal but for the last digits of numbers, also of those that metadata keep as text."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        return ours.keys() == theirs.keys() and all(same(ours[key], theirs[key]) for key in ours)
+    if isinstance(ours, list) and isinstance(theirs, list):
+        return len(ours) == len(theirs) and all(map(same, ours, theirs))
+    try:
+        return math.isclose(float(ours), float(theirs), rel_tol=TOLERANCE, abs_tol=1e-12)
+    except (TypeError, ValueError):
+        return bool(ours == theirs)
+
+
+def told_of(oracle: Oracle, path: Path) -> list[dict[str, Any]]:
+    """Every number that GDAL has for the bands: statistics, extremes, histogram, checksum, and those of masks and overviews."""
+    words = ("gdal", "raster", "info", "--format=json", *(f"--{name}" for name in INFO))
+    # the workspace is read-only to it, as it is to our containers, which keep statistics elsewhere
+    return list(json.loads(oracle.must("env", "GDAL_PAM_ENABLED=NO", *words, str(path)))["bands"])
+
+
+def kept_in(oracle: Oracle, path: Path) -> list[dict[str, Any]]:
+    """What a file holds of its bands: pixels and overviews by checksum, and the statistics that are stored in it."""
+    words = ("gdal", "raster", "info", "--checksum", "--format=json")
+    return list(json.loads(oracle.must(*words, str(path)))["bands"])
+
+
+def reports(talk: Talk, names: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """What calls say of the bands of these files, several calls at a time."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for start in range(0, len(names), AT_ONCE):
+        batch = names[start : start + AT_ONCE]
+        calls = [
+            talk.start(
+                "gdal_read",
+                algorithm="raster info",
+                arguments={"input": name, "output-format": "json", **INFO},
+            )
+            for name in batch
+        ]
+        for name, call in zip(batch, calls, strict=True):
+            reply = call.result(timeout=120)
+            assert not reply.is_error, reply.structured_content
+            found[name] = reply.structured_content["untrusted"]["report"]["bands"]
+    return found
+
+
+def compare_info(
+    talk: Talk,
+    place: Place,
+    oracle: Oracle,
+    names: list[str],
+    subtests: pytest.Subtests,
+) -> None:
+    for name, bands in reports(talk, names).items():
+        with subtests.test(name=name):
+            assert same(bands, told_of(oracle, place.workspace / name))
+
+
+def test_statistics_histograms_and_checksums(talk, place, oracle, subtests):
+    compare_info(talk, place, oracle, [f"{one.name}.tif" for one in FEW], subtests)
+
+
+@pytest.mark.nightly
+def test_statistics_histograms_and_checksums_of_every_kind(talk, place, oracle, subtests):
+    folder = oracle.folder("all-kinds")
+    oracle.python(PROGRAM, str(folder), listed(REST))
+    for path in folder.iterdir():
+        shutil.copy(path, place.workspace)
+    compare_info(talk, place, oracle, [f"{one.name}.tif" for one in REST], subtests)
+
+
+# by name: the call, and the program that does the same without any of our settings; {i} is the input, {o} the output
+WRITES = {
+    "raster edit": ({"stats": True}, "cp {i} {o} && gdal raster edit --stats {o}"),
+    "raster convert": (
+        {"output-format": "COG", "creation-option": ["STATISTICS=YES"]},
+        "gdal raster convert -q --format COG --co STATISTICS=YES {i} {o}",
+    ),
+    "raster overview add": (
+        {"levels": [2, 4], "resampling": "average"},
+        "cp {i} {o} && gdal raster overview add -q --levels 2,4 -r average {o}",
+    ),
+    "raster reproject": (
+        {"output-crs": "EPSG:3035", "resampling": "bilinear"},
+        "gdal raster reproject -q --output-crs EPSG:3035 -r bilinear {i} {o}",
+    ),
+    "raster resize": (
+        {"size": "50%,50%", "resampling": "average"},
+        "gdal raster resize -q --size 50%,50% -r average {i} {o}",
+    ),
+    "raster scale": (
+        {"output-data-type": "UInt8", "output-min": 0, "output-max": 255},
+        "gdal raster scale -q --output-data-type UInt8 --dst-min 0 --dst-max 255 {i} {o}",
+    ),
+    "raster color-map": (
+        {"color-map": "ramp.txt"},
+        "gdal raster color-map -q --color-map {f}/ramp.txt {i} {o}",
+    ),
+    "raster slope": ({}, "gdal raster slope -q {i} {o}"),
+    "raster calc": ({"calc": ["X * 2"]}, "gdal raster calc -q --calc 'X * 2' --input X={i} {o}"),
+}
+IN_PLACE = {"raster edit": "dataset", "raster overview add": "input"}
+WRITTEN = tuple(
+    Kind(one, "tiles", "odd", "nothing") for one in ("UInt8", "Int16", "Int32", "Float32", "Float64")
+)
+QUICK = {"raster edit", "raster convert", "raster overview add", "raster color-map"}
+
+
+def compare_written(
+    talk: Talk, place: Place, oracle: Oracle, algorithm: str, kind: Kind, subtests: pytest.Subtests
+) -> None:
+    arguments, command = WRITES[algorithm]
+    source, output = f"{kind.name}.tif", f"{algorithm.replace(' ', '-')}-{kind.type}.tif"
+    if algorithm in IN_PLACE:
+        shutil.copy(place.path(source), place.path(output))
+        given = {IN_PLACE[algorithm]: output, **arguments}
+    else:
+        name = [f"X={source}"] if algorithm == "raster calc" else source
+        given = {"input": name, "output": output, **arguments}
+    with subtests.test(name=f"{algorithm} {kind.name}"):
+        talk.done("gdal_write", algorithm=algorithm, arguments=given)
+        into = oracle.folder(f"{algorithm.replace(' ', '-')}-{kind.type}") / output
+        words = command.format(i=place.path(source), o=into, f=place.workspace)
+        oracle.must("env", "GDAL_PAM_ENABLED=NO", "sh", "-c", words)
+        assert same(kept_in(oracle, place.path(output)), kept_in(oracle, into))
+
+
+def test_what_is_written(talk, place, oracle, subtests):
+    for algorithm in sorted(QUICK):
+        compare_written(talk, place, oracle, algorithm, WRITTEN[1], subtests)
+    compare_written(talk, place, oracle, "raster edit", WRITTEN[3], subtests)
+    compare_written(talk, place, oracle, "raster convert", WRITTEN[3], subtests)
+
+
+@pytest.mark.nightly
+def test_what_is_written_of_every_kind(talk, place, oracle, subtests):
+    for algorithm in WRITES:
+        for kind in WRITTEN:
+            compare_written(talk, place, oracle, algorithm, kind, subtests)
+
+
+def test_a_mosaic_has_the_statistics_of_its_sources(talk, place, oracle, subtests):
+    """GDAL takes them of the sources, each by the code for its type."""
+    statistics = ["STATISTICS=YES"]
+    for kind in ("Int16", "Float32"):
+        mosaic, output = f"{kind}.vrt", f"{kind}-mosaic.tif"
+        sources = [f"{kind}-0.tif", f"{kind}-1.tif"]
+        talk.done("gdal_write", algorithm="raster mosaic", arguments={"input": sources, "output": mosaic})
+        given = {"input": mosaic, "output": output, "output-format": "COG", "creation-option": statistics}
+        with subtests.test(name=kind):
+            talk.done("gdal_write", algorithm="raster convert", arguments=given)
+            into = oracle.folder(f"mosaic-{kind}") / output
+            words = ("gdal", "raster", "convert", "-q", "--format=COG", "--co=STATISTICS=YES")
+            oracle.must(*words, str(place.path(mosaic)), str(into))
+            assert same(kept_in(oracle, place.path(output)), kept_in(oracle, into))
+
+
+def test_zones_of_every_type(talk, place, oracle, subtests):
+    for kind in WRITTEN[1::2]:
+        given = {
+            "zones": "zones.geojson",
+            "output": f"zones-{kind.type}.csv",
+            "stat": ["count", "mean", "min", "max"],
+        }
+        with subtests.test(name=kind.type):
+            talk.done(
+                "gdal_write", algorithm="raster zonal-stats", arguments={"input": f"{kind.name}.tif", **given}
+            )
+            into = oracle.folder(f"zones-{kind.type}") / "zones.csv"
+            words = ["--stat=count", "--stat=mean", "--stat=min", "--stat=max"]
+            zones, source = place.path("zones.geojson"), place.path(f"{kind.name}.tif")
+            oracle.must(
+                "gdal", "raster", "zonal-stats", "-q", *words, f"--zones={zones}", str(source), str(into)
+            )
+            assert place.path(f"zones-{kind.type}.csv").read_text() == into.read_text()
+
+
+def test_a_receipt_names_the_settings_that_can_change_an_answer(talk, place):
+    """As the call had them: of the container, or as the worker changed them for it."""
+    source = f"{WRITTEN[1].name}.tif"
+    read = talk.done("gdal_read", algorithm="raster info", arguments={"input": source, "stats": True})
+    written = talk.done(
+        "gdal_write", algorithm="raster slope", arguments={"input": source, "output": "named.tif"}
+    )
+    fast, cache = "GDAL_STATS_USE_FLOAT32_OPTIM", {"GDAL_CACHEMAX": "256"}
+    assert talk.record(read)["receipt"]["settings"] == {"GDAL_NUM_THREADS": "1", fast: "YES", **cache}
+    assert talk.record(written)["receipt"]["settings"] == {"GDAL_NUM_THREADS": "2", fast: "NO", **cache}

@@ -1,0 +1,65 @@
+"""Faults of GDAL are worked around unless a probe of the very image found them absent."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from gdal_mcp.gdal import data_of
+from gdal_mcp.gdal.environment import ANSWER_SETTINGS, environment
+from gdal_mcp.gdal.faults import Probed, State, faults, load_probed, probe_program, save_probed, states_of
+from gdal_mcp.settings import load_settings
+from gdal_mcp.tools.toolbox import gdal
+from sandbox.template import Limits
+
+DIGEST, OTHER = f"sha256:{'a1' * 32}", f"sha256:{'b2' * 32}"
+LIMITS = Limits()
+WORKAROUNDS = {name: value for one in faults().values() for name, value in one.environment.items()}
+ALL_ABSENT = {name: State.ABSENT for name, fault in faults().items() if fault.probe}
+
+
+def test_without_a_result_every_work_around_is_in_force():
+    assert WORKAROUNDS
+    for probed in (Probed(), Probed(DIGEST), Probed(DIGEST, dict.fromkeys(ALL_ABSENT, State.PRESENT))):
+        assert environment(LIMITS, probed).items() >= WORKAROUNDS.items()
+    assert not environment(LIMITS, Probed(DIGEST, ALL_ABSENT)).keys() & WORKAROUNDS.keys()
+
+
+def test_a_server_goes_by_the_results_of_the_image_that_it_uses_and_of_no_other(tmp_path):
+    save_probed(tmp_path, Probed(DIGEST, ALL_ABSENT))
+    made = gdal(load_settings(state_dir=tmp_path))
+    assert not made.environment(LIMITS, DIGEST).keys() & WORKAROUNDS.keys()
+    for digest in (OTHER, ""):
+        assert made.environment(LIMITS, digest).items() >= WORKAROUNDS.items()
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"\xff", b"[]", b'{"statistics_in_threads": "fine"}', b'{"statistics_in_threads": []}']
+)
+def test_results_that_cannot_be_read_are_unknown(tmp_path: Path, damage: bytes):
+    save_probed(tmp_path, Probed(DIGEST, ALL_ABSENT))
+    (path,) = (tmp_path / "faults").iterdir()
+    path.write_bytes(damage)
+    assert load_probed(tmp_path, DIGEST).state("statistics_in_threads") is State.UNKNOWN
+
+
+def test_only_true_and_false_are_results():
+    name, *_ = ALL_ABSENT
+    for answer, state in (
+        (True, State.PRESENT),
+        (False, State.ABSENT),
+        *((odd, State.UNKNOWN) for odd in (None, 0, 1, "", "false", [])),
+    ):
+        assert Probed(DIGEST, states_of({name: answer})).state(name) is state
+    unprobed = next(name for name, fault in faults().items() if not fault.probe)
+    assert states_of({unprobed: False, "unheard-of": False}) == {}
+    assert states_of(None) == states_of([False]) == {}
+
+
+def test_every_row_has_its_probe_and_every_patch_its_row():
+    functions = {one.name for one in ast.walk(ast.parse(probe_program())) if isinstance(one, ast.FunctionDef)}
+    assert ALL_ABSENT.keys() <= functions
+    assert WORKAROUNDS.keys() <= set(ANSWER_SETTINGS)
+    patches = data_of("gdal_mcp.gdal.catalogue", "patches.toml")["patch"]
+    patched = {one["fault"] for one in patches if "fault" in one}
+    assert patched == {name for name, fault in faults().items() if fault.patch}
