@@ -34,6 +34,7 @@ _LISTED = (
     "SELECT * FROM artifacts WHERE state = 'listed'"
     " AND (:principal IS NULL OR call_id IN (SELECT id FROM calls WHERE principal = :principal))"
 )
+_OVER = "'used', 'consumed', 'denied', 'expired'"  # states in which nothing more becomes of an approval
 _SEARCHED = "(id || ' ' || tool || ' ' || principal || ' ' || argv || ' ' || outcome || ' ' || message || ' ' || files || ' ' || removed)"
 
 
@@ -218,8 +219,8 @@ class Registry:
     def prune(self, before: float, most: int = 500) -> int:
         """Removes up to `most` records of calls that ended before a time, and returns how many.
 
-        A call of which an output is still listed stays, and so does one that was approved and may be sent again. What the
-        figures count of a call stays too.
+        A call of which an output is still listed stays, and so does one that waits to be sent again. What the figures count of a
+        call stays too. Questions that were asked before that time and are over go with them.
         """
         old = (
             "SELECT id FROM calls WHERE finished < :before AND outcome <> :waiting"
@@ -237,6 +238,7 @@ class Registry:
             )
             db.execute(f"DELETE FROM artifacts WHERE {of_them}", gone)  # noqa: S608 - words of ours
             db.execute("DELETE FROM calls WHERE id IN (SELECT value FROM json_each(:ids))", gone)
+            db.execute(f"DELETE FROM approvals WHERE created < ? AND state IN ({_OVER})", [before])  # noqa: S608 - words of ours
         return len(ids)
 
     def interrupted(self, alive: Callable[[str], bool], ending: Callable[[Call], Call]) -> tuple[Call, ...]:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gdal_mcp.approval.model import Approval
+from gdal_mcp.approval.store import Approvals
 from gdal_mcp.ledger import audit as module
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable, segments, verify
 from gdal_mcp.ledger.figures import figures
@@ -126,6 +128,13 @@ def test_only_old_records_without_a_listed_output_are_removed_and_the_figures_st
         call("listed", "OK", "/a.tif")
         call("waits", WAITING)
         registry.begin_call(Call("runs", "ann", "info", {}))
+        with closing(Approvals(settings.state.registry, lambda: now[0])) as approvals:
+            over, open_ = (
+                approvals.request(
+                    Approval(plan_digest=name, principal="ann", tool="convert", summary="?"), seconds
+                ).id
+                for name, seconds in (("a", 60.0), ("b", 100 * DAY))
+            )
         now[0] = time.time()
         call("new")
         before = figures(registry, {"info"}, 0.0)
@@ -135,6 +144,11 @@ def test_only_old_records_without_a_listed_output_are_removed_and_the_figures_st
         there = {one.id for one in registry.search().items}
         assert there == {"listed", "waits", "runs", "new"}
         assert figures(registry, {"info"}, 0.0)["total"] == before["total"]
+        with closing(Approvals(settings.state.registry)) as approvals:
+            approvals.decided()  # what expired is marked so, and goes the next time
+            registry.prune(time.time() - 30 * DAY)
+            assert approvals.look(over) is None
+            assert approvals.look(open_) is not None
         assert [one.call_id for one in registry.artifacts().items] == ["listed"]
         pruned = [one for one in module.tail(log.path, 9) if one.event["type"] == "records.pruned"]
         assert [one.event["count"] for one in pruned] == [2]
