@@ -154,7 +154,9 @@ async def authorize(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> I
         return replace(call, authorization=Authorization(f"allowed: {verdict.reason}")).timed(
             "approval", begun
         )
-    await run_sync(_require_allowance, call, deps)  # else a person would approve what cannot run
+    await _require_allowance(
+        call, deps, writes=call.plan.draft.writes
+    )  # else a person would approve what cannot run
     call = await describe_inputs(call, deps)
     call.enter("waiting for approval")
     given = await _approvals(call, deps).settle(await run_sync(_question, call, deps, verdict))
@@ -206,7 +208,7 @@ async def schedule(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> In
     begun, principal = time.monotonic(), call.request.principal
     deps.admission.resize(call.host.concurrent)
     call.enter("waiting for a free slot")
-    await run_sync(_require_allowance, call, deps)
+    await _require_allowance(call, deps, writes=call.plan.draft.writes)
     held.enter_context(deps.rates.admit(principal, call.entitlements.entry))
     waiting = partial(call.report_progress, 0.0, "waiting for a free slot")
     await held.enter_async_context(deps.admission.permit(principal, waiting))
@@ -238,7 +240,7 @@ async def _admit_immediate(call: Invocation, deps: Pipeline, held: AsyncExitStac
         raise denied(verdict.reason)
     if asks and not isinstance(verdict, Allow):
         raise denied(f"{tool.name} makes its requests at once, and nobody is asked before; {verdict.reason}")
-    await run_sync(partial(deps.rates.require_allowance, principal, entry, writes=False))
+    await _require_allowance(call, deps, writes=False)
     held.enter_context(deps.rates.admit(principal, entry))
     await run_sync(deps.records.answered, call)
 
@@ -257,9 +259,12 @@ async def _prepared(call: Invocation, deps: Pipeline, draft: Draft, tool: str) -
     return replace(call, prepared=await deps.plans.run(call.request.principal, work))
 
 
-def _require_allowance(call: Invocation, deps: Pipeline) -> None:
-    entry, writes = call.entitlements.entry, call.plan.draft.writes
-    deps.rates.require_allowance(call.request.principal, entry, writes=writes)
+async def _require_allowance(call: Invocation, deps: Pipeline, *, writes: bool) -> None:
+    """Raises ToolError if today's quota is used up, which the disk knows."""
+    entry = call.entitlements.entry
+    if entry is not None and entry.by_day:
+        principal = call.request.principal
+        await run_sync(partial(deps.rates.require_allowance, principal, entry, writes=writes))
 
 
 def _question(call: Invocation, deps: Pipeline, verdict: RequireApproval) -> Call:
