@@ -67,6 +67,7 @@ sandbox/browse
 sandbox/outputs
 sandbox/idmap
 sandbox/mounted
+sandbox/pipes
 sandbox/owner
 sandbox/workspace
 sandbox/session
