@@ -69,6 +69,7 @@ sandbox/browse
 sandbox/outputs
 sandbox/idmap
 sandbox/mounted
+sandbox/pipes
 sandbox/owner
 sandbox/workspace
 sandbox/session
