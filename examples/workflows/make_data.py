@@ -106,13 +106,13 @@ def write_clinics(folder: Path) -> None:
         "Point",
         (({"clinic": n}, [WEST + c * CELL, NORTH - r * CELL]) for n, (c, r) in enumerate(places)),
     )
-    write_grid(folder / "population.asc", lambda row, column: 10 if column < 16 else 4)
+    write_grid(folder / "population.asc", lambda _row, column: 10 if column < 16 else 4)
 
 
 def write_tiles(folder: Path) -> None:
     """Two tiles that meet on the 12th degree of longitude, where zone 32 ends."""
-    write_grid(folder / "tile_zone33.asc", lambda row, column: 200 + row, west=271_000)
-    write_grid(folder / "tile_zone32.asc", lambda row, column: 100 + row, zone=32, west=728_000)
+    write_grid(folder / "tile_zone33.asc", lambda row, _column: 200 + row, west=271_000)
+    write_grid(folder / "tile_zone32.asc", lambda row, _column: 100 + row, zone=32, west=728_000)
 
 
 def write_addresses(folder: Path) -> None:
