@@ -226,8 +226,9 @@ def approvals() -> Section:
                 seconds = time.monotonic() - begun
             once = sum(
                 len({who for row, who in told if row == one.id}) == 1
-                and store.consume(one.plan_digest, "bench") is not None
-                and store.consume(one.plan_digest, "bench") is None
+                and store.take_up(one.plan_digest, "bench", "bench:call") is not None
+                and store.consume(one.id, "bench:call") is not None
+                and store.consume(one.id, "bench:call") is None
                 for one in asked
             )
     rows = [

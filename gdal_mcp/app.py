@@ -19,10 +19,11 @@ from gdal_mcp.access.rates import Rates
 from gdal_mcp.approval.service import ApprovalService
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.approval.waiting import ApprovalQueue, ConsoleUrl, no_console
-from gdal_mcp.calls.drafting import Drafting, Drafts
+from gdal_mcp.calls.drafting import Drafting
 from gdal_mcp.calls.execution import Execution
 from gdal_mcp.calls.longresults import store_of
 from gdal_mcp.calls.records import Records
+from gdal_mcp.calls.turns import DRAFT_SECONDS, PLAN_SECONDS, Turns
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.host.nested import HostPaths
@@ -31,6 +32,7 @@ from gdal_mcp.ledger.registry import Registry, RegistryUnavailable
 from gdal_mcp.pipeline import Pipeline
 from gdal_mcp.recovery import recover
 from gdal_mcp.remote.door import Door
+from gdal_mcp.remote.seal import Seal
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.surface import Surface, Toolboxes
@@ -104,11 +106,11 @@ def running(
         policy = load_policy(settings, lambda: boxes.names, boxes.aliases)
         resolver = EntitlementResolver(reach, policy, boxes)
         records = Records(settings, audit, registry, owner.id, policy.digest)
-        approvals = Approvals(registry.path)
+        approvals = Approvals(registry.path, alive=owner.is_alive)
         stack.callback(approvals.close)
-        approvals.release_dead(owner.is_alive)
+        approvals.release_dead()
         service = ApprovalService(approvals, audit.append, owner.id)
-        seconds = settings.approval_seconds, settings.approval_wait
+        seconds = settings.approval_seconds, settings.approval_valid, settings.approval_wait
         queue = ApprovalQueue(service, *seconds, console_url, approve_options)
         yield App(
             settings=settings,
@@ -158,14 +160,14 @@ def _pipeline(
         settings=settings,
         policy=policy,
         reaches=resolver,
-        hosting=hosting,
         execution=Execution(settings, hosting, door),
         approvals=approvals,
         records=records,
         results=store_of(settings),
         rates=rates,
-        drafting=Drafting(policy, door),
-        drafts=Drafts(),
+        drafting=Drafting(settings, policy, hosting, door, Seal(settings.state.seal)),
+        drafts=Turns("looking at the files that calls name", DRAFT_SECONDS),
+        plans=Turns("waiting for the container engine", PLAN_SECONDS),
         admission=Admission(1, settings.queue_length, settings.queue_seconds),
         threads=anyio.CapacityLimiter(math.inf),
     )

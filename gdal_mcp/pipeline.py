@@ -1,63 +1,68 @@
-"""The life of one call, top to bottom: look up, draft, plan, policy, approval, queue, record, run, publish, record.
+"""The life of one call: parse, plan, authorize, schedule, execute, record. To be read from top to bottom.
 
-Each step takes the value that the one before it made, and none goes back. A failure at any step is the outcome of the call,
-and its last record is written whatever the outcome. While a person decides, no container, lock or staging is held.
+Each step is a function from the call as it is known so far, and the parts of the server, to the call with what it found; none
+calls an earlier one. A failure at any step is the outcome of the call, and its last record is written whatever the outcome.
+While a person decides, no container, lock or staging is held.
+
+Nothing here touches the disk or the registry on the event loop: what does runs in a thread, and what can hang there (looking up
+files, waiting for an engine) in a bounded number of threads of its own.
 """
 
 import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import anyio
-import anyio.to_thread
 import structlog
+from anyio.lowlevel import checkpoint_if_cancelled
+from anyio.to_thread import run_sync
 
 from gdal_mcp.access.admission import Admission
 from gdal_mcp.access.identity import READ
-from gdal_mcp.access.policy import Allow, Deny, Policy, case, decide
+from gdal_mcp.access.policy import Allow, Deny, Policy, RequireApproval, case, decide
 from gdal_mcp.access.rates import Rates
-from gdal_mcp.approval.model import Nobody, Suspended
+from gdal_mcp.approval.model import Authorization, Suspended
 from gdal_mcp.approval.question import Forecast
 from gdal_mcp.approval.service import expired_error
 from gdal_mcp.approval.waiting import ApprovalQueue, Call
 from gdal_mcp.calls.activity import Activity, Changes
-from gdal_mcp.calls.context import Admitted, CallContext, Done, Planned, Ran, Reply, Request
-from gdal_mcp.calls.drafting import Drafting, Drafts
+from gdal_mcp.calls.drafting import Drafting, learn
 from gdal_mcp.calls.execution import Execution
+from gdal_mcp.calls.invocation import Access, Invocation, Outcome, Reply, Request, seconds_since
 from gdal_mcp.calls.longresults import ResultStore, presented
 from gdal_mcp.calls.records import Records
 from gdal_mcp.calls.refusals import denied, ended_by, failed, missing_scope, no_such_tool
 from gdal_mcp.calls.results import changed_by, receipt, structured
-from gdal_mcp.calls.translation import explain
+from gdal_mcp.calls.turns import Turns
 from gdal_mcp.entitlements import EntitlementResolver
-from gdal_mcp.errors import Stage, ToolError
-from gdal_mcp.host.hosting import Hosting, SandboxScope
-from gdal_mcp.plan import Draft, Plan
+from gdal_mcp.errors import ToolError
+from gdal_mcp.plan import Command, Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import ImmediateResult
-from sandbox.errors import SandboxError
 from sandbox.waiting import Cancellation
 
-__all__ = ["CallContext", "Pipeline", "Reply", "Request"]
+__all__ = ["Invocation", "Pipeline", "Reply", "Request"]
 
 _log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Runs calls; every part is made by the composition root."""
+    """Runs calls. Its fields are the parts of a server that the steps need, made by the composition root."""
 
     settings: Settings
     policy: Policy
     reaches: EntitlementResolver
-    hosting: Hosting
     execution: Execution
     approvals: ApprovalQueue
     records: Records
     results: ResultStore
     rates: Rates
     drafting: Drafting
-    drafts: Drafts
+    drafts: Turns  # threads that look up the files of calls
+    plans: Turns  # threads that wait for the engine
     admission: Admission
     threads: anyio.CapacityLimiter  # for calls that run, as many as are admitted
     active: set[str] = field(default_factory=set)  # calls whose last record is not written yet
@@ -66,232 +71,283 @@ class Pipeline:
 
     async def call(self, request: Request) -> Reply:
         """The outcome of one call, whatever it is. Raises Suspended when the client must repeat it with an answer."""
-        context = CallContext(request)
-        reply: Reply | None = None
-        sender = request.tool, request.principal, request.client
-        self.active.add(context.call_id)
+        call, replies = Invocation(request), list[Reply]()
+        self.active.add(call.call_id)
         try:
-            with self.activity.of(context.call_id, *sender) as running:
-                context.running = running
-                with running.scope:
-                    reply = await self._recorded(context)
-                if reply is None:  # cancelled elsewhere, as on the console
-                    failure = ended_by(running.ended_by)
-                    reply = self._replied(context.ran) if context.ran else Reply.failed(context, failure)
-                uncut = context.admitted.tool.uncut if context.admitted else ()
-                whole = {key: value for key, value in reply.result.items() if key in uncut}
-                rest = {key: value for key, value in reply.result.items() if key not in uncut}
-                work = partial(presented, rest, reply.call_id, self.settings, self.results, request.principal)
-                return replace(reply, result=whole | await anyio.to_thread.run_sync(work))
+            sender = request.tool, request.principal, request.client
+            # cancelled elsewhere, as on the console, the call has a reply all the same
+            with self.activity.of(call.call_id, *sender) as view, view.scope:
+                await self._steps(replace(call, view=view), replies)
+            return replies[0]
         finally:
-            self.active.discard(context.call_id)
+            self.active.discard(call.call_id)
 
-    async def _recorded(self, context: CallContext) -> Reply:
-        """Runs the call and writes its last record, however it ends."""
+    async def _steps(self, call: Invocation, replies: list[Reply]) -> None:
         try:
-            reply = await self._steps(context)
+            async with AsyncExitStack() as held:  # what is given back however the call ends
+                call = parse(call, self)
+                call = await plan(call, self, held)
+                if call.answer is None:
+                    call = await authorize(call, self, held)
+                    call = await schedule(call, self, held)
+                    call = await execute(call, self)
+                    await checkpoint_if_cancelled()
         except ToolError as error:
-            reply = Reply.failed(context, error)
-        except anyio.get_cancelled_exc_class():
-            ended = context.running.ended_by if context.running else ""
-            # what was published before the cancellation came is published, and recorded so
-            await self._close(context, None if context.done else ended_by(ended))
-            raise
+            call = call.failed(error)
         except Suspended:
-            self.records.suspended(context)
+            await run_sync(_asked, call, self)
+            raise
+        except anyio.get_cancelled_exc_class():
+            # what was published before the cancellation came is published, and recorded so
+            call = call if call.done else call.failed(ended_by(call.view.ended_by if call.view else ""))
+            replies.append(await record(call, self))
             raise
         except Exception:  # noqa: BLE001 - the outermost handler: a fault of ours is told without its text, which may hold data
-            _log.exception("call_failed", call=context.call_id, tool=context.request.tool)
-            published = context.done is not None and context.done.published is not None
-            reply = Reply.failed(context, failed(context.call_id, published=published))
-        unrecorded = await self._close(context, reply.error)
-        return reply if unrecorded is None or reply.error else Reply.failed(context, unrecorded)
+            _log.exception("call_failed", call=call.call_id, tool=call.request.tool)
+            call = call.failed(failed(call.call_id, published=call.published is not None))
+        replies.append(await record(call, self))
 
-    async def _steps(self, context: CallContext) -> Reply:
-        """The call itself. Raises ToolError, Suspended."""
-        admitted = self._admit(context)
-        begun = time.monotonic()
-        planned = await self._planned(admitted)
-        if isinstance(planned, ImmediateResult):
-            await anyio.to_thread.run_sync(self.records.answered, context)
-            return Reply(context.call_id, planned.result)
-        context.record_duration("plan", begun)
 
-        begun = time.monotonic()
-        planned = await self._permitted(planned)
-        context.record_duration("approval", begun)
+def parse(call: Invocation, deps: Pipeline) -> Invocation:
+    """Finds the tool. Raises ToolError for a sender who may not even read, or a tool that this one does not have."""
+    request = call.request
+    if not request.who.holds(READ):
+        raise missing_scope(READ)
+    entitlements = deps.reaches.of(request.principal)
+    surface = entitlements.surface
+    tool = request.operation.tool or surface.callable.get(request.tool)
+    if tool is None:
+        raise no_such_tool(request.tool, surface)
+    return replace(call, access=Access(entitlements, tool, surface.toolboxes[tool.name]))
 
-        begun = time.monotonic()
-        request, plan = context.request, planned.plan
-        self.admission.resize(planned.host.concurrent)
-        context.enter("waiting for a free slot")
-        waiting = partial(context.report_progress, 0.0, "waiting for a free slot")
-        with self.rates.admit(request.principal, admitted.entitlements.entry):
-            async with self.admission.permit(request.principal, waiting):
-                context.record_duration("queue", begun)
-                if not planned.approval:  # used up only now: a call that found no slot may be sent again
-                    planned = replace(planned, approval=self.approvals.service.consume(plan))
-                context.planned = planned
-                context.enter("running")
-                done = await self._run(planned)
-        self.drafting.learn(admitted, plan.draft, done)
-        return self._replied(Ran(planned, done))
 
-    def _admit(self, context: CallContext) -> Admitted:
-        """Raises ToolError for a sender who may not even read, or a tool that this one does not have."""
-        request = context.request
-        if not request.who.holds(READ):
-            raise missing_scope(READ)
-        entitlements = self.reaches.of(request.principal)
-        surface = entitlements.surface
-        tool = request.operation.tool or surface.callable.get(request.tool)
-        if tool is None:
-            raise no_such_tool(request.tool, surface)
-        context.admitted = admitted = Admitted(context, entitlements, tool, surface.toolboxes[tool.name])
-        return admitted
+async def plan(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invocation:
+    """What the call would run, or the answer of a tool that runs nothing.
 
-    async def _planned(self, admitted: Admitted) -> Planned | ImmediateResult:
-        """What the call would run. The same for the same state, so that a call that is sent again reaches the same digest."""
-        work = partial(self.drafting.draft, admitted)
-        draft = await self.drafts.run(admitted.context.request.principal, work)
-        if isinstance(draft, ImmediateResult):
-            return draft
-        planned = await anyio.to_thread.run_sync(self._plan, admitted, draft)
-        admitted.context.planned = planned
-        if admitted.context.running is not None:
-            admitted.context.running.outputs = tuple(str(one.target) for one in draft.outputs)
-        return planned
+    The same for the same state, so that a call that is sent again reaches the same digest.
+    """
+    begun = time.monotonic()
+    if call.tool.reaches_out:  # it acts while its arguments are read
+        await _admit_immediate(call, deps, held)
+    draft = await deps.drafts.run(call.request.principal, partial(deps.drafting.draft, call))
+    if isinstance(draft, ImmediateResult):
+        if not call.tool.reaches_out:
+            await _admit_immediate(call, deps, held)
+        return replace(call, answer=draft.result).timed("plan", begun)
+    call = replace(call, preflight=draft.preflight)
+    call = await _prepared(call, deps, draft.draft, call.tool.name)
+    if call.view is not None:
+        call.view.outputs = tuple(str(one.target) for one in draft.draft.outputs)
+    return call.timed("plan", begun)
 
-    def _plan(self, admitted: Admitted, draft: Draft) -> Planned:
-        request, reach, toolbox = admitted.context.request, admitted.entitlements, admitted.toolbox
-        narrow = toolbox.only_inputs or self.settings.mount_scope == "inputs"
-        only = toolbox.mounts(draft) if narrow else None
-        scope = SandboxScope(reach.workspaces, reach.limits, only)
-        try:
-            host = self.hosting.ready(toolbox)
-            template = self.hosting.template(host, None, scope)
-        except SandboxError as error:
-            raise explain(error, Stage.RUN) from error
-        plan = Plan(
-            call_id=admitted.context.call_id,
-            tool=admitted.tool.name,
-            principal=request.principal,
-            draft=draft,
-            limits=template.limits,
-            image_id=template.image,
-            runtime=template.runtime,
-            mounts=tuple(f"{mount.target}:{'ro' if mount.read_only else 'rw'}" for mount in template.mounts),
-            arguments=request.arguments,
-            confines=scope,
+
+async def authorize(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invocation:
+    """Lets the call go on by the policy, or once a person approved it. Raises ToolError, Suspended.
+
+    An approval is reserved for this call until it starts. If it ends before, the same call sent again can use it.
+    """
+    begun, asked = time.monotonic(), call.plan
+    verdict = decide(case(asked.draft, asked.tool, asked.principal), deps.policy)
+    if isinstance(verdict, Deny):
+        raise denied(verdict.reason)
+    if isinstance(verdict, Allow):
+        return replace(call, authorization=Authorization(f"allowed: {verdict.reason}")).timed(
+            "approval", begun
         )
-        return Planned(admitted, plan, host)
+    await run_sync(_require_allowance, call, deps)  # else a person would approve what cannot run
+    call = await describe_inputs(call, deps)
+    call.enter("waiting for approval")
+    given = await _approvals(call, deps).settle(await run_sync(_question, call, deps, verdict))
+    held.push_async_callback(_give_back, given, deps)
+    call = await verify_unchanged(call, deps)
+    return replace(call, authorization=given).timed("approval", begun)
 
-    async def _permitted(self, planned: Planned) -> Planned:
-        """The plan as it may run: as it was, or made anew after a person approved it. Raises ToolError, Suspended."""
-        plan, context = planned.plan, planned.context
-        verdict = decide(case(plan.draft, plan.tool, plan.principal), self.policy)
-        if isinstance(verdict, Deny):
-            raise denied(verdict.reason)
-        if isinstance(verdict, Allow):
-            return replace(planned, approval=f"allowed: {verdict.reason}")
-        await self._look_at_inputs(planned)
-        context.enter("waiting for approval")
-        image, request = planned.host.image, context.request
-        where = {
-            "image": image.reference,
-            "digest": image.digest,
-            "tier": planned.host.tier(self.settings),
-            "stand_in": image.standin,
-        }
-        known = context.preflight
-        checks = [one.as_dict() for one in known.findings]
-        preflight = planned.admitted.entitlements.preflights[planned.admitted.toolbox.name]
-        question = Call(
-            plan,
-            verdict,
-            request.approver,
-            Forecast(
-                known.figures, checks, preflight.size_of, preflight.kind_of, preflight.becomes(plan.draft)
-            ),
-            where,
-            context.report_progress,
-        )
-        approvals = self.approvals
-        if request.operation.approval_wait is not None:
-            approvals = replace(approvals, wait_seconds=request.operation.approval_wait)
-        grant = await approvals.settle(question)
-        again = await self._planned(planned.admitted)  # files may have changed while a person was reading
-        if isinstance(again, ImmediateResult) or again.plan.digest != plan.digest:
-            raise expired_error("what would run changed while the question was open.")
-        if grant is None:
-            return replace(again, reads=tuple(f"{one.origin}/" for one in again.plan.draft.addresses))
-        approval = f"granted by {grant.granted_by} ({grant.granted_how}, grant {grant.id})"
-        return replace(again, approval=approval, reads=grant.remote)
 
-    async def _look_at_inputs(self, planned: Planned) -> None:
-        """Has the inputs described before a person is asked: a call of its own, where the policy allows that unasked.
+async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
+    """Has the inputs described before a person is asked, in a container, where the policy allows that unasked.
 
-        Raises ToolError when the call is certain to break a limit.
-        """
-        admitted, plan, context = planned.admitted, planned.plan, planned.context
-        preflight = admitted.entitlements.preflights[admitted.toolbox.name]
-        validates = admitted.toolbox.validates
-        look = preflight.description(plan.draft) if validates else None
-        if look is None or not isinstance(decide(case(look, validates, plan.principal), self.policy), Allow):
-            return
-        arguments = {"tool": plan.tool, "arguments": plan.arguments}
-        await self.call(Request(validates, arguments, context.request.who, context.request.client, Nobody()))
-        context.preflight = preflight.check(plan.draft)
+    A job of the server's own: it is no call, spends no quota and is in the audit log as a part of this call. Raises ToolError
+    when the call is certain to break a limit or to be wrong.
+    """
+    asked, toolbox = call.plan, call.toolbox
+    preflight = call.entitlements.preflights[toolbox.name]
+    look = preflight.description(asked.draft) if toolbox.validates else None
+    if look is None or not isinstance(
+        decide(case(look, toolbox.validates, asked.principal), deps.policy), Allow
+    ):
+        return call
+    look = replace(look, addresses=asked.draft.addresses)
+    try:
+        job = await _prepared(call, deps, look, toolbox.validates)
+        async with deps.admission.permit(asked.principal, lambda: None):
+            await run_sync(deps.records.announced, job, "inputs.described")
+            outcome = await _in_thread(partial(deps.execution.run, job), deps)
+    except ToolError as error:
+        _log.info("inputs_not_described", call=call.call_id, code=str(error.code))
+        return call
+    if outcome.done is not None:
+        preflight.described(look.looked_at, outcome.done.parsed)
+    return replace(call, preflight=await run_sync(preflight.check, asked.draft))
 
-    async def _run(self, planned: Planned) -> Done:
-        """Runs in a thread; a cancellation of this task stops the container and waits until it is gone."""
-        cancel = Cancellation()
 
-        async def pass_on_cancellation() -> None:
-            try:
-                await anyio.sleep_forever()
-            finally:
-                cancel.set()
+async def verify_unchanged(call: Invocation, deps: Pipeline) -> Invocation:
+    """The call as it would be planned now. Raises ToolError if that is not what was approved: files may have changed."""
+    principal = call.request.principal
+    draft = await deps.drafts.run(principal, partial(deps.drafting.draft, call))
+    if not isinstance(draft, ImmediateResult):
+        now = await _prepared(call, deps, draft.draft, call.tool.name)
+        if now.plan.digest == call.plan.digest:
+            return now  # on the engine as it is now
+    raise expired_error("what would run changed while the question was open.")
 
+
+async def schedule(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invocation:
+    """Waits for a free slot, within the rates and quotas of the principal. Raises ToolError."""
+    begun, principal = time.monotonic(), call.request.principal
+    deps.admission.resize(call.host.concurrent)
+    call.enter("waiting for a free slot")
+    await run_sync(_require_allowance, call, deps)
+    held.enter_context(deps.rates.admit(principal, call.entitlements.entry))
+    waiting = partial(call.report_progress, 0.0, "waiting for a free slot")
+    await held.enter_async_context(deps.admission.permit(principal, waiting))
+    call.enter("running")
+    return call.timed("queue", begun)
+
+
+async def execute(call: Invocation, deps: Pipeline) -> Invocation:
+    """Runs the plan. A cancellation stops the container; this returns all the same, once it is gone, what the call left."""
+    outcome = await _in_thread(partial(_started, call, deps), deps)
+    durations = {**call.durations, **outcome.durations}
+    return replace(call, outcome=outcome, preflight=outcome.preflight or call.preflight, durations=durations)
+
+
+async def record(call: Invocation, deps: Pipeline) -> Reply:
+    """Writes the last record of a call, even of a cancelled one, and makes its reply."""
+    with anyio.CancelScope(shield=True):
+        reply = await run_sync(_recorded, call, deps)
+    deps.changes.tell(changed_by(call.request.principal, call.call_id, call.done))
+    return reply
+
+
+async def _admit_immediate(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> None:
+    """Policy, quotas and record of a tool without a container, before it acts or answers. Raises ToolError."""
+    tool, principal, entry = call.tool, call.request.principal, call.entitlements.entry
+    acts = Draft(Command(tool.name, ()), (), algorithm=tool.like)
+    verdict = decide(case(acts, tool.name, principal), deps.policy)
+    if isinstance(verdict, Deny):
+        raise denied(verdict.reason)
+    if tool.reaches_out and not isinstance(verdict, Allow):
+        raise denied(f"{tool.name} makes its requests at once, and nobody is asked before; {verdict.reason}")
+    await run_sync(partial(deps.rates.require_allowance, principal, entry, writes=False))
+    held.enter_context(deps.rates.admit(principal, entry))
+    await run_sync(deps.records.announced, call)
+
+
+async def _prepared(call: Invocation, deps: Pipeline, draft: Draft, tool: str) -> Invocation:
+    work = partial(deps.drafting.prepare, call, draft, tool)
+    return replace(call, prepared=await deps.plans.run(call.request.principal, work))
+
+
+def _require_allowance(call: Invocation, deps: Pipeline) -> None:
+    entry, writes = call.entitlements.entry, call.plan.draft.writes
+    deps.rates.require_allowance(call.request.principal, entry, writes=writes)
+
+
+def _question(call: Invocation, deps: Pipeline, verdict: RequireApproval) -> Call:
+    image, known = call.host.image, call.preflight
+    where = {
+        "image": image.reference,
+        "digest": image.digest,
+        "tier": call.host.tier(deps.settings),
+        "stand_in": image.standin,
+    }
+    preflight = call.entitlements.preflights[call.toolbox.name]
+    checks = [one.as_dict() for one in known.findings]
+    becomes = preflight.becomes(call.plan.draft)
+    forecast = Forecast(known.figures, checks, preflight.size_of, preflight.kind_of, becomes)
+    return Call(call.plan, verdict, call.request.approver, forecast, where, call.report_progress)
+
+
+def _approvals(call: Invocation, deps: Pipeline) -> ApprovalQueue:
+    seconds = call.request.operation.approval_wait
+    return deps.approvals if seconds is None else replace(deps.approvals, wait_seconds=seconds)
+
+
+async def _give_back(given: Authorization, deps: Pipeline) -> None:
+    with anyio.CancelScope(shield=True):
+        await run_sync(deps.approvals.service.end, given)
+
+
+def _asked(call: Invocation, deps: Pipeline) -> None:
+    """Records that the client was asked for approval and will call again."""
+    try:
+        deps.records.announced(call, "approval.requested", "asked")
+    except ToolError:
+        _log.exception("audit_failed", call=call.call_id)
+
+
+async def _in_thread(work: Callable[[Cancellation], Outcome], deps: Pipeline) -> Outcome:
+    """Runs the work in a thread. A cancellation of this task is passed on to it, and is raised only after this returned."""
+    cancel = Cancellation()
+    ended: list[Outcome] = []
+
+    async def pass_on_cancellation() -> None:
         try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(pass_on_cancellation)
-                with anyio.CancelScope(shield=True):
-                    work = partial(self._run_recorded, planned, cancel)
-                    ended = await anyio.to_thread.run_sync(work, limiter=self.threads)
-                    if isinstance(ended, Done):
-                        planned.context.ran = Ran(planned, ended)
-                group.cancel_scope.cancel()
+            await anyio.sleep_forever()
         finally:
-            cancel.close()
-        if isinstance(ended, ToolError):
-            raise ended
-        return ended
+            cancel.set()
 
-    def _run_recorded(self, planned: Planned, cancel: Cancellation) -> Done | ToolError:
-        """No record, no run."""
-        context, begun = planned.context, time.monotonic()
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(pass_on_cancellation)
+            with anyio.CancelScope(shield=True):
+                ended.append(await run_sync(work, cancel, limiter=deps.threads))
+            group.cancel_scope.cancel()
+    except anyio.get_cancelled_exc_class():
+        if not ended:
+            raise  # else what the work left must not be lost; the next checkpoint raises again
+    finally:
+        cancel.close()
+    return ended[0]
+
+
+def _started(call: Invocation, deps: Pipeline, cancel: Cancellation) -> Outcome:
+    """Runs the plan once its approval is used up and its start recorded. No record, no run."""
+    begun = time.monotonic()
+    if cancel.is_set:
+        return Outcome()
+    try:
+        deps.approvals.service.consume(call.authorization)
+        deps.records.started(call)
+    except ToolError as error:
+        return Outcome(error=error)
+    audited = {"audit": seconds_since(begun)}
+    outcome = deps.execution.run(call, cancel)
+    ended = replace(call, outcome=outcome)
+    entry = call.entitlements.entry
+    if entry is not None and entry.by_day:
+        written = sum(file.size for file in ended.published.files) if ended.published else 0
+        deps.rates.spent(call.request.principal, ended.cpu_seconds, written)
+    return replace(outcome, durations={**audited, **outcome.durations})
+
+
+def _recorded(call: Invocation, deps: Pipeline) -> Reply:
+    result = dict(call.answer or {})
+    if (done := call.done) is not None and call.error is None:
         try:
-            self.records.started(planned)
+            learn(call)
+            call = replace(call, receipt=receipt(call, done, deps.settings))
+            result = structured(call, done)
         except ToolError as error:
-            return error
-        context.record_duration("audit", begun)
-        ended = self.execution.run(planned, cancel)
-        entry = planned.admitted.entitlements.entry
-        if entry is not None and entry.by_day:
-            published = ended.published if isinstance(ended, Done) else None
-            written = sum(file.size for file in published.files) if published else 0
-            self.rates.spent(context.request.principal, context.cpu_seconds(), written)
-        return ended
-
-    async def _close(self, context: CallContext, error: ToolError | None) -> ToolError | None:
-        """Writes the last record of a call, even of a cancelled one. Returns the failure when it could not be written."""
-        done = context.done
-        with anyio.CancelScope(shield=True):
-            failure = await anyio.to_thread.run_sync(partial(self.records.finished, context, done, error))
-        self.changes.tell(changed_by(context.request.principal, context.call_id, done))
-        return failure
-
-    def _replied(self, ran: Ran) -> Reply:
-        whole = receipt(ran, self.settings)
-        return Reply(ran.planned.context.call_id, structured(ran, whole), ran.done)
+            call = call.failed(error)
+        except Exception:  # noqa: BLE001 - as in `_steps`
+            _log.exception("call_failed", call=call.call_id, tool=call.request.tool)
+            call = call.failed(failed(call.call_id, published=call.published is not None))
+    unrecorded = deps.records.finished(call)
+    failure = call.error or unrecorded
+    reply = Reply.failed(call, failure) if failure else Reply(call.call_id, result, call.done)
+    uncut = call.tool.uncut if call.access is not None else ()
+    whole = {key: value for key, value in reply.result.items() if key in uncut}
+    rest = {key: value for key, value in reply.result.items() if key not in uncut}
+    shown = presented(rest, reply.call_id, deps.settings, deps.results, call.request.principal)
+    return replace(reply, result=whole | shown)

@@ -143,12 +143,21 @@ class Plan:
     runtime: str
     mounts: tuple[str, ...]
     arguments: Mapping[str, Any] = field(compare=False)
+    # inputs, each with a file that goes with it by its name, such as the `.dbf` of a shapefile
+    companions: tuple[tuple[Located, Located], ...] = ()
+    hidden: str = (
+        ""  # a keyed hash of the values in the addresses that are never shown; "" where there are none
+    )
     # for the hosting, which derives limits and mounts above from it
     confines: Any = field(default=None, compare=False)
 
     @property
     def effect(self) -> Effect:
         return effect_of(self.draft)
+
+    def beside(self, located: Located) -> tuple[Path, ...]:
+        """The files that go with an input by their names."""
+        return tuple(found.path for one, found in self.companions if one == located)
 
     @cached_property
     def canonical(self) -> str:
@@ -160,6 +169,9 @@ class Plan:
             "argv": [self._nameless(word) for word in draft.command.argv],
             "extra": dict(draft.command.extra),
             "inputs": [_place(located) for located in draft.inputs],
+            "companions": [_place(beside) for _, beside in self.companions],
+            "addresses": [[str(one), list(one.sidecars)] for one in draft.addresses],
+            "hidden": self.hidden,
             "outputs": [
                 {
                     "path": self._nameless(str(output.target)),

@@ -63,6 +63,10 @@ class Preflight(Protocol):
         """A call that describes the inputs that are not known yet; None where there is none."""
         return None
 
+    def described(self, _places: Sequence[Located], _rows: object, /) -> None:
+        """Keeps what such a call said of those files, which may be anything."""
+        return
+
     def learn(self, _located: Located, _facts: Mapping[str, Any], /) -> None:
         """Keeps what a container said of a file that it wrote."""
         return

@@ -1,9 +1,11 @@
 """GDAL's toolbox as the packaged catalogue describes it, and what tests ask of it."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
-from gdal_mcp.calls.context import Admitted, CallContext, Planned
+from gdal_mcp.approval.model import Authorization
+from gdal_mcp.calls.invocation import Access, Invocation, Prepared
 from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.gdal.catalogue.load import packaged, packaged_text
 from gdal_mcp.gdal.preflight.service import Preflight
@@ -29,17 +31,16 @@ def preflight(settings: Settings) -> Preflight:
     return Preflight(settings.limits(), packaged())
 
 
-def admitted(call: CallContext, tool: str = "convert") -> Admitted:
+def parsed(call: Invocation, tool: str = "convert") -> Invocation:
     """A call whose sender has all that a server has by default."""
     settings = Settings()
     reach = Entitlements(
         settings, cast("Any", None), surface(settings), settings.limits(), {"gdal": preflight(settings)}
     )
-    return Admitted(call, reach, GDAL.tools[tool], GDAL)
+    return replace(call, access=Access(reach, GDAL.tools[tool], GDAL))
 
 
-def planned(call: CallContext, plan: Plan, host: Any = None, approval: str = "") -> Planned:
+def planned(call: Invocation, plan: Plan, host: Any = None, approval: str = "") -> Invocation:
     """The same, planned."""
-    call.admitted = admitted(call, plan.tool)
-    call.planned = made = Planned(call.admitted, plan, host, approval)
-    return made
+    made = parsed(call, plan.tool)
+    return replace(made, prepared=Prepared(plan, host), authorization=Authorization(approval))

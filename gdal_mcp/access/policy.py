@@ -132,6 +132,7 @@ class Policy:
     source: str = ""
     digest: str = ""
     aliases: Aliases = NO_ALIASES
+    ways: frozenset[Way] = WAYS  # in which an answer counts; a rule can only narrow them
 
     def entry(self, principal: str) -> Entry | None:
         return next((one for one in self.entries if _named(principal, one.principals)), None)
@@ -186,7 +187,7 @@ def explained(asked: Case, policy: Policy) -> tuple[Verdict, Rule | None]:
     if rule is not None and rule.decision == "deny":
         return Deny(rule.reason or "a rule of the policy denies it"), rule
     if asked.always_asked:
-        ways = rule.ways if rule is not None and rule.decision == "require" else WAYS
+        ways = rule.ways & policy.ways if rule is not None and rule.decision == "require" else policy.ways
         does = "runs code that a model wrote" if asked.code else "moves or removes files"
         reason = f"it {does}, which a person decides every time"
         return RequireApproval(reason, ways, grantable=False), rule
@@ -195,14 +196,14 @@ def explained(asked: Case, policy: Policy) -> tuple[Verdict, Rule | None]:
         return Allow(rule.reason or "a rule of the policy allows it"), rule
     if rule is not None:
         reason = rule.reason or "a rule of the policy asks for it"
-        return RequireApproval(reason, rule.ways, grantable), rule
+        return RequireApproval(reason, rule.ways & policy.ways, grantable), rule
     # reads run, writes need approval; `always` asks for both and `never`, a deliberate setting, for neither
     if policy.mode == "never":
         return Allow("the server runs with --approval never"), None
     if policy.mode == "writes" and asked.effect is Effect.READ:
         return Allow("it only reads"), None
     reason = _REASONS[asked.effect] if policy.mode == "writes" else "the server runs with --approval always"
-    return RequireApproval(reason, grantable=grantable), None
+    return RequireApproval(reason, policy.ways, grantable), None
 
 
 def _fits(rule: Rule, asked: Case, aliases: Aliases) -> bool:

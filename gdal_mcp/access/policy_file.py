@@ -41,7 +41,7 @@ def load_policy(
     """
     path = settings.policy
     if path is None:
-        return Policy(settings.approval, aliases=aliases)
+        return Policy(settings.approval, aliases=aliases, ways=frozenset(settings.approval_ways))
     data, values = trusted_toml(path, "Policy")
     try:
         parsed = _File.model_validate(values)
@@ -59,6 +59,7 @@ def load_policy(
         str(path),
         hashlib.sha256(data).hexdigest(),
         aliases,
+        frozenset(settings.approval_ways),
     )
     if problems := list(_unknown(policy, settings, frozenset(names()))):
         raise SettingsError(*(f"Policy file {path}: {problem}" for problem in problems))
@@ -72,6 +73,9 @@ def _unknown(policy: Policy, settings: Settings, names: frozenset[str]) -> Itera
     for pattern in tools:
         if not any(fnmatchcase(name, pattern) for name in names):
             yield f"{pattern!r} matches no tool and no algorithm; `gdal-mcp tools --all` lists them."
+    for number, rule in enumerate(policy.rules, 1):
+        if not rule.ways & policy.ways:
+            yield f"rule {number} accepts no way of approval that the setting approval_ways leaves; nobody could approve."
     roots = {place.resolve() for place in (*settings.workspaces, *settings.workspaces_ro)}
     places = [place for rule in policy.rules for place in rule.workspaces]
     places += [

@@ -3,6 +3,7 @@
 Invariants:
 * whatever the number of threads, exactly the calls within the limits are admitted;
 * a refused call does not count;
+* `admit` touches memory alone, so that it can be used on an event loop; all else reads or writes the disk, and is for threads;
 * the use of a day is on disk: it survives a restart, and servers with one state folder share it.
 
 Days are in UTC, so that people know when they end. The use of a call is known only at its end: calls that run when the
@@ -63,14 +64,13 @@ class Rates:
 
     @contextmanager
     def admit(self, principal: str, entry: Entry | None) -> Iterator[None]:
-        """Admits one call of this principal, while it lasts, by its entry of the policy.
+        """Admits one call of this principal, while it lasts, by its entry of the policy: calls at once and calls a minute.
 
         Raises ToolError (RATE_LIMITED, with the time to wait).
         """
         if entry is None:
             yield
             return
-        self._require_allowance(principal, entry)
         with self._lock:
             running = self._running[principal]
             if entry.concurrent is not None and running >= entry.concurrent:
@@ -89,6 +89,22 @@ class Rates:
         finally:
             with self._lock:
                 self._running -= Counter([principal])  # which drops what is zero
+
+    def require_allowance(self, principal: str, entry: Entry | None, *, writes: bool) -> None:
+        """Raises ToolError (RATE_LIMITED) if today's processor time is used up, or today's output for a call that writes."""
+        if entry is None or not entry.by_day:
+            return
+        seconds, written = self.used(principal)
+        left = (self._day() + 1) * _DAY - self._clock()
+        if entry.cpu_seconds_a_day is not None and seconds >= entry.cpu_seconds_a_day:
+            raise _limited(
+                f"you have used up the {_hours(entry.cpu_seconds_a_day)} of processor time of today", left
+            )
+        if writes and entry.output_bytes_a_day is not None and written >= entry.output_bytes_a_day:
+            raise _limited(
+                f"you have used up the {entry.output_bytes_a_day / (1 << 20):.0f} MiB of output of today",
+                left,
+            )
 
     def spent(self, principal: str, cpu_seconds: float, output_bytes: int) -> None:
         """Adds the use of a call, however it ended. If it cannot be written now, it is written with the next one."""
@@ -125,17 +141,6 @@ class Rates:
             if self._open is not None:
                 self._open.close()
                 self._open = None
-
-    def _require_allowance(self, principal: str, entry: Entry) -> None:
-        if not entry.by_day:
-            return
-        seconds, written = self.used(principal)
-        left = (self._day() + 1) * _DAY - self._clock()
-        if entry.cpu_seconds_a_day is not None and seconds >= entry.cpu_seconds_a_day:
-            limit = f"{entry.cpu_seconds_a_day:g} s of processor time"
-            raise _limited(f"you have used up today's {limit}", left)
-        if entry.output_bytes_a_day is not None and written >= entry.output_bytes_a_day:
-            raise _limited(f"you have used up today's {entry.output_bytes_a_day} bytes of output", left)
 
     def _day(self) -> int:
         return int(self._clock() // _DAY)
@@ -179,12 +184,23 @@ def _opened(path: Path) -> sqlite3.Connection:
     return db
 
 
+def _hours(seconds: float) -> str:
+    return (
+        f"{seconds:g} s"
+        if seconds < 120
+        else f"{seconds / 60:g} min"
+        if seconds < 7200
+        else f"{seconds / 3600:g} h"
+    )
+
+
 def _limited(why: str, seconds: float) -> ToolError:
     wait = float(max(math.ceil(seconds), 1))
+    day = " Days end at midnight UTC." if wait > _MINUTE else ""
     return ToolError(
         Code.RATE_LIMITED,
         Stage.QUEUE,
         f"{why}.",
-        f"The call did not run. Call again in about {wait:g} s.",
+        f"The call did not run. Call again in about {_hours(wait)}.{day}",
         retry_after=wait,
     )

@@ -3,11 +3,12 @@
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import anyio
 
 from gdal_mcp.access.policy import WAYS, Way
+from gdal_mcp.approval.states import State
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,16 +22,20 @@ class Approval:
     summary: str
     created: float = 0.0
     expires: float = 0.0
-    state: Literal["pending", "approved", "denied", "used", "expired"] = "pending"
+    state: State = "asked"
     decided_by: str = ""
     decided_how: str = ""
+    decided_way: str = ""
     decided_at: float | None = None
     call_id: str = ""
     effect: str = ""
     workspaces: tuple[str, ...] = ()  # that the call writes to
     ways: tuple[str, ...] = tuple(sorted(WAYS))  # in which a yes counts
     details: Mapping[str, Any] = field(default_factory=dict)  # `question.parts`
-    holder: str = ""  # `SERVER:CALL` of the call that waits for the answer; empty when none does
+    holder: str = (
+        ""  # `SERVER:CALL` of the call that waits for the answer or reserved it; empty when none does
+    )
+    valid_seconds: float = 3600.0  # how long a yes can be used, from the decision on
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,19 @@ class Grant:
 
     def state(self, now: float) -> str:
         return "active" if self.holds(now) else "revoked" if self.revoked is not None else "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """Why a call may run. With an `approval_id`, the call `holder` has reserved that approval and must consume it.
+
+    `reads` are the remote hosts and folders that whoever approved it was shown; None where nobody was asked.
+    """
+
+    text: str
+    approval_id: str = ""
+    holder: str = ""
+    reads: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,14 +38,15 @@ def parts(
     reason: str,
     where: Mapping[str, object],
     forecast: Forecast = Forecast(),
-    before: str | None = None,
+    before: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Everything that a person needs to decide, as JSON values. Sizes are bytes, times seconds since the epoch.
 
-    `where` is what it would run on: image, digest, tier, and whether the image is a stand-in. `before` is the code that was
-    approved last, for a call that runs code.
+    `where` is what it would run on: image, digest, tier, and whether the image is a stand-in. `before` are the parts of the
+    question that the same person approved last for this tool.
     """
-    draft = plan.draft
+    draft, last = plan.draft, before or {}
+    code = last["code"]["text"] if last.get("code") else None
 
     def lost(located: Located) -> dict[str, Any]:
         """A file that is there now and would not be as it was."""
@@ -80,18 +81,28 @@ def parts(
         "principal": plan.principal,
         "effect": str(plan.effect),
         "command": [shown_text(word, MAX_COMMAND) for word in draft.deed[:200]],
-        "code": told_code(draft.code, before) if draft.code else None,
+        "code": told_code(draft.code, code) if draft.code else None,
         "writes": _some(writes),
         "moves": _some([{"from": _name(one.source), "to": _name(one.target)} for one in draft.transfers]),
         "removes": _some([lost(one) for one in draft.removes]),
         "reads": _some(reads),
         "remote": [{**one, "reads": _some([shown_text(text) for text in one["reads"]])} for one in remote],
+        "hidden": _hidden(plan.hidden, last.get("hidden")) if plan.hidden else None,
         "checks": [dict(one) for one in forecast.checks],
         "estimate": dict(forecast.estimate) if forecast.estimate else None,
         "limits": asdict(plan.limits),
         "where": {**where, "network": "none", "mounts": shown_mounts},
         "plan": plan.digest,
     }
+
+
+def _hidden(seal: str, last: Mapping[str, Any] | None) -> dict[str, str]:
+    """What is said of the parts of addresses that are never shown. `seal` stands for them, and shows nothing of them."""
+    told = "Parts of these addresses, such as keys and signatures, are not shown. The approval covers them as they are."
+    if last is not None:
+        same = "the same as in" if last["seal"] == seal else "NOT the same as in"
+        told += f" They are {same} the call of this tool that was approved last."
+    return {"seal": seal, "told": told}
 
 
 def sentence(plan: Plan) -> str:
@@ -128,6 +139,7 @@ def question_text(told: Mapping[str, Any]) -> str:
         size = f", {_size(one['bytes'])} in all" if one["bytes"] else ""
         title = f"Reads over the network, by {one['read_by']}, from {shown_text(one['host'])}{size}:"
         lines += _block(title, one["reads"], str)
+    lines += [told["hidden"]["told"]] if told["hidden"] else []
     lines += [f"Check {one['code']}: {one['message']} {one['suggestion']}" for one in told["checks"]]
     if told["code"]:
         lines += code_lines(told["code"])

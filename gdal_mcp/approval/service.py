@@ -2,19 +2,23 @@
 
 Invariants:
 * a decision is in the audit log before it is in the registry: what cannot be recorded is not decided;
-* an approval is used once, for the plan and the principal that it was given for.
+* an approval is used once, by the call that reserved it: the one that asked, or the same one sent again.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gdal_mcp.approval.model import Approval, Decision, Grant
+import structlog
+
+from gdal_mcp.approval.model import Approval, Authorization, Decision, Grant
+from gdal_mcp.approval.states import OPEN, counts
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.ledger.audit import AuditUnavailable
 from gdal_mcp.ledger.schema import RegistryUnavailable
-from gdal_mcp.plan import Plan
+
+_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +36,18 @@ class ApprovalService:
         """Records a decision. Returns the question as it is now; None if there is no such question.
 
         Of a question that is already decided nothing is changed or recorded, except that an approval that was not used
-        yet can still be denied. Raises ToolError for an approval given in a way that the policy does not accept.
+        yet can still be denied. A no that does not count leaves the question open. Raises ToolError for an approval given in
+        a way that the policy does not accept.
         """
         row = self.approvals.approval(approval_id)
-        if row is None or row.state not in (("pending",) if decision.approved else ("pending", "approved")):
+        if row is None or row.state not in (("asked",) if decision.approved else OPEN):
             return row
+        counted = counts(decision.way, row.ways, approved=decision.approved)
+        outcome = ("approved" if decision.approved else "denied") if counted else "not counted"
         self.audit(
             {
                 "type": "approval.answered",
-                "outcome": "approved" if decision.approved else "denied",
+                "outcome": outcome,
                 "approval": row.id,
                 "plan": row.plan_digest,
                 "call": row.call_id,
@@ -53,15 +60,14 @@ class ApprovalService:
                 "way": decision.way,
             }
         )
-        after = self.approvals.decide(row.id, decision) or row
-        if after.state == "pending":
-            raise ToolError(
-                Code.DENIED,
-                Stage.APPROVAL,
-                f"approval by {decision.way} does not count for this call.",
-                f"The policy asks for approval by: {', '.join(after.ways)}.",
-            )
-        return after
+        if counted or not decision.approved:
+            return self.approvals.decide(row.id, decision) or row
+        raise ToolError(
+            Code.DENIED,
+            Stage.APPROVAL,
+            f"approval by {decision.way} does not count for this call.",
+            f"The policy asks for approval by: {', '.join(row.ways)}.",
+        )
 
     def grant(self, grant: Grant, seconds: float) -> Grant:
         """Records an approval given in advance. Raises ValueError if `seconds` is longer than a grant may last."""
@@ -94,15 +100,39 @@ class ApprovalService:
         grants = [self.approvals.granted(principal, tool, root, remote) for root in workspaces]
         return grants[0] if grants and all(grants) else None
 
-    def consume(self, plan: Plan) -> str:
-        """Uses up the approval of this plan and tells who gave it. Raises ToolError if there is none."""
+    def consume(self, given: Authorization) -> None:
+        """Uses up the approval that a call reserved, just before it starts. Raises ToolError if it was taken back."""
+        if not given.approval_id:
+            return
         try:
-            row = self.approvals.consume(plan.digest, plan.principal)
+            if self.approvals.consume(given.approval_id, given.holder) is not None:
+                return
+            row = self.approvals.look(given.approval_id)
         except RegistryUnavailable as error:
             raise unavailable_error(error) from error
-        if row is None:
-            raise expired_error("the approval was for something else, was used already, or came too late.")
-        return f"approved by {row.decided_by} ({row.decided_how})"
+        raise (
+            denied_error(row)
+            if row and row.state == "denied"
+            else expired_error("the approval was used already.")
+        )
+
+    def end(self, given: Authorization) -> None:
+        """The call is over: an approval that it did not use can be used by the same call sent again."""
+        if not given.approval_id:
+            return
+        try:
+            self.approvals.end(given.approval_id, given.holder)
+        except RegistryUnavailable:
+            _log.exception("approval_not_released", approval=given.approval_id)
+
+
+def denied_error(row: Approval) -> ToolError:
+    return ToolError(
+        Code.DENIED,
+        Stage.APPROVAL,
+        f"{row.decided_by} said no.",
+        "Do not repeat the call unless the person asks for it.",
+    )
 
 
 def expired_error(message: str) -> ToolError:

@@ -1,11 +1,13 @@
 """Approvals and grants in the registry's file: the one truth about what a person has decided.
 
 Invariants:
-* one approval lets one call through: `consume` turns an approved row into a used one in one transaction, whatever threads
-  and servers ask at the same time;
-* only an open question can be approved, and only in a way that its row permits; a no counts in every way, until the
-  approval is used;
+* every change of an approval's state is a transition of `states.TRANSITIONS`, in one transaction, whatever threads and servers
+  ask at the same time;
+* an approval is reserved and consumed by its id and by one call; only the same plan of the same principal takes up one that
+  another call left;
+* only an open question can be approved, and only in a way that its row permits;
 * a decision is on disk before a method returns;
+* a question expires `created` plus the time for a decision; a yes expires `valid_seconds` after the decision;
 * a grant stands for one principal, tool, workspace and folders of remote data, until a stated time or until it is revoked, whichever is first;
 * what was said later than now, as after a clock was set back, does not count.
 
@@ -15,13 +17,14 @@ Times are seconds since the epoch (UTC). Every method raises RegistryUnavailable
 import secrets
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from gdal_mcp.approval.model import Approval, Decision, Grant
+from gdal_mcp.approval.states import GIVEN, TRANSITIONS, Event, counts
 from gdal_mcp.ledger.schema import Rows, insert, stored
 
 LONGEST_GRANT: Final = 24 * 3600.0  # seconds; nobody remembers a yes of yesterday
@@ -31,12 +34,16 @@ SUSPENDED: Final = "suspended"  # the holder of a question whose answer comes wi
 # of one principal: more than a person reads, and few enough to be listed twice a second
 MOST_OPEN: Final = 128
 
-_OPEN: Final = (
-    "SELECT count(*) FROM approvals WHERE state = 'pending' AND expires > :now AND principal = :principal"
+_COUNT: Final = (
+    "SELECT count(*) FROM approvals WHERE state = 'asked' AND expires > :now AND principal = :principal"
 )
-_DECIDE: Final = """UPDATE approvals SET state = :state, decided_by = :by, decided_how = :how, decided_at = :now
-    WHERE id = :id AND (state = 'pending' OR (state = 'approved' AND :state = 'denied'))
-    AND (:state = 'denied' OR EXISTS (SELECT 1 FROM json_each(ways) WHERE value = :way))"""
+_BY_ID: Final = "SELECT * FROM approvals WHERE id = :id"
+# a yes before a question
+_LEFT: Final = """SELECT * FROM approvals WHERE plan_digest = :digest AND principal = :principal
+    AND (state = 'released' OR (state = 'asked' AND holder = ''))
+    ORDER BY state = 'released' DESC, created DESC, rowid DESC LIMIT 1"""
+_LAST: Final = f"""SELECT * FROM approvals WHERE principal = :principal AND tool = :tool
+    AND state IN ({", ".join(f"'{state}'" for state in sorted(GIVEN))}) ORDER BY decided_at DESC LIMIT 1"""  # noqa: S608 - words of ours
 
 
 class TooManyOpen(Exception):
@@ -46,8 +53,15 @@ class TooManyOpen(Exception):
 class Approvals:
     """The questions put to people and what they said. Threads may share one instance, servers the file."""
 
-    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        path: Path,
+        clock: Callable[[], float] = time.time,
+        alive: Callable[[str], bool] = lambda _server: True,
+    ) -> None:
+        """`alive` says whether a server still runs, by its id: what a dead one's calls held is free for others."""
         self._clock = clock
+        self._alive = alive
         self._rows = Rows(path, durable=True)
 
     def close(self) -> None:
@@ -61,97 +75,108 @@ class Approvals:
         """
         with self._writing() as (db, now):
             mine = {"now": now, "principal": asked.principal}
-            if db.execute(_OPEN, stored(mine)).fetchone()[0] >= MOST_OPEN:
+            if db.execute(_COUNT, stored(mine)).fetchone()[0] >= MOST_OPEN:
                 raise TooManyOpen
             # Unguessable: pages and answers are addressed by it. Hex, as it is typed after a command and may not begin with a dash.
             new = replace(asked, id=secrets.token_hex(16), created=now, expires=now + ttl)
             insert(db, "approvals", new)
         return new
 
-    def adopt(self, digest: str, principal: str, holder: str) -> Approval | None:
-        """The newest question of this plan that nobody waits for any more, open or approved: the call was sent again."""
-        query = (
-            "SELECT * FROM approvals WHERE plan_digest = :digest AND principal = :principal"
-            " AND ((holder = '' AND state = 'pending') OR (holder IN ('', :suspended) AND state = 'approved'))"
-            " ORDER BY created DESC, rowid DESC LIMIT 1"
-        )
+    def take_up(self, digest: str, principal: str, holder: str) -> Approval | None:
+        """What an earlier call with this plan left, for the call `holder`: a yes, which it reserves, or an open question."""
         with self._writing() as (db, _):
-            found = self._rows.one(Approval, query, digest=digest, principal=principal, suspended=SUSPENDED)
-            if found is None:
+            self._free_dead(db)
+            found = self._rows.one(Approval, _LEFT, digest=digest, principal=principal)
+            return self._held(db, found.id, holder) if found is not None else None
+
+    def resume(self, approval_id: str, holder: str) -> Approval | None:
+        """The same by id, for a call that comes back to a question that it suspended. None if another call has it."""
+        with self._writing() as (db, _):
+            found = self._rows.one(Approval, _BY_ID, id=approval_id)
+            if found is not None and found.state == "asked" and found.holder not in ("", SUSPENDED, holder):
                 return None
-            db.execute("UPDATE approvals SET holder = ? WHERE id = ?", [holder, found.id])
-        return replace(found, holder=holder)
+            return self._held(db, approval_id, holder)
 
-    def hold(self, approval_id: str, holder: str = "") -> None:
-        """Says who waits for the answer: a call, SUSPENDED, or nobody, so that the same call sent again takes it up."""
-        with self._writing() as (db, _):
-            db.execute("UPDATE approvals SET holder = ? WHERE id = ?", [holder, approval_id])
+    def claim(self, approval_id: str, holder: str) -> Approval | None:
+        """Ends the wait of the call `holder`: reserves a yes, or leaves a question open for the same call sent again.
 
-    def release_dead(self, alive: Callable[[str], bool]) -> None:
-        """Frees the questions of calls whose server is gone, for the same call to take them up again."""
+        Returns the row after that. A yes of the last moment is in it: nobody can answer between the look and the leaving.
+        """
         with self._writing() as (db, _):
-            rows = db.execute("SELECT DISTINCT holder FROM approvals WHERE holder LIKE '%:%'").fetchall()
-            dead = [row["holder"] for row in rows if not alive(row["holder"].partition(":")[0])]
-            db.executemany("UPDATE approvals SET holder = '' WHERE holder = ?", [(one,) for one in dead])
+            self._move(db, "reserve", "id = :id AND holder = :holder", id=approval_id, holder=holder)
+            self._let_go(db, approval_id, holder, "")
+            return self._rows.one(Approval, _BY_ID, id=approval_id)
 
-    def drop(self, approval_id: str) -> None:
-        """The call that asked is gone for good: its question ends unless it was answered."""
+    def suspend(self, approval_id: str, holder: str) -> None:
+        """The call ended with its question to the client, and comes again with the answer."""
         with self._writing() as (db, _):
-            db.execute(
-                "UPDATE approvals SET state = 'expired' WHERE id = ? AND state IN ('pending', 'approved')",
-                [approval_id],
-            )
+            self._release(db, "id = :id AND holder = :holder", id=approval_id, holder=holder)
+            self._let_go(db, approval_id, holder, SUSPENDED)
+
+    def end(self, approval_id: str, holder: str) -> None:
+        """The call `holder` ended. Releases what it did not consume, and withdraws its question if nobody answered.
+
+        Does nothing to an approval that the call consumed or left.
+        """
+        mine = "id = :id AND holder = :holder"
+        with self._writing() as (db, _):
+            self._move(db, "withdraw", mine, id=approval_id, holder=holder)
+            self._release(db, mine, id=approval_id, holder=holder)
+
+    def consume(self, approval_id: str, holder: str) -> Approval | None:
+        """Uses up the approval that the call `holder` reserved; None if a no came first. At most once for each approval."""
+        with self._writing() as (db, _):
+            mine = "id = :id AND holder = :holder"
+            if not self._move(db, "consume", mine, id=approval_id, holder=holder):
+                return None
+            return self._rows.one(Approval, _BY_ID, id=approval_id)
 
     def decide(self, approval_id: str, decision: Decision) -> Approval | None:
         """Record a decision; returns the approval as it now is, None when there is none of that id.
 
-        An open question can be approved or denied; an approval can still be denied until it is used. Anything else, and a
-        yes in a way that the row does not permit, leaves it as it is: look at what is returned.
+        An open question can be approved or denied; an approval can still be denied until it is consumed. Anything else, and
+        an answer in a way that does not count, leaves it as it is: look at what is returned.
         """
-        values = {"state": "approved" if decision.approved else "denied", "id": approval_id}
-        values |= {"by": decision.by, "how": decision.how, "way": decision.way}
         with self._writing() as (db, now):
-            db.execute(_DECIDE, stored(values | {"now": now}))
-            return self._rows.one(Approval, "SELECT * FROM approvals WHERE id = :id", id=approval_id)
+            row = self._rows.one(Approval, _BY_ID, id=approval_id)
+            if row is None or not counts(decision.way, row.ways, approved=decision.approved):
+                return row
+            changes: dict[str, Any] = {"decided_by": decision.by, "decided_how": decision.how}
+            changes |= {"decided_way": decision.way, "decided_at": now}
+            if decision.approved:
+                late = {"expires": now + row.valid_seconds}
+                self._move(db, "approve", "id = :id", {**changes, **late}, id=approval_id)
+                nobody = "id = :id AND holder IN ('', :suspended)"
+                self._release(db, nobody, id=approval_id, suspended=SUSPENDED)
+            else:
+                self._move(db, "deny", "id = :id", changes, id=approval_id)
+            return self._rows.one(Approval, _BY_ID, id=approval_id)
 
-    def consume(self, digest: str, principal: str) -> Approval | None:
-        """Uses up the oldest approval of this plan for this principal, or returns None. Each is given out once."""
-        query = (
-            "SELECT * FROM approvals WHERE plan_digest = :digest AND principal = :principal"
-            " AND state = 'approved' ORDER BY created LIMIT 1"
-        )
+    def release_dead(self) -> None:
+        """Frees what calls of dead servers held, for the same calls to take up again."""
         with self._writing() as (db, _):
-            found = self._rows.one(Approval, query, digest=digest, principal=principal)
-            if found is None:
-                return None
-            db.execute("UPDATE approvals SET state = 'used' WHERE id = ?", [found.id])
-        return replace(found, state="used")
+            self._free_dead(db)
 
     def approval(self, approval_id: str) -> Approval | None:
         with self._writing():
-            return self._rows.one(Approval, "SELECT * FROM approvals WHERE id = :id", id=approval_id)
+            return self._rows.one(Approval, _BY_ID, id=approval_id)
 
-    def approved_code(self, principal: str, tool: str) -> str | None:
-        """The code of the newest call of a tool that was approved for a principal; None where there is none."""
-        query = (
-            "SELECT * FROM approvals WHERE principal = :principal AND tool = :tool"
-            " AND state IN ('approved', 'used') ORDER BY decided_at DESC LIMIT 1"
-        )
-        found = self._rows.one(Approval, query, principal=principal, tool=tool)
-        code = found.details.get("code") if found else None
-        return code["text"] if code else None
+    def last_approved(self, principal: str, tool: str) -> Approval | None:
+        """The newest call of a tool that was approved for a principal."""
+        return self._rows.one(Approval, _LAST, principal=principal, tool=tool)
 
     def look(self, approval_id: str) -> Approval | None:
         """The row as it is, without a transaction: cheap enough to be asked several times a second."""
-        return self._rows.one(Approval, "SELECT * FROM approvals WHERE id = :id", id=approval_id)
+        return self._rows.one(Approval, _BY_ID, id=approval_id)
 
     def pending(self) -> tuple[Approval, ...]:
-        query = "SELECT * FROM approvals WHERE state = 'pending' AND expires > :now ORDER BY created"
+        """The questions that a person can answer."""
+        query = "SELECT * FROM approvals WHERE state = 'asked' AND expires > :now ORDER BY created"
         return self._rows.all(Approval, query, now=self._clock())
 
     def decided(self, limit: int = 50) -> tuple[Approval, ...]:
         with self._writing():  # what has expired is over
-            query = "SELECT * FROM approvals WHERE state <> 'pending' ORDER BY created DESC LIMIT :n"
+            query = "SELECT * FROM approvals WHERE state <> 'asked' ORDER BY created DESC LIMIT :n"
             return self._rows.all(Approval, query, n=limit)
 
     def grant(self, grant: Grant, seconds: float) -> Grant:
@@ -195,9 +220,42 @@ class Approvals:
         """A transaction; what has expired by now is marked so first."""
         with self._rows.writing() as db:
             now = self._clock()
-            db.execute(
-                "UPDATE approvals SET state = 'expired'"
-                " WHERE state IN ('pending', 'approved') AND (expires <= ? OR created > ?)",
-                [now, now + _SET_BACK],
-            )
+            late = "(expires <= :now OR created > :latest OR decided_at > :latest)"
+            self._move(db, "expire", late, now=now, latest=now + _SET_BACK)
             yield db, now
+
+    @staticmethod
+    def _move(
+        db: sqlite3.Connection, event: Event, which: str, changes: Mapping[str, Any] = {}, **values: Any
+    ) -> bool:
+        """Makes the transition for the rows that are in one of its source states; whether there was any."""
+        one = TRANSITIONS[event]
+        sources = ", ".join(f"'{state}'" for state in sorted(one.sources))
+        sets = ", ".join((f"state = '{one.target}'", *(f"{name} = :new_{name}" for name in changes)))
+        query = f"UPDATE approvals SET {sets} WHERE state IN ({sources}) AND {which}"  # noqa: S608 - words of ours
+        new = {f"new_{name}": value for name, value in changes.items()}
+        return db.execute(query, stored({**new, **values})).rowcount > 0
+
+    def _release(self, db: sqlite3.Connection, which: str, **values: Any) -> None:
+        self._move(db, "release", which, {"holder": ""}, **values)
+
+    def _held(self, db: sqlite3.Connection, approval_id: str, holder: str) -> Approval | None:
+        """The row, reserved by the call if it is a yes that no other call has, or waited for by it."""
+        mine = {"id": approval_id, "holder": holder}
+        self._move(db, "reserve", "id = :id AND state = 'released'", {"holder": holder}, id=approval_id)
+        db.execute("UPDATE approvals SET holder = :holder WHERE id = :id AND state = 'asked'", stored(mine))
+        return self._rows.one(Approval, _BY_ID, id=approval_id)
+
+    @staticmethod
+    def _let_go(db: sqlite3.Connection, approval_id: str, holder: str, to: str) -> None:
+        """A question whose call waits no more."""
+        query = "UPDATE approvals SET holder = ? WHERE id = ? AND holder = ? AND state = 'asked'"
+        db.execute(query, [to, approval_id, holder])
+
+    def _free_dead(self, db: sqlite3.Connection) -> None:
+        query = "SELECT DISTINCT holder FROM approvals WHERE holder LIKE '%:%' AND state IN ('asked', 'approved', 'reserved')"
+        for row in db.execute(query).fetchall():
+            holder = row["holder"]
+            if not self._alive(holder.partition(":")[0]):
+                self._release(db, "holder = :holder", holder=holder)
+                db.execute("UPDATE approvals SET holder = '' WHERE holder = ? AND state = 'asked'", [holder])

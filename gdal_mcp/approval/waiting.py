@@ -2,7 +2,9 @@
 
 Invariants:
 * nothing is approved but by a decision in the registry, bound to the plan's digest and its principal;
-* a call that ends without an answer leaves its question open, for the same call to be sent again, until it expires.
+* a call runs on the approval that it reserved, and on no other;
+* a call that ends without an answer leaves its question open, for the same call to be sent again, until it expires; one that is
+  cancelled withdraws its question; a yes outlives both.
 """
 
 import shlex
@@ -14,10 +16,10 @@ import anyio
 from anyio.to_thread import run_sync
 
 from gdal_mcp.access.policy import RequireApproval
-from gdal_mcp.approval.model import Approval, Approver, Decision, Grant, Question, Suspended
+from gdal_mcp.approval.model import Approval, Approver, Authorization, Decision, Grant, Question, Suspended
 from gdal_mcp.approval.question import Forecast, parts, question_text, touched, unanswered_error
-from gdal_mcp.approval.service import ApprovalService, expired_error, unavailable_error
-from gdal_mcp.approval.store import MOST_OPEN, SUSPENDED, TooManyOpen
+from gdal_mcp.approval.service import ApprovalService, denied_error, expired_error, unavailable_error
+from gdal_mcp.approval.store import MOST_OPEN, TooManyOpen
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.host.nested import program
 from gdal_mcp.ledger.audit import AuditUnavailable
@@ -57,41 +59,68 @@ class ApprovalQueue:
 
     service: ApprovalService
     open_seconds: float  # how long a question can be answered
+    valid_seconds: float  # how long a yes can be used, from the decision on
     wait_seconds: float  # how long a call waits whose client asks nobody
     console_url: ConsoleUrl = no_console
     options: tuple[str, ...] = ()
 
-    async def settle(self, call: Call) -> Grant | None:
-        """Waits for approval. Returns the grant, or None if this plan itself was approved (and not consumed yet).
+    async def settle(self, call: Call) -> Authorization:
+        """Waits for approval and reserves it for this call, which must end with `ApprovalService.end`, or uses a grant.
 
         Raises ToolError if it was not approved, Suspended if the answer comes with a repetition of the call.
         """
         try:
-            given = call.approver.answered()
-            if given is not None:
-                await self._answered(call, *given)
-                return None
-            plan = call.plan
-            if call.verdict.grantable:
-                folders = tuple(one.folder for one in plan.draft.addresses)
-                about = (plan.principal, plan.tool, touched(plan.draft), folders)
-                if (grant := await run_sync(self.service.granted, *about)) is not None:
-                    return grant
-            row = await run_sync(self._row, call)
-            if row.state != "approved":
-                await self._wait(call, row)
+            if (grant := await run_sync(self._granted, call)) is not None:
+                text = f"granted by {grant.granted_by} ({grant.granted_how}, grant {grant.id})"
+                return Authorization(text, reads=grant.remote)
+            row = await self._reserved(call)
         except (RegistryUnavailable, AuditUnavailable) as error:
             raise unavailable_error(error) from error
-        return None
+        text = f"approved by {row.decided_by} ({row.decided_how})"
+        reads = tuple(f"{one.origin}/" for one in call.plan.draft.addresses)
+        return Authorization(text, row.id, row.holder, reads)
+
+    def _granted(self, call: Call) -> Grant | None:
+        plan = call.plan
+        if not call.verdict.grantable:
+            return None
+        folders = tuple(one.folder for one in plan.draft.addresses)
+        return self.service.granted(plan.principal, plan.tool, touched(plan.draft), folders)
+
+    async def _reserved(self, call: Call) -> Approval:
+        """The approval of this very plan, reserved. Whatever happens, no question keeps a call that waits no more."""
+        store, holder = self.service.approvals, self._holder(call)
+        given = call.approver.answered()
+        row = await run_sync(self._answered, call, *given) if given else await run_sync(self._row, call)
+        try:
+            if row.state == "asked":
+                row = await self._wait(call, row, asks=given is None)
+        except Suspended:
+            await run_sync(store.suspend, row.id, holder)
+            raise
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await run_sync(store.end, row.id, holder)
+            raise
+        if row.state == "denied":
+            raise denied_error(row)
+        if row.state != "reserved" or row.holder != holder:
+            raise expired_error("nobody answered in time, or the approval was used already.")
+        return row
+
+    def _holder(self, call: Call) -> str:
+        return f"{self.service.server}:{call.plan.call_id}"
 
     def _row(self, call: Call) -> Approval:
-        """The open question of this very plan if nobody waits for it any more, else a new one."""
+        """What an earlier call with this plan left, a yes before an open question; else a new question."""
         plan, store = call.plan, self.service.approvals
-        holder = f"{self.service.server}:{plan.call_id}"
-        if (adopted := store.adopt(plan.digest, plan.principal, holder)) is not None:
-            return adopted
-        before = store.approved_code(plan.principal, plan.tool) if plan.draft.code else None
-        details = parts(plan, call.verdict.reason, call.where, call.forecast, before)
+        holder = self._holder(call)
+        if (found := store.take_up(plan.digest, plan.principal, holder)) is not None:
+            return found
+        before = store.last_approved(plan.principal, plan.tool)
+        details = parts(
+            plan, call.verdict.reason, call.where, call.forecast, before.details if before else {}
+        )
         asked = Approval(
             plan_digest=plan.digest,
             principal=plan.principal,
@@ -103,6 +132,7 @@ class ApprovalQueue:
             ways=tuple(sorted(call.verdict.ways)),
             details=details,
             holder=holder,
+            valid_seconds=self.valid_seconds,
         )
         try:
             return store.request(asked, self.open_seconds)
@@ -114,23 +144,26 @@ class ApprovalQueue:
                 "Have some of them answered, or wait until they expire.",
             ) from error
 
-    async def _answered(self, call: Call, approval_id: str, decision: Decision | None) -> None:
+    def _answered(self, call: Call, approval_id: str, decision: Decision | None) -> Approval:
         """The call was sent again, with the answer, or after its user was shown the console."""
-        plan, store = call.plan, self.service.approvals
-        row: Approval | None = await run_sync(store.approval, approval_id)
+        plan, store, holder = call.plan, self.service.approvals, self._holder(call)
+        row = store.approval(approval_id)
         if row is None or (row.plan_digest, row.principal) != (plan.digest, plan.principal):
             raise expired_error("the answer is to another question than this call asks now.")
-        await run_sync(store.hold, row.id, f"{self.service.server}:{plan.call_id}")
-        if decision is not None:
-            row = await run_sync(self.service.decide, row.id, decision) or row
-        if row.state == "pending":
-            await self._wait(call, row, asks=False)
-        else:
-            _require_approved(row)
+        row = store.resume(row.id, holder)
+        if row is None:
+            raise expired_error("another call waits for this answer.")
+        if decision is None:
+            return row
+        try:
+            row = self.service.decide(row.id, decision) or row
+        except Exception:
+            store.claim(row.id, holder)  # the question stays open for others
+            raise
+        return (store.claim(row.id, holder) if row.state == "approved" else None) or row
 
-    async def _wait(self, call: Call, row: Approval, *, asks: bool = True) -> None:
-        """Waits until somebody has decided, whichever way answers first."""
-        store = self.service.approvals
+    async def _wait(self, call: Call, row: Approval, *, asks: bool = True) -> Approval:
+        """Waits until somebody has decided, whichever way answers first; the row after that, reserved if it was a yes."""
         address = await self.console_url(not call.approver.asks(call.verdict.ways))
         url = f"{address}#approval={row.id}" if address else None
         command = shlex.join((*program(), "approve", row.id, *self.options))
@@ -138,51 +171,38 @@ class ApprovalQueue:
         ways = [f"open {url}"] if url else []
         ways += [f"run `{command}`"] if "terminal" in question.ways else []
         call.tell(0.0, f"waiting for approval: {', or '.join(ways)}" if ways else "waiting for approval")
-        try:
-            with anyio.move_on_after(self.open_seconds):
-                decided = await self._first(call.approver if asks else None, question)
-                if decided is not None:
-                    _require_approved(decided)
-                    return
-        except Suspended:
-            await run_sync(store.hold, row.id, SUSPENDED)
-            raise
-        except anyio.get_cancelled_exc_class():
-            with anyio.CancelScope(shield=True):
-                await run_sync(store.drop, row.id)
-            raise
-        await run_sync(store.hold, row.id)
-        now = await run_sync(store.look, row.id) or row
-        if now.state == "expired":
-            raise expired_error("nobody answered in time.")
-        raise unanswered_error(call.plan, now, url, command)
+        with anyio.move_on_after(self.open_seconds):
+            await self._first(call.approver if asks else None, question)
+        now = await run_sync(self.service.approvals.claim, row.id, self._holder(call)) or row
+        if now.state == "asked":
+            raise unanswered_error(call.plan, now, url, command)
+        return now
 
-    async def _first(self, approver: Approver | None, question: Question) -> Approval | None:
-        """The row once it is decided, by the client's user or elsewhere; None if nobody decided in time."""
-        found: list[Approval | None] = []
+    async def _first(self, approver: Approver | None, question: Question) -> None:
+        """Returns once it is decided, by the client's user or elsewhere, or when nobody decided in time."""
         raised: list[Exception] = []  # kept as values: a task group would wrap them
 
-        async def race(runner: Callable[[], Awaitable[Approval | None]]) -> None:
+        async def race(runner: Callable[[], Awaitable[None]]) -> None:
             try:
-                found.append(await runner())
-            except (Suspended, ToolError, RegistryUnavailable, AuditUnavailable) as error:
+                await runner()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is raised below
                 raised.append(error)
             group.cancel_scope.cancel()
 
-        async def asked() -> Approval | None:
-            """The row as the client's user decided it; None if the client asks nobody, after the call's patience."""
+        async def asked() -> None:
+            """The client's user decides; a client that asks nobody, or whose answer does not count, waits for others."""
             decision = await approver.ask(question) if approver is not None else None
             if decision is not None:
-                return await run_sync(self.service.decide, question.row.id, decision)
+                row = await run_sync(self.service.decide, question.row.id, decision)
+                if row is None or row.state != "asked":
+                    return
             await anyio.sleep(self.wait_seconds)  # meanwhile the row is watched
-            return None
 
-        async def watched() -> Approval | None:
-            """The row once it is no longer open, whoever decided."""
-            while True:
-                row = await run_sync(self.service.approvals.look, question.row.id)
-                if row is None or row.state != "pending":
-                    return row
+        async def watched() -> None:
+            """Returns when the row is no longer open, whoever decided."""
+            while (row := await run_sync(self.service.approvals.look, question.row.id)) is not None:
+                if row.state != "asked":
+                    return
                 await anyio.sleep(LOOK_SECONDS)
 
         async with anyio.create_task_group() as group:
@@ -190,16 +210,3 @@ class ApprovalQueue:
             group.start_soon(race, asked)
         if raised:
             raise raised[0]
-        return next((row for row in found if row is not None), None)
-
-
-def _require_approved(row: Approval) -> None:
-    if row.state == "denied":
-        raise ToolError(
-            Code.DENIED,
-            Stage.APPROVAL,
-            f"{row.decided_by} said no.",
-            "Do not repeat the call unless the person asks for it.",
-        )
-    if row.state != "approved":
-        raise expired_error("nobody answered in time, or the approval was used already.")

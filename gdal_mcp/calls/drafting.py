@@ -1,58 +1,53 @@
-"""Makes drafts from the arguments of calls, a bounded number at a time.
+"""Makes a draft from the arguments of a call, and the plan from the draft. Blocking; for threads."""
 
-A draft is made in a thread before its call is admitted to the queue. It looks up paths, so a hanging file system can block
-it for any time, and a thread cannot be ended from outside.
-
-Invariants of `Drafts`:
-* at most `at_once` threads make drafts, and at most `of_one` (fewer) for the same principal, so that one principal's
-  hanging files leave room for the others;
-* a thread counts until it has ended, even after its caller gave up;
-* every caller is answered within twice `seconds`.
-"""
-
-import _thread
-import asyncio
-from collections.abc import Callable
-from concurrent.futures import Future
-from contextlib import suppress
-from contextvars import copy_context
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
-from weakref import WeakValueDictionary
+from itertools import islice
+from pathlib import Path
+from typing import Final, NamedTuple
 
-import anyio
 from pydantic import ValidationError
 
 from gdal_mcp.access.identity import WRITE
 from gdal_mcp.access.policy import Policy, case, decide
-from gdal_mcp.calls.context import Admitted, Done
+from gdal_mcp.calls.invocation import Invocation, Prepared
 from gdal_mcp.calls.refusals import invalid, missing_scope, reads_only
+from gdal_mcp.calls.translation import explain
 from gdal_mcp.entitlements import Entitlements
-from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.plan import Draft
+from gdal_mcp.errors import Stage
+from gdal_mcp.host.hosting import Hosting, SandboxScope
+from gdal_mcp.plan import Draft, Plan
+from gdal_mcp.preflight import Report
 from gdal_mcp.remote.door import Door
-from gdal_mcp.remote.places import Numbered
+from gdal_mcp.remote.places import Numbered, local
+from gdal_mcp.remote.seal import Seal
+from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import DraftScope, ImmediateResult, Toolbox
+from sandbox.errors import PathRefused, SandboxError
+from sandbox.workspace import Identity, Located
 
-AT_ONCE: Final = 16  # threads that hang cost memory, and nothing else
-OF_ONE: Final = 4  # a usual draft takes milliseconds, so that more would only take turns
-SECONDS: Final = 30.0  # half of what clients wait: there is time for both the turn and the draft
+MAX_COMPANIONS: Final = 1000  # of all inputs of one call together
 
-T = TypeVar("T")
+
+class Drafted(NamedTuple):
+    draft: Draft
+    preflight: Report
 
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
+    settings: Settings
     policy: Policy
+    hosting: Hosting
     door: Door
+    seal: Seal
 
-    def draft(self, admitted: Admitted) -> Draft | ImmediateResult:
-        """What the tool makes of the arguments, and a note on what can be told of it before it runs. Raises ToolError."""
-        request, tool, entitlements = admitted.context.request, admitted.tool, admitted.entitlements
-        toolbox, as_new = admitted.toolbox, request.operation.as_new
-        scope = self.scope(entitlements, toolbox, request.principal, admitted.context.call_id, as_new)
+    def draft(self, call: Invocation) -> Drafted | ImmediateResult:
+        """What the tool makes of the arguments, and what can be said of it before it runs. Raises ToolError."""
+        request, entitlements, toolbox = call.request, call.entitlements, call.toolbox
+        scope = self.scope(entitlements, toolbox, request.principal, call.call_id, request.operation.as_new)
         try:
-            draft = tool.draft(request.arguments, toolbox.context(scope))
+            draft = call.tool.draft(request.arguments, toolbox.context(scope))
         except ValidationError as error:
             raise invalid(error) from error
         if isinstance(draft, ImmediateResult):
@@ -61,18 +56,36 @@ class Drafting:
             raise reads_only()
         if draft.writes and not request.who.holds(WRITE):
             raise missing_scope(WRITE)
-        draft = replace(draft, algorithm=draft.algorithm or tool.like, addresses=scope.remote.addresses)
-        admitted.context.preflight = entitlements.preflights[toolbox.name].check(draft)
+        draft = replace(draft, algorithm=draft.algorithm or call.tool.like, addresses=scope.remote.addresses)
+        report = entitlements.preflights[toolbox.name].check(draft)
         request.operation.accept(draft)
-        return draft
+        return Drafted(draft, report)
 
-    def learn(self, admitted: Admitted, draft: Draft, done: Done) -> None:
-        """What was written is known from its description, so that a call on it can be judged without another look."""
-        located = {file.located.path: file.located for file in done.published.files} if done.published else {}
-        preflight = admitted.entitlements.preflights[admitted.toolbox.name]
-        for output, described in zip(draft.outputs, done.outputs, strict=False):
-            if output.target.path in located:
-                preflight.learn(located[output.target.path], described.facts)
+    def prepare(self, call: Invocation, draft: Draft, tool: str) -> Prepared:
+        """Exactly what the draft runs, and where. The same for the same state. Raises ToolError."""
+        reach, toolbox = call.entitlements, call.toolbox
+        narrow = toolbox.only_inputs or self.settings.mount_scope == "inputs"
+        scope = SandboxScope(reach.workspaces, reach.limits, toolbox.mounts(draft) if narrow else None)
+        try:
+            host = self.hosting.ready(toolbox)
+            template = self.hosting.template(host, None, scope)
+        except SandboxError as error:
+            raise explain(error, Stage.RUN) from error
+        plan = Plan(
+            call_id=call.call_id,
+            tool=tool,
+            principal=call.request.principal,
+            draft=draft,
+            limits=template.limits,
+            image_id=template.image,
+            runtime=template.runtime,
+            mounts=tuple(f"{mount.target}:{'ro' if mount.read_only else 'rw'}" for mount in template.mounts),
+            arguments=call.request.arguments,
+            companions=tuple(islice(_beside(draft.inputs, toolbox.companions()), MAX_COMPANIONS)),
+            hidden=self.seal(draft.addresses),
+            confines=scope,
+        )
+        return Prepared(plan, host)
 
     def scope(
         self, entitlements: Entitlements, toolbox: Toolbox, principal: str, call_id: str, as_new: str = ""
@@ -92,66 +105,30 @@ class Drafting:
         )
 
 
-class Drafts:
-    """The threads in which drafts are made. For one event loop."""
-
-    def __init__(self, at_once: int = AT_ONCE, of_one: int = OF_ONE, seconds: float = SECONDS) -> None:
-        self.of_one = of_one
-        self.seconds = seconds
-        self._turns = anyio.Semaphore(at_once)
-        # by principal, for as long as a caller waits here or a thread has not ended
-        self._lines: WeakValueDictionary[str, anyio.Semaphore] = WeakValueDictionary()
-
-    async def run(self, principal: str, work: Callable[[], T]) -> T:
-        """What `work` returns. Raises what it raises, and ToolError: BUSY without a turn in time, TIMEOUT without an end."""
-        line = self._lines.setdefault(principal, anyio.Semaphore(self.of_one))
-        await self._turn(line)
-        made: Future[T] = Future()
-        ended = anyio.Event()
-        loop = asyncio.get_running_loop()
-
-        def over() -> None:
-            self._turns.release()
-            line.release()
-            ended.set()
-
-        def make() -> None:
-            try:
-                made.set_result(work())
-            except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the draft is waited for
-                made.set_exception(error)
-            with suppress(RuntimeError):  # the event loop has ended
-                loop.call_soon_threadsafe(over)
-
-        # not anyio's threads: the program would wait for them; nor threading's, for whose start the event loop would wait
+def _beside(
+    inputs: Iterable[Located], companions: Callable[[Located], Iterable[Path]]
+) -> Iterator[tuple[Located, Located]]:
+    """Each input with each file that goes with it by its name, as it is now."""
+    given = dict.fromkeys(one.path for one in local(inputs))
+    for located in dict.fromkeys(local(inputs)):
         try:
-            _thread.start_new_thread(copy_context().run, (make,))
-        except RuntimeError:  # the system has no thread left
-            over()
-            raise
-        with anyio.move_on_after(self.seconds):
-            await ended.wait()
-            return made.result()
-        raise ToolError(
-            Code.TIMEOUT,
-            Stage.VALIDATE,
-            f"to look at the files that the call names took longer than {self.seconds:g} s.",
-            "Nothing was run. Name fewer files, or call again when their file system is less busy.",
-        )
-
-    async def _turn(self, line: anyio.Semaphore) -> None:
-        """Waits for the principal's own turn first, so that this wait holds up nobody else."""
-        with anyio.move_on_after(self.seconds):
-            await line.acquire()
+            paths = [path for path in companions(located) if path not in given]
+        except (OSError, PathRefused):
+            continue
+        for path in sorted(paths):
             try:
-                return await self._turns.acquire()
-            except anyio.get_cancelled_exc_class():
-                line.release()
-                raise
-        raise ToolError(
-            Code.BUSY,
-            Stage.QUEUE,
-            f"other calls, whose files are slow to look at, left no turn to look at yours within {self.seconds:g} s.",
-            "Nothing was run. Call again when they have ended.",
-            retry_after=self.seconds,
-        )
+                identity = Identity.of(path.lstat())
+            except OSError:
+                identity = None
+            yield located, Located(located.workspace, located.relative.parent / path.name, identity)
+
+
+def learn(call: Invocation) -> None:
+    """What was written is known from its description, so that a call on it can be judged without another look."""
+    done, preflight = call.done, call.entitlements.preflights[call.toolbox.name]
+    if done is None or done.published is None:
+        return
+    located = {file.located.path: file.located for file in done.published.files}
+    for output, described in zip(call.plan.draft.outputs, done.outputs, strict=False):
+        if output.target.path in located:
+            preflight.learn(located[output.target.path], described.facts)

@@ -3,16 +3,17 @@
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from gdal_mcp.calls.context import Done, Planned, Ran
+from gdal_mcp.calls.invocation import Done, Invocation, Outcome, seconds_since
 from gdal_mcp.calls.translation import explain, judge, reported, said_in_threads, stderr_of, unsaid
 from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.plan import Draft
+from gdal_mcp.preflight import Report
 from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.places import named_by
@@ -36,6 +37,22 @@ _MAX_MESSAGES = 20
 _FAILS = frozenset({"no_overlap", "all_pairs", "geometry_left_out"})
 
 
+@dataclass(slots=True)
+class _Trail:
+    """What one run left so far."""
+
+    preflight: Report
+    durations: dict[str, float] = field(default_factory=dict)
+    usage: Usage | None = None
+    done: Done | None = None
+    reading: Reading | None = None
+
+    def outcome(self, error: ToolError | None) -> Outcome:
+        remote = self.reading.record() if self.reading is not None else ()
+        hosts = tuple(self.reading.hosts()) if self.reading is not None else ()
+        return Outcome(self.done, error, self.usage, self.preflight, remote, hosts, self.durations)
+
+
 @dataclass(frozen=True, slots=True)
 class Execution:
     """Runs plans on the host that the hosting found."""
@@ -44,58 +61,65 @@ class Execution:
     hosting: Hosting
     door: Door
 
-    def run(self, planned: Planned, cancel: Cancellation) -> Done | ToolError:
+    def run(self, call: Invocation, cancel: Cancellation) -> Outcome:
         """What became of the plan. Never raises for what a job, the engine or a file did."""
-        context, draft = planned.context, planned.plan.draft
+        trail = _Trail(call.preflight)
         try:
-            begun = time.monotonic()
-            with self._reading(planned) as reading, self._lease(planned, cancel) as lease:
-                context.record_duration("claim", begun)
-                declined: list[ToolError] = []
-                result = lease.run(self._job(planned, lease, declined, reading, cancel), cancel)
-                context.usage = result.usage
-                context.record_duration("run", time.monotonic() - result.usage.run_seconds)
-                if declined:
-                    raise declined[0]
-                if reading is not None:
-                    reading.require_read(result.outcome)
-                if failure := judge(result, planned.admitted.toolbox, writes=lease.staging is not None):
-                    raise self._told(failure, result, planned)
-                done = self._done(planned, result)
-                if draft.verify is not None:
-                    draft.verify(done.parsed)
-                if lease.staging is None:
-                    return done
-                return self._published(planned, lease.staging, done, cancel)
+            self._run(call, trail, cancel)
         except LaunchCancelled:
-            ended = judge(SandboxResult(Cancelled(), Usage("cold")), planned.admitted.toolbox)
+            ended = judge(SandboxResult(Cancelled(), Usage("cold")), call.toolbox)
             assert ended is not None
-            return ended
+            return trail.outcome(ended)
         except SandboxError as error:
             if isinstance(error, EngineUnavailable | ImageMissing):
                 self.hosting.lost()
-            return context.done or explain(error, Stage.RUN)
+            return trail.outcome(None if trail.done else explain(error, Stage.RUN))
         except ToolError as error:
-            return context.request.operation.explain(error)
+            return trail.outcome(call.request.operation.explain(error))
+        return trail.outcome(None)
+
+    def _run(self, call: Invocation, trail: _Trail, cancel: Cancellation) -> None:
+        """Raises ToolError, SandboxError, LaunchCancelled."""
+        draft, begun = call.plan.draft, time.monotonic()
+        with self._reading(call) as trail.reading, self._lease(call, cancel) as lease:
+            trail.durations["claim"] = seconds_since(begun)
+            declined: list[ToolError] = []
+            result = lease.run(self._job(call, lease, trail, declined, cancel), cancel)
+            trail.usage = result.usage
+            trail.durations["run"] = round(result.usage.run_seconds, 6)
+            if declined:
+                raise declined[0]
+            if trail.reading is not None:
+                trail.reading.require_read(result.outcome)
+            if failure := judge(result, call.toolbox, writes=lease.staging is not None):
+                raise self._told(failure, result, call, trail)
+            done = self._done(call, result)
+            if draft.verify is not None:
+                draft.verify(done.parsed)
+            if lease.staging is not None:
+                begun = time.monotonic()
+                done = self._published(call, lease.staging, done, cancel)
+                trail.durations["publish"] = seconds_since(begun)
+                trail.done = done  # whatever fails from here on
+        trail.done = done
 
     @contextmanager
-    def _reading(self, planned: Planned) -> Iterator[Reading | None]:
+    def _reading(self, call: Invocation) -> Iterator[Reading | None]:
         """What reads the remote data of a call, and finds it while a container is claimed; None for a call that names none."""
-        plan, context = planned.plan, planned.context
+        plan = call.plan
         if not plan.draft.addresses:
             yield None
             return
         deadline = time.monotonic() + plan.limits.wall_seconds + READY_SECONDS
         who = {"principal": plan.principal, "call_id": plan.call_id}
-        reading = self.door.open(plan.draft.addresses, **who, deadline=deadline, within=planned.reads)
-        try:
+        within = call.authorization.reads
+        with closing(
+            self.door.open(plan.draft.addresses, **who, deadline=deadline, within=within)
+        ) as reading:
             yield reading
-        finally:
-            reading.close()
-            context.remote, context.hosts = reading.record(), reading.hosts()
 
-    def _lease(self, planned: Planned, cancel: Cancellation) -> Lease:
-        plan, host = planned.plan, planned.host
+    def _lease(self, call: Invocation, cancel: Cancellation) -> Lease:
+        plan, host = call.plan, call.host
         for output in plan.draft.outputs:
             if output.server_named:
                 _make_outputs_folder(output.target)
@@ -107,37 +131,36 @@ class Execution:
 
     def _job(
         self,
-        planned: Planned,
+        call: Invocation,
         lease: Lease,
+        trail: _Trail,
         declined: list[ToolError],
-        reading: Reading | None,
         cancel: Cancellation,
     ) -> Job:
         """The container's job, once the files it changes are in its staging folder.
 
         What the container reports of the inputs before it works is judged; a refusal ends the job and is added to `declined`.
         """
-        admitted = planned.admitted
 
         def judge_inputs(value: Mapping[str, Any]) -> bool:
-            preflight = admitted.entitlements.preflights[admitted.toolbox.name]
+            preflight = call.entitlements.preflights[call.toolbox.name]
             try:
-                planned.context.preflight = preflight.heard(planned.plan.draft, value)
+                trail.preflight = preflight.heard(call.plan.draft, value)
             except ToolError as error:
                 declined.append(error)
             return not declined
 
-        plan, staging, operation = planned.plan, lease.staging, planned.context.request.operation
+        plan, staging, operation = call.plan, lease.staging, call.request.operation
         # a picture can show words, so a server in lockdown makes none
         pictures = self.settings.preview and not self.settings.lockdown
         job = Job(
             plan.call_id,
             lease.template,
-            admitted.toolbox.request(plan.draft, self.settings.preview_pixels if pictures else 0),
+            call.toolbox.request(plan.draft, self.settings.preview_pixels if pictures else 0),
             staging,
-            planned.context.report_progress,
+            call.report_progress,
             on_interim=judge_inputs,
-            answerer=reading,
+            answerer=trail.reading,
             answers=staging is None,
         )
 
@@ -146,23 +169,20 @@ class Execution:
                 raise LaunchCancelled("cancelled before its inputs were copied")
 
         if staging is not None and operation.copies(plan.draft):
-            operation.copy_in(planned, staging, self.hosting.seen, go_on)
+            operation.copy_in(call, staging, self.hosting.seen, go_on)
         return job
 
-    def _published(self, planned: Planned, staging: Staging, done: Done, cancel: Cancellation) -> Done:
-        begun = time.monotonic()
+    @staticmethod
+    def _published(call: Invocation, staging: Staging, done: Done, cancel: Cancellation) -> Done:
         try:
-            published = planned.context.request.operation.publish(planned, staging, cancel)
+            published = call.request.operation.publish(call, staging, cancel)
         except SandboxError as error:
             raise explain(error, Stage.PUBLISH) from error
-        done = replace(done, published=published)
-        planned.context.ran = Ran(planned, done)
-        planned.context.record_duration("publish", begun)
-        return done
+        return replace(done, published=published)
 
-    def _done(self, planned: Planned, result: SandboxResult) -> Done:
+    def _done(self, call: Invocation, result: SandboxResult) -> Done:
         """The result for the caller, made from the container's answer, which may be anything."""
-        toolbox, draft = planned.admitted.toolbox, planned.plan.draft
+        toolbox, draft = call.toolbox, call.plan.draft
         final = result.final or {}
         printed = named_by(result.stdout.decode("utf-8", "replace"), draft.addresses)
         heard, outputs = reported(final), toolbox.describe(final, len(draft.outputs))
@@ -188,9 +208,9 @@ class Execution:
             ),
         )
 
-    def _told(self, failure: ToolError, result: SandboxResult, planned: Planned) -> ToolError:
+    def _told(self, failure: ToolError, result: SandboxResult, call: Invocation, trail: _Trail) -> ToolError:
         """With the toolbox's own account of the failure, where it has one, and with paths in the workspace."""
-        toolbox, draft = planned.admitted.toolbox, planned.plan.draft
+        toolbox, draft = call.toolbox, call.plan.draft
         explains = failure.code is toolbox.failure and result.final is not None
         if found := toolbox.explain(draft, result.final or {}) if explains else None:
             told = failure.stage, found.message, found.suggestion, failure.untrusted
@@ -203,7 +223,7 @@ class Execution:
 
         untrusted = {key: placed(value) for key, value in failure.untrusted.items()}
         narrow = self.settings.mount_scope == "inputs" and failure.code is toolbox.failure
-        rows = (one.as_dict() for one in planned.context.preflight.findings)
+        rows = (one.as_dict() for one in trail.preflight.findings)
         foreseen = next((row for row in rows if row["code"] in _FAILS), None)
         advice = f"{foreseen['message']} {foreseen['suggestion']}" if foreseen else failure.suggestion
         suggestion = f"{advice} {toolbox.mount_advice}".strip() if narrow else advice

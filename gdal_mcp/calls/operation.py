@@ -16,7 +16,7 @@ from sandbox.waiting import Cancellation
 from sandbox.workspace import Located
 
 if TYPE_CHECKING:
-    from gdal_mcp.calls.context import Planned
+    from gdal_mcp.calls.invocation import Invocation
 
 
 @dataclass(frozen=True)
@@ -36,18 +36,18 @@ class Operation:
         return bool(draft.copies) or any(output.update for output in draft.outputs)
 
     def copy_in(
-        self, planned: "Planned", staging: Staging, seen: Callable[[Path], Path], go_on: Callable[[], object]
+        self, call: "Invocation", staging: Staging, seen: Callable[[Path], Path], go_on: Callable[[], object]
     ) -> None:
         """Copies what the command changes, and what the host copies for it. `seen` as `Hosting.seen`, `go_on` as `Staging.copy_in`."""
-        draft, limits = planned.plan.draft, planned.plan.limits
+        draft, limits = call.plan.draft, call.plan.limits
         updated = (output for output in draft.outputs if output.update)
         worked_on = [(one, one.name) for output in updated for one in (*output.replaces, *output.shared)]
         for located, name in (*worked_on, *((one.source, one.target.name) for one in draft.copies)):
             staging.copy_in(located, name, limits, seen(located.workspace.root), go_on)
 
-    def publish(self, planned: "Planned", staging: Staging, _cancel: Cancellation) -> Published:
+    def publish(self, call: "Invocation", staging: Staging, _cancel: Cancellation) -> Published:
         """Publishes what the command left in staging. Raises ToolError for a file that belongs to no output, SandboxError."""
-        plan, draft, belongs = planned.plan, planned.plan.draft, planned.admitted.toolbox.belongs
+        plan, draft, belongs = call.plan, call.plan.draft, call.toolbox.belongs
         publications = tuple(_publication(one.name, draft, belongs) for one in staging.collect(plan.limits))
         gone = (*(old for output in draft.outputs for old in output.replaces), *draft.removes)
         return staging.publish(

@@ -9,8 +9,8 @@ from typing import Any
 
 import structlog
 
-from gdal_mcp.calls.context import CallContext, Done, Planned, Ran
-from gdal_mcp.calls.results import cost, file_row, receipt
+from gdal_mcp.calls.invocation import Done, Invocation
+from gdal_mcp.calls.results import cost, file_row
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
 from gdal_mcp.ledger.provenance import PATIENCE, Materials
@@ -60,171 +60,164 @@ class Records:
     watched: dict[str, Materials] = field(default_factory=dict)  # the inputs of the calls that run
     listeners: list[Callable[[Call], None]] = field(default_factory=list)  # told of each end, in its thread
 
-    def started(self, planned: Planned) -> None:
+    def started(self, call: Invocation) -> None:
         """Records the start, before anything runs, and begins to digest the inputs. Raises ToolError when it cannot."""
-        context = planned.context
         try:
             # first, since the next server ends what the registry has as begun
-            if context.request.operation.in_history:
-                self.registry.begin_call(self._call(context))
+            if call.request.operation.in_history:
+                self.registry.begin_call(self._call(call))
             try:
-                self.audit.append(self._event(context, "call.started", "started"))
+                self.audit.append(self._event(call, "call.started", "started"))
             except AuditUnavailable as error:
-                ended = replace(self._call(context), outcome=str(Code.INTERNAL), message=str(error))
+                ended = replace(self._call(call), outcome=str(Code.INTERNAL), message=str(error))
                 self.registry.finish_call(ended)
                 raise
         except (AuditUnavailable, RegistryUnavailable) as error:
             raise _unrecorded(error) from error
-        self.watched[context.call_id] = Materials(
-            local(planned.plan.draft.inputs), self.settings.digest_size, planned.admitted.toolbox.companions()
+        plan = call.plan
+        self.watched[call.call_id] = Materials(
+            local(plan.draft.inputs), self.settings.digest_size, plan.beside
         )
 
-    def answered(self, context: CallContext) -> None:
-        """Records an answer that needs no container, before it is given. Raises ToolError when it cannot."""
+    def announced(self, call: Invocation, kind: str = "call.started", outcome: str = "started") -> None:
+        """Records what is about to be done without a row in the history. Raises ToolError when it cannot."""
         try:
-            self.audit.append(self._event(context, "call.started", "started"))
+            self.audit.append(self._event(call, kind, outcome))
         except AuditUnavailable as error:
             raise _unrecorded(error) from error
 
-    def suspended(self, context: CallContext) -> None:
-        """Records that the client was asked for approval and will call again."""
-        try:
-            self.audit.append(self._event(context, "approval.requested", "asked"))
-        except AuditUnavailable:
-            _log.exception("audit_failed", call=context.call_id)
-
-    def finished(self, context: CallContext, done: Done | None, error: ToolError | None) -> ToolError | None:
+    def finished(self, call: Invocation) -> ToolError | None:
         """Records the end of a call. Returns an error instead of raising one, since the call itself is over."""
-        ended = self._finish(context, done, error)
+        ended = self._finish(call)
         _log.info(
             "call",
-            call=context.call_id,
-            tool=context.request.tool,
+            call=call.call_id,
+            tool=call.request.tool,
             outcome=ended.outcome,
-            seconds=context.durations,
+            seconds=dict(call.durations),
         )
         try:
-            self.audit.append(self._ending(context, done, ended))
-            self._register(context, done, ended)
+            self.audit.append(self._ending(call, ended))
+            self._register(call, ended)
         except (AuditUnavailable, RegistryUnavailable) as failure:
-            _log.exception("record_failed", call=context.call_id)
+            _log.exception("record_failed", call=call.call_id)
             return ToolError(
                 Code.INTERNAL,
                 Stage.AUDIT,
                 f"the call ended with {ended.outcome}, but that could not be recorded: {failure}",
-                f"What it published stands; `gdal-mcp undo {context.call_id}` takes it back.",
+                f"What it published stands; `gdal-mcp undo {call.call_id}` takes it back.",
             )
         return None
 
-    def _call(self, context: CallContext) -> Call:
-        request, planned = context.request, context.planned
-        call = Call(
-            context.call_id, request.principal, request.tool[:100], dict(request.arguments), self.server
-        )
-        if planned is None:
-            return call
-        plan, image = planned.plan, planned.host.image
+    def _call(self, call: Invocation) -> Call:
+        request = call.request
+        row = Call(call.call_id, request.principal, request.tool[:100], dict(request.arguments), self.server)
+        if call.prepared is None:
+            return row
+        plan, image = call.plan, call.host.image
         return replace(
-            call,
-            arguments=without_secrets(call.arguments, plan.draft.addresses),
-            catalogue=planned.admitted.toolbox.version,
-            approval=planned.approval,
+            row,
+            arguments=without_secrets(row.arguments, plan.draft.addresses),
+            catalogue=call.toolbox.version,
+            approval=call.authorization.text,
             plan_digest=plan.digest,
             argv=plan.draft.deed,
             limits=asdict(plan.limits),
             image=image.digest,
             image_reference=image.reference,
-            tier=planned.host.tier(self.settings),
+            tier=call.host.tier(self.settings),
             tool_version=image.version,
         )
 
-    def _ending(self, context: CallContext, done: Done | None, ended: Call) -> dict[str, Any]:
+    def _ending(self, call: Invocation, ended: Call) -> dict[str, Any]:
         event = {
-            **self._event(context, "call.finished", ended.outcome),
+            **self._event(call, "call.finished", ended.outcome),
             "seconds": dict(ended.durations),
             "materials": list(ended.inputs),
         }
         if ended.message:
             event["message"] = ended.message
-        if done is not None and done.published is not None:
+        if (published := call.published) is not None:
             event["outputs"] = list(ended.files)
-            event["replaced"] = [str(located) for located in done.published.replaced]
+            event["replaced"] = [str(located) for located in published.replaced]
             event["removed"] = list(ended.removed)
         return event
 
-    def _finish(self, context: CallContext, done: Done | None, error: ToolError | None) -> Call:
+    def _finish(self, call: Invocation) -> Call:
         """How the call ended. What was published is always in it, even when gathering the rest fails."""
-        published = done.published if done else None
+        error, done, published = call.error, call.done, call.published
         outcome = "OK" if error is None else str(error.code)
         if error is not None and error.confirmation is not None:
             outcome = WAITING  # for a person's answer: it was not denied, and will be sent again
         ended = replace(
-            self._call(context),
+            self._call(call),
             outcome=outcome,
             message=error.message if error else "",
-            durations=dict(context.durations),
+            durations=dict(call.durations),
             files=tuple(file_row(file) for file in published.files) if published else (),
             removed=tuple(str(located) for located in published.removed) if published else (),
         )
         try:
-            ended = replace(ended, inputs=self._inputs(context, done))
-            if context.planned is None or done is None:
-                spent = cost(context.usage, context.durations) if context.usage else {}
+            ended = replace(ended, inputs=self._inputs(call))
+            if call.prepared is None or done is None:
+                usage = call.outcome.usage
+                spent = cost(usage, call.durations) if usage else {}
                 return replace(ended, receipt={**spent, **_reason(error, locked=self.settings.lockdown)})
-            effects = _effects(context.planned.plan.draft, done.outputs)
+            effects = _effects(call.plan.draft, done.outputs)
             return replace(
                 ended,
                 tool_version=done.tool_version or ended.tool_version,
-                receipt=receipt(Ran(context.planned, done), self.settings),
+                receipt=call.receipt,
                 outputs=effects if published and published.undo_id else (),
                 printed=_answer(done),
             )
         except Exception:  # noqa: BLE001 - a fault of ours in what is nice to know must not cost the record of what was done
-            _log.exception("record_incomplete", call=context.call_id)
+            _log.exception("record_incomplete", call=call.call_id)
             return ended
 
-    def _inputs(self, context: CallContext, done: Done | None) -> tuple[Mapping[str, Any], ...]:
-        watched, planned = self.watched.pop(context.call_id, None), context.planned
+    def _inputs(self, call: Invocation) -> tuple[Mapping[str, Any], ...]:
+        watched, done = self.watched.pop(call.call_id, None), call.done
         if watched is None:
             return ()
-        touched = _touched(planned.plan.draft) if planned and done and done.published else frozenset()
+        touched = _touched(call.plan.draft) if call.published else frozenset()
         # an answer that only read does not wait for digests, as nothing will be traced back to it
-        patience = 0.0 if done is None else PATIENCE if done.published is not None else _READ_PATIENCE
+        patience = 0.0 if done is None else PATIENCE if call.published is not None else _READ_PATIENCE
         rows = [one.row() for one in watched.result(touched=touched, patience=patience)]
-        for read in context.remote:  # parts of a file, so without a digest of it
+        for read in call.outcome.remote:  # parts of a file, so without a digest of it
             told = {"path": read.address, "bytes": read.length, "modified": read.last_modified}
             rows.append({**told, "sha256": None, "reason": "read in parts", "remote": read.as_dict()})
         return tuple(rows)
 
-    def _register(self, context: CallContext, done: Done | None, ended: Call) -> None:
+    def _register(self, call: Invocation, ended: Call) -> None:
         """Registers the end, also of a call that failed before it ran. An answer without a container is only audited."""
-        if not context.request.operation.in_history:
+        done = call.done
+        if not call.request.operation.in_history:
             return
-        if done is not None and done.published is not None:
+        if (published := call.published) is not None:
             # before the end is recorded, as a restart finishes calls without one
-            self.registry.add_artifacts(context.call_id, map(artifact_of, done.published.files))
+            self.registry.add_artifacts(call.call_id, map(artifact_of, published.files))
         self.registry.finish_call(ended)
         if done is None and ended.outcome != "OK":
-            if context.planned is None:  # what was not understood may hold a password: keep only its digest
-                ended = replace(ended, arguments={}, arguments_digest=_digest(context.request.arguments))
+            if call.prepared is None:  # what was not understood may hold a password: keep only its digest
+                ended = replace(ended, arguments={}, arguments_digest=_digest(call.request.arguments))
             self.registry.add_refused(ended)
         if done is not None or ended.outcome != "OK":
             for listener in self.listeners:
                 listener(self.registry.call(ended.id) or ended)  # with its times
 
-    def _event(self, context: CallContext, kind: str, outcome: str) -> dict[str, Any]:
-        request, planned = context.request, context.planned
+    def _event(self, call: Invocation, kind: str, outcome: str) -> dict[str, Any]:
+        request = call.request
         event: dict[str, Any] = {
             "type": kind,
             "outcome": outcome,
-            "call": context.call_id,
+            "call": call.call_id,
             "subject": {"principal": request.principal, "client": request.client},
             "source": {"server": self.server},
             "tool": request.tool[:100],
             "arguments_sha256": _digest(request.arguments),
         }
-        if planned is not None:
-            host, plan, draft = planned.host, planned.plan, planned.plan.draft
+        if call.prepared is not None:
+            host, plan, draft = call.host, call.plan, call.plan.draft
             event["object"] = {
                 "argv": list(draft.command.argv),
                 "inputs": [
@@ -239,13 +232,13 @@ class Records:
                 "mounts": list(plan.mounts),
                 "limits": asdict(plan.limits),
             }
-            event["approval"] = planned.approval
+            event["approval"] = call.authorization.text
             event["policy"] = {"mode": self.settings.approval, "sha256": self.policy or None}
             event["where"] = {
                 "engine": f"{host.info.name} {host.info.version}",
                 "image": host.image.reference,
                 "digest": host.image.digest,
-                "toolbox": planned.admitted.toolbox.name,
+                "toolbox": call.toolbox.name,
                 "tool_version": host.image.version,
                 "stand_in": host.image.standin,
                 "tier": host.tier(self.settings),

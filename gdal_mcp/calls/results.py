@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gdal_mcp.calls.activity import Changed
-from gdal_mcp.calls.context import Done, Ran
+from gdal_mcp.calls.invocation import Done, Invocation
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolbox import Answer
@@ -23,17 +23,16 @@ _DIGEST = len("sha256:") + 12  # of an image, as engines shorten it
 _OVERLAPPING = frozenset({"create", "start", "remove"})
 
 
-def receipt(ran: Ran, settings: Settings) -> dict[str, Any]:
+def receipt(call: Invocation, done: Done, settings: Settings) -> dict[str, Any]:
     """What ran, where, and within which bounds, as the call's record keeps it.
 
     `argv` is the exact command inside the container, `mounts` is what of the workspaces it saw there; `network` is the
     container's, `remote` lists the hosts that the server read from for it.
     """
-    planned, done = ran.planned, ran.done
-    plan, host, context = planned.plan, planned.host, planned.context
+    plan, host = call.plan, call.host
     return {
-        "call_id": context.call_id,
-        "toolbox": planned.admitted.toolbox.name,
+        "call_id": call.call_id,
+        "toolbox": call.toolbox.name,
         "tool_version": done.tool_version or host.image.version,
         "image": host.image.reference,
         "image_digest": host.image.digest,
@@ -43,11 +42,11 @@ def receipt(ran: Ran, settings: Settings) -> dict[str, Any]:
         "argv": list(plan.draft.command.argv),
         "mounts": list(plan.mounts),
         "network": "none",
-        "remote": context.hosts,
+        "remote": list(call.outcome.hosts),
         "plan_digest": plan.digest,
         "limits": {name: float(value) for name, value in asdict(plan.limits).items()},
-        "approval": planned.approval,
-        **cost(done.usage, context.durations),
+        "approval": call.authorization.text,
+        **cost(done.usage, call.durations),
     }
 
 
@@ -77,28 +76,27 @@ def _short(whole: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def structured(ran: Ran, receipt: Mapping[str, Any]) -> dict[str, Any]:
+def structured(call: Invocation, done: Done) -> dict[str, Any]:
     """The tool's own keys first, then what was written, then the texts, then the receipt."""
-    planned, done = ran.planned, ran.done
-    admitted, draft = planned.admitted, planned.plan.draft
+    toolbox, draft = call.toolbox, call.plan.draft
     target = draft.output.target if draft.output else None
     uri, path = (target.uri, str(target)) if target else (None, None)
     answer = Answer(done.printed, done.parsed, uri, path, done.attached)
-    result: dict[str, Any] = dict((draft.present or admitted.tool.present)(answer))
+    result: dict[str, Any] = dict((draft.present or call.tool.present)(answer))
     texts = result.pop(UNTRUSTED, None)
     if done.return_code is not None:
         result["return_code"] = done.return_code
     if done.published is not None:
         result |= _written(draft, done, done.published)
-        surface, arguments = admitted.entitlements.surface, planned.plan.arguments
-        if rows := admitted.toolbox.next_calls(draft, arguments, result["outputs"], surface):
+        surface, arguments = call.entitlements.surface, call.plan.arguments
+        if rows := toolbox.next_calls(draft, arguments, result["outputs"], surface):
             result["next"] = rows
         for row in result["outputs"]:
             for check in row["checks"]:
-                if mend := admitted.toolbox.mend(draft, check, row):
+                if mend := toolbox.mend(draft, check, row):
                     check["mend"] = mend
-            row["description"] = admitted.toolbox.shorten(row["description"])
-    known = planned.context.preflight
+            row["description"] = toolbox.shorten(row["description"])
+    known = call.preflight
     result |= known.facts
     written = result["outputs"] if done.published is not None else ()
     if checks := _checks(written, [one.as_dict() for one in known.findings], done):
@@ -108,7 +106,7 @@ def structured(ran: Ran, receipt: Mapping[str, Any]) -> dict[str, Any]:
         texts = _untrusted(done, texts) | dict(known.untrusted)
     if texts:
         result[UNTRUSTED] = texts
-    result["receipt"] = _short(receipt)
+    result["receipt"] = _short(call.receipt)
     return result
 
 

@@ -1,13 +1,14 @@
 """`gdal-mcp approve` and `grants`: deciding at a terminal. Needs the state folder, and no engine."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gdal_mcp.approval.model import Approval, Decision, Grant
 from gdal_mcp.approval.service import ApprovalService
+from gdal_mcp.approval.states import GIVEN
 from gdal_mcp.approval.store import Approvals
 from gdal_mcp.commands.exits import Exit
 from gdal_mcp.commands.finding import of_question
@@ -17,6 +18,11 @@ from gdal_mcp.ledger.audit import AuditLog
 from gdal_mcp.remote.address import folder_of
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.untrusted import shown_text
+
+_WORDS: Final[Mapping[str, str]] = {
+    "released": "approved, waiting for the call to be sent again",
+    **dict.fromkeys(("reserved", "consumed"), "approved"),
+}
 
 
 @contextmanager
@@ -44,7 +50,7 @@ def approve(settings: Settings, question: str | None, *, answer: bool | None, as
             _show_questions(service.approvals.pending(), as_json=as_json)
             return Exit.DONE
         row = service.approvals.approval(question)
-        if row is None or row.state != "pending":
+        if row is None or row.state != "asked":
             say(f"there is no open question {question[:64]!r}; `gdal-mcp approve` lists the open ones.")
             return Exit.FAILED
         yes = agreed(f"{row.summary}\n\nApprove?", "--yes or --no") if answer is None else answer
@@ -54,8 +60,9 @@ def approve(settings: Settings, question: str | None, *, answer: bool | None, as
         except ToolError as error:  # a yes from here does not count
             say(f"{error.message} {error.suggestion}".strip())
             return Exit.FAILED
-        out(f"{row.id}: {after.state if after else 'gone'}")
-        held = after is not None and after.state in ("approved", "used")
+        state = after.state if after else "gone"
+        out(f"{row.id}: {_WORDS.get(state, state)}")
+        held = after is not None and after.state in GIVEN
         return Exit.DONE if held or not yes else Exit.FAILED
 
 

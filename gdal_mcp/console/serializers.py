@@ -45,6 +45,7 @@ def decision(row: Approval) -> dict[str, Any]:
         "sentence": shown_text(str(row.details.get("sentence", row.tool)), _MESSAGE),
         "by": row.decided_by,
         "how": row.decided_how,
+        "way": row.decided_way,
         "at": row.decided_at or row.created,
     }
 

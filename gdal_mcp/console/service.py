@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from gdal_mcp.app import App
 from gdal_mcp.approval.model import Approval, Decision, Grant
+from gdal_mcp.approval.states import GIVEN, OPEN
 from gdal_mcp.calls.activity import Changed
 from gdal_mcp.console import serializers
 from gdal_mcp.console.auth import Refused
@@ -44,12 +45,12 @@ class ConsoleService:
         row, begun, yours = self._question(viewer, approval_id), time.time(), False
         if not viewer.decides:
             raise Refused(403, "Deciding needs the scope gdal:approve.")
-        if row.state == "pending" or (row.state == "approved" and not approved):
+        if row.state == "asked" or (row.state in OPEN and not approved):
             decided = self.app.approvals.decide(
                 row.id, Decision(approved, viewer.name, viewer.how, "console")
             )
             row = decided or row
-            said = row.state in ("approved", "used") if approved else row.state == "denied"
+            said = row.state in GIVEN if approved else row.state == "denied"
             yours = said and row.decided_how == viewer.how and (row.decided_at or 0.0) >= begun
         return {**serializers.decision(row), "yours": yours}
 

@@ -7,6 +7,7 @@ import mcp_types as t
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
 from gdal_mcp.access.policy import Way
 from gdal_mcp.approval.model import Decision, Question, Suspended
@@ -35,13 +36,13 @@ class Elicitation:
 
     def answered(self) -> tuple[str, Decision | None] | None:
         given = (self.params.input_responses or {}).get(KEY)
-        modern = self.ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
-        if not modern or not isinstance(given, t.ElicitResult) or not self.params.request_state:
+        if self.ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS or not self.params.request_state:
             return None
         state = json.loads(self.params.request_state)  # sealed by us, so intact and ours
         approval = str(state["approval"])
-        if state.get("page") and given.action == "accept":
-            return approval, None  # opening the page is no answer: the answer is given there
+        # opening the page is no answer: the answer is given there; nor is something else than an answer
+        if not isinstance(given, t.ElicitResult) or (state.get("page") and given.action == "accept"):
+            return approval, None
         return approval, self._decision(given)
 
     async def ask(self, question: Question) -> Decision | None:
@@ -70,8 +71,8 @@ class Elicitation:
             await session.elicit_url(
                 _LEAD + question.row.summary, url, question.row.id, related_request_id=request_id
             )
-        except MCPError:
-            pass  # the client offers elicitation but answered with an error: nobody was asked
+        except (MCPError, ValidationError):
+            pass  # the client offers elicitation, but what it answered is an error or no answer: nobody was asked
         return None
 
     @property

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any, Literal
 
-from gdal_mcp.calls.context import Planned
 from gdal_mcp.calls.execution import home
+from gdal_mcp.calls.invocation import Invocation
 from gdal_mcp.calls.operation import Operation
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.host.hosting import Hosting
@@ -70,9 +70,9 @@ class Rehearsal(Operation):
                 "Only calls that read, or that write something new, can be replayed.",
             )
 
-    def publish(self, planned: Planned, staging: Staging, cancel: Cancellation) -> Published:
+    def publish(self, call: Invocation, staging: Staging, cancel: Cancellation) -> Published:
         """Nothing is published."""
-        plan = planned.plan
+        plan = call.plan
         workspace = home(plan.draft)
         folder = PurePosixPath(staging.path.relative_to(workspace.root))
         new = {
@@ -85,7 +85,7 @@ class Rehearsal(Operation):
         for row in self.recorded.outputs:
             name = PurePosixPath(row["path"]).name
             files = [own_files(name, {*places, *known}, some) for some in (old, new)]
-            self.verdicts.append(self._verdict(planned, row, places.get(name), files, staging, cancel))
+            self.verdicts.append(self._verdict(call, row, places.get(name), files, staging, cancel))
         for output in (places[name] for name in places.keys() - known):
             reason = "the recorded call did not write it"
             self.verdicts.append(Verdict(str(output.target), "differs", reason=reason))
@@ -93,7 +93,7 @@ class Rehearsal(Operation):
 
     def _verdict(  # noqa: PLR0913, PLR0917 - what is compared with what, and where
         self,
-        planned: Planned,
+        call: Invocation,
         row: Mapping[str, Any],
         output: Output | None,
         files: list[dict[str, str | None]],
@@ -116,18 +116,18 @@ class Rehearsal(Operation):
         if not is_as_recorded:
             reason = "its bytes differ, and what was recorded is not there any more"
             return Verdict(path, "unknown", reason=reason)
-        return by_content(path, self._told(planned, path, output, staging, cancel))
+        return by_content(path, self._told(call, path, output, staging, cancel))
 
     def _told(
-        self, planned: Planned, path: str, output: Output, staging: Staging, cancel: Cancellation
+        self, call: Invocation, path: str, output: Output, staging: Staging, cancel: Cancellation
     ) -> object:
         """What a container says of the recorded output and of the new one; None when it could not."""
-        host, toolbox, scope = planned.host, planned.admitted.toolbox, planned.plan.confines
+        host, toolbox, scope = call.host, call.toolbox, call.plan.confines
         if toolbox.compare is None:
             return None
         # what the call itself saw, and the recorded output: either may refer to what went in
         if scope.places is not None:
-            compared = replace(planned.plan.draft, looked_at=(self.workspaces.input(path),))
+            compared = replace(call.plan.draft, looked_at=(self.workspaces.input(path),))
             scope = replace(scope, places=toolbox.mounts(compared))
         template = self.hosting.template(host, None, scope)
         mount = replace(staging.mount, read_only=True)

@@ -6,7 +6,7 @@ Invariants:
 * the container opens a copy; what is published is what arrived, byte for byte.
 
 Approval is asked for after the bytes have arrived, since it is bound to their digest. They are not kept while a person
-decides: after approval the client sends the same bytes again.
+decides: after approval the client sends the same bytes again, for which it has `approval_valid` seconds.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from typing import Any, Final
 from gdal_mcp.access.identity import Principal
 from gdal_mcp.app import App
 from gdal_mcp.approval.model import Nobody
-from gdal_mcp.calls.context import CallContext, Planned
+from gdal_mcp.calls.invocation import Invocation
 from gdal_mcp.calls.operation import Operation
 from gdal_mcp.calls.refusals import denied, reads_only
 from gdal_mcp.entitlements import Entitlements
@@ -114,12 +114,12 @@ class Upload(Operation):
         return True
 
     def copy_in(
-        self, planned: Planned, staging: Staging, _seen: Callable[[Path], Path], go_on: Callable[[], object]
+        self, call: Invocation, staging: Staging, _seen: Callable[[Path], Path], go_on: Callable[[], object]
     ) -> None:
-        staging.copy_from(self.received.staging, self.received.name, planned.plan.limits, go_on)
+        staging.copy_from(self.received.staging, self.received.name, call.plan.limits, go_on)
 
-    def publish(self, planned: Planned, _staging: Staging, cancel: Cancellation) -> Published:
-        return super().publish(planned, self.received.staging, cancel)
+    def publish(self, call: Invocation, _staging: Staging, cancel: Cancellation) -> Published:
+        return super().publish(call, self.received.staging, cancel)
 
     def explain(self, error: ToolError) -> ToolError:
         if error.code not in (Code.GDAL_ERROR, Code.TOOL_ERROR):
@@ -213,6 +213,6 @@ class Uploads:
 
     def refused(self, who: Principal, path: str, error: ToolError) -> dict[str, Any]:
         """Records an upload that did not become a call; returns the error for its sender."""
-        context = CallContext(Request(UPLOAD, {"path": path}, who, CLIENT, Nobody()))
-        self.app.pipeline.records.finished(context, None, error)
-        return error.as_dict(context.call_id)
+        call = Invocation(Request(UPLOAD, {"path": path}, who, CLIENT, Nobody())).failed(error)
+        self.app.pipeline.records.finished(call)
+        return error.as_dict(call.call_id)

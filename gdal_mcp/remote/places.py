@@ -68,7 +68,10 @@ def by_host(places: Iterable[Located], size_of: Callable[[Located], int]) -> lis
         if isinstance(one, Remote):
             origin = one.address.origin
             row = rows.setdefault(origin, {"host": origin, "read_by": READ_BY, "reads": [], "bytes": 0})
-            row["reads"].append(f"{one.address}{', wherever it lies' if one.address.item_asset else ''}")
+            beside = f" with {', '.join(one.address.sidecars)}" if one.address.sidecars else ""
+            row["reads"].append(
+                f"{one.address}{', wherever it lies' if one.address.item_asset else ''}{beside}"
+            )
             row["bytes"] += size_of(one)
             row["folders"] = sorted({*row.get("folders", ()), one.address.folder})
     return list(rows.values())

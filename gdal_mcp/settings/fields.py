@@ -15,7 +15,18 @@ from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSett
 from gdal_mcp.settings.file import PREFIX, SettingsError, no_setting, read_toml
 from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.settings.remote import Remote, RemoteSettings
-from gdal_mcp.settings.types import DAY, LEAST_MEMORY, Lacks, Names, Place, Places, Size, as_typed, parse_size
+from gdal_mcp.settings.types import (
+    DAY,
+    LEAST_MEMORY,
+    Lacks,
+    Names,
+    Place,
+    Places,
+    Size,
+    Ways,
+    as_typed,
+    parse_size,
+)
 from gdal_mcp.settings.web import WebSettings
 from gdal_mcp.state import StateFolder
 from sandbox.pool.sizing import Sizes
@@ -65,7 +76,17 @@ class Settings(WebSettings):
     approval: Literal["writes", "always", "never"] = Field(
         "writes", description="Which calls a person must approve: those that write, all, or none."
     )
+    approval_ways: Ways = Field(
+        ("elicitation", "console", "terminal"),
+        description="Whose answer counts as a person's: the client's (elicitation), the console's, the terminal's.",
+    )
     approval_seconds: float = Field(300.0, gt=0, le=DAY, description="How long a question can be answered.")
+    approval_valid: float = Field(
+        3600.0,
+        gt=0,
+        le=DAY,
+        description="How long an approval can be used, from the decision on: by the same call sent again, or after an upload.",
+    )
     approval_wait: float = Field(
         20.0,
         ge=0,

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import NoDecode
 
 DAY: Final = 86_400.0  # seconds
@@ -61,3 +61,9 @@ Places = Annotated[
 ]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(split_names)]
 Lacks = Annotated[tuple[Literal["landlock", "pids-limit"], ...], NoDecode, BeforeValidator(split_names)]
+Ways = Annotated[
+    tuple[Literal["elicitation", "console", "terminal"], ...],
+    Field(min_length=1),
+    NoDecode,
+    BeforeValidator(split_names),
+]

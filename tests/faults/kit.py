@@ -62,8 +62,8 @@ START = at("slot", "engine.start(")
 SEND = at("runner", "slot.wire.send(")
 REMOVE = at("slot", "self.engine.remove(")
 PUBLISH = at("operation", "return staging.publish(")
-STARTED = at("pipeline", "self.records.started(planned)")
-USED = at("pipeline", "self.approvals.service.consume(plan)")
+STARTED = at("pipeline", "deps.records.started(call)")
+USED = at("pipeline", "deps.approvals.service.consume(call.authorization)")
 FINISHED = at("records", "self.audit.append(self._ending(")
 
 

@@ -135,7 +135,7 @@ def _hands_over(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
     owner = _owner(node)
-    is_part = owner[:1] in (("self",), ("host",)) and len(owner) > 1 and owner[1] not in _IN_MEMORY
+    is_part = owner[:1] in (("self",), ("host",), ("deps",)) and len(owner) > 1 and owner[1] not in _IN_MEMORY
     return is_part or owner in _LENT
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.approval.model import Approval, Decision, Grant
-from gdal_mcp.approval.store import LONGEST_GRANT, MOST_OPEN, SUSPENDED, Approvals, TooManyOpen
+from gdal_mcp.approval.store import LONGEST_GRANT, MOST_OPEN, Approvals, TooManyOpen
 from gdal_mcp.ledger.registry import Registry
 from tests.unit.clock import Clock
 from tests.unit.registry_kit import clock, path
@@ -55,31 +55,81 @@ def test_one_who_asks_without_end_is_refused_and_nobody_else(approvals: Approval
 
 def test_a_call_that_is_sent_again_takes_up_the_question_that_nobody_waits_for(approvals: Approvals) -> None:
     first = approvals.request(asked("d", "alice", "s:c1"), TTL)
-    assert approvals.adopt("d", "alice", "s:c2") is None, "its call still waits"
-    approvals.hold(first.id)
-    assert approvals.adopt("e", "alice", "s:c2") is None
-    assert approvals.adopt("d", "bob", "s:c2") is None
-    taken = approvals.adopt("d", "alice", "s:c2")
+    assert approvals.take_up("d", "alice", "s:c2") is None, "its call still waits"
+    approvals.claim(first.id, "s:c1")
+    assert approvals.take_up("e", "alice", "s:c2") is None
+    assert approvals.take_up("d", "bob", "s:c2") is None
+    taken = approvals.take_up("d", "alice", "s:c2")
     assert taken
     assert (taken.id, taken.holder) == (first.id, "s:c2")
-    assert approvals.adopt("d", "alice", "s:c3") is None, "one question is one call's"
+    assert approvals.take_up("d", "alice", "s:c3") is None, "one question is one call's"
     approvals.decide(first.id, Decision(True, "bob", "console", "console"))
-    assert approvals.adopt("d", "alice", "s:c3") is None, "nor is its answer another's while it waits"
+    assert approvals.take_up("d", "alice", "s:c3") is None, "nor is its answer another's while it waits"
 
 
-@pytest.mark.parametrize(("state", "adopted"), [("pending", False), ("approved", True), ("denied", False)])
-def test_a_suspended_question_is_its_own_calls_until_it_is_approved_elsewhere(approvals, state, adopted):
-    row = ask(approvals, "d", "alice")
-    approvals.hold(row.id, SUSPENDED)
-    if state != "pending":
-        approvals.decide(row.id, Decision(state == "approved", "bob", "console", "console"))
-    assert (approvals.adopt("d", "alice", "s:c2") is not None) is adopted
+@pytest.mark.parametrize(("state", "taken"), [("asked", False), ("released", True), ("denied", False)])
+def test_a_suspended_question_is_its_own_calls_until_it_is_approved_elsewhere(approvals, state, taken):
+    row = approvals.request(asked("d", "alice", "s:c1"), TTL)
+    approvals.suspend(row.id, "s:c1")
+    if state != "asked":
+        after = approvals.decide(row.id, Decision(state == "released", "bob", "console", "console"))
+        assert after
+        assert after.state == state
+    assert (approvals.take_up("d", "alice", "s:c2") is not None) is taken
 
 
-def test_what_calls_of_dead_servers_asked_is_free(approvals: Approvals) -> None:
-    dead, living = (approvals.request(asked(name, "alice", f"{name}:c"), TTL) for name in ("dead", "living"))
-    approvals.release_dead(lambda server: server == "living")
-    assert [getattr(approvals.look(one.id), "holder", None) for one in (dead, living)] == ["", "living:c"]
+@pytest.mark.claim("approval.kept-until-used")
+def test_what_calls_of_dead_servers_held_is_free(path: Path, clock: Clock) -> None:
+    with closing(Approvals(path, clock, lambda server: server == "living")) as approvals:
+        dead, living = (approvals.request(asked(one, "alice", f"{one}:c"), TTL) for one in ("dead", "living"))
+        yes = approvals.request(asked("yes", "alice", "dead:d"), TTL)
+        approvals.decide(yes.id, Decision(True, "bob", "console", "console"))
+        assert approvals.claim(yes.id, "dead:d").state == "reserved"
+        approvals.release_dead()
+        rows = [approvals.look(one.id) for one in (dead, living, yes)]
+        assert [(one.state, one.holder) for one in rows] == [
+            ("asked", ""), ("asked", "living:c"), ("released", "")
+        ]  # fmt: skip
+
+
+@pytest.mark.claim("approval.first-decides")
+def test_a_yes_runs_the_call_that_it_was_given_for_and_no_equal_one(approvals: Approvals) -> None:
+    """A and B are equal and approved; A's yes is taken back while A waits for a slot."""
+    a, b = (approvals.request(asked("d", "alice", f"s:{one}"), TTL) for one in "ab")
+    for row in (a, b):
+        approvals.decide(row.id, Decision(True, "bob", "console", "console"))
+        approvals.claim(row.id, row.holder)
+    approvals.decide(a.id, Decision(False, "bob", "console", "console"))
+    assert approvals.consume(a.id, "s:a") is None
+    assert approvals.consume(b.id, "s:a") is None
+    assert approvals.consume(b.id, "s:b")
+
+
+@pytest.mark.claim("approval.kept-until-used")
+def test_a_yes_that_its_call_could_not_use_is_the_same_calls_when_it_is_sent_again(approvals, clock):
+    row = approvals.request(asked("d", "alice", "s:1"), TTL)
+    approvals.decide(row.id, Decision(True, "bob", "console", "console"))
+    clock.now += TTL * 2  # the time for the decision is over; the call has waited in the queue
+    for number in range(3):
+        assert approvals.claim(row.id, f"s:{number + 1}") or number
+        approvals.end(row.id, f"s:{number + 1}")
+        taken = approvals.take_up("d", "alice", f"s:{number + 2}")
+        assert taken
+        assert (taken.id, taken.state) == (row.id, "reserved")
+    assert approvals.consume(row.id, "s:4")
+    approvals.end(row.id, "s:4")
+    assert approvals.take_up("d", "alice", "s:5") is None
+
+
+@pytest.mark.claim("approval.ways")
+@pytest.mark.parametrize(
+    ("way", "state"), [("elicitation", "asked"), ("console", "denied"), ("terminal", "denied")]
+)
+def test_a_client_that_does_not_count_as_a_person_cannot_say_no(approvals: Approvals, way, state) -> None:
+    row = approvals.request(replace(asked("d", "alice"), ways=("terminal",)), TTL)
+    after = approvals.decide(row.id, Decision(False, "its user", "decline", way))
+    assert after
+    assert (after.state, after.decided_way) == (state, way if state == "denied" else "")
 
 
 def granted(approvals: Approvals, seconds: float = 60) -> Grant:
@@ -120,22 +170,23 @@ def test_of_many_who_decide_at_once_the_first_alone_counts(approvals, path, cloc
             told = list(pool.map(decide, range(400)))
         for number, row in enumerate(rows):
             assert len(set(told[number * 4 : number * 4 + 4])) == 1, "everybody is told of the same decision"
-            assert approvals.consume(row.plan_digest, "alice")
-            assert other.consume(row.plan_digest, "alice") is None
+            assert approvals.take_up(row.plan_digest, "alice", "s:c")
+            assert approvals.consume(row.id, "s:c")
+            assert other.consume(row.id, "s:c") is None
 
 
 @pytest.mark.claim("approval.used-once")
-def test_an_approval_expires(approvals: Approvals, clock: Clock) -> None:
-    approval = approve(approvals)
-    clock.now += TTL - 0.001
-    assert approvals.approval(approval.id) == approval
+def test_an_approval_expires_so_long_after_the_decision(approvals: Approvals, clock: Clock) -> None:
+    row = approvals.request(replace(asked("d", "alice"), valid_seconds=1000.0), TTL)
+    clock.now += TTL - 1
+    approvals.decide(row.id, Decision(True, "bob", "console", "console"))
+    clock.now += 999.999
+    assert approvals.approval(row.id).state == "released"
     clock.now += 0.001
-    assert approvals.consume("d", "alice") is None
-    expired = approvals.approval(approval.id)
-    assert expired
-    assert expired.state == "expired"
+    assert approvals.take_up("d", "alice", "s:c") is None
+    assert approvals.approval(row.id).state == "expired"
     clock.now = 0.0  # a clock that is set back does not bring it back
-    assert approvals.consume("d", "alice") is None
+    assert approvals.take_up("d", "alice", "s:c") is None
 
 
 CONSUMER = """if True:
@@ -147,8 +198,8 @@ CONSUMER = """if True:
     print("ready", flush=True)
     sys.stdin.readline()
     with ThreadPoolExecutor(4) as pool:
-        got = list(pool.map(lambda number: approvals.consume(f"d{number // 4}", "alice"), range(400)))
-    print(*sorted(one.id for one in got if one))
+        got = list(pool.map(lambda number: approvals.take_up(f"d{number // 4}", "alice", sys.argv[2]), range(400)))
+    print(*sorted(one.id for one in got if one and approvals.consume(one.id, sys.argv[2])))
     approvals.close()
 """
 
@@ -161,8 +212,8 @@ def test_of_two_processes_one_gets_each_approval(path: Path) -> None:
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", CONSUMER, str(path)]
     with (
-        subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as one,
-        subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as two,
+        subprocess.Popen([*command, "s:1"], stdin=pipe, stdout=pipe, text=True) as one,
+        subprocess.Popen([*command, "s:2"], stdin=pipe, stdout=pipe, text=True) as two,
     ):
         for process in (one, two):
             assert process.stdout
@@ -198,7 +249,7 @@ def test_a_grant_is_for_a_host_and_the_beginning_of_a_path(approvals):
 
 
 def test_the_code_before_is_the_newest_that_was_approved_for_the_same_person(approvals, clock):
-    assert approvals.approved_code("ann", "raster_convert") is None
+    assert approvals.last_approved("ann", "raster_convert") is None
     for number, (code, who, yes) in enumerate(
         (("first", "ann", True), ("second", "ann", True), ("refused", "ann", False), ("other", "bob", True))
     ):
@@ -206,4 +257,4 @@ def test_the_code_before_is_the_newest_that_was_approved_for_the_same_person(app
         clock.now += 1
         row = approvals.request(given, TTL)
         approvals.decide(row.id, Decision(yes, "ann", "a test", "terminal"))
-    assert approvals.approved_code("ann", "raster_convert") == "second"
+    assert approvals.last_approved("ann", "raster_convert").details["code"]["text"] == "second"

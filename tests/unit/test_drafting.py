@@ -14,7 +14,7 @@ import pytest
 from gdal_mcp.access.identity import Principal, local
 from gdal_mcp.app import App, running
 from gdal_mcp.approval.model import Nobody
-from gdal_mcp.calls.drafting import Drafts
+from gdal_mcp.calls.turns import Turns
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.pipeline import Pipeline, Reply, Request
@@ -73,8 +73,12 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
         yield made
 
 
+def turns(at_once: int, of_one: int, seconds: float) -> Turns:
+    return Turns("testing", seconds, at_once=at_once, of_one=of_one, queue_seconds=seconds)
+
+
 @contextmanager
-def hanging(app: App, drafts: Drafts) -> Iterator[tuple[Hanging, Pipeline]]:
+def hanging(app: App, drafts: Turns) -> Iterator[tuple[Hanging, Pipeline]]:
     """Such a tool, and the server's pipeline with it."""
     hang = Hanging()
     reaches = _Offering(app.reaches.whole, app.reaches.policy, app.reaches.toolboxes, hang=hang)
@@ -96,7 +100,7 @@ async def hung(hang: Hanging, count: int) -> None:
 
 @pytest.mark.claim("resources.drafts-hold-nobody")
 async def test_drafts_of_one_principal_that_hang_leave_turns_to_the_others(app: App):
-    with hanging(app, Drafts(at_once=3, of_one=2, seconds=NEVER)) as (hang, pipeline):
+    with hanging(app, turns(3, 2, NEVER)) as (hang, pipeline):
         async with anyio.create_task_group() as group:
             for _ in range(5):
                 group.start_soon(call, pipeline, ANN)
@@ -111,7 +115,7 @@ async def test_drafts_of_one_principal_that_hang_leave_turns_to_the_others(app: 
 
 @pytest.mark.claim("resources.drafts-bounded")
 async def test_no_more_drafts_are_made_at_once_than_the_server_has_threads_for(app: App):
-    with hanging(app, Drafts(at_once=3, of_one=2, seconds=NEVER)) as (hang, pipeline):
+    with hanging(app, turns(3, 2, NEVER)) as (hang, pipeline):
         async with anyio.create_task_group() as group:
             for who in (ANN, BEN, EVE) * 2:
                 group.start_soon(call, pipeline, who)
@@ -122,7 +126,7 @@ async def test_no_more_drafts_are_made_at_once_than_the_server_has_threads_for(a
 
 @pytest.mark.claim("resources.drafts-bounded")
 async def test_a_draft_that_hangs_is_answered_in_time_and_counts_until_its_thread_ends(app: App):
-    with hanging(app, Drafts(at_once=3, of_one=1, seconds=SOON)) as (hang, pipeline):
+    with hanging(app, turns(3, 1, SOON)) as (hang, pipeline):
         slow, late = await call(pipeline, ANN), await call(pipeline, ANN)
         assert slow.error is not None
         assert late.error is not None
@@ -135,7 +139,7 @@ async def test_a_draft_that_hangs_is_answered_in_time_and_counts_until_its_threa
 
 
 async def test_a_caller_that_goes_away_leaves_its_turn_when_its_thread_ends(app: App):
-    with hanging(app, Drafts(at_once=2, of_one=1, seconds=NEVER)) as (hang, pipeline):
+    with hanging(app, turns(2, 1, NEVER)) as (hang, pipeline):
         async with anyio.create_task_group() as group:
             group.start_soon(call, pipeline, ANN)  # has the turn
             await hung(hang, 1)
@@ -152,7 +156,7 @@ async def test_what_a_draft_raises_is_raised_and_gives_the_turn_back(kind: type[
     def fails() -> None:
         raise kind(Code.NOT_FOUND, Stage.RESOLVE, "not there.")
 
-    drafts = Drafts(at_once=1, of_one=1, seconds=NEVER)
+    drafts = turns(1, 1, NEVER)
     for _ in range(3):
         with pytest.raises(kind):
             await drafts.run("ann", fails)

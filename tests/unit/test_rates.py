@@ -13,7 +13,7 @@ from gdal_mcp.access.identity import local
 from gdal_mcp.access.policy import Entry
 from gdal_mcp.access.rates import Rates
 from gdal_mcp.approval.model import Nobody
-from gdal_mcp.calls.context import CallContext, Request
+from gdal_mcp.calls.invocation import Invocation, Outcome, Request
 from gdal_mcp.errors import Code, ToolError
 from sandbox.outcome import Usage
 from sandbox.template import Limits
@@ -45,6 +45,7 @@ def rates(make: Callable[[], Rates]) -> Rates:
 
 def admitted(rates: Rates, bounds: Entry, principal: str = "token:ann") -> bool:
     try:
+        rates.require_allowance(principal, bounds, writes=True)
         with rates.admit(principal, bounds):
             return True
     except ToolError as error:  # any other error than a refusal that says when to come again counts as a pass
@@ -106,8 +107,8 @@ def test_a_used_up_day_ends_at_midnight_and_not_before(rates: Rates, now: list[f
         rates.spent("token:ann", cpu * 0.99, int(size * 0.99))
         assert admitted(rates, bounds)
         rates.spent("token:ann", cpu * 0.01, size - int(size * 0.99))  # exactly used up
-        with pytest.raises(ToolError) as refused, rates.admit("token:ann", bounds):
-            pass
+        with pytest.raises(ToolError) as refused:
+            rates.require_allowance("token:ann", bounds, writes=True)
         assert refused.value.retry_after == DAY / 2
         now[0] += DAY / 2 - 1
         assert not admitted(rates, bounds)
@@ -133,8 +134,8 @@ def test_a_disk_that_fails_lets_nobody_spend_unseen(rates: Rates, tmp_path: Path
     path = tmp_path / "usage.sqlite"
     path.mkdir()
     rates.spent("token:ann", 30.0, 0)
-    with pytest.raises(ToolError) as refused, rates.admit("token:ann", entry(cpu_seconds_a_day=10.0)):
-        pass
+    with pytest.raises(ToolError) as refused:
+        rates.require_allowance("token:ann", entry(cpu_seconds_a_day=10.0), writes=False)
     assert refused.value.code is Code.INTERNAL
     path.rmdir()
     assert rates.used("token:ann") == (30.0, 0)
@@ -159,8 +160,15 @@ def test_without_bounds_nothing_is_refused_and_nothing_written(rates: Rates, tmp
 
 @pytest.mark.claim("identity.quotas")
 def test_a_container_is_believed_up_to_what_it_can_have_had():
-    call = CallContext(Request("convert", {}, local("ann"), "test", Nobody()))
-    planned(call, replace(plan(draft()), limits=Limits(cpus=2.0, wall_seconds=60.0)))
+    call = Invocation(Request("convert", {}, local("ann"), "test", Nobody()))
+    call = planned(call, replace(plan(draft()), limits=Limits(cpus=2.0, wall_seconds=60.0)))
     for said, spent in ((3.0, 3.0), (1e308, 20.0), (None, 20.0)):
-        call.usage = Usage("cold", run_seconds=10.0, cpu_seconds=said)
-        assert call.cpu_seconds() == spent
+        used = Usage("cold", run_seconds=10.0, cpu_seconds=said)
+        assert replace(call, outcome=Outcome(usage=used)).cpu_seconds == spent
+
+
+def test_a_day_whose_output_is_used_up_still_has_calls_that_read(rates: Rates):
+    bounds = entry(output_bytes_a_day=100)
+    rates.spent("token:ann", 0.0, 100)
+    rates.require_allowance("token:ann", bounds, writes=False)
+    assert not admitted(rates, bounds)

@@ -12,7 +12,7 @@ import pytest
 
 from gdal_mcp.access.identity import local
 from gdal_mcp.approval.model import Nobody
-from gdal_mcp.calls.context import CallContext, Done
+from gdal_mcp.calls.invocation import Done, Invocation, Outcome
 from gdal_mcp.calls.operation import Operation
 from gdal_mcp.calls.records import Records
 from gdal_mcp.errors import Code, Stage, ToolError
@@ -65,19 +65,23 @@ def drafted(spaces: Workspaces, **more: Any) -> Draft:
     return replace(draft, **more)
 
 
-def ticket(draft: Draft | None = None, *, arguments: dict[str, Any] | None = None) -> CallContext:
+def ticket(draft: Draft | None = None, *, arguments: dict[str, Any] | None = None) -> Invocation:
     given = {"input": "in.tif"} if arguments is None else arguments
-    made = CallContext(Request("convert", given, local("ann"), "test", Nobody()))
-    if draft is not None:
-        planned(made, plan(draft, call_id=made.call_id, tool="convert"), HOST, "approved by ann")
-    return made
+    made = Invocation(Request("convert", given, local("ann"), "test", Nobody()))
+    if draft is None:
+        return made
+    return planned(made, plan(draft, call_id=made.call_id, tool="convert"), HOST, "approved by ann")
 
 
-def begun(records: Records, draft: Draft) -> CallContext:
+def begun(records: Records, draft: Draft) -> Invocation:
     """A call that is recorded as started."""
     made = ticket(draft)
-    records.started(made.planned)
+    records.started(made)
     return made
+
+
+def end(records: Records, one: Invocation, done: Done | None, error: ToolError | None) -> ToolError | None:
+    return records.finished(replace(one, outcome=Outcome(done), failure=error))
 
 
 def finished(draft: Draft, **more: Any) -> Done:
@@ -89,7 +93,7 @@ def finished(draft: Draft, **more: Any) -> Done:
     return Done(Usage("cold"), "printed", None, "", (), (), "3.13.3", published=published)
 
 
-def call_of(records: Records, one: CallContext) -> Call:
+def call_of(records: Records, one: Invocation) -> Call:
     found = records.registry.call(one.call_id)
     assert found is not None
     return found
@@ -105,7 +109,7 @@ def test_a_call_that_succeeded_is_recorded_with_all_that_it_was_made_of(records:
     told: list[Call] = []
     records.listeners.append(told.append)
     one = begun(records, draft)
-    assert records.finished(one, finished(draft), None) is None
+    assert end(records, one, finished(draft), None) is None
     call = call_of(records, one)
     assert told == [call]
     assert (call.image, call.image_reference, call.catalogue) == ("sha256:11", "example/gdal", GDAL.version)
@@ -128,7 +132,7 @@ def test_where_outputs_lie_is_recorded_of_each_layer_that_can_be_told_up_to_a_bo
     ]  # fmt: skip
     one = begun(records, draft)
     described = (raster, Described({"layers": layers}), Described({"layers": None}))
-    records.finished(one, replace(finished(draft), outputs=described), None)
+    end(records, one, replace(finished(draft), outputs=described), None)
     found = call_of(records, one).outputs
     assert [row["path"] for row in found] == list(map(str, places))
     assert found[0]["wgs84"] == [[15.0, 47.0, 16.0, 48.0]]
@@ -142,7 +146,7 @@ def test_an_input_that_the_call_itself_replaced_is_not_called_changed(records: R
     draft = drafted(spaces, outputs=(made,))
     one = begun(records, draft)
     source.path.unlink()
-    records.finished(one, finished(draft), None)
+    end(records, one, finished(draft), None)
     [row] = call_of(records, one).inputs
     assert "changed" not in row
     assert row["sha256"] == hashlib.sha256(b"pixels").hexdigest()
@@ -153,14 +157,14 @@ def test_an_input_that_somebody_else_replaced_is(records: Records, spaces: Works
     draft = drafted(spaces)
     one = begun(records, draft)
     draft.inputs[0].path.unlink()
-    records.finished(one, finished(draft), None)
+    end(records, one, finished(draft), None)
     [row] = call_of(records, one).inputs
     assert row["changed"] is True
 
 
 def test_a_call_that_failed_while_it_ran_keeps_its_inputs_and_gdals_words_apart(records, spaces):
     one = begun(records, drafted(spaces))
-    records.finished(one, None, TIMEOUT)
+    end(records, one, None, TIMEOUT)
     call = call_of(records, one)
     assert (call.outcome, call.message, call.files, call.outputs) == ("TIMEOUT", "too long.", (), ())
     assert [Path(row["path"]).name for row in call.inputs] == ["in.tif"]
@@ -171,23 +175,23 @@ def test_a_call_that_failed_while_it_ran_keeps_its_inputs_and_gdals_words_apart(
 def test_a_server_in_lockdown_keeps_none_of_gdals_words(records: Records, spaces: Workspaces):
     locked = replace(records, settings=records.settings.model_copy(update={"lockdown": True}))
     one = begun(locked, drafted(spaces))
-    locked.finished(one, None, TIMEOUT)
+    end(locked, one, None, TIMEOUT)
     assert "CANARY" not in repr(call_of(locked, one))
 
 
 def test_a_call_that_waits_for_a_person_is_not_one_that_was_denied(records: Records, spaces: Workspaces):
     one = ticket(drafted(spaces))
     asked = ToolError(Code.DENIED, Stage.APPROVAL, "nobody decided yet.", confirmation={"approval": "q1"})
-    records.finished(one, None, asked)
+    end(records, one, None, asked)
     call = call_of(records, one)
     assert (call.outcome, call.receipt["question"]) == ("WAITING", "q1")
 
 
 def test_a_thumbnail_is_audited_and_not_in_the_history(records: Records, spaces: Workspaces):
     one = ticket(drafted(spaces))
-    one.request = replace(one.request, operation=Operation(in_history=False))
-    records.started(one.planned)
-    records.finished(one, finished(drafted(spaces)), None)
+    one = replace(one, request=replace(one.request, operation=Operation(in_history=False)))
+    records.started(one)
+    end(records, one, finished(drafted(spaces)), None)
     assert records.registry.call(one.call_id) is None
     assert one.call_id in records.audit.path.read_text()
 
@@ -195,7 +199,7 @@ def test_a_thumbnail_is_audited_and_not_in_the_history(records: Records, spaces:
 @pytest.mark.parametrize("planned", [True, False])
 def test_a_call_that_never_ran_has_a_record_of_its_end(records: Records, spaces: Workspaces, planned: bool):
     one = ticket(drafted(spaces) if planned else None)
-    records.finished(one, None, DENIED)
+    end(records, one, None, DENIED)
     call = call_of(records, one)
     assert (call.tool, call.outcome, call.finished is not None) == ("convert", "DENIED", True)
     assert bool(call.argv) is planned
@@ -203,8 +207,8 @@ def test_a_call_that_never_ran_has_a_record_of_its_end(records: Records, spaces:
 
 def test_an_answer_without_a_container_is_in_the_audit_log_alone(records: Records):
     one = ticket()
-    records.answered(one)
-    assert records.finished(one, None, None) is None
+    records.announced(one)
+    assert end(records, one, None, None) is None
     assert [event["type"] for event in events(records)] == ["call.started", "call.finished"]
     assert records.registry.search().items == ()
 
@@ -214,7 +218,7 @@ def test_nothing_starts_and_nothing_is_watched_when_the_registry_is_gone(records
     records.registry.close()
     one = ticket(drafted(spaces))
     with pytest.raises(ToolError) as caught:
-        records.started(one.planned)
+        records.started(one)
     assert caught.value.stage is Stage.AUDIT
     assert records.watched == {}
 
@@ -223,7 +227,7 @@ def test_no_call_is_watched_once_it_has_ended(records: Records, spaces: Workspac
     for error in (None, TIMEOUT):
         draft = drafted(spaces)
         one = begun(records, draft)
-        records.finished(one, None if error else finished(draft), error)
+        end(records, one, None if error else finished(draft), error)
     assert records.watched == {}
 
 
@@ -235,7 +239,7 @@ def test_what_is_answered_is_known_again_by_its_digest(records: Records, spaces:
     ):  # fmt: skip
         one = begun(records, draft)
         done = Done(Usage("cold"), printed, None, "", (), (), "3.13.3", return_code=code, preview=picture)
-        records.finished(one, done, None)
+        end(records, one, done, None)
         seen.append(call_of(records, one).printed)
     assert seen[0] == seen[1]
     assert len(set(seen)) == 4

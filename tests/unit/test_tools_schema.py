@@ -4,6 +4,7 @@ no new tool can dodge it."""
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -12,7 +13,7 @@ from pydantic import ValidationError
 
 from gdal_mcp.access.identity import local
 from gdal_mcp.approval.model import Nobody
-from gdal_mcp.calls.context import CallContext, Done, Ran, Request
+from gdal_mcp.calls.invocation import Done, Invocation, Request
 from gdal_mcp.calls.results import structured
 from gdal_mcp.errors import Code, ToolError
 from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
@@ -321,8 +322,9 @@ def result_of(tool: Tool, printed: str = "", parsed: Any = None) -> dict[str, An
     made = output() if tool.writes else None
     published = Published("id", (PublishedFile(made.target, 7, "00"),)) if made else None
     done = Done(Usage("cold"), printed, parsed, "", (), (), "3.13.3", published=published)
-    context = CallContext(Request(tool.name, {}, local("ann"), "test", Nobody()))
-    return structured(Ran(planned(context, plan(draft(made), tool=tool.name)), done), RECEIPT)
+    call = Invocation(Request(tool.name, {}, local("ann"), "test", Nobody()))
+    call = planned(call, plan(draft(made), tool=tool.name))
+    return structured(replace(call, receipt=RECEIPT), done)
 
 
 def test_a_result_fits_its_schema_whatever_was_printed():

@@ -39,7 +39,7 @@ export function approvals(main, state, wanted) {
 async function lookFor(id, state, cards, list) {
   try {
     const found = await get(`questions/${id}`);
-    if (found.state === "pending" || cards.has(id)) return;
+    if (found.state === "asked" || cards.has(id)) return;
     list.append(el("p", { class: "verdict" }, verdict(found), " ", found.sentence));
   } catch (error) {
     say(error.message, "bad");
@@ -53,14 +53,15 @@ function decidedTable(rows) {
 }
 
 function badge(one) {
-  const words = { approved: "approved", used: "approved", denied: "denied", expired: "expired" };
+  const words = { reserved: "approved", consumed: "approved", released: "approved, waiting for the call to be sent again" };
   return el("span", { class: `badge ${one.state === "denied" ? "bad" : one.state === "expired" ? "going" : "good"}` }, words[one.state] || one.state);
 }
 
 function verdict(one) {
   if (!one) return "It has been decided.";
   if (one.state === "expired") return "Nobody answered in time, or the call ended.";
-  return `${one.state === "denied" ? "Denied" : "Approved"} by ${one.by} (${one.how}).`;
+  const again = one.state === "released" ? " The call has ended: ask the assistant to send it again." : "";
+  return `${one.state === "denied" ? "Denied" : "Approved"} by ${one.by} (${one.how}).${again}`;
 }
 
 function makeCard(question, dismissed) {

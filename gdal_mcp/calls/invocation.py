@@ -1,0 +1,198 @@
+"""The record of one call: one frozen value, to which each step of the pipeline adds what it found.
+
+A step returns a new value; nothing here changes. Only `view` shows the console what happens meanwhile.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from gdal_mcp.access.identity import Principal
+from gdal_mcp.approval.model import Approver, Authorization
+from gdal_mcp.calls.activity import Running
+from gdal_mcp.calls.operation import ORDINARY, Operation
+from gdal_mcp.entitlements import Entitlements
+from gdal_mcp.errors import ToolError
+from gdal_mcp.host.hosting import Host
+from gdal_mcp.plan import Plan
+from gdal_mcp.preflight import NoReport, Report
+from gdal_mcp.remote.record import SourceRead
+from gdal_mcp.toolbox import Described, Tool, Toolbox
+from sandbox.outcome import Usage
+from sandbox.outputs.store import Published
+
+NOT_YET: Final = Authorization("")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call as it came in. `on_progress` is called from another thread, or from the event loop's while the call waits."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    who: Principal
+    client: str
+    approver: Approver
+    on_progress: Callable[[float, str], None] = lambda _fraction, _message: None
+    operation: Operation = ORDINARY
+
+    @property
+    def principal(self) -> str:
+        return self.who.id
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What the sender of a call has of the server, and the tool that it names."""
+
+    entitlements: Entitlements
+    tool: Tool
+    toolbox: Toolbox
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Exactly what would run, and where."""
+
+    plan: Plan
+    host: Host
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a successful call produced. All text in it is cleaned; `outputs` are in the order of the draft's."""
+
+    usage: Usage
+    printed: str
+    parsed: Any
+    stderr: str
+    outputs: tuple[Described, ...]
+    messages: tuple[str, ...]  # what the library reported, each once
+    tool_version: str
+    checks: tuple[Mapping[str, Any], ...] = ()  # what our words make of the messages
+    return_code: int | None = None  # of operations that answer with one
+    published: Published | None = None
+    preview: bytes | None = None
+    figures: tuple[bytes, ...] = ()  # that code of the call drew, as PNG
+    attached: Mapping[str, bytes] = field(default_factory=dict)  # all that came beside the answer, by name
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run left, however it ended. A run that failed after its outputs were published has `done` all the same."""
+
+    done: Done | None = None
+    error: ToolError | None = None
+    usage: Usage | None = None  # of the container
+    preflight: Report | None = None  # with what the container said of the inputs
+    remote: tuple[SourceRead, ...] = ()  # what was read over the network
+    hosts: tuple[Mapping[str, Any], ...] = ()  # that were asked for it, as the receipt tells
+    durations: Mapping[str, float] = field(default_factory=dict)  # seconds by stage
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """What is known of a call after its last step. Durations are seconds.
+
+    `entitlements`, `tool` and `toolbox` are known after parsing, `plan` and `host` after planning.
+    """
+
+    request: Request
+    call_id: str = field(default_factory=lambda: secrets.token_hex(8))
+    view: Running | None = None
+    durations: Mapping[str, float] = field(default_factory=dict)
+    access: Access | None = None
+    answer: Mapping[str, Any] | None = None  # of a tool that runs no container
+    preflight: Report = field(default_factory=NoReport)
+    prepared: Prepared | None = None
+    authorization: Authorization = NOT_YET
+    outcome: Outcome = Outcome()
+    failure: ToolError | None = None  # of a step
+    receipt: Mapping[str, Any] = field(default_factory=dict)  # of a call that ran and succeeded
+
+    @property
+    def entitlements(self) -> Entitlements:
+        assert self.access is not None
+        return self.access.entitlements
+
+    @property
+    def tool(self) -> Tool:
+        assert self.access is not None
+        return self.access.tool
+
+    @property
+    def toolbox(self) -> Toolbox:
+        assert self.access is not None
+        return self.access.toolbox
+
+    @property
+    def plan(self) -> Plan:
+        assert self.prepared is not None
+        return self.prepared.plan
+
+    @property
+    def host(self) -> Host:
+        assert self.prepared is not None
+        return self.prepared.host
+
+    @property
+    def done(self) -> Done | None:
+        """Set as soon as outputs are published, whatever fails after that."""
+        return self.outcome.done
+
+    @property
+    def published(self) -> Published | None:
+        return self.done.published if self.done is not None else None
+
+    @property
+    def error(self) -> ToolError | None:
+        return self.failure or (self.outcome.error if self.done is None else None)
+
+    @property
+    def cpu_seconds(self) -> float:
+        """CPU time as the container reports it, at most what its limits allow; without a report, all of that."""
+        usage = self.outcome.usage
+        if usage is None or self.prepared is None:
+            return 0.0
+        limits = self.plan.limits
+        most = min(usage.run_seconds, limits.wall_seconds) * limits.cpus
+        return min(usage.cpu_seconds, most) if usage.cpu_seconds is not None else most
+
+    def failed(self, error: ToolError) -> "Invocation":
+        return replace(self, failure=error)
+
+    def timed(self, name: str, since: float) -> "Invocation":
+        """With the seconds that a stage took, which began at `since`, by the monotonic clock."""
+        return replace(self, durations={**self.durations, name: seconds_since(since)})
+
+    def report_progress(self, fraction: float, message: str) -> None:
+        """From any thread."""
+        if (shown := self.view) is not None:
+            shown.fraction, shown.message = max(shown.fraction, fraction), message
+        self.request.on_progress(fraction, message)
+
+    def enter(self, stage: str) -> None:
+        """Sets the stage that the console shows."""
+        if self.view is not None:
+            self.view.stage = stage
+
+
+def seconds_since(moment: float) -> float:
+    return round(time.monotonic() - moment, 6)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A call's result: the tool's own keys with the receipt, what was published, and a preview."""
+
+    call_id: str
+    result: Mapping[str, Any]
+    done: Done | None = None
+    error: ToolError | None = None
+
+    @classmethod
+    def failed(cls, call: Invocation, error: ToolError) -> "Reply":
+        further = call.toolbox.error_details(error) if call.access is not None else {}
+        return cls(call.call_id, {**error.as_dict(call.call_id), **further}, call.done, error)

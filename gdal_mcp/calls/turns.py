@@ -1,0 +1,106 @@
+"""A bounded number of threads for work that may hang, such as looking up paths or waiting for an engine.
+
+Such work is done before its call is admitted to the queue, and a thread cannot be ended from outside.
+
+Invariants:
+* at most `at_once` threads work, and at most `of_one` (fewer) for the same principal, so that what hangs for one principal
+  leaves room for the others;
+* a thread counts until it has ended, even after its caller gave up;
+* every caller is answered within `queue_seconds` and `seconds`, and at once when it is cancelled.
+"""
+
+import _thread
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from contextvars import copy_context
+from typing import Final, TypeVar
+from weakref import WeakValueDictionary
+
+import anyio
+
+from gdal_mcp.errors import Code, Stage, ToolError
+
+AT_ONCE: Final = 16  # threads that hang cost memory, and nothing else
+OF_ONE: Final = 4  # usual work takes milliseconds, so that more would only take turns
+QUEUE_SECONDS: Final = 30.0  # half of what clients wait: there is time for both the turn and the draft
+DRAFT_SECONDS: Final = 30.0
+PLAN_SECONDS: Final = 240.0  # the first plan waits until the engine is connected and its host is attested
+
+T = TypeVar("T")
+
+
+class Turns:
+    """Threads that principals take turns at. `busy_with` says in messages what the work is. For one event loop."""
+
+    def __init__(
+        self,
+        busy_with: str,
+        seconds: float = DRAFT_SECONDS,
+        *,
+        at_once: int = AT_ONCE,
+        of_one: int = OF_ONE,
+        queue_seconds: float = QUEUE_SECONDS,
+    ) -> None:
+        self.busy_with = busy_with
+        self.of_one = of_one
+        self.seconds = seconds
+        self.queue_seconds = queue_seconds
+        self._turns = anyio.Semaphore(at_once)
+        # by principal, for as long as a caller waits here or a thread has not ended
+        self._lines: WeakValueDictionary[str, anyio.Semaphore] = WeakValueDictionary()
+
+    async def run(self, principal: str, work: Callable[[], T]) -> T:
+        """What `work` returns. Raises what it raises, and ToolError: BUSY without a turn in time, TIMEOUT without an end."""
+        line = self._lines.setdefault(principal, anyio.Semaphore(self.of_one))
+        await self._turn(line)
+        made: Future[T] = Future()
+        ended = anyio.Event()
+        loop = asyncio.get_running_loop()
+
+        def over() -> None:
+            self._turns.release()
+            line.release()
+            ended.set()
+
+        def make() -> None:
+            try:
+                made.set_result(work())
+            except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the result is waited for
+                made.set_exception(error)
+            with suppress(RuntimeError):  # the event loop has ended
+                loop.call_soon_threadsafe(over)
+
+        # not anyio's threads: the program would wait for them; nor threading's, for whose start the event loop would wait
+        try:
+            _thread.start_new_thread(copy_context().run, (make,))
+        except RuntimeError:  # the system has no thread left
+            over()
+            raise
+        with anyio.move_on_after(self.seconds):
+            await ended.wait()
+            return made.result()
+        raise ToolError(
+            Code.TIMEOUT,
+            Stage.VALIDATE,
+            f"{self.busy_with} took longer than {self.seconds:g} s.",
+            "Nothing was run. Call again later, or name fewer files.",
+        )
+
+    async def _turn(self, line: anyio.Semaphore) -> None:
+        """Waits for the principal's own turn first, so that this wait holds up nobody else."""
+        with anyio.move_on_after(self.queue_seconds):
+            await line.acquire()
+            try:
+                return await self._turns.acquire()
+            except anyio.get_cancelled_exc_class():
+                line.release()
+                raise
+        raise ToolError(
+            Code.BUSY,
+            Stage.QUEUE,
+            f"too many calls are busy with {self.busy_with}; there was no thread for yours within {self.queue_seconds:g} s.",
+            "Nothing was run. Call again when they have ended.",
+            retry_after=self.queue_seconds,
+        )
