@@ -34,6 +34,7 @@ from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.places import label, local
 from gdal_mcp.toolbox import ImmediateResult, Tool
 from sandbox.errors import PathRefused, SandboxError
+from sandbox.template import STAGING_TARGET
 from sandbox.workspace import Identity, Located, Workspaces
 
 _UNHASHED: Final = "not digested"
@@ -53,6 +54,7 @@ class CheckedStep:
     tool: str
     state: State
     draft: Draft | None = None
+    command: str = ""  # as a person is shown it
     checks: tuple[Mapping[str, Any], ...] = ()
     unknown: tuple[str, ...] = ()  # what could not be looked at, in words
     predicts: str = ""  # what it would write, in words
@@ -192,18 +194,23 @@ class _Checking:
             raise denied(verdict.reason)
         unknown = tuple(f"the facts of {self._named(one)}" for one in preflight.unknown(draft))
         facts = preflight.predicted(draft)
-        key = self._key(sub, draft)
+        key, command = self._key(sub, draft), self._shown(draft)
         result = self.checker.store.find(key) if key and not self.fresh else None
         self.outputs[name] = self._stand_ins(name, sub, draft, result, facts)
-        checks = tuple(one.as_dict() for one in drafted.preflight.findings)
+        made = (
+            Workspaces((self.checker.store.workspace,)).input(self.outputs[name][0])
+            if self.outputs[name]
+            else None
+        )
         return CheckedStep(
             name,
             tool_name,
             State.UNKNOWN if unknown else State.FINE,
             draft,
-            checks,
+            command,
+            tuple(one.as_dict() for one in drafted.preflight.findings),
             unknown,
-            preflight.becomes(draft) if facts is not None else "",
+            preflight.kind_of(made) if made is not None else "",
             getattr(facts, "crs", None),
             key,
             result,
@@ -281,6 +288,16 @@ class _Checking:
             text = text.replace(path, self.tokens[path])
         return text.replace(str(self.folder), "<here>")
 
+    def _shown(self, draft: Draft) -> str:
+        """The command with references for what earlier steps write, and bare names for what it writes itself."""
+        text = shlex.join(draft.deed).replace(f"{STAGING_TARGET}/", "")
+        for path in sorted(self.tokens, key=len, reverse=True):
+            step, _, number = self.tokens[path].strip("<>").rpartition(".")
+            text = text.replace(
+                path, f"${{steps.{step}}}" if number == "0" else f"${{steps.{step}.outputs.{number}}}"
+            )
+        return text
+
     def _named(self, located: Located) -> str:
         step = self._maker(str(located))
         return f"what step {step.id!r} writes" if step else label(located)
@@ -324,12 +341,8 @@ class _Checking:
 
 def question_parts(checked: Checked) -> tuple[tuple[str, str], ...]:
     """The id of each step and its command, as a person is shown them."""
-    rows = []
-    for step in checked.steps:
-        command = shlex.join(step.draft.deed) if step.draft else step.tool
-        note = " (done before; its result is used)" if step.result else ""
-        rows.append((f"{step.id}{note}", command))
-    return tuple(rows)
+    done = " (done before; its result is used)"
+    return tuple((f"{one.id}{done if one.result else ''}", one.command or one.tool) for one in checked.steps)
 
 
 def external(checked: Checked, entitlements: Entitlements) -> tuple[tuple[Located, ...], tuple[Address, ...]]:

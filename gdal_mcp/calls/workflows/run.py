@@ -45,6 +45,7 @@ from gdal_mcp.ledger.provenance import Materials
 from gdal_mcp.plan import Command, Draft, Output
 from gdal_mcp.preflight import Preflight
 from gdal_mcp.toolbox import ImmediateResult
+from gdal_mcp.untrusted import UNTRUSTED
 from sandbox.errors import PathRefused, SandboxError
 from sandbox.outputs.staging import Staging
 from sandbox.waiting import Cancellation
@@ -187,6 +188,7 @@ class WorkflowRun(WorkflowOperation):
             always_asked=any(one.always_asked for one in checked.drafts),
             parts=question_parts(checked),
             detail=run,
+            present=lambda _answer: _steps_made(run),
         )
         return Drafted(draft, _Report(checked))
 
@@ -417,6 +419,19 @@ def _manifest_step(step: CheckedStep, run: Run) -> dict[str, Any]:
         "checks": [dict(one) for one in step.checks],
         "outputs": [dict(one) for one in result.facts],
     }
+
+
+def _steps_made(run: Run) -> dict[str, Any]:
+    """What `workflow_run` says of the steps: the call of each, and whether its result was there already."""
+    rows = [
+        {
+            "id": one.id,
+            "call_id": run.results[one.id].call,
+            **({"used_again": True} if one.id in run.reused else {}),
+        }
+        for one in run.checked.steps
+    ]
+    return {"steps": rows, UNTRUSTED: {}}
 
 
 def _answer(checked: Checked) -> dict[str, Any]:
