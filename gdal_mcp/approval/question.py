@@ -148,7 +148,8 @@ def question_text(told: Mapping[str, Any]) -> str:
         lines += [f"  {number}. {one['id']}: {one['command']}" for number, one in rows]
     if told["code"]:
         lines += code_lines(told["code"])
-    lines += ["Command:", f"  {shown_text(shlex.join(told['command']), MAX_COMMAND)}"]
+    if not told.get("steps"):
+        lines += ["Command:", f"  {shown_text(shlex.join(told['command']), MAX_COMMAND)}"]
     if told["estimate"]:
         count, seconds = told["estimate"]["output_bytes"], told["estimate"]["seconds"]
         size = "an unknown size" if count is None else f"about {_size(count)}"
