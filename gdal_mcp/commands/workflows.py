@@ -60,9 +60,9 @@ def run_workflow(  # noqa: PLR0913 - one for each option of the command
         given |= {"fresh": fresh, **({"manifest": manifest} if manifest else {})}
     reply = _called(app, "workflow_check" if check else "workflow_run", given, assume_yes=assume_yes)
     out_json(reply.result)
-    error = reply.result.get("error")
+    failure = reply.result.get("error")
     if report is not None:
-        report.write_text(junit(document.name, reply.result.get("steps", ()), error), encoding="utf-8")
+        report.write_text(junit(document.name, reply.result.get("steps", ()), failure), encoding="utf-8")
     if check and reply.error is None:
         return Exit.FAILED if reply.result["state"] == "wrong" else Exit.DONE
     return Exit.USAGE if _is_usage(reply.error) else exit_of(reply.error)
