@@ -24,6 +24,9 @@ from gdal_mcp.calls.execution import Execution
 from gdal_mcp.calls.longresults import store_of
 from gdal_mcp.calls.records import Records
 from gdal_mcp.calls.turns import DRAFT_SECONDS, PLAN_SECONDS, Turns
+from gdal_mcp.calls.workflows.check import Checker
+from gdal_mcp.calls.workflows.run import WorkflowCheck, WorkflowRun
+from gdal_mcp.calls.workflows.store import StepStore
 from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.host.hosting import Hosting
 from gdal_mcp.host.nested import HostPaths
@@ -141,6 +144,10 @@ def _areas(
     areas: Mapping[Path, StagingArea] = {
         one.root: StagingArea(one, keep, later=pruning.submit, source=paths) for one in writable
     }
+    if areas:  # else no call writes
+        steps = StepStore(settings.state.workflows).workspace
+        steps.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        areas = {**areas, steps.root: StagingArea(steps, keep, later=pruning.submit, source=paths)}
     for area in areas.values():
         area.prepare()
     return areas
@@ -158,7 +165,9 @@ def _pipeline(
     stack.callback(rates.close)
     door = Door(settings.remote, settings.state.remote, rates, policy.remote_of)
     stack.callback(door.close)
-    return Pipeline(
+    drafting = Drafting(settings, policy, hosting, door, Seal(settings.state.seal))
+    checker = Checker(drafting, StepStore(settings.state.workflows))
+    pipeline = Pipeline(
         settings=settings,
         policy=policy,
         reaches=resolver,
@@ -167,12 +176,15 @@ def _pipeline(
         records=records,
         results=store_of(settings),
         rates=rates,
-        drafting=Drafting(settings, policy, hosting, door, Seal(settings.state.seal)),
+        drafting=drafting,
         drafts=Turns("looking at the files that calls name", DRAFT_SECONDS),
         plans=Turns("waiting for the container engine", PLAN_SECONDS),
         admission=Admission(1, settings.queue_length, settings.queue_seconds),
         threads=anyio.CapacityLimiter(math.inf),
     )
+    pipeline.operations["workflow_check"] = WorkflowCheck(checker=checker)
+    pipeline.operations["workflow_run"] = WorkflowRun(checker=checker, pipeline=lambda: pipeline)
+    return pipeline
 
 
 def _owner(folder: Path) -> Owner:

@@ -33,6 +33,7 @@ from gdal_mcp.calls.drafting import Drafting, learn
 from gdal_mcp.calls.execution import Execution
 from gdal_mcp.calls.invocation import Access, Invocation, Outcome, Reply, Request, seconds_since
 from gdal_mcp.calls.longresults import ResultStore, presented
+from gdal_mcp.calls.operation import ORDINARY, Operation
 from gdal_mcp.calls.records import Records
 from gdal_mcp.calls.refusals import denied, ended_by, failed, missing_scope, no_such_tool
 from gdal_mcp.calls.results import changed_by, receipt, structured
@@ -69,9 +70,12 @@ class Pipeline:
     active: set[str] = field(default_factory=set)  # calls whose last record is not written yet
     activity: Activity = field(default_factory=Activity)
     changes: Changes = field(default_factory=Changes)
+    operations: dict[str, Operation] = field(default_factory=dict)  # by the tools that have one of their own
 
     async def call(self, request: Request) -> Reply:
         """The outcome of one call, whatever it is. Raises Suspended when the client must repeat it with an answer."""
+        if request.operation is ORDINARY:
+            request = replace(request, operation=self.operations.get(request.tool, ORDINARY))
         call, replies = Invocation(request), list[Reply]()
         self.active.add(call.call_id)
         try:
@@ -114,7 +118,7 @@ def parse(call: Invocation, deps: Pipeline) -> Invocation:
     request = call.request
     if not request.who.holds(READ):
         raise missing_scope(READ)
-    entitlements = deps.reaches.of(request.principal)
+    entitlements = request.operation.entitled(deps.reaches.of(request.principal))
     surface = entitlements.surface
     tool = request.operation.tool or surface.callable.get(request.tool)
     if tool is None:
@@ -128,7 +132,8 @@ async def plan(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invoca
     The same for the same state, so that a call that is sent again reaches the same digest.
     """
     begun = time.monotonic()
-    draft = await deps.drafts.run(call.request.principal, partial(deps.drafting.draft, call))
+    work = partial(call.request.operation.draft, call, deps.drafting)
+    draft = await deps.drafts.run(call.request.principal, work)
     if isinstance(draft, ImmediateResult):
         call = replace(call, asked=draft.addresses)
         await _admit_immediate(call, deps, held, asks=draft.ask is not None)
@@ -150,6 +155,8 @@ async def authorize(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> I
     verdict = decide(case(asked.draft, asked.tool, asked.principal), deps.policy)
     if isinstance(verdict, Deny):
         raise denied(verdict.reason)
+    if (given := call.request.operation.authorization) is not None:
+        return replace(call, authorization=given)
     if isinstance(verdict, Allow):
         return replace(call, authorization=Authorization(f"allowed: {verdict.reason}")).timed(
             "approval", begun
@@ -173,7 +180,7 @@ async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
     """
     asked, toolbox = call.plan, call.toolbox
     preflight = call.entitlements.preflights[toolbox.name]
-    look = preflight.description(asked.draft) if toolbox.validates else None
+    look = call.request.operation.look(call, preflight) if toolbox.validates else None
     if look is None or not isinstance(
         decide(case(look, toolbox.validates, asked.principal), deps.policy), Allow
     ):
@@ -189,13 +196,14 @@ async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
         return call
     if outcome.done is not None:
         preflight.described(look.looked_at, outcome.done.parsed)
-    return replace(call, preflight=await run_sync(preflight.check, asked.draft))
+    again = await deps.drafts.run(asked.principal, partial(call.request.operation.draft, call, deps.drafting))
+    return call if isinstance(again, ImmediateResult) else replace(call, preflight=again.preflight)
 
 
 async def verify_unchanged(call: Invocation, deps: Pipeline) -> Invocation:
     """The call as it would be planned now. Raises ToolError if that is not what was approved: files may have changed."""
     principal = call.request.principal
-    draft = await deps.drafts.run(principal, partial(deps.drafting.draft, call))
+    draft = await deps.drafts.run(principal, partial(call.request.operation.draft, call, deps.drafting))
     if not isinstance(draft, ImmediateResult):
         now = await _prepared(call, deps, draft.draft, call.tool.name)
         if now.plan.digest == call.plan.digest:
@@ -206,6 +214,8 @@ async def verify_unchanged(call: Invocation, deps: Pipeline) -> Invocation:
 async def schedule(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invocation:
     """Waits for a free slot, within the rates and quotas of the principal. Raises ToolError."""
     begun, principal = time.monotonic(), call.request.principal
+    if call.request.operation.nested:
+        return call
     deps.admission.resize(call.host.concurrent)
     call.enter("waiting for a free slot")
     await _require_allowance(call, deps, writes=call.plan.draft.writes)
@@ -334,6 +344,7 @@ def _started(call: Invocation, deps: Pipeline, cancel: Cancellation) -> Outcome:
     try:
         deps.approvals.service.consume(call.authorization)
         deps.records.started(call)
+        call.request.operation.before(call, cancel)
     except ToolError as error:
         return Outcome(error=error)
     audited = {"audit": seconds_since(begun)}
@@ -347,6 +358,7 @@ def _started(call: Invocation, deps: Pipeline, cancel: Cancellation) -> Outcome:
 
 
 def _recorded(call: Invocation, deps: Pipeline) -> Reply:
+    call.request.operation.ended(call)
     result = dict(call.answer or {})
     if (done := call.done) is not None and call.error is None:
         try:

@@ -95,6 +95,9 @@ class Draft:
     # those that go off from it, each from where its data comes, and those that it reads from
     branches: tuple[tuple[tuple[str, Mapping[str, tuple[str, ...]]], ...], ...] = ()
     steps: tuple[str, ...] = ()  # of a pipeline: the algorithms of all of them, those of branches too
+    # of a workflow: the id and the command line of each step, in the order in which they run
+    parts: tuple[tuple[str, str], ...] = ()
+    detail: Any = field(default=None, compare=False)  # for the operation that made the draft
     # instead of the tool's own
     present: Callable[[Any], Mapping[str, Any]] | None = field(default=None, compare=False)
 

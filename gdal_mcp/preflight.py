@@ -79,6 +79,18 @@ class Preflight(Protocol):
         """What a file is, such as `GTiff, 1024 x 768, 3 bands`; "" where no container has said so."""
         return ""
 
+    def predicted(self, _draft: Draft, /) -> Any:
+        """What the first output of a call would be, for `assume`; None where that is not known."""
+        return None
+
+    def assume(self, _located: Located, _facts: Any, /) -> None:
+        """Takes predicted facts for those of a file that does not exist yet, and for which an empty one stands."""
+        return
+
+    def unknown(self, draft: Draft, /) -> tuple[Located, ...]:
+        """The inputs that no container has described."""
+        return draft.inputs
+
     def becomes(self, _draft: Draft, /) -> str:
         """The same of what a call would make; "" where that is not known before it runs."""
         return ""

@@ -25,6 +25,7 @@ class StateFolder:
         self.usage = root / "usage.sqlite"  # what principals used of their quotas
         self.seal = root / "seal.key"  # of what is hidden in approvals
         self.remote = root / "remote"  # what was read over the network, in files without names
+        self.workflows = root / "workflows"  # results of steps, for calls of workflows alone
         self.servers = root / "servers"  # a lock of each server, by which the others see whether it lives
 
 

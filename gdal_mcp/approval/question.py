@@ -84,6 +84,7 @@ def parts(
         "principal": plan.principal,
         "effect": str(plan.effect),
         "command": [shown_text(word, MAX_COMMAND) for word in draft.deed[:200]],
+        "steps": [{"id": name, "command": shown_text(command, MAX_COMMAND)} for name, command in draft.parts],
         "code": told_code(draft.code, code) if draft.code else None,
         "writes": _some(writes),
         "moves": _some([{"from": _name(one.source), "to": _name(one.target)} for one in draft.transfers]),
@@ -155,9 +156,14 @@ def question_text(told: Mapping[str, Any]) -> str:
         lines += _block(title, one["reads"], str)
     lines += [told["hidden"]["told"]] if told["hidden"] else []
     lines += [f"Check {one['code']}: {one['message']} {one['suggestion']}" for one in told["checks"]]
+    if told.get("steps"):
+        lines += ["Steps:"]
+        rows = enumerate(told["steps"], 1)
+        lines += [f"  {number}. {one['id']}: {one['command']}" for number, one in rows]
     if told["code"]:
         lines += code_lines(told["code"])
-    lines += ["Command:", f"  {shown_text(shlex.join(told['command']), MAX_COMMAND)}"]
+    if not told.get("steps"):
+        lines += ["Command:", f"  {shown_text(shlex.join(told['command']), MAX_COMMAND)}"]
     if told["estimate"]:
         count, seconds = told["estimate"]["output_bytes"], told["estimate"]["seconds"]
         size = "an unknown size" if count is None else f"about {_size(count)}"

@@ -82,7 +82,8 @@ class Drafting:
         """Exactly what the draft runs, and where. The same for the same state. Raises ToolError."""
         reach, toolbox = call.entitlements, call.toolbox
         narrow = toolbox.only_inputs or self.settings.mount_scope == "inputs"
-        scope = SandboxScope(reach.workspaces, reach.limits, toolbox.mounts(draft) if narrow else None)
+        places = toolbox.mounts(draft) if narrow else call.request.operation.places(draft, reach.workspaces)
+        scope = SandboxScope(reach.workspaces, reach.limits, places)
         try:
             host = self.hosting.ready(toolbox)
             template = self.hosting.template(host, None, scope)

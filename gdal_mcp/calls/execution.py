@@ -110,7 +110,7 @@ class Execution:
     def _reading(self, call: Invocation) -> Iterator[Reading | None]:
         """What reads the remote data of a call, and finds it while a container is claimed; None for a call that names none."""
         plan = call.plan
-        if not plan.draft.addresses:
+        if not plan.draft.addresses or not call.request.operation.reads_remote:
             yield None
             return
         deadline = time.monotonic() + plan.limits.wall_seconds + READY_SECONDS

@@ -6,17 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gdal_mcp.approval.model import Authorization
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
-from gdal_mcp.toolbox import Tool
+from gdal_mcp.preflight import Preflight
+from gdal_mcp.toolbox import ImmediateResult, Tool
 from gdal_mcp.untrusted import clean_text
 from sandbox.outputs.staging import Staging
 from sandbox.outputs.store import Publication, Published
 from sandbox.waiting import Cancellation
-from sandbox.workspace import Located
+from sandbox.workspace import Located, Workspaces
 
 if TYPE_CHECKING:
+    from gdal_mcp.calls.drafting import Drafted, Drafting
     from gdal_mcp.calls.invocation import Invocation
+    from gdal_mcp.entitlements import Entitlements
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,32 @@ class Operation:
     as_new: str = ""  # drafted as the call of this id was, as if nothing stood where its outputs go
     in_history: bool = True  # else it is in the audit log alone, as a thumbnail of the console is
     approval_wait: float | None = None  # seconds that it waits for approval; None is the server's setting
+    # of a step of a workflow: how the workflow was allowed, as which it needs no approval of its own
+    authorization: Authorization | None = None
+    nested: bool = False  # runs in the slot, and within the rates, of the call that it is a part of
+    reads_remote: bool = True  # False when the remote data of its draft is read by other calls
+
+    def entitled(self, entitlements: "Entitlements") -> "Entitlements":
+        """What the call may use of the server."""
+        return entitlements
+
+    def draft(self, call: "Invocation", drafting: "Drafting") -> "Drafted | ImmediateResult":
+        """What the call would do. Blocking. Raises ToolError."""
+        return drafting.draft(call)
+
+    def look(self, call: "Invocation", preflight: Preflight) -> Draft | None:
+        """A job that describes inputs of which too little is known; None where there are none."""
+        return preflight.description(call.plan.draft)
+
+    def places(self, _draft: Draft, _workspaces: Workspaces) -> tuple[Located, ...] | None:
+        """What its container sees of the workspaces; None is the whole of each."""
+        return None
+
+    def before(self, call: "Invocation", cancel: Cancellation) -> None:
+        """What is done once the start is recorded and before a container is claimed. Blocking. Raises ToolError."""
+
+    def ended(self, call: "Invocation") -> None:
+        """Gives back what the call held, however it ended."""
 
     def accept(self, draft: Draft) -> None:
         """Raises ToolError for a draft that this operation does not allow."""

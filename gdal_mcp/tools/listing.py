@@ -14,6 +14,7 @@ from gdal_mcp.tools.query import QUERY, QUERY_TO_FILE
 from gdal_mcp.tools.raster.reproject import REPROJECT
 from gdal_mcp.tools.run import GDAL_READ, GDAL_WRITE, brief_tool
 from gdal_mcp.tools.validate import VALIDATE_CALL
+from gdal_mcp.tools.workflow import WORKFLOW_CHECK, WORKFLOW_RUN
 
 
 @lru_cache(maxsize=4)
@@ -31,6 +32,8 @@ def core(catalogue: Catalogue) -> tuple[Tool, ...]:
         QUERY,
         QUERY_TO_FILE,
         PIPELINE,
+        WORKFLOW_CHECK,
+        WORKFLOW_RUN,
         VALIDATE_CALL,
         FORMATS,
         FIND_CRS,

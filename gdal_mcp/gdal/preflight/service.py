@@ -17,6 +17,7 @@ from gdal_mcp.gdal.preflight.estimate import Estimate, LimitViolation, estimate,
 from gdal_mcp.gdal.preflight.expected import expected
 from gdal_mcp.gdal.preflight.facts import DatasetFacts, FactsCache, facts_of
 from gdal_mcp.gdal.preflight.mends import with_mend
+from gdal_mcp.gdal.preflight.predict import predicted
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.remote.places import label
 from sandbox.template import Limits
@@ -199,6 +200,18 @@ class Preflight:
             return _numbers(cost.output)
         first = self.known.get(draft.inputs[0]) if draft.inputs else None
         return _numbers(replace(first, driver="")) if first and "features" in expected(draft) else ""
+
+    def predicted(self, draft: Draft) -> DatasetFacts | None:
+        """What the first output of a call would be, as far as its arguments and inputs say; None where they do not."""
+        return predicted(self._calls(draft)) if draft.outputs else None
+
+    def assume(self, located: Located, facts: DatasetFacts | None) -> None:
+        """Takes predicted facts for those of a file that does not exist yet, and for which an empty one stands."""
+        self.known.put(located, facts)
+
+    def unknown(self, draft: Draft) -> tuple[Located, ...]:
+        """The inputs of which nothing is known. Folders are not described."""
+        return tuple(one for one in worked_on(draft) if not one.is_folder and self.known.get(one) is None)
 
     def size_of(self, located: Located) -> int:
         """Bytes of a file as a container told them; 0 where none has."""

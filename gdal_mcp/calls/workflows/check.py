@@ -1,0 +1,410 @@
+"""Checks a workflow before its first step runs: every step is drafted by its tool, on the facts that the steps before it would leave.
+
+Empty files stand for the results of steps, in a folder of their own that is removed at the end; what they would hold is predicted. A
+step that has run already, with the same inputs, is not predicted: its result is used.
+
+Three answers for each step: `fine`, `wrong` and `unknown`. Unknown is a step of whose inputs something is not known, so that the checks
+of calls could not see it. A workflow with a wrong step does not run.
+"""
+
+import hashlib
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from gdal_mcp.access.policy import Deny, case, decide
+from gdal_mcp.approval.model import Nobody
+from gdal_mcp.calls.drafting import Drafted, Drafting
+from gdal_mcp.calls.invocation import Access, Invocation, Request
+from gdal_mcp.calls.refusals import denied
+from gdal_mcp.calls.workflows.document import Workflow, WorkflowInvalid, dependencies
+from gdal_mcp.calls.workflows.references import StepOutput
+from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, tool_of
+from gdal_mcp.calls.workflows.store import StepResult, StepStore, step_key
+from gdal_mcp.entitlements import Entitlements
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.gdal.datasets.paths import POINTING, Reading
+from gdal_mcp.ledger.provenance import Materials
+from gdal_mcp.plan import Draft, Output, OutputKind
+from gdal_mcp.remote.address import Address
+from gdal_mcp.remote.places import label, local
+from gdal_mcp.toolbox import ImmediateResult, Tool
+from sandbox.errors import PathRefused, SandboxError
+from sandbox.template import STAGING_TARGET
+from sandbox.workspace import Identity, Located, Workspaces
+
+_UNHASHED: Final = "not digested"
+
+
+class State(StrEnum):
+    FINE = "fine"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class CheckedStep:
+    """What is known of one step before the workflow runs. `key` is empty where its result cannot be used again."""
+
+    id: str
+    tool: str
+    state: State
+    draft: Draft | None = None
+    command: str = ""  # as a person is shown it
+    checks: tuple[Mapping[str, Any], ...] = ()
+    unknown: tuple[str, ...] = ()  # what could not be looked at, in words
+    predicts: str = ""  # what it would write, in words
+    crs: str | None = None  # of that
+    key: str = ""
+    result: StepResult | None = None  # of an earlier run
+    error: ToolError | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """As `workflow_check` answers; without what does not apply."""
+        row: dict[str, Any] = {"id": self.id, "tool": self.tool, "state": str(self.state)}
+        if self.error is not None:
+            row["error"] = {
+                "code": str(self.error.code),
+                "message": self.error.message,
+                "suggestion": self.error.suggestion,
+            }
+            row["error"] |= {"check": dict(self.error.check)} if self.error.check else {}
+        optional = {
+            "checks": [dict(one) for one in self.checks],
+            "unknown": list(self.unknown),
+            "predicts": self.predicts,
+            "done": self.result is not None,
+        }
+        return row | {name: value for name, value in optional.items() if value}
+
+
+@dataclass(frozen=True)
+class Publishing:
+    """An output of the workflow: which output of which step, and where it goes."""
+
+    source: StepOutput
+    output: Output
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A workflow as it would run now."""
+
+    workflow: Workflow
+    steps: tuple[CheckedStep, ...]
+    publishes: tuple[Publishing, ...] = ()
+
+    @property
+    def wrong(self) -> CheckedStep | None:
+        return next((one for one in self.steps if one.state is State.WRONG), None)
+
+    @property
+    def drafts(self) -> tuple[Draft, ...]:
+        return tuple(one.draft for one in self.steps if one.draft is not None)
+
+    def step(self, name: str) -> CheckedStep:
+        return next(one for one in self.steps if one.id == name)
+
+
+@dataclass(frozen=True)
+class Checker:
+    """Checks workflows. `digests` keeps the digests of files that did not change since. For several threads."""
+
+    drafting: Drafting
+    store: StepStore
+    digests: dict[tuple[str, Identity], str | None] = field(default_factory=dict)
+
+    def check(self, call: Invocation, workflow: Workflow, *, fresh: bool = False) -> Checked:
+        """Never raises for a step that is wrong. Raises ToolError for an output that cannot be published, SandboxError."""
+        self.store.prepare(self.drafting.hosting.user())
+        folder = self.store.folder / f"check-{call.call_id}"
+        try:
+            return _Checking(self, call, workflow, folder, fresh=fresh).run()
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def digest(self, located: Located, limit: int) -> str | None:
+        """SHA-256 of a file or folder; None for one that is too large or cannot be read."""
+        if located.identity is None or located.identity.size > limit:
+            return None
+        if located.is_folder:  # whose identity does not change with what is in it
+            return Materials.digest(located)
+        known = (str(located), located.identity)
+        if known not in self.digests:
+            if len(self.digests) > 10_000:
+                self.digests.clear()
+            self.digests[known] = Materials.digest(located)
+        return self.digests[known]
+
+
+@dataclass
+class _Checking:
+    """One check, from the first step to the last."""
+
+    checker: Checker
+    call: Invocation
+    workflow: Workflow
+    folder: Path
+    fresh: bool
+    steps: dict[str, CheckedStep] = field(default_factory=dict)
+    outputs: dict[str, tuple[str, ...]] = field(default_factory=dict)  # paths by step, real ones or stand-ins
+    tokens: dict[str, str] = field(default_factory=dict)  # what stands for a path of a step in keys
+
+    def run(self) -> Checked:
+        before = dependencies(self.workflow.document)
+        for name, step in self.workflow.steps.items():
+            if broken := [one for one in before[name] if self.steps[one].state is State.WRONG]:
+                self.steps[name] = CheckedStep(
+                    name, step.tool, State.UNKNOWN, unknown=(f"step {broken[0]!r} is wrong",)
+                )
+                continue
+            try:
+                self.steps[name] = self._step(name, step.tool)
+            except (ToolError, WorkflowInvalid) as error:
+                self.steps[name] = CheckedStep(name, step.tool, State.WRONG, error=_as_error(error))
+        steps = tuple(self.steps.values())
+        wrong = any(one.state is State.WRONG for one in steps)
+        return Checked(self.workflow, steps, () if wrong else self._publishes())
+
+    def _step(self, name: str, tool_name: str) -> CheckedStep:
+        """Raises ToolError, WorkflowInvalid."""
+        surface = self.call.entitlements.surface
+        folder = self.folder / name
+        folder.mkdir(parents=True)
+        given = place_outputs(self.workflow.arguments(name, self.outputs), folder)
+        tool, arguments = tool_of(tool_name, given, surface)
+        _require_container(tool)
+        sub = self._invocation(tool, arguments)
+        drafted = sub.request.operation.draft(sub, self.checker.drafting)
+        if isinstance(drafted, ImmediateResult):
+            self.outputs[name] = ()
+            return CheckedStep(name, tool_name, State.FINE)
+        return self._judged(name, tool_name, sub, drafted)
+
+    def _judged(self, name: str, tool_name: str, sub: Invocation, drafted: Drafted) -> CheckedStep:
+        draft, preflight = drafted.draft, sub.entitlements.preflights[sub.toolbox.name]
+        verdict = decide(
+            case(draft, sub.tool.name, self.call.request.principal), self.checker.drafting.policy
+        )
+        if isinstance(verdict, Deny):
+            raise denied(verdict.reason)
+        unknown = tuple(f"the facts of {self._named(one)}" for one in preflight.unknown(draft))
+        facts = preflight.predicted(draft)
+        key, command = self._key(sub, draft), self._shown(draft)
+        result = self.checker.store.find(key) if key and not self.fresh else None
+        self.outputs[name] = self._stand_ins(name, sub, draft, result, facts)
+        made = (
+            Workspaces((self.checker.store.workspace,)).input(self.outputs[name][0])
+            if self.outputs[name]
+            else None
+        )
+        return CheckedStep(
+            name,
+            tool_name,
+            State.UNKNOWN if unknown else State.FINE,
+            draft,
+            command,
+            tuple(one.as_dict() for one in drafted.preflight.findings),
+            unknown,
+            preflight.kind_of(made) if made is not None else "",
+            getattr(facts, "crs", None),
+            key,
+            result,
+        )
+
+    def _invocation(self, tool: Tool, arguments: Mapping[str, Any]) -> Invocation:
+        """The step as a call that is only drafted."""
+        request = self.call.request
+        operation = WorkflowStep(store=self.checker.store.workspace)
+        entitlements = operation.entitled(self.call.entitlements)
+        toolbox = entitlements.surface.toolboxes[tool.name]
+        step = Request(tool.name, arguments, request.who, request.client, Nobody(), operation=operation)
+        return Invocation(step, call_id=self.call.call_id, access=Access(entitlements, tool, toolbox))
+
+    def _stand_ins(
+        self, name: str, sub: Invocation, draft: Draft, result: StepResult | None, facts: Any
+    ) -> tuple[str, ...]:
+        """The outputs of a step: those of an earlier run, else empty files for which the predicted facts are taken."""
+        preflight, found = (
+            sub.entitlements.preflights[sub.toolbox.name],
+            Workspaces((self.checker.store.workspace,)),
+        )
+        if result is not None:
+            for path, told in zip(result.outputs, result.facts, strict=False):
+                preflight.learn(found.input(path), told)
+            paths = result.outputs
+        else:
+            paths = tuple(str(output.target) for output in draft.outputs)
+            for number, (path, output) in enumerate(zip(paths, draft.outputs, strict=True)):
+                _stand_in(Path(path), output.kind)
+                if number == 0:
+                    preflight.assume(found.input(path), facts)
+        for number, path in enumerate(paths):
+            self.tokens[path] = f"<{name}.{number}>"
+        return paths
+
+    def _key(self, sub: Invocation, draft: Draft) -> str:
+        """Of what decides the result; empty where that is not all known, as for remote data."""
+        if draft.addresses:
+            return ""
+        limit, used = self.call.entitlements.settings.digest_size, dict[str, str]()
+        for located in dict.fromkeys((*local(draft.inputs), *draft.looked_at)):
+            if located.workspace == self.checker.store.workspace:
+                step = self._maker(str(located))
+                if step is None or not step.key:
+                    return ""
+                used[self._token(str(located))] = step.key
+                continue
+            for one in (located, *_beside(sub, located)):
+                digest = self.checker.digest(one, limit)
+                used[str(one)] = digest or f"{_UNHASHED}: {one.identity}"
+        host = self.checker.drafting.hosting.ready(sub.toolbox)
+        return step_key(
+            {
+                "image": host.image.id,
+                "toolbox": sub.toolbox.version,
+                "tool": sub.tool.name,
+                "argv": [self._token(word) for word in draft.command.argv],
+                "extra": self._token(repr(sorted(draft.command.extra.items()))),
+                "code": draft.code,
+                "inputs": used,
+            }
+        )
+
+    def _maker(self, path: str) -> CheckedStep | None:
+        """The step that wrote a path of the store."""
+        owner = next(
+            (one for one, token in self.tokens.items() if path == one or path.startswith(f"{one}/")), None
+        )
+        return self.steps.get(self.tokens[owner][1:].rpartition(".")[0]) if owner else None
+
+    def _token(self, text: str) -> str:
+        """The text with each path of an earlier step replaced by the step's name, which is the same in each run."""
+        for path in sorted(self.tokens, key=len, reverse=True):
+            text = text.replace(path, self.tokens[path])
+        return text.replace(str(self.folder), "<here>")
+
+    def _shown(self, draft: Draft) -> str:
+        """The command with references for what earlier steps write, and bare names for what it writes itself."""
+        text = shlex.join(draft.deed).replace(f"{STAGING_TARGET}/", "")
+        for path in sorted(self.tokens, key=len, reverse=True):
+            step, _, number = self.tokens[path].strip("<>").rpartition(".")
+            text = text.replace(
+                path, f"${{steps.{step}}}" if number == "0" else f"${{steps.{step}.outputs.{number}}}"
+            )
+        return text
+
+    def _named(self, located: Located) -> str:
+        step = self._maker(str(located))
+        return f"what step {step.id!r} writes" if step else label(located)
+
+    def _publishes(self) -> tuple[Publishing, ...]:
+        """Raises ToolError for an output that cannot be published."""
+        context = self._paths()
+        inputs = Reading(
+            one for draft in (step.draft for step in self.steps.values()) if draft for one in draft.inputs
+        )
+        made = []
+        for source, target, overwrite in self.workflow.published:
+            step = self.steps[source.step]
+            kind: OutputKind = "dataset"
+            if step.draft is not None and source.number < len(step.draft.outputs):
+                kind = step.draft.outputs[source.number].kind
+            elif step.result is None:
+                raise _unpublished(f"step {source.step!r} has no output number {source.number}.")
+            name = Path(self.outputs[source.step][source.number])
+            if name.suffix.lower() in POINTING:
+                raise _unpublished(
+                    f"{name.name} names files that exist only while the workflow runs.",
+                    "Publish a raster instead.",
+                )
+            if name.suffix.lower() != Path(target).suffix.lower():
+                raise _unpublished(
+                    f"{name.name} cannot be published as {target}: the extension differs.",
+                    "Use the extension of the step's output.",
+                )
+            made.append(
+                Publishing(source, context.output(target, inputs=inputs, overwrite=overwrite, kind=kind))
+            )
+        _require_together([one.output for one in made])
+        return tuple(made)
+
+    def _paths(self) -> Any:
+        entitlements, call = self.call.entitlements, self.call
+        scope = self.checker.drafting.scope(entitlements, call.toolbox, call.request.principal, call.call_id)
+        return call.toolbox.context(scope).paths
+
+
+def question_parts(checked: Checked) -> tuple[tuple[str, str], ...]:
+    """The id of each step and its command, as a person is shown them."""
+    done = " (done before; its result is used)"
+    return tuple((f"{one.id}{done if one.result else ''}", one.command or one.tool) for one in checked.steps)
+
+
+def external(checked: Checked, entitlements: Entitlements) -> tuple[tuple[Located, ...], tuple[Address, ...]]:
+    """What the steps read that no step wrote, and the remote addresses among it."""
+    roots = {one.root for one in entitlements.workspaces.items}
+    inputs = (one for draft in checked.drafts for one in draft.inputs)
+    found = dict.fromkeys(
+        one for one in inputs if one.workspace.root in roots or one not in tuple(local((one,)))
+    )
+    return tuple(found), tuple(dict.fromkeys(one for draft in checked.drafts for one in draft.addresses))
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _beside(sub: Invocation, located: Located) -> list[Located]:
+    """The files that go with an input by its name."""
+    try:
+        paths = sorted(sub.toolbox.companions()(located))
+    except (OSError, PathRefused):
+        return []
+    rows = (replace(located, relative=located.relative.parent / path.name, is_folder=False) for path in paths)
+    found = []
+    for one in rows:
+        try:
+            found.append(replace(one, identity=Identity.of(one.path.lstat())))
+        except OSError:
+            continue
+    return found
+
+
+def _stand_in(path: Path, kind: OutputKind) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "folder":
+        path.mkdir(exist_ok=True)
+    else:
+        path.touch()
+
+
+def _require_container(tool: Tool) -> None:
+    if tool.reaches_out or tool.name.startswith("workflow_"):
+        raise ToolError(
+            Code.INVALID_ARGUMENT,
+            Stage.VALIDATE,
+            f"{tool.name} cannot be a step of a workflow.",
+            "Call it by itself, and give what it finds as a parameter.",
+        )
+
+
+def _require_together(outputs: list[Output]) -> None:
+    if len({one.target.workspace.root for one in outputs}) > 1:
+        raise _unpublished("the outputs are in several workspaces.", "Publish all of them in one workspace.")
+    if len({one.target.name for one in outputs}) != len(outputs):
+        raise _unpublished("two outputs have the same name.", "Give each output a name of its own.")
+
+
+def _unpublished(message: str, fix: str = "Correct `outputs`.") -> ToolError:
+    return ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, message, fix)
+
+
+def _as_error(error: ToolError | WorkflowInvalid | SandboxError) -> ToolError:
+    if isinstance(error, ToolError):
+        return error
+    return ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, str(error), "Correct the workflow.")

@@ -1,0 +1,350 @@
+"""The workflow document: named steps, typed parameters, and the outputs that are published at the end. Pure.
+
+A document is JSON; files may also be YAML. `${parameters.NAME}` stands for a parameter, `${steps.ID}` for the first output of an
+earlier step, `${steps.ID.outputs.N}` for its output number N, from 0. A string that is one reference takes the type of what it
+refers to; inside a longer string a reference is replaced by its text. `$${` is a literal `${`.
+
+Invariants of a `Workflow`:
+* step ids are unique, every reference leads to a declared parameter or to another step, and no step depends on itself;
+* no two outputs are published at the same path.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Final, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gdal_mcp.calls.workflows.references import Parameter as ParameterReference
+from gdal_mcp.calls.workflows.references import Reference, StepOutput, find, is_step_output, substitute
+
+VERSION: Final = 1
+MAX_BYTES: Final = 256 << 10  # of a document; the largest of examples/workflows has 3 kB
+MAX_STEPS: Final = 50  # a person has to read them before they approve
+_ID: Final = r"^[a-z][a-z0-9_]{0,39}$"
+
+ParameterType = Literal["path", "string", "number", "integer", "boolean"]
+_PYTHON: Final[Mapping[str, tuple[type, ...]]] = {
+    "path": (str,),
+    "string": (str,),
+    "number": (int, float),
+    "integer": (int,),
+    "boolean": (bool,),
+}
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Parameter(_Part):
+    """A value that differs from run to run. Without a default it must be given."""
+
+    type: ParameterType
+    description: str = Field("", max_length=500)
+    default: str | int | float | bool | None = None
+
+
+class Step(_Part):
+    """One call. What it writes stays private to the workflow unless `outputs` publishes it."""
+
+    id: str = Field(pattern=_ID)
+    tool: str = Field(max_length=100)
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    after: tuple[str, ...] = Field(
+        (), description="Ids of steps that must end first, besides those it refers to"
+    )
+
+
+class Publish(_Part):
+    """An output of a step, and the path in the workspace where it is published when every step has succeeded."""
+
+    source: str = Field(alias="from", max_length=200, description="A reference such as ${steps.slope}")
+    to: str = Field(max_length=1000, description="A path in a workspace; may use parameters")
+    overwrite: bool = False
+
+
+class WorkflowDocument(_Part):
+    """The document as it is written. `Workflow` adds what is computed from it."""
+
+    workflow: Literal[1] = Field(description="The version of this format")
+    name: str = Field(pattern=_ID)
+    title: str = Field("", max_length=200)
+    description: str = Field("", max_length=2000)
+    parameters: Annotated[dict[str, Parameter], Field(default_factory=dict, max_length=30)]
+    steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=MAX_STEPS)]
+    outputs: Annotated[dict[str, Publish], Field(default_factory=dict, max_length=30)]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One error of a document. `step` and `argument` are empty where the problem is not in a step."""
+
+    message: str
+    step: str = ""
+    argument: str = ""
+
+    def __str__(self) -> str:
+        place = ", ".join(
+            [
+                *([f"step {self.step!r}"] if self.step else []),
+                *([f"argument {self.argument!r}"] if self.argument else []),
+            ]
+        )
+        return f"{place}: {self.message}" if place else self.message
+
+
+class WorkflowInvalid(ValueError):
+    """The document, or the parameters given for a run, are not valid. `problems` lists all that were found."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(map(str, self.problems)))
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A valid document with the values of its parameters."""
+
+    document: WorkflowDocument
+    values: Mapping[str, Any]
+
+    @cached_property
+    def steps(self) -> Mapping[str, Step]:
+        """By id, in an order in which each step comes after those that it depends on. Deterministic."""
+        by_id = {step.id: step for step in self.document.steps}
+        order = [one for wave in self.waves for one in wave]
+        return {one: by_id[one] for one in order}
+
+    @cached_property
+    def waves(self) -> tuple[tuple[str, ...], ...]:
+        """Ids of steps in groups: the steps of a group do not depend on each other, only on earlier groups."""
+        sorter = TopologicalSorter(dependencies(self.document))
+        sorter.prepare()
+        place = {step.id: number for number, step in enumerate(self.document.steps)}
+        found = []
+        while sorter.is_active():
+            ready = tuple(sorted(sorter.get_ready(), key=place.__getitem__))
+            found.append(ready)
+            sorter.done(*ready)
+        return tuple(found)
+
+    def arguments(self, step: str, outputs: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+        """The arguments of a step with every reference replaced. `outputs` are the paths that earlier steps wrote, by id.
+
+        Raises WorkflowInvalid for an output that an earlier step did not write.
+        """
+        own = next(one for one in self.document.steps if one.id == step)
+        missing: list[Problem] = []
+
+        def value_of(reference: Reference) -> Any:
+            if isinstance(reference, ParameterReference):
+                return self.values[reference.name]
+            made = outputs.get(reference.step, ())
+            if reference.number < len(made):
+                return made[reference.number]
+            missing.append(Problem(f"step {reference.step!r} has no output number {reference.number}", step))
+            return ""
+
+        found: dict[str, Any] = substitute(own.arguments, value_of)
+        if missing:
+            raise WorkflowInvalid(missing)
+        return found
+
+    @cached_property
+    def published(self) -> tuple[tuple[StepOutput, str, bool], ...]:
+        """What is published: the output of a step, the path in a workspace, and whether a file there may be replaced."""
+        rows = []
+        for one in self.document.outputs.values():
+            source = next(iter(find(one.source)))
+            assert isinstance(source, StepOutput)
+            rows.append((source, str(substitute(one.to, lambda ref: self.values[ref.name])), one.overwrite))
+        return tuple(rows)
+
+    @cached_property
+    def canonical(self) -> str:
+        """The document and its values as canonical JSON: what an approval of the whole is bound to, besides the inputs."""
+        value = {
+            "document": self.document.model_dump(mode="json", by_alias=True),
+            "values": dict(self.values),
+        }
+        return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def load(text: str | bytes) -> WorkflowDocument:
+    """A document from JSON or YAML text. Raises WorkflowInvalid.
+
+    Aliases of YAML are not expanded, since a short text could then stand for gigabytes.
+    """
+    data = text.encode() if isinstance(text, str) else text
+    if len(data) > MAX_BYTES:
+        raise WorkflowInvalid([Problem(f"the document is larger than {MAX_BYTES >> 10} kB")])
+    try:
+        value = yaml.load(data, Loader=_PlainLoader)  # noqa: S506 - a SafeLoader without aliases; JSON is a subset of YAML
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise WorkflowInvalid(
+            [Problem(f"the document is neither JSON nor YAML: {str(error)[:300]}")]
+        ) from error
+    return parse(value)
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML with the types of JSON alone: no aliases, no dates, `no` and `on` are text."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases are not allowed")
+        return super().compose_node(parent, index)
+
+
+_PlainLoader.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern)
+        for tag, pattern in rules
+        if not tag.endswith((":timestamp", ":bool", ":merge", ":value"))
+    ]
+    for first, rules in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_PlainLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
+
+
+def parse(value: Any) -> WorkflowDocument:
+    """A document from a JSON value. Raises WorkflowInvalid, with every problem that is found."""
+    try:
+        document = WorkflowDocument.model_validate(value)
+    except ValidationError as error:
+        raise WorkflowInvalid(_placed(value, error)) from error
+    problems = [*_repeated(document), *_references(document), *_publications(document), *_defaults(document)]
+    if not problems:
+        problems += _cycle(document)
+    if problems:
+        raise WorkflowInvalid(problems)
+    return document
+
+
+def bind(document: WorkflowDocument, given: Mapping[str, Any]) -> Workflow:
+    """The workflow with values for its parameters. Raises WorkflowInvalid."""
+    declared = document.parameters
+    problems = [
+        Problem(f"there is no parameter {name!r}; they are {', '.join(declared) or 'none'}")
+        for name in given
+        if name not in declared
+    ]
+    values: dict[str, Any] = {}
+    for name, parameter in declared.items():
+        value = given.get(name, parameter.default)
+        if value is None:
+            problems.append(Problem(f"the parameter {name!r} needs a value"))
+        elif not _fits(value, parameter.type):
+            problems.append(Problem(f"the parameter {name!r} must be a {parameter.type}, not {value!r}"))
+        values[name] = value
+    if problems:
+        raise WorkflowInvalid(problems)
+    return Workflow(document, values)
+
+
+def read_value(text: str, kind: ParameterType) -> Any:
+    """The value of a parameter that was given as text, as on a command line. Raises ValueError."""
+    if kind in ("path", "string"):
+        return text
+    value = json.loads(text)
+    if not _fits(value, kind):
+        raise ValueError(f"{text!r} is not a {kind}")
+    return value
+
+
+def dependencies(document: WorkflowDocument) -> dict[str, set[str]]:
+    """For each step the ids of the steps that must end before it."""
+    return {
+        step.id: {*step.after, *(one.step for one in _steps_in(step.arguments))} for step in document.steps
+    }
+
+
+def _steps_in(value: Any) -> Iterator[StepOutput]:
+    return (one for one in find(value) if isinstance(one, StepOutput))
+
+
+def _fits(value: Any, kind: ParameterType) -> bool:
+    return isinstance(value, _PYTHON[kind]) and (kind == "boolean" or not isinstance(value, bool))
+
+
+def _placed(value: Any, error: ValidationError) -> Iterator[Problem]:
+    """Pydantic's errors with the step's own id and the name of the argument."""
+    for one in error.errors(include_url=False):
+        place = one["loc"]
+        message = one["msg"]
+        if place[:1] == ("steps",) and len(place) > 1 and isinstance(place[1], int):
+            step = value["steps"][place[1]]
+            name = str(step.get("id", place[1])) if isinstance(step, dict) else str(place[1])
+            yield Problem(message, name, ".".join(map(str, place[2:])))
+        else:
+            yield Problem(f"{'.'.join(map(str, place)) or 'document'}: {message}")
+
+
+def _repeated(document: WorkflowDocument) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for step in document.steps:
+        if step.id in seen:
+            yield Problem("another step has the same id", step.id)
+        seen.add(step.id)
+
+
+def _references(document: WorkflowDocument) -> Iterator[Problem]:
+    ids = {step.id for step in document.steps}
+    for step in document.steps:
+        for name in step.after:
+            if name not in ids:
+                yield Problem(f"there is no step {name!r}", step.id, "after")
+        for argument, value in step.arguments.items():
+            for problem in _unknown(value, document, ids):
+                yield Problem(problem, step.id, argument)
+
+
+def _unknown(value: Any, document: WorkflowDocument, ids: set[str]) -> Iterator[str]:
+    try:
+        found = list(find(value))
+    except ValueError as error:
+        yield str(error)
+        return
+    for one in found:
+        if isinstance(one, StepOutput) and one.step not in ids:
+            yield f"there is no step {one.step!r}"
+        if isinstance(one, ParameterReference) and one.name not in document.parameters:
+            yield f"there is no parameter {one.name!r}"
+
+
+def _publications(document: WorkflowDocument) -> Iterator[Problem]:
+    ids = {step.id for step in document.steps}
+    for name, one in document.outputs.items():
+        unknown = [*_unknown(one.source, document, ids), *_unknown(one.to, document, ids)]
+        yield from (Problem(f"output {name!r}: {text}") for text in unknown)
+        if unknown:
+            continue
+        if not is_step_output(one.source):
+            example = f"${{steps.{document.steps[0].id}}}"
+            yield Problem(f"output {name!r}: `from` must be one reference to a step, such as {example}")
+        if any(isinstance(ref, StepOutput) for ref in find(one.to)):
+            yield Problem(f"output {name!r}: `to` may use parameters only")
+    targets = [PurePosixPath(one.to) for one in document.outputs.values()]
+    for target in {one for one in targets if targets.count(one) > 1}:
+        yield Problem(f"two outputs are published as {target}")
+
+
+def _defaults(document: WorkflowDocument) -> Iterator[Problem]:
+    for name, one in document.parameters.items():
+        if one.default is not None and not _fits(one.default, one.type):
+            yield Problem(f"the default of parameter {name!r} is not a {one.type}")
+
+
+def _cycle(document: WorkflowDocument) -> Iterator[Problem]:
+    try:
+        TopologicalSorter(dependencies(document)).prepare()
+    except CycleError as error:
+        steps = " -> ".join(error.args[1])
+        yield Problem(f"steps depend on each other in a circle: {steps}")

@@ -1,0 +1,80 @@
+"""A step of a workflow as an ordinary call: which tool it is, where its output goes, and what its container sees."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from gdal_mcp.calls.operation import Operation
+from gdal_mcp.calls.refusals import no_such_tool
+from gdal_mcp.entitlements import Entitlements
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.plan import Draft
+from gdal_mcp.surface import Surface
+from gdal_mcp.toolbox import Tool, spelling
+from sandbox.workspace import Located, Workspace, Workspaces
+
+# arguments that name an output, in the tools and in the steps of a pipeline
+_OUTPUTS: Final = frozenset("output dst_dataset dst_raster dst_vector dst_csv dst_vrt destination".split())
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkflowStep(Operation):
+    """What differs in a step from an ordinary call: it may use the results of the workflow's earlier steps, and writes only there."""
+
+    store: Workspace
+
+    def entitled(self, entitlements: Entitlements) -> Entitlements:
+        items = (*entitlements.workspaces.items, self.store)
+        return replace(entitlements, workspaces=Workspaces(items))
+
+    def accept(self, draft: Draft) -> None:
+        """Raises ToolError for a step that would change a file of a workspace."""
+        if (
+            draft.transfers
+            or draft.removes
+            or any(one.target.workspace != self.store for one in draft.outputs)
+        ):
+            raise ToolError(
+                Code.INVALID_ARGUMENT,
+                Stage.VALIDATE,
+                "a step of a workflow changes no file of a workspace.",
+                "Give its output as a file name without a folder, and publish it with `outputs`; set `overwrite` there to replace.",
+            )
+
+    def places(self, draft: Draft, workspaces: Workspaces) -> tuple[Located, ...]:
+        """Each workspace, and of the store only the folders of the steps that it reads: the rest may be another caller's."""
+        whole = [
+            Located(one, PurePosixPath(), is_folder=True) for one in workspaces.items if one != self.store
+        ]
+        used = (one for one in (*draft.inputs, *draft.looked_at) if one.workspace == self.store)
+        folders = dict.fromkeys(PurePosixPath(*one.relative.parts[:2]) for one in used)
+        found = Workspaces((self.store,))
+        return (*whole, *(found.input(str(self.store.root / one)) for one in folders))
+
+
+def tool_of(name: str, arguments: Mapping[str, Any], surface: Surface) -> tuple[Tool, Mapping[str, Any]]:
+    """The tool of a step with its arguments. An algorithm that has no tool of its own is run by `gdal_write` or `gdal_read`.
+
+    Raises ToolError.
+    """
+    if (tool := surface.callable.get(name)) is not None:
+        return tool, arguments
+    boxes = {box.name: box for box in surface.toolboxes.values()}.values()
+    paths = {spelling(path): path for box in boxes for path in box.operations if surface.permits(path)}
+    runner = surface.callable.get("gdal_write" if _OUTPUTS & set(arguments) else "gdal_read")
+    if runner is None or spelling(name) not in paths:
+        raise no_such_tool(name, surface)
+    return runner, {"algorithm": paths[spelling(name)], "arguments": arguments}
+
+
+def place_outputs(arguments: Any, folder: Path) -> Any:
+    """The arguments with each output that is a mere file name in a folder."""
+    if isinstance(arguments, Mapping):
+        return {
+            key: str(folder / value)
+            if key.replace("-", "_") in _OUTPUTS and isinstance(value, str) and value and "/" not in value
+            else place_outputs(value, folder)
+            for key, value in arguments.items()
+        }
+    return [place_outputs(one, folder) for one in arguments] if isinstance(arguments, list) else arguments

@@ -1,0 +1,48 @@
+"""`workflow_check` and `workflow_run`: several calls as one document. The server itself drafts them (`calls/workflows`)."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn
+
+from pydantic import Field
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.toolbox import Arguments, Tool, schema_of
+
+
+class CheckArguments(Arguments):
+    workflow: dict[str, Any] | str = Field(description="The document, or its path in a workspace")
+    parameters: dict[str, str | float | bool] | None = None
+
+
+class RunArguments(CheckArguments):
+    fresh: bool = Field(default=False, description="Run every step again")
+    manifest: str | None = Field(None, description="Where to write what was done, as JSON", max_length=1000)
+
+
+def _elsewhere(_arguments: Mapping[str, Any], _context: Any) -> NoReturn:
+    raise ToolError(
+        Code.INVALID_ARGUMENT,
+        Stage.VALIDATE,
+        "a workflow cannot be checked by validate_call.",
+        "Use workflow_check.",
+    )
+
+
+WORKFLOW_CHECK: Final = Tool(
+    name="workflow_check",
+    title="Check a workflow",
+    description="Checks steps {id, tool, arguments} as a whole before the first runs; ${steps.ID} is a step's output. "
+    "{workflow: 1, name, parameters: {name: {type, default}}, steps, outputs: {name: {from, to}}}",
+    schema=schema_of(CheckArguments),
+    draft=_elsewhere,
+    writes=False,
+)
+WORKFLOW_RUN: Final = Tool(
+    name="workflow_run",
+    title="Run a workflow",
+    description="Runs a workflow: one approval, results published together, finished steps not repeated.",
+    schema=schema_of(RunArguments),
+    draft=_elsewhere,
+    writes=True,
+    replaces=True,
+)

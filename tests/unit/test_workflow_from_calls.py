@@ -1,0 +1,77 @@
+"""A workflow made from recorded calls runs them again on other files."""
+
+import pytest
+
+from gdal_mcp.calls.workflows.document import WorkflowInvalid, bind
+from gdal_mcp.calls.workflows.from_calls import MadeCall, workflow_of
+
+SLOPE = MadeCall(
+    "1",
+    "raster_slope",
+    {"input": "dem.tif", "output": "slope.tif", "overwrite": True},
+    ("/w/dem.tif",),
+    ("/w/slope.tif",),
+)
+STATS = MadeCall(
+    "2",
+    "raster_zonal_stats",
+    {"input": "./slope.tif", "zones": "/w/zones.gpkg", "output": "stats.gpkg", "stat": ["mean"]},
+    ("/w/slope.tif", "/w/zones.gpkg"),
+    ("/w/stats.gpkg",),
+)
+
+
+def test_paths_become_parameters_and_intermediate_files_references():
+    document = workflow_of([SLOPE, STATS], "slope_by_zone")
+    assert [one.arguments for one in document.steps] == [
+        {"input": "${parameters.dem}", "output": "slope.tif"},
+        {
+            "input": "${steps.raster_slope}",
+            "zones": "${parameters.zones}",
+            "output": "stats.gpkg",
+            "stat": ["mean"],
+        },
+    ]
+    assert {name: one.default for name, one in document.parameters.items()} == {
+        "dem": "/w/dem.tif",
+        "zones": "/w/zones.gpkg",
+        "stats_output": "/w/stats.gpkg",
+    }
+    assert [one.source for one in document.outputs.values()] == ["${steps.raster_zonal_stats}"]
+
+
+def test_it_runs_on_other_files():
+    workflow = bind(workflow_of([SLOPE, STATS], "a"), {"dem": "other.tif", "stats_output": "new.gpkg"})
+    assert workflow.arguments("raster_slope", {})["input"] == "other.tif"
+    assert [target for _, target, _ in workflow.published] == ["new.gpkg"]
+
+
+def test_a_text_that_looks_like_a_reference_stays_text():
+    call = MadeCall("1", "query", {"sql": "select '${steps.x}' from a", "path": "a.gpkg"}, ("/w/a.gpkg",))
+    workflow = bind(workflow_of([call], "a"), {})
+    assert workflow.arguments("query", {})["sql"] == call.arguments["sql"]
+
+
+def test_two_calls_of_one_tool_and_two_files_of_one_stem_have_names_of_their_own():
+    calls = [
+        MadeCall(
+            str(n),
+            "convert",
+            {"input": f"{n}/a.tif", "output": f"{n}.tif"},
+            (f"/w/{n}/a.tif",),
+            (f"/w/{n}.tif",),
+        )
+        for n in range(3)
+    ]
+    document = workflow_of(calls, "a")
+    assert len({one.id for one in document.steps}) == 3
+    assert len(document.outputs) == 3
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [[], [SLOPE, SLOPE], [MadeCall("1", "vector_edit", {"input": "a.gpkg"}, ("/w/a.gpkg",), ("/w/a.gpkg",))]],
+)
+def test_calls_that_change_files_in_place_are_refused(calls):
+    with pytest.raises(WorkflowInvalid):
+        workflow_of(calls, "a")
