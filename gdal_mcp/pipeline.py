@@ -100,7 +100,8 @@ class Pipeline:
         except ToolError as error:
             call = call.failed(error)
         except Suspended:
-            await run_sync(_asked, call, self)
+            with anyio.CancelScope(shield=True):
+                await run_sync(_asked, call, self)
             raise
         except anyio.get_cancelled_exc_class():
             # what was published before the cancellation came is published, and recorded so
