@@ -74,7 +74,7 @@ def test_values_have_their_own_types_whatever_the_first_row_holds(talker: Talk):
     ]
     mixed = "SELECT CASE id WHEN 1 THEN NULL WHEN 2 THEN 1 ELSE 2.5 END AS v, json_object('n', id) AS j FROM towns ORDER BY id"
     found = [(row["v"], row["j"]) for row in rows(talker, mixed)]
-    assert found == [(None, '{"n":1}'), (1, '{"n":2}'), (2.5, '{"n":3}')]
+    assert found == [(None, {"n": 1}), (1, {"n": 2}), (2.5, {"n": 3})]
 
 
 def test_files_are_joined_by_their_aliases_and_a_cut_is_told(talker: Talk):
