@@ -196,7 +196,7 @@ classes_mixed
     convert input=many_classes.tif output=OUT.jp2 creation_options=["REVERSIBLE=YES","QUALITY=100"]
 classes_mixed
     convert input=many_classes.tif output=OUT.jp2 creation_options=["REVERSIBLE=YES"]
-    convert input=many_classes.tif output=OUT.jp2 creation_options=["REVERSIBLE=YES","QUALITY=50,100"]
+    convert input=many_classes.tif output=OUT.jp2 creation_options=["REVERSIBLE=YES","QUALITY=100"]
 
 # formats that cut names, texts, times, numbers or nulls
 field_name_cut
