@@ -5,8 +5,8 @@ import json
 
 import jsonschema
 import mcp_types as t
-from gdal_mcp.calls.context import Done
 
+from gdal_mcp.calls.invocation import Done
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.mcp import render
 from gdal_mcp.mcp.render import MAX_LINKS
