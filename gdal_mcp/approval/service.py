@@ -113,7 +113,7 @@ class ApprovalService:
         raise (
             denied_error(row)
             if row and row.state == "denied"
-            else expired_error("the approval was used already.")
+            else expired_error("the approval is over, or was used already.")
         )
 
     def end(self, given: Authorization) -> None:

@@ -42,8 +42,8 @@ TRANSITIONS: Final[Mapping[Event, Transition]] = {
     "consume": Transition(frozenset({"reserved"}), "consumed"),
     # the call that asked is cancelled before anybody answered
     "withdraw": Transition(frozenset({"asked"}), "expired"),
-    # not `reserved`: how long a call queues is limited by the queue, not by the time for a decision
-    "expire": Transition(frozenset({"asked", "approved", "released"}), "expired"),
+    # by the clock: a question after the time for a decision, a yes after the time for its use
+    "expire": Transition(frozenset({"asked", "approved", "released", "reserved"}), "expired"),
 }
 OPEN: Final = TRANSITIONS["deny"].sources  # a no still counts
 GIVEN: Final[frozenset[State]] = frozenset(

@@ -101,7 +101,7 @@ def test_deciding_is_for_those_who_may_approve(house: House, people: dict[str, P
         assert store.look(row.id).state == "asked"
         assert store.grants() == ()
     told = people["carol"].post(f"api/decide/{row.id}", {"approved": True}).json()
-    assert (told["state"], told["by"], told["yours"]) == ("approved", "token:carol", True)
+    assert (told["state"], told["by"], told["yours"]) == ("released", "token:carol", True)
 
 
 def test_a_stream_holds_what_its_viewer_may_see(house: House, people: dict[str, Person]):

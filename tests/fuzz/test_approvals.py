@@ -90,7 +90,7 @@ class Approving(RuleBasedStateMachine):
     def settle(self) -> None:
         """What is over by now is over in the model too."""
         for row in self.rows.values():
-            if row.state in ("asked", "approved", "released") and row.ends <= self.clock.now:
+            if row.state in ("asked", *USABLE) and row.ends <= self.clock.now:
                 row.state = "expired"
 
     def free_dead(self) -> None:
@@ -161,6 +161,10 @@ class Approving(RuleBasedStateMachine):
             row.state, row.holder = ("reserved" if row.state == "released" else "asked"), holder
         self.calls[name] = Living(server, found.id, holder=holder)
 
+    @rule(server=SERVER)
+    def second_identical_call(self, server: int) -> None:
+        self.call(server, "d1", "ann", set(WAYS))
+
     @precondition(lambda self: self.there("asked", "approved", "denied", "expired"))
     @rule(data=st.data())
     def stop_waiting(self, data: st.DataObject) -> None:
@@ -209,6 +213,7 @@ class Approving(RuleBasedStateMachine):
         name = data.draw(st.sampled_from(mine))
         one = self.calls.pop(name)
         used = self.servers[one.server].consume(one.row, one.holder)
+        self.settle()
         row = self.rows[one.row]
         assert (used is not None) == (row.state == "reserved")
         if used is not None:
@@ -329,7 +334,7 @@ class Approving(RuleBasedStateMachine):
         for name, row in self.rows.items():
             found = self.servers[1].look(name)
             assert isinstance(found, Approval)
-            late = row.state in ("asked", "approved", "released") and row.ends <= self.clock.now
+            late = row.state in ("asked", *USABLE) and row.ends <= self.clock.now
             assert found.state == row.state or (late and found.state == "expired")
 
     @invariant()

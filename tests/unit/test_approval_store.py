@@ -121,6 +121,19 @@ def test_a_yes_that_its_call_could_not_use_is_the_same_calls_when_it_is_sent_aga
     assert approvals.take_up("d", "alice", "s:5") is None
 
 
+@pytest.mark.claim("approval.kept-until-used")
+def test_a_yes_is_taken_up_before_a_question(approvals: Approvals) -> None:
+    for first in (True, False):
+        rows = [approvals.request(asked(f"d{first}", "alice", f"s:{one}"), TTL) for one in "ab"]
+        yes, question = rows if first else reversed(rows)
+        approvals.claim(question.id, question.holder)
+        approvals.decide(yes.id, Decision(True, "bob", "console", "console"))
+        approvals.end(yes.id, yes.holder)
+        taken = approvals.take_up(f"d{first}", "alice", "s:c")
+        assert taken
+        assert (taken.id, taken.state) == (yes.id, "reserved")
+
+
 @pytest.mark.claim("approval.ways")
 @pytest.mark.parametrize(
     ("way", "state"), [("elicitation", "asked"), ("console", "denied"), ("terminal", "denied")]

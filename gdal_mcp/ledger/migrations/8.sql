@@ -18,4 +18,4 @@ INSERT INTO approvals_8 (id, plan_digest, principal, tool, summary, created, exp
 DROP TABLE approvals;
 ALTER TABLE approvals_8 RENAME TO approvals;
 CREATE INDEX approvals_plan ON approvals (plan_digest, principal);
-CREATE INDEX approvals_live ON approvals (expires) WHERE state IN ('asked', 'approved', 'released')
+CREATE INDEX approvals_live ON approvals (expires) WHERE state IN ('asked', 'approved', 'released', 'reserved')
