@@ -181,7 +181,7 @@ CHECKS = {
     "esri.tif": ["nodata_undeclared"], "esri-text.tif": ["nodata_undeclared"], "deep.tif": [], "quarter.tif": [], "tilted.tif": [],
     "constant.tif": ["constant"], "nan-nodata.tif": ["constant"], "nocrs.tif": ["crs_missing"],
     "nowhere.tif": ["has_no_georeferencing"], "wrong.tif": ["extent_outside_crs"],
-    "many.gpkg": ["invalid_geometries"], "empty.gpkg": ["zero_features"], "half.gpkg": ["empty_layer"], "nocrs.shp": ["crs_missing"],
+    "many.gpkg": ["invalid_geometries", "values_unexamined"], "empty.gpkg": ["zero_features"], "half.gpkg": ["empty_layer"], "nocrs.shp": ["crs_missing"],
     "bigempty.tif": ["all_nodata", "has_no_georeferencing"],
     "big.tif": ["constant", "has_no_georeferencing"],
 }  # fmt: skip
@@ -198,9 +198,11 @@ def test_a_file_gets_the_checks_that_fit_and_no_others(told: ImmediateResult, su
 def test_what_is_too_large_to_be_read_says_that_it_was_sampled(told: ImmediateResult):
     assert told["big.tif",].checks[0] == {"code": "constant", "sampled": True}
     assert told["constant.tif",].checks == [{"code": "constant"}]
-    [check] = told["many.gpkg",].checks
+    [check, unknown] = told["many.gpkg",].checks
     assert check["sampled"]
     assert 0 < check["count"] == check["of"] < 20_001
+    assert (unknown["code"], unknown["of"]) == ("values_unexamined", 20_001)
+    assert unknown["count"] == check["of"]
 
 
 SAME = {

@@ -90,11 +90,11 @@ def paired(layer, rows, readable):
 def content(row, after, empty_before):
     """Of one layer alone, but for features that had no geometry before."""
     sampled = {} if after.whole else {"sampled": True}
-    if not after.whole:
-        yield {"code": "values_unexamined", "count": after.features, "of": row["features"]}
     if after.invalid:
         yield {"code": "invalid_geometries", "count": after.invalid, "of": after.checked, **sampled}
     if garbled := sum(column.garbled for column in after.columns):
         yield {"code": "characters_lost", "count": garbled, **sampled}
     if row["geometry"] != "None" and after.empty > empty_before:
         yield {"code": "empty_geometries", "count": after.empty, "of": after.features, **sampled}
+    if not after.whole:
+        yield {"code": "values_unexamined", "count": after.features, "of": row["features"]}
