@@ -51,6 +51,11 @@ PLAIN = (
         "The output driver does not natively support DateTime type for field dt. Misconversion can happen. -mapFieldType can be "
         "used to control field type conversion."
     ),
+    "b.tif: Unable to export GeoTIFF file with different datatypes per different bands. All bands should have the same types in TIFF.",
+    (
+        "Attribute value 0.4 of feature 0 cannot be exactly burned to an output band of type Float32. Further messages of this type "
+        "will be suppressed."
+    ),
     "",
 )
 UNKNOWN = ("I said: Field 'NAME' already exists. Renaming it as 'NAME2'", "One pixel in ten was left out.")

@@ -75,8 +75,11 @@ def on_edges(counting):
             kinds = [any(drawn(counting, item, kinds) for item in items) for kinds in (POINTS, POLYGONS)]
             if not all(kinds):
                 continue
+            inner = inside(words, i)
+            text = counting.core.sql[inner[0].start : inner[-1].end]
             touching = with_relation(counting.core, one, "ST_Touches")
-            if count := counting.count(f"SELECT count(*) FROM {touching}"):  # noqa: S608 - read token by token
+            # of a row that a LEFT JOIN found nothing for the relation is -1
+            if count := counting.count(f"SELECT sum(ST_Touches({text}) = 1) FROM {touching}"):  # noqa: S608 - read token by token
                 yield {"code": "on_edges", "count": count}
                 return
 
