@@ -16,14 +16,14 @@ from typing import Any, Final
 
 import anyio
 
-from gdal_mcp.access.identity import local
-from gdal_mcp.app import running
-from gdal_mcp.approval.model import Terminal
-from gdal_mcp.augment.prompts import parse
-from gdal_mcp.augment.toolbox import IMAGE
-from gdal_mcp.pipeline import Request
+from gdal_mcp.approvals.model import Terminal
+from gdal_mcp.calls.pipeline import Request
+from gdal_mcp.policy.identity import local
+from gdal_mcp.server.app import running
+from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import load_settings
-from gdal_mcp.toolboxes import toolboxes
+from gdal_mcp.toolboxes.augment.prompts import parse
+from gdal_mcp.toolboxes.augment.toolbox import IMAGE
 from sandbox.engines.discovery import connect
 
 SIDE, CHIP, ROUNDS = 5120, 256, 5  # pixels; 400 chips

@@ -24,8 +24,8 @@ from bench.calls import INFO
 from bench.clients import HANDSHAKE, MODERN, BareClient
 from bench.place import NotMeasurable, Place
 from bench.report import GOALS, Effort, Finding, Section, Series, in_turn, milliseconds, timed
-from gdal_mcp.approval.model import Approval, Decision
-from gdal_mcp.approval.store import Approvals
+from gdal_mcp.approvals.model import Approval, Decision
+from gdal_mcp.approvals.store import Approvals
 
 RECORDS = 10_000
 CLIENTS = (1, 4, 16)

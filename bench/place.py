@@ -17,10 +17,10 @@ from typing import Any
 
 from bench.report import Section
 from gdal_mcp import __version__, logs
-from gdal_mcp.app import App, running
-from gdal_mcp.ledger.registry import Registry
+from gdal_mcp.records.registry import Registry
+from gdal_mcp.server.app import App, running
 from gdal_mcp.settings import load_settings
-from gdal_mcp.state import StateFolder
+from gdal_mcp.settings.state import StateFolder
 from sandbox.labels import OWNER
 
 COLD = ("--pool-max", "0")

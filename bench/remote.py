@@ -20,11 +20,11 @@ import docker
 
 from bench.place import NotMeasurable, Place
 from bench.report import Effort, Finding, Section, in_turn, milliseconds
-from gdal_mcp.access.rates import Rates
-from gdal_mcp.gdal.environment import environment
-from gdal_mcp.gdal.worker_source import gdal_command
+from gdal_mcp.policy.rates import Rates
 from gdal_mcp.remote.door import Door
 from gdal_mcp.settings.remote import RemoteSettings
+from gdal_mcp.toolboxes.gdal.environment import environment
+from gdal_mcp.toolboxes.gdal.worker_source import gdal_command
 from sandbox.engines.wire import DockerWire
 from sandbox.outcome import Exited
 from sandbox.program import delivered

@@ -19,8 +19,8 @@ from urllib.parse import quote
 import yaml
 
 from docs.claims import ROOT
+from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolboxes import toolboxes
 
 PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PACKAGE, VERSION, DESCRIPTION = PROJECT["name"], PROJECT["version"], PROJECT["description"]

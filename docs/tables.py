@@ -13,18 +13,18 @@ from typing import Any
 from bench import nodes
 from docs import distribution
 from docs.claims import ROOT, Claim, Drift, cited, manifest, sentences
-from gdal_mcp.commands.exits import meanings
-from gdal_mcp.commands.parsers import build_parser
+from gdal_mcp.cli.exits import meanings
+from gdal_mcp.cli.parsers import build_parser
 from gdal_mcp.errors import Code, Stage
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.model import Role
-from gdal_mcp.gdal.datasets.operations import ALWAYS_ASKED, FILE_OPERATIONS
-from gdal_mcp.gdal.discovery.prompts import prompts
-from gdal_mcp.gdal.faults import faults
+from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.fields import describe
-from gdal_mcp.toolbox import Tool
-from gdal_mcp.toolboxes import toolboxes
+from gdal_mcp.toolboxes.base import Tool
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.catalogue.model import Role
+from gdal_mcp.toolboxes.gdal.datasets.operations import ALWAYS_ASKED, FILE_OPERATIONS
+from gdal_mcp.toolboxes.gdal.discovery.prompts import prompts
+from gdal_mcp.toolboxes.gdal.faults import faults
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.toolbox import TOOLSETS
@@ -220,7 +220,7 @@ def _hardening() -> Lines:
 def _value(name: str, value: Any) -> str:
     match name:
         case "Env":
-            return "see `gdal_mcp/gdal/environment.py`"
+            return "see `gdal_mcp/toolboxes/gdal/environment.py`"
         case "Mounts":
             return "<br>".join(f"`{row['Target']}` {'ro' if row['ReadOnly'] else 'rw'}" for row in value)
         case "SecurityOpt":

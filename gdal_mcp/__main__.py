@@ -15,7 +15,7 @@ def main() -> int:
     if problem := _stranger():
         sys.stderr.write(problem)
         return 2
-    from gdal_mcp.cli import main as run  # noqa: PLC0415 - loads what only a Unix has
+    from gdal_mcp.cli.main import main as run  # noqa: PLC0415 - loads what only a Unix has
 
     return run()
 

@@ -18,8 +18,8 @@ from typing import Any
 import albumentations
 import numpy as np
 
-from gdal_mcp.augment.prompts import parse
-from gdal_mcp.augment.transforms import LIBRARY, TRANSFORMS
+from gdal_mcp.toolboxes.augment.prompts import parse
+from gdal_mcp.toolboxes.augment.transforms import LIBRARY, TRANSFORMS
 
 TESTS = Path(__file__).resolve().parents[1] / "tests" / "augment"
 

@@ -14,12 +14,12 @@ from typing import Final
 import anyio
 
 from bench.chips import in_image
-from gdal_mcp.access.identity import local
-from gdal_mcp.app import running
-from gdal_mcp.approval.model import Terminal
-from gdal_mcp.pipeline import Request
+from gdal_mcp.approvals.model import Terminal
+from gdal_mcp.calls.pipeline import Request
+from gdal_mcp.policy.identity import local
+from gdal_mcp.server.app import running
+from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import load_settings
-from gdal_mcp.toolboxes import toolboxes
 
 TARGET: Final = Path(__file__).parents[1] / "docs/pictures/chips.jpg"
 CALL: Final = {

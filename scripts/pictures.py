@@ -28,7 +28,7 @@ from scripts.demo import WKT
 Run: TypeAlias = Callable[[Path, Browser], Awaitable[str]]
 ROOT: Final = Path(__file__).parents[1]
 TARGET: Final = ROOT / "docs/pictures/conversation.jpg"
-ICON: Final = ROOT / "gdal_mcp/console/static/icon.svg"
+ICON: Final = ROOT / "gdal_mcp/server/console/static/icon.svg"
 SIDE: Final = 360  # rows and columns of the terrain
 RELIEF: Final = {
     "steps": "read dem.tif ! reproject --dst-crs=EPSG:3857 -r bilinear ! hillshade --zfactor=2 ! write --overwrite relief.tif",

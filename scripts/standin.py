@@ -29,8 +29,8 @@ import docker
 import docker.errors
 import requests.exceptions
 
-from gdal_mcp.gdal import image
-from gdal_mcp.host.image import STANDIN_LABEL
+from gdal_mcp.runtime.image import STANDIN_LABEL
+from gdal_mcp.toolboxes.gdal import image
 from sandbox.engines.discovery import connect
 from sandbox.engines.oci.engine import OciEngine
 from sandbox.engines.oci.fetching import from_archive

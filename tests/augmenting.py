@@ -10,15 +10,15 @@ from typing import Any
 
 import anyio
 
-from gdal_mcp.access.identity import local
-from gdal_mcp.app import App, running
-from gdal_mcp.approval.model import Terminal
-from gdal_mcp.augment import drafts
-from gdal_mcp.augment.steps import Parsed, Step
-from gdal_mcp.augment.toolbox import IMAGE
-from gdal_mcp.pipeline import Reply, Request
+from gdal_mcp.approvals.model import Terminal
+from gdal_mcp.calls.pipeline import Reply, Request
+from gdal_mcp.policy.identity import local
+from gdal_mcp.server.app import App, running
+from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import load_settings
-from gdal_mcp.toolboxes import toolboxes
+from gdal_mcp.toolboxes.augment import drafts
+from gdal_mcp.toolboxes.augment.steps import Parsed, Step
+from gdal_mcp.toolboxes.augment.toolbox import IMAGE
 from sandbox.engines.discovery import connect
 
 ANN = local("ann")

@@ -4,15 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from gdal_mcp.approval.model import Authorization
+from gdal_mcp.approvals.model import Authorization
+from gdal_mcp.calls.entitlements import Entitlements
 from gdal_mcp.calls.invocation import Access, Invocation, Prepared
-from gdal_mcp.entitlements import Entitlements
-from gdal_mcp.gdal.catalogue.load import packaged, packaged_text
-from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Plan
 from gdal_mcp.settings import Settings
-from gdal_mcp.surface import Surface, Toolboxes
-from gdal_mcp.toolbox import Tool
+from gdal_mcp.toolboxes.base import Tool
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged, packaged_text
+from gdal_mcp.toolboxes.gdal.preflight.service import Preflight
+from gdal_mcp.toolboxes.surface import Surface, Toolboxes
 from gdal_mcp.tools.toolbox import of_data
 
 GDAL = of_data(packaged_text())

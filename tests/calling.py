@@ -5,10 +5,10 @@ from typing import Any
 
 import anyio
 
-from gdal_mcp.access.identity import local
-from gdal_mcp.app import App
-from gdal_mcp.approval.model import Approver, Nobody, Terminal
-from gdal_mcp.pipeline import Pipeline, Reply, Request
+from gdal_mcp.approvals.model import Approver, Nobody, Terminal
+from gdal_mcp.calls.pipeline import Pipeline, Reply, Request
+from gdal_mcp.policy.identity import local
+from gdal_mcp.server.app import App
 
 ANN = local("ann")
 

@@ -12,9 +12,9 @@ import pytest
 import structlog
 from xdist.scheduler import LoadScopeScheduling
 
-from gdal_mcp.gdal.image import GDAL_IMAGE
-from gdal_mcp.host.image import Image, resolve
+from gdal_mcp.runtime.image import Image, resolve
 from gdal_mcp.settings.pathmap import PathMap
+from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
 from sandbox.engine import Engine
 from sandbox.engines.discovery import connect
 from sandbox.engines.docker import DockerEngine

@@ -133,12 +133,13 @@ def serve(prepare: Callable[[Mapping[str, Any]], object] = lambda _order: None) 
 
 
 def _load() -> None:
-    from gdal_mcp import app, cli  # noqa: F401
-    from gdal_mcp.commands import calls, doctor, replay  # noqa: F401
-    from gdal_mcp.gdal.catalogue.load import packaged
-    from gdal_mcp.mcp import stdio  # noqa: F401
-    from gdal_mcp.operations import undoing  # noqa: F401
-    from gdal_mcp.web import server  # noqa: F401
+    from gdal_mcp.cli import calls, doctor, replay  # noqa: F401
+    from gdal_mcp.cli import main as cli  # noqa: F401
+    from gdal_mcp.server import app  # noqa: F401
+    from gdal_mcp.server.http import server  # noqa: F401
+    from gdal_mcp.server.mcp import stdio  # noqa: F401
+    from gdal_mcp.server.operations import undoing  # noqa: F401
+    from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
     from sandbox.engines import discovery, docker  # noqa: F401
 
     packaged()
@@ -160,7 +161,7 @@ def _become(
     os.environ.update(order["env"])
     sys.argv = ["gdal-mcp", *order["argv"]]
     prepare(order)
-    from gdal_mcp.cli import main
+    from gdal_mcp.cli.main import main
 
     sys.exit(main())
 

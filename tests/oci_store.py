@@ -6,7 +6,7 @@ from pathlib import Path
 
 import docker
 
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
 from sandbox.engines.oci.engine import OciEngine
 from sandbox.engines.oci.fetching import from_docker
 from tests.engines.kit import not_tried

@@ -10,21 +10,21 @@ from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 
-from gdal_mcp.access.identity import WRITE
-from gdal_mcp.access.policy import Policy, case, decide
+from gdal_mcp.calls.entitlements import Entitlements
 from gdal_mcp.calls.invocation import Invocation, Prepared
 from gdal_mcp.calls.refusals import invalid, missing_scope, reads_only
 from gdal_mcp.calls.translation import explain
-from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import Stage, ToolError
-from gdal_mcp.host.hosting import Hosting, SandboxScope
 from gdal_mcp.plan import Draft, Plan
-from gdal_mcp.preflight import Report
+from gdal_mcp.policy.identity import WRITE
+from gdal_mcp.policy.policy import Policy, case, decide
 from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.places import Numbered, local
 from gdal_mcp.remote.seal import Seal
+from gdal_mcp.runtime.hosting import Hosting, SandboxScope
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolbox import DraftScope, ImmediateResult, Toolbox
+from gdal_mcp.toolboxes.base import DraftScope, ImmediateResult, Toolbox
+from gdal_mcp.toolboxes.preflight import Report
 from sandbox.errors import PathRefused, SandboxError
 from sandbox.workspace import Identity, Located
 

@@ -11,16 +11,16 @@ from typing import Any
 from gdal_mcp.calls.invocation import Done, Invocation, Outcome, seconds_since
 from gdal_mcp.calls.translation import explain, judge, reported, said_in_threads, stderr_of, unsaid
 from gdal_mcp.errors import Stage, ToolError
-from gdal_mcp.host.hosting import Hosting
-from gdal_mcp.pictures import checked_png
 from gdal_mcp.plan import Draft
-from gdal_mcp.preflight import Report
 from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.places import named_by
 from gdal_mcp.remote.reading import Reading
+from gdal_mcp.runtime.hosting import Hosting
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolbox import Toolbox
+from gdal_mcp.toolboxes.base import Toolbox
+from gdal_mcp.toolboxes.pictures import checked_png
+from gdal_mcp.toolboxes.preflight import Report
 from gdal_mcp.untrusted import clean_text, clean_value
 from sandbox.errors import EngineUnavailable, ImageMissing, LaunchCancelled, SandboxError, StagingFailed
 from sandbox.outcome import Cancelled, SandboxResult, Usage

@@ -9,18 +9,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from gdal_mcp.access.identity import Principal
-from gdal_mcp.approval.model import Approver, Authorization
+from gdal_mcp.approvals.model import Approver, Authorization
 from gdal_mcp.calls.activity import Running
+from gdal_mcp.calls.entitlements import Entitlements
 from gdal_mcp.calls.operation import ORDINARY, Operation
-from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import ToolError
-from gdal_mcp.host.connection import Host
 from gdal_mcp.plan import Plan
-from gdal_mcp.preflight import NoReport, Report
+from gdal_mcp.policy.identity import Principal
 from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.record import SourceRead
-from gdal_mcp.toolbox import Described, Tool, Toolbox
+from gdal_mcp.runtime.connection import Host
+from gdal_mcp.toolboxes.base import Described, Tool, Toolbox
+from gdal_mcp.toolboxes.preflight import NoReport, Report
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published
 

@@ -24,7 +24,7 @@ from typing import Any, Final
 import structlog
 
 from gdal_mcp.settings import Settings
-from gdal_mcp.state import put_private
+from gdal_mcp.settings.state import put_private
 from gdal_mcp.untrusted import UNTRUSTED, locked
 
 # bytes of JSON of an error, but for the call that mends it and the question to a person

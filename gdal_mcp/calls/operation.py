@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdal_mcp.approval.model import Authorization
+from gdal_mcp.approvals.model import Authorization
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
-from gdal_mcp.preflight import Preflight
-from gdal_mcp.toolbox import ImmediateResult, Tool
+from gdal_mcp.toolboxes.base import ImmediateResult, Tool
+from gdal_mcp.toolboxes.preflight import Preflight
 from gdal_mcp.untrusted import clean_text
 from sandbox.outputs.staging import Staging
 from sandbox.outputs.store import Publication, Published
@@ -19,8 +19,8 @@ from sandbox.workspace import Located, Workspaces
 
 if TYPE_CHECKING:
     from gdal_mcp.calls.drafting import Drafted, Drafting
+    from gdal_mcp.calls.entitlements import Entitlements
     from gdal_mcp.calls.invocation import Invocation
-    from gdal_mcp.entitlements import Entitlements
 
 
 @dataclass(frozen=True)

@@ -12,14 +12,14 @@ import structlog
 from gdal_mcp.calls.invocation import Done, Invocation
 from gdal_mcp.calls.results import cost, file_row
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
-from gdal_mcp.ledger.provenance import PATIENCE, Materials
-from gdal_mcp.ledger.registry import WAITING, Artifact, Call, Registry, RegistryUnavailable
-from gdal_mcp.ledger.schema import json_text
 from gdal_mcp.plan import Draft
+from gdal_mcp.records.audit import AuditLog, AuditUnavailable
+from gdal_mcp.records.provenance import PATIENCE, Materials
+from gdal_mcp.records.registry import WAITING, Artifact, Call, Registry, RegistryUnavailable
+from gdal_mcp.records.schema import json_text
 from gdal_mcp.remote.places import label, local, without_secrets
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolbox import Described
+from gdal_mcp.toolboxes.base import Described
 from sandbox.outputs.store import PublishedFile
 
 _MAX_BOXES = 20  # extents of layers that are kept of one output

@@ -3,8 +3,8 @@
 from pydantic import ValidationError
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.surface import Surface
-from gdal_mcp.toolbox import nearest, spelling
+from gdal_mcp.toolboxes.base import nearest, spelling
+from gdal_mcp.toolboxes.surface import Surface
 
 
 def ended_by(who: str) -> ToolError:

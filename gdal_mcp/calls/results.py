@@ -12,7 +12,7 @@ from gdal_mcp.calls.activity import Changed
 from gdal_mcp.calls.invocation import Done, Invocation
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolbox import Answer
+from gdal_mcp.toolboxes.base import Answer
 from gdal_mcp.untrusted import UNTRUSTED
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published, PublishedFile

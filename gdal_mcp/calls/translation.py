@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.toolbox import LibraryMessage, Toolbox
+from gdal_mcp.toolboxes.base import LibraryMessage, Toolbox
 from gdal_mcp.untrusted import clean_text
 from sandbox.errors import (
     AttestationFailed,

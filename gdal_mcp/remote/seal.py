@@ -16,7 +16,7 @@ from typing import Final
 
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address
-from gdal_mcp.state import put_private
+from gdal_mcp.settings.state import put_private
 
 _KEY_BYTES: Final = 32
 

@@ -16,6 +16,7 @@ from gdal_mcp.settings.file import PREFIX, SettingsError, no_setting, read_toml,
 from gdal_mcp.settings.pathmap import PathMap
 from gdal_mcp.settings.remote import Remote, RemoteSettings
 from gdal_mcp.settings.removed import is_removed, notices
+from gdal_mcp.settings.state import StateFolder
 from gdal_mcp.settings.types import (
     DAY,
     LEAST_MEMORY,
@@ -29,7 +30,6 @@ from gdal_mcp.settings.types import (
     parse_size,
 )
 from gdal_mcp.settings.web import WebSettings
-from gdal_mcp.state import StateFolder
 from sandbox.engine import ClusterOptions
 from sandbox.pool.sizing import Sizes
 from sandbox.template import Limits

@@ -1,1 +1,1 @@
-"""The hand-written tools. Nothing registers itself: `gdal_mcp.surface` chooses those of a server."""
+"""The hand-written tools. Nothing registers itself: `gdal_mcp.toolboxes.surface` chooses those of a server."""

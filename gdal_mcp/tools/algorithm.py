@@ -6,15 +6,15 @@ from functools import partial
 from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.answers.report import summary, whole
-from gdal_mcp.gdal.catalogue.binding import Bound, bind, render
-from gdal_mcp.gdal.catalogue.checks import Context, extra_formats
-from gdal_mcp.gdal.catalogue.formats import usual_driver
-from gdal_mcp.gdal.catalogue.model import Algorithm, Argument, Catalogue, Role
-from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
-from gdal_mcp.gdal.datasets.paths import Reading, Source
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
-from gdal_mcp.toolbox import Answer, nearest, spelling
+from gdal_mcp.toolboxes.base import Answer, nearest, spelling
+from gdal_mcp.toolboxes.gdal.answers.report import summary, whole
+from gdal_mcp.toolboxes.gdal.catalogue.binding import Bound, bind, render
+from gdal_mcp.toolboxes.gdal.catalogue.checks import Context, extra_formats
+from gdal_mcp.toolboxes.gdal.catalogue.formats import usual_driver
+from gdal_mcp.toolboxes.gdal.catalogue.model import Algorithm, Argument, Catalogue, Role
+from gdal_mcp.toolboxes.gdal.datasets.operations import FILE_OPERATIONS
+from gdal_mcp.toolboxes.gdal.datasets.paths import Reading, Source
 from gdal_mcp.tools.common import DraftContext
 from sandbox.workspace import Located
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.preflight.checks.transformations import BALLPARK
 from gdal_mcp.plan import Draft
-from gdal_mcp.toolbox import ImmediateResult, Tool
+from gdal_mcp.toolboxes.base import ImmediateResult, Tool
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.preflight.checks.transformations import BALLPARK
 
 ALLOW: Final = "allow"
 CODES: Final = (BALLPARK,)

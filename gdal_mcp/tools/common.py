@@ -6,19 +6,19 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
-from gdal_mcp.access.policy import Policy, Verdict, case, decide
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.catalogue.binding import bind_either, render
-from gdal_mcp.gdal.catalogue.checks import Context
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.model import Argument, Catalogue, Role
-from gdal_mcp.gdal.catalogue.schema import SAME_NAMES
-from gdal_mcp.gdal.datasets.paths import Paths, Source
-from gdal_mcp.gdal.preflight.service import Preflight
 from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.policy.policy import Policy, Verdict, case, decide
 from gdal_mcp.remote.door import Door
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolbox import Answer, Arguments, Permits
+from gdal_mcp.toolboxes.base import Answer, Arguments, Permits
+from gdal_mcp.toolboxes.gdal.catalogue.binding import bind_either, render
+from gdal_mcp.toolboxes.gdal.catalogue.checks import Context
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.model import Argument, Catalogue, Role
+from gdal_mcp.toolboxes.gdal.catalogue.schema import SAME_NAMES
+from gdal_mcp.toolboxes.gdal.datasets.paths import Paths, Source
+from gdal_mcp.toolboxes.gdal.preflight.service import Preflight
 
 # one text alone where a list is meant, and numbers with commas between them
 Listed = BeforeValidator(lambda value: [value] if isinstance(value, str) else value)

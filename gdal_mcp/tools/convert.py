@@ -2,9 +2,9 @@
 
 from pydantic import Field
 
-from gdal_mcp.gdal.catalogue.formats import usual_driver
 from gdal_mcp.plan import Draft
-from gdal_mcp.toolbox import Tool, taking
+from gdal_mcp.toolboxes.base import Tool, taking
+from gdal_mcp.toolboxes.gdal.catalogue.formats import usual_driver
 from gdal_mcp.tools.common import (
     WRITES_OUTPUT,
     DatasetArguments,

@@ -4,14 +4,14 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
-from gdal_mcp.gdal.answers.described import CRS_MATCH
-from gdal_mcp.gdal.answers.words import kept
-from gdal_mcp.gdal.discovery.describe import describe, describe_step
-from gdal_mcp.gdal.discovery.formats import formats
-from gdal_mcp.gdal.discovery.search import search
-from gdal_mcp.gdal.discovery.sql import sql_of
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, spelling, taking
+from gdal_mcp.toolboxes.base import Answer, Arguments, ImmediateResult, Tool, spelling, taking
+from gdal_mcp.toolboxes.gdal.answers.described import CRS_MATCH
+from gdal_mcp.toolboxes.gdal.answers.words import kept
+from gdal_mcp.toolboxes.gdal.discovery.describe import describe, describe_step
+from gdal_mcp.toolboxes.gdal.discovery.formats import formats
+from gdal_mcp.toolboxes.gdal.discovery.search import search
+from gdal_mcp.toolboxes.gdal.discovery.sql import sql_of
 from gdal_mcp.tools.algorithm import algorithm_named, path_named
 from gdal_mcp.tools.common import DegreesBox, DraftContext
 

@@ -4,9 +4,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from gdal_mcp.gdal.answers.report import summary, whole
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.toolbox import Tool, taking
+from gdal_mcp.toolboxes.base import Tool, taking
+from gdal_mcp.toolboxes.gdal.answers.report import summary, whole
 from gdal_mcp.tools.common import DatasetArguments, DatasetPath, DraftContext
 
 

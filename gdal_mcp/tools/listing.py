@@ -2,9 +2,9 @@
 
 from functools import lru_cache
 
-from gdal_mcp.gdal import data_of
-from gdal_mcp.gdal.catalogue.model import Catalogue
-from gdal_mcp.toolbox import Tool
+from gdal_mcp.toolboxes.base import Tool
+from gdal_mcp.toolboxes.gdal import data_of
+from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
 from gdal_mcp.tools.convert import CONVERT
 from gdal_mcp.tools.discover import FIND_CRS, FORMATS, GDAL_DESCRIBE, GDAL_SEARCH
 from gdal_mcp.tools.info import INFO

@@ -4,11 +4,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from gdal_mcp.gdal.answers.described import SHOWN
-from gdal_mcp.gdal.answers.words import kept
-from gdal_mcp.gdal.datasets.listing import MAX_PATTERN, MAX_ROWS, Query, as_json, page
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, taking
+from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
+from gdal_mcp.toolboxes.gdal.answers.described import SHOWN
+from gdal_mcp.toolboxes.gdal.answers.words import kept
+from gdal_mcp.toolboxes.gdal.datasets.listing import MAX_PATTERN, MAX_ROWS, Query, as_json, page
 from gdal_mcp.tools.common import DatasetArguments, DatasetPath, DraftContext
 from sandbox.browse import opened
 

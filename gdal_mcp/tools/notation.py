@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 
 MAX_LETTERS: Final = 32 << 10
 MAX_DEPTH: Final = 4

@@ -11,12 +11,12 @@ from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
-from gdal_mcp.gdal.catalogue.binding import Bound, bind, render
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.given import argument_named
-from gdal_mcp.gdal.catalogue.model import DATASET_KINDS, Algorithm, Argument, Role, Step
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.toolbox import Arguments, Tool, named, schema_of, spelling
+from gdal_mcp.toolboxes.base import Arguments, Tool, named, schema_of, spelling
+from gdal_mcp.toolboxes.gdal.catalogue.binding import Bound, bind, render
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.given import argument_named
+from gdal_mcp.toolboxes.gdal.catalogue.model import DATASET_KINDS, Algorithm, Argument, Role, Step
 from gdal_mcp.tools.algorithm import ResolvedPaths, binding_context, excluded, presented
 from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext
 from gdal_mcp.tools.notation import MAX_DEPTH, StepCall, parse_notation

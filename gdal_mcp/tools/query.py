@@ -6,11 +6,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.formats import driver_for, output_format
-from gdal_mcp.gdal.catalogue.sql import check_allowed, check_statement
 from gdal_mcp.plan import Command, Draft, Output, OutputKind
-from gdal_mcp.toolbox import Answer, Arguments, Tool, spelling, taking
+from gdal_mcp.toolboxes.base import Answer, Arguments, Tool, spelling, taking
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for, output_format
+from gdal_mcp.toolboxes.gdal.catalogue.sql import check_allowed, check_statement
 from gdal_mcp.tools.algorithm import algorithm_named
 from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext, OutputPath, written
 

@@ -6,13 +6,13 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from gdal_mcp.calls.refusals import denied
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.remote.address import Address, is_address
 from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.finding import keys, search
 from gdal_mcp.remote.limits import Meter
-from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, taking
+from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.tools.common import WRITES_OUTPUT, DegreesBox, DraftContext, OutputPath
 from gdal_mcp.untrusted import UNTRUSTED, clean_value
 

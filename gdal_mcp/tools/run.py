@@ -10,19 +10,19 @@ from typing import Any
 
 from pydantic import Field
 
-from gdal_mcp.gdal.catalogue.binding import bind
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.model import Algorithm, Catalogue
-from gdal_mcp.gdal.catalogue.schema import input_schema
-from gdal_mcp.gdal.datasets.operations import (
+from gdal_mcp.plan import Command, Draft
+from gdal_mcp.toolboxes.base import Arguments, Tool, taking
+from gdal_mcp.toolboxes.gdal.catalogue.binding import bind
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.model import Algorithm, Catalogue
+from gdal_mcp.toolboxes.gdal.catalogue.schema import input_schema
+from gdal_mcp.toolboxes.gdal.datasets.operations import (
     ALWAYS_ASKED,
     FILE_OPERATIONS,
     check_identified,
     plan_operation,
 )
-from gdal_mcp.gdal.discovery.entries import tool_name
-from gdal_mcp.plan import Command, Draft
-from gdal_mcp.toolbox import Arguments, Tool, taking
+from gdal_mcp.toolboxes.gdal.discovery.entries import tool_name
 from gdal_mcp.tools.algorithm import PIPELINES, algorithm_named, binding_context, draft_algorithm, may_write
 from gdal_mcp.tools.common import WRITES_OUTPUT, DraftContext
 from gdal_mcp.tools.pipelines import draft_pipeline

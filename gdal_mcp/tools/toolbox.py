@@ -7,37 +7,37 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from gdal_mcp.access.policy import Aliases
 from gdal_mcp.errors import Code, ToolError
-from gdal_mcp.gdal.answers.described import described, shortened
-from gdal_mcp.gdal.answers.lifted import lifted, suggested
-from gdal_mcp.gdal.answers.next_steps import next_steps
-from gdal_mcp.gdal.answers.report import read_json
-from gdal_mcp.gdal.catalogue import store
-from gdal_mcp.gdal.catalogue.load import catalogue_of, packaged, packaged_text
-from gdal_mcp.gdal.catalogue.model import Catalogue
-from gdal_mcp.gdal.datasets.paths import Paths, companions
-from gdal_mcp.gdal.datasets.scope import ADVICE, places
-from gdal_mcp.gdal.datasets.sidecars import belongs
-from gdal_mcp.gdal.discovery.entries import tool_name
-from gdal_mcp.gdal.discovery.prompts import prompts
-from gdal_mcp.gdal.environment import (
+from gdal_mcp.plan import Draft
+from gdal_mcp.policy.policy import Aliases
+from gdal_mcp.remote.places import label
+from gdal_mcp.settings import Settings
+from gdal_mcp.toolboxes.base import DraftScope, Permits, Tool, Toolbox
+from gdal_mcp.toolboxes.gdal.answers.described import described, shortened
+from gdal_mcp.toolboxes.gdal.answers.lifted import lifted, suggested
+from gdal_mcp.toolboxes.gdal.answers.next_steps import next_steps
+from gdal_mcp.toolboxes.gdal.answers.report import read_json
+from gdal_mcp.toolboxes.gdal.catalogue import store
+from gdal_mcp.toolboxes.gdal.catalogue.load import catalogue_of, packaged, packaged_text
+from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
+from gdal_mcp.toolboxes.gdal.datasets.paths import Paths, companions
+from gdal_mcp.toolboxes.gdal.datasets.scope import ADVICE, places
+from gdal_mcp.toolboxes.gdal.datasets.sidecars import belongs
+from gdal_mcp.toolboxes.gdal.discovery.entries import tool_name
+from gdal_mcp.toolboxes.gdal.discovery.prompts import prompts
+from gdal_mcp.toolboxes.gdal.environment import (
     ANSWER_SETTINGS,
     Environment,
     environment_in,
     gdal_threads,
     not_probed,
 )
-from gdal_mcp.gdal.faults import load_probed
-from gdal_mcp.gdal.image import GDAL_IMAGE
-from gdal_mcp.gdal.preflight.expected import compared, expected, statement, type_range
-from gdal_mcp.gdal.preflight.mends import mend_of_output
-from gdal_mcp.gdal.preflight.service import Preflight, absent_format, asked_of, is_judged
-from gdal_mcp.gdal.worker_source import gdal_command
-from gdal_mcp.plan import Draft
-from gdal_mcp.remote.places import label
-from gdal_mcp.settings import Settings
-from gdal_mcp.toolbox import DraftScope, Permits, Tool, Toolbox
+from gdal_mcp.toolboxes.gdal.faults import load_probed
+from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
+from gdal_mcp.toolboxes.gdal.preflight.expected import compared, expected, statement, type_range
+from gdal_mcp.toolboxes.gdal.preflight.mends import mend_of_output
+from gdal_mcp.toolboxes.gdal.preflight.service import Preflight, absent_format, asked_of, is_judged
+from gdal_mcp.toolboxes.gdal.worker_source import gdal_command
 from gdal_mcp.tools.algorithm import may_write
 from gdal_mcp.tools.allowing import allowing
 from gdal_mcp.tools.classic import CLASSIC
@@ -120,7 +120,7 @@ def of_data(
         mend=partial(mend_of_output, catalogue),
         mount_advice=ADVICE,
         upload=UPLOAD,
-        compare=lambda: worker_command(source("gdal_mcp.gdal.inside", "compare_program.py")),
+        compare=lambda: worker_command(source("gdal_mcp.toolboxes.gdal.inside", "compare_program.py")),
     )
 
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 from pydantic import Field
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.datasets.paths import refuse_other_name
 from gdal_mcp.plan import Command, Draft
-from gdal_mcp.toolbox import Arguments, Tool, taking
+from gdal_mcp.toolboxes.base import Arguments, Tool, taking
+from gdal_mcp.toolboxes.gdal.datasets.paths import refuse_other_name
 from gdal_mcp.tools.common import DraftContext
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from pydantic import Field
 
-from gdal_mcp.access.policy import Allow, Deny
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
-from gdal_mcp.gdal.datasets.scope import places
 from gdal_mcp.plan import Draft, Effect, effect_of
+from gdal_mcp.policy.policy import Allow, Deny
 from gdal_mcp.remote.places import by_host, label
-from gdal_mcp.toolbox import Answer, Arguments, ImmediateResult, Tool, nearest, taking
+from gdal_mcp.toolboxes.base import Answer, Arguments, ImmediateResult, Tool, nearest, taking
+from gdal_mcp.toolboxes.gdal.datasets.operations import FILE_OPERATIONS
+from gdal_mcp.toolboxes.gdal.datasets.scope import places
 from gdal_mcp.tools.common import DraftContext
 from sandbox.workspace import Located
 

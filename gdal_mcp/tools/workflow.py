@@ -6,7 +6,7 @@ from typing import Any, Final, NoReturn
 from pydantic import Field
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.toolbox import Arguments, Tool, schema_of
+from gdal_mcp.toolboxes.base import Arguments, Tool, schema_of
 
 
 class CheckArguments(Arguments):

@@ -9,7 +9,7 @@ from typing import TypeVar
 import mcp_types as t
 import pytest
 
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
 from tests.attacks.careless import Careless
 from tests.attacks.ground import Ground, lay_ground, lay_network
 from tests.attacks.leaks import code, discreet, leaked

@@ -12,11 +12,11 @@ import pytest
 from jsonschema import Draft202012Validator
 from mcp.shared.exceptions import MCPError
 
-from gdal_mcp.access.identity import READ
-from gdal_mcp.app import App
-from gdal_mcp.console.service import ConsoleService
-from gdal_mcp.console.sessions import Viewer
-from gdal_mcp.mcp import render
+from gdal_mcp.policy.identity import READ
+from gdal_mcp.server.app import App
+from gdal_mcp.server.console.service import ConsoleService
+from gdal_mcp.server.console.sessions import Viewer
+from gdal_mcp.server.mcp import render
 from tests.augmenting import ANN, Step, called, in_image, parsed_as, serving
 from tests.mcp.talk import ERAS, Person, beside
 from tests.onnx import classifier

@@ -9,10 +9,10 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gdal_mcp.augment.lexicon import LEXICON
-from gdal_mcp.augment.prompts import parse
-from gdal_mcp.augment.steps import Step, complexity, estimated_seconds
-from gdal_mcp.augment.transforms import TRANSFORMS
+from gdal_mcp.toolboxes.augment.lexicon import LEXICON
+from gdal_mcp.toolboxes.augment.prompts import parse
+from gdal_mcp.toolboxes.augment.steps import Step, complexity, estimated_seconds
+from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
 
 HERE = Path(__file__).parent
 HELD_OUT_FLOOR = 36  # the first score on prompts never tuned for

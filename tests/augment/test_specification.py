@@ -9,19 +9,19 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
-from gdal_mcp.access.policy import Allow
-from gdal_mcp.augment.answers import seen
-from gdal_mcp.augment.arguments import AugmentImageArguments, ListArguments, ValidateArguments
-from gdal_mcp.augment.failures import details
-from gdal_mcp.augment.toolbox import augment
-from gdal_mcp.augment.transforms import TRANSFORMS
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.mcp import render
 from gdal_mcp.plan import Draft, Effect, effect_of
+from gdal_mcp.policy.policy import Allow
 from gdal_mcp.remote.places import Numbered
+from gdal_mcp.server.mcp import render
+from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import load_settings
-from gdal_mcp.toolbox import DraftScope, ImmediateResult
-from gdal_mcp.toolboxes import toolboxes
+from gdal_mcp.toolboxes.augment.answers import seen
+from gdal_mcp.toolboxes.augment.arguments import AugmentImageArguments, ListArguments, ValidateArguments
+from gdal_mcp.toolboxes.augment.failures import details
+from gdal_mcp.toolboxes.augment.toolbox import augment
+from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
+from gdal_mcp.toolboxes.base import DraftScope, ImmediateResult
 from sandbox.workspace import Workspace, Workspaces
 from tests.augmenting import Step, parsed_as
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from jsonschema import Draft202012Validator
 
-from gdal_mcp.augment.transforms import LIBRARY, TRANSFORMS
+from gdal_mcp.toolboxes.augment.transforms import LIBRARY, TRANSFORMS
 
 RECORDED = json.loads(Path(__file__).with_name("signatures.json").read_text(encoding="utf-8"))
 # arrays and functions, which no JSON says

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.augment.transforms import TRANSFORMS, number_of
+from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS, number_of
 from tests.augmenting import in_image
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]
 
-INSIDE = str(Path(__file__).resolve().parents[2] / "gdal_mcp/augment/inside")
+INSIDE = str(Path(__file__).resolve().parents[2] / "gdal_mcp/toolboxes/augment/inside")
 RESIZED = {"CropAndPad", "LongestMaxSize", "RandomResizedCrop", "RandomScale", "Resize", "SmallestMaxSize"}
 REQUIRED = {
     "Crop": {"x_min": 5, "y_min": 7, "x_max": 61, "y_max": 70},
@@ -51,10 +51,10 @@ for step in STEPS:
 print(json.dumps(found))
 """
 OURS = """
-for name in ("gdal_mcp", "gdal_mcp.augment", "gdal_mcp.augment.inside"):
+for name in ("gdal_mcp", "gdal_mcp.toolboxes.augment", "gdal_mcp.toolboxes.augment.inside"):
     sys.modules[name] = types.ModuleType(name)
     sys.modules[name].__path__ = ["/inside"]
-from gdal_mcp.augment.inside import moving, rasters
+from gdal_mcp.toolboxes.augment.inside import moving, rasters
 """
 PIXELS = """
 found = {}

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.faults import faults
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.faults import faults
 from gdal_mcp.tools.listing import core
 from tests.cli.conftest import DEAD, Desk, Ended, at_terminal, gdal_mcp, launched
 from tests.oracle.container import Oracle

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gdal_mcp.commands.clients import CLIENTS
+from gdal_mcp.cli.clients import CLIENTS
 from tests.cli.conftest import Ended, at_terminal, gdal_mcp
 from tests.mcp.talk import environment
 
@@ -167,7 +167,7 @@ def test_a_link_to_the_file_stays_a_link_and_a_client_that_is_unknown_is_refused
 
 
 def test_under_uvx_the_entry_names_uvx_itself(home: Path, monkeypatch: pytest.MonkeyPatch):
-    from gdal_mcp.commands import clients
+    from gdal_mcp.cli import clients
 
     monkeypatch.setenv("UV", "/opt/bin/uv")
     monkeypatch.setattr(sys, "prefix", "/home/me/.cache/uv/archive-v0/abc")

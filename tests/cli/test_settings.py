@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp import __version__
-from gdal_mcp.ledger.audit import AuditLog
+from gdal_mcp.records.audit import AuditLog
 from tests.cli.conftest import gdal_mcp, launched
 
 

@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
 from tests.cli.conftest import SECONDS, Desk
 from tests.mcp.talk import environment
 

@@ -13,9 +13,9 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import PromptsListChanged, ServerEvent, ToolsListChanged
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from gdal_mcp.mcp import jobs
-from gdal_mcp.mcp.progress import Tell
-from gdal_mcp.mcp.tasks import Context
+from gdal_mcp.server.mcp import jobs
+from gdal_mcp.server.mcp.progress import Tell
+from gdal_mcp.server.mcp.tasks import Context
 from tests.png import RGB, png
 
 Params = t.CallToolRequestParams

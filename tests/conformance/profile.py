@@ -1,7 +1,7 @@
 """The server that the conformance suite asks for, out of the product's own parts: what its tools do is all that is not ours.
 
 Calls, tasks, progress, questions with their sealed state, subscriptions, capabilities, cache hints and errors go through the
-code of `gdal_mcp.mcp`. No container and no GDAL.
+code of `gdal_mcp.server.mcp`. No container and no GDAL.
 """
 
 import socket
@@ -16,14 +16,14 @@ import mcp_types as t
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ServerEvent
 
-from gdal_mcp.access.identity import Principal
-from gdal_mcp.ledger.tasks import Task, TaskStore
-from gdal_mcp.mcp import icons, jobs, tasks
-from gdal_mcp.mcp.progress import Tell, relayed
-from gdal_mcp.mcp.resources import not_found
-from gdal_mcp.mcp.server import ProtocolServer, whole
-from gdal_mcp.mcp.subscriptions import Subscriptions
-from gdal_mcp.mcp.tasks import Context
+from gdal_mcp.policy.identity import Principal
+from gdal_mcp.records.tasks import Task, TaskStore
+from gdal_mcp.server.mcp import icons, jobs, tasks
+from gdal_mcp.server.mcp.progress import Tell, relayed
+from gdal_mcp.server.mcp.resources import not_found
+from gdal_mcp.server.mcp.server import ProtocolServer, whole
+from gdal_mcp.server.mcp.subscriptions import Subscriptions
+from gdal_mcp.server.mcp.tasks import Context
 from tests.conformance import everything
 from tests.conformance.everything import text
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.tools.listing import core
 from tests.conformance.node import Programs
 from tests.mcp.talk import Place, environment

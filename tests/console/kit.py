@@ -12,11 +12,11 @@ from typing import Any
 import httpx2
 from playwright.sync_api import Browser, Page
 
-from gdal_mcp.approval.model import Approval
-from gdal_mcp.approval.store import Approvals
-from gdal_mcp.console import runtime_file
-from gdal_mcp.console.sessions import new_login_token
-from gdal_mcp.ledger.registry import Artifact, Call, Registry
+from gdal_mcp.approvals.model import Approval
+from gdal_mcp.approvals.store import Approvals
+from gdal_mcp.records.registry import Artifact, Call, Registry
+from gdal_mcp.server.console import runtime_file
+from gdal_mcp.server.console.sessions import new_login_token
 from tests.cli.conftest import Ended, gdal_mcp
 from tests.mcp.talk import Place, Talk
 from tests.waiting import until

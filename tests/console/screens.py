@@ -12,24 +12,24 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Route
 
-from gdal_mcp.access.identity import local
-from gdal_mcp.approval.model import Approval, Grant
-from gdal_mcp.approval.question import Forecast, parts
+from gdal_mcp.approvals.model import Approval, Grant
+from gdal_mcp.approvals.question import Forecast, parts
 from gdal_mcp.calls.activity import Running
-from gdal_mcp.console import serializers
-from gdal_mcp.console.routes import POLICY
-from gdal_mcp.console.sessions import Viewer
-from gdal_mcp.ledger.audit_record import time_text
-from gdal_mcp.ledger.figures import OUTCOMES, figures
-from gdal_mcp.ledger.registry import Artifact, Call, Registry
-from gdal_mcp.ledger.statement import record
 from gdal_mcp.plan import Command, Draft, Output, Plan
+from gdal_mcp.policy.identity import local
+from gdal_mcp.records.audit_record import time_text
+from gdal_mcp.records.figures import OUTCOMES, figures
+from gdal_mcp.records.registry import Artifact, Call, Registry
+from gdal_mcp.records.statement import record
+from gdal_mcp.server.console import serializers
+from gdal_mcp.server.console.routes import POLICY
+from gdal_mcp.server.console.sessions import Viewer
 from sandbox.template import Limits
 from sandbox.workspace import Identity, Located, Workspace
 from tests.console.kit import WATCH, Window
 from tests.png import png
 
-STATIC = Path(__file__).parents[2] / "gdal_mcp" / "console" / "static"
+STATIC = Path(__file__).parents[2] / "gdal_mcp" / "server" / "console" / "static"
 BASE = "http://console.test/console/"
 NOW = time.time()
 ANN, WRITER = Viewer(local("ann"), "x"), "token:writer"

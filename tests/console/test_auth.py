@@ -8,10 +8,10 @@ from unittest import mock
 
 import pytest
 
-from gdal_mcp.app import local_user
-from gdal_mcp.console import runtime_file
-from gdal_mcp.console.routes import Console
-from gdal_mcp.console.sessions import LINK_SECONDS, new_login_token
+from gdal_mcp.server.app import local_user
+from gdal_mcp.server.console import runtime_file
+from gdal_mcp.server.console.routes import Console
+from gdal_mcp.server.console.sessions import LINK_SECONDS, new_login_token
 from tests.console.kit import Person, Stage, approvals, asked, origin, plain, published
 
 pytestmark = pytest.mark.engine

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.app import local_user
-from gdal_mcp.console import runtime_file
+from gdal_mcp.server.app import local_user
+from gdal_mcp.server.console import runtime_file
 from tests.console.conftest import sampled
 from tests.console.kit import SECONDS, Person, approvals, console, links, plain, published
 from tests.mcp.pipes import piped

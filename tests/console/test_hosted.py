@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.access.identity import ADMIN, APPROVE, READ, WRITE
-from gdal_mcp.access.tokens import TokenStore
-from gdal_mcp.approval.model import Grant
+from gdal_mcp.approvals.model import Grant
+from gdal_mcp.policy.identity import ADMIN, APPROVE, READ, WRITE
+from gdal_mcp.policy.tokens import TokenStore
 from tests.console.conftest import sampled
 from tests.console.kit import Person, approvals, asked, console, origin, plain, published
 from tests.web.hosted import Hosted, hosting, made_token

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from gdal_mcp.app import local_user
-from gdal_mcp.approval.code import told_code
+from gdal_mcp.approvals.code import told_code
 from gdal_mcp.errors import Code
-from gdal_mcp.ledger.registry import Artifact, Call, Registry
+from gdal_mcp.records.registry import Artifact, Call, Registry
+from gdal_mcp.server.app import local_user
 from tests.console.kit import Stage, Window, approvals, asked, published, window
 from tests.waiting import until
 

@@ -13,9 +13,9 @@ from mcp import Client
 from mcp.client.extension import advertise
 from playwright.sync_api import Browser, Frame, Page, expect
 
-from gdal_mcp.app import running
-from gdal_mcp.mcp import panel
-from gdal_mcp.mcp.server import build
+from gdal_mcp.server.app import running
+from gdal_mcp.server.mcp import panel
+from gdal_mcp.server.mcp.server import build
 from tests.console.conftest import sampled
 from tests.console.kit import ARTEFACTS, WATCH
 from tests.mcp.talk import ERAS, Person, Talk, settings_for

@@ -11,13 +11,13 @@ from typing import Any
 import anyio
 import pytest
 
-from gdal_mcp.access.identity import READ, Principal
-from gdal_mcp.app import local_user
-from gdal_mcp.console.pictures import FOLDER, Pictures
-from gdal_mcp.console.sessions import Viewer
 from gdal_mcp.errors import Code
-from gdal_mcp.ledger.artifacts import ArtifactStore
-from gdal_mcp.ledger.registry import Artifact, Call, Registry
+from gdal_mcp.policy.identity import READ, Principal
+from gdal_mcp.records.artifacts import ArtifactStore
+from gdal_mcp.records.registry import Artifact, Call, Registry
+from gdal_mcp.server.app import local_user
+from gdal_mcp.server.console.pictures import FOLDER, Pictures
+from gdal_mcp.server.console.sessions import Viewer
 from sandbox.workspace import Workspace, Workspaces
 from tests.console.kit import Person, Stage, published
 

@@ -8,14 +8,14 @@ from typing import Any
 import anyio
 import pytest
 
-from gdal_mcp.access.identity import APPROVE, Principal
-from gdal_mcp.approval.model import Approval
-from gdal_mcp.approval.store import Approvals
+from gdal_mcp.approvals.model import Approval
+from gdal_mcp.approvals.store import Approvals
 from gdal_mcp.calls.activity import Activity
-from gdal_mcp.console import live
-from gdal_mcp.console.live import STREAMS_EACH, Live
-from gdal_mcp.console.sessions import MOST, MOST_OF_ONE, SECONDS, Sessions, Viewer
-from gdal_mcp.ledger.registry import Registry
+from gdal_mcp.policy.identity import APPROVE, Principal
+from gdal_mcp.records.registry import Registry
+from gdal_mcp.server.console import live
+from gdal_mcp.server.console.live import STREAMS_EACH, Live
+from gdal_mcp.server.console.sessions import MOST, MOST_OF_ONE, SECONDS, Sessions, Viewer
 
 ANN = Principal("token:ann", frozenset())
 

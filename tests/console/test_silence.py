@@ -11,8 +11,8 @@ import httpx2
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from gdal_mcp.app import running
-from gdal_mcp.console import local_server
+from gdal_mcp.server.app import running
+from gdal_mcp.server.console import local_server
 from gdal_mcp.settings import load_settings
 
 SILENT = 400  # more than the console takes at once

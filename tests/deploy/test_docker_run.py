@@ -12,7 +12,7 @@ from pathlib import Path
 import docker
 import pytest
 
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
 from gdal_mcp.testing.samples import write_samples
 from tests.deploy.proxy_kit import engine_socket
 from tests.deploy.server_image import TAG

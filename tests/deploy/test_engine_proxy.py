@@ -8,7 +8,7 @@ from pathlib import Path
 import docker
 import pytest
 
-from gdal_mcp.cli import main
+from gdal_mcp.cli.main import main
 from gdal_mcp.testing.samples import write_samples
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.docker_spec import create_body

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.app import running
-from gdal_mcp.host.hosting import Views
+from gdal_mcp.runtime.hosting import Views
+from gdal_mcp.server.app import running
 from gdal_mcp.settings import load_settings
 from sandbox.errors import AttestationFailed
 from sandbox.labels import OWNER

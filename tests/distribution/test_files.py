@@ -16,7 +16,7 @@ import yaml
 
 from docs import distribution
 from gdal_mcp import __version__
-from gdal_mcp.commands.parsers import build_parser
+from gdal_mcp.cli.parsers import build_parser
 from scripts import bundle
 from tests.cli.conftest import DEAD, gdal_mcp
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import docker
 import pytest
 
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
 from sandbox.engines.docker import DockerEngine
 from sandbox.errors import AttestationFailed
 from sandbox.program import delivered, worker_command

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
 from sandbox.engines.docker import DockerEngine
 from tests.engines.checks import conforms
 from tests.engines.kit import bench_on, unanswered

@@ -16,7 +16,7 @@ from typing import Any
 import docker
 import pytest
 
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
 from sandbox.attestation import looking
 from sandbox.engines.oci import bundle as bundle_module
 from sandbox.engines.oci import engine as engine_module

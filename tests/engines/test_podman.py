@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import docker
 import pytest
 
-from gdal_mcp.gdal.catalogue.capture import captured
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
+from gdal_mcp.toolboxes.gdal.catalogue.capture import captured
 from sandbox.engines.opening import open_engine
 from sandbox.engines.podman import PodmanEngine
 from sandbox.engines.trial import try_engine

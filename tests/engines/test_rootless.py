@@ -16,7 +16,7 @@ from typing import Any
 import docker
 import pytest
 
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
 from tests import uml
 from tests.engines.kit import not_tried
 from tests.oci_store import FOLDER

@@ -12,7 +12,7 @@ from typing import Any
 import docker
 import pytest
 
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
 from sandbox.engines.discovery import DOCKER_SOCKET
 from sandbox.engines.docker import DockerEngine
 from sandbox.errors import IsolationRefused

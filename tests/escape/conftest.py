@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.cli import main
+from gdal_mcp.cli.main import main
 from sandbox.attestation import attest, try_to_escape
 from sandbox.isolation.rows import Row
 from sandbox.labels import OWNER

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.commands.doctor import table
+from gdal_mcp.cli.doctor import table
 from sandbox.attestation import escape_rows
 from sandbox.isolation.cis import BENCHMARK, CHECKS, benchmark
 from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import docs
-from gdal_mcp.ledger.audit import verify
+from gdal_mcp.records.audit import verify
 from tests.faults.nursery import Nursery
 from tests.faults.points import points
 from tests.faults.scenes import Scene, outcome_of, tiff

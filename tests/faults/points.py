@@ -15,14 +15,14 @@ from types import FrameType
 from typing import Any
 
 MODULES = (
-    "gdal_mcp.pipeline",
+    "gdal_mcp.calls.pipeline",
     "gdal_mcp.calls.execution",
     "gdal_mcp.calls.operation",
     "gdal_mcp.calls.records",
     "sandbox.runner",
     "sandbox.slot",
 )
-UNDOING = "gdal_mcp.operations.undoing"  # no part of a call's life: tests/faults/test_undoing.py
+UNDOING = "gdal_mcp.server.operations.undoing"  # no part of a call's life: tests/faults/test_undoing.py
 _BODIES = ("body", "orelse", "finalbody")
 # parts that keep nothing outside the process: to die before one of them is to die before what follows it
 _IN_MEMORY = """active activity reaches admission changes running request watched results ending place

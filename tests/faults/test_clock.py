@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.approval.model import Grant
-from gdal_mcp.approval.store import Approvals
+from gdal_mcp.approvals.model import Grant
+from gdal_mcp.approvals.store import Approvals
 from tests.faults.kit import SEND, USED, held, serves_again, tells, writes
 from tests.faults.nursery import Nursery
 from tests.faults.scenes import Scene, outcome_of, seen

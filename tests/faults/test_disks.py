@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gdal_mcp.host.kept import kept_rows
+from gdal_mcp.runtime.kept import kept_rows
 from sandbox.isolation.rows import Row
 from tests.faults.disks import MIB, full, read_only, small_disk
 from tests.faults.kit import FINISHED, LEASE, PUBLISH, STARTED, held, made, serves_again, tells, writes

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import docker
 import pytest
 
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
 from sandbox.labels import OWNER
 from tests.faults.kit import CREATE, PATIENCE, REMOVE, SEND, START, held, made, serves_again, tells, writes
 from tests.faults.nursery import Nursery

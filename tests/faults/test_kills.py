@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.ledger.audit import verify
-from gdal_mcp.ledger.registry import Registry
+from gdal_mcp.records.audit import verify
+from gdal_mcp.records.registry import Registry
 from tests.faults.kit import FINISHED, PUBLISH, REMOVE, SEND, STARTED, USED
 from tests.faults.nursery import Nursery
 from tests.faults.points import points

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from gdal_mcp.ledger import schema as registry_schema
-from gdal_mcp.ledger.audit import verify
+from gdal_mcp.records import schema as registry_schema
+from gdal_mcp.records.audit import verify
 from tests.faults.disks import read_only
 from tests.faults.kit import PATIENCE, ROWS, made, serves_again, tells, writes
 from tests.faults.nursery import Nursery

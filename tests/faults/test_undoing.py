@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from gdal_mcp.ledger.audit import verify
-from gdal_mcp.ledger.registry import Registry
+from gdal_mcp.records.audit import verify
+from gdal_mcp.records.registry import Registry
 from tests.faults.kit import writes
 from tests.faults.nursery import Nursery
 from tests.faults.points import undoing

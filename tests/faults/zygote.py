@@ -67,7 +67,7 @@ def prepare(order: Mapping[str, Any]) -> None:
 
 def _go_by(clock: str) -> None:
     """The wall clock is what this file says; containers of other servers, labelled by another clock, are left alone."""
-    from gdal_mcp.mcp import background
+    from gdal_mcp.server.mcp import background
 
     background.REAP_SECONDS = 1e9
     CLOCK.path = clock
@@ -75,7 +75,7 @@ def _go_by(clock: str) -> None:
 
 def _hurry(seconds: float) -> None:
     """The server waits so long for each answer of the engine, where it would wait a minute."""
-    from gdal_mcp.ledger import schema as registry_schema
+    from gdal_mcp.records import schema as registry_schema
     from sandbox.engines import docker, opening
 
     connect = opening.connect

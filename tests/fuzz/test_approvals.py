@@ -20,10 +20,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from gdal_mcp.access.policy import WAYS, Way
-from gdal_mcp.approval.model import Approval, Decision, Grant
-from gdal_mcp.approval.store import SUSPENDED, Approvals
-from gdal_mcp.ledger.registry import Registry
+from gdal_mcp.approvals.model import Approval, Decision, Grant
+from gdal_mcp.approvals.store import SUSPENDED, Approvals
+from gdal_mcp.policy.policy import WAYS, Way
+from gdal_mcp.records.registry import Registry
 from tests.fuzz.kit import tries
 from tests.unit.clock import Clock
 

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gdal_mcp.errors import ToolError
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
-from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
+from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.notation import parse_notation
 from sandbox.workspace import Workspace, Workspaces

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdal_mcp.errors import ToolError
-from gdal_mcp.gdal.datasets.paths import Paths
+from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from sandbox.errors import PathRefused
 from sandbox.workspace import RESERVED, Located, Workspace, Workspaces, open_file, open_folder
 from tests.fuzz.kit import outcome, tries

@@ -15,9 +15,9 @@ import pytest
 
 import gdal_mcp
 import sandbox
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.plain import PLAIN
-from gdal_mcp.gdal.datasets.names import table
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.catalogue.plain import PLAIN
+from gdal_mcp.toolboxes.gdal.datasets.names import table
 from tests.fuzz.kit import SEED, TIMES
 from tests.fuzz.matching import Maker
 from tests.quick import quick

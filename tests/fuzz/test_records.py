@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gdal_mcp.access.policy_file import load_policy
-from gdal_mcp.access.tokens import TokenStore
-from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable, tail, verify
+from gdal_mcp.policy.policy_file import load_policy
+from gdal_mcp.policy.tokens import TokenStore
+from gdal_mcp.records.audit import AuditLog, AuditUnavailable, tail, verify
 from gdal_mcp.settings import Settings, SettingsError, load_settings
 from gdal_mcp.settings.pathmap import PathMap
 from sandbox.errors import IsolationRefused, StagingFailed

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.access.identity import ADMIN, APPROVE, READ, WRITE
+from gdal_mcp.policy.identity import ADMIN, APPROVE, READ, WRITE
 from tests.fuzz.kit import anything, tries
 from tests.mcp.pipes import Pipes, piped
 from tests.mcp.talk import ERAS, Place

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.gdal.catalogue.checks import CHECKS, Context, Situation
-from gdal_mcp.gdal.catalogue.documents import check_document, check_geometry
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.sql import MAX_STATEMENT, _tokens, check_condition, check_statement
+from gdal_mcp.toolboxes.gdal.catalogue.checks import CHECKS, Context, Situation
+from gdal_mcp.toolboxes.gdal.catalogue.documents import check_document, check_geometry
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.catalogue.sql import MAX_STATEMENT, _tokens, check_condition, check_statement
 from tests.fuzz.kit import anything, grown, outcome, tries
 from tests.unit.fitting import BY_DRIVER, FITTING
 

@@ -13,12 +13,19 @@ from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestStat
 from starlette.datastructures import Headers
 from starlette.requests import Request
 
-from gdal_mcp.access.identity import READ, Principal
-from gdal_mcp.console.auth import KEY_HEADER, ConsoleAuth, Refused
-from gdal_mcp.console.sessions import LINK_SECONDS, LoginTokens, Session, Sessions, Viewer, new_login_token
+from gdal_mcp.policy.identity import READ, Principal
+from gdal_mcp.server.console.auth import KEY_HEADER, ConsoleAuth, Refused
+from gdal_mcp.server.console.sessions import (
+    LINK_SECONDS,
+    LoginTokens,
+    Session,
+    Sessions,
+    Viewer,
+    new_login_token,
+)
+from gdal_mcp.server.http.files import _precondition
+from gdal_mcp.server.http.links import Signer, Subject
 from gdal_mcp.untrusted import CUT, clean_text, clean_value, shown_text
-from gdal_mcp.web.files import _precondition
-from gdal_mcp.web.links import Signer, Subject
 from tests.fuzz.kit import anything, outcome, tries
 from tests.quick import quick
 

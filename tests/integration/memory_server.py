@@ -12,17 +12,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from gdal_mcp.access.identity import Principal, local
-from gdal_mcp.app import App, running
-from gdal_mcp.approval.model import Approval, Approver, Decision, Nobody, Question
-from gdal_mcp.host.hosting import Host, Hosting
-from gdal_mcp.host.image import Image
-from gdal_mcp.pipeline import Pipeline, Reply, Request
+from gdal_mcp.approvals.model import Approval, Approver, Decision, Nobody, Question
+from gdal_mcp.calls.pipeline import Pipeline, Reply, Request
 from gdal_mcp.plan import Command, Draft, Output
-from gdal_mcp.preflight import NoReport, Preflight
+from gdal_mcp.policy.identity import Principal, local
+from gdal_mcp.runtime.hosting import Host, Hosting
+from gdal_mcp.runtime.image import Image
+from gdal_mcp.server.app import App, running
 from gdal_mcp.settings import load_settings
-from gdal_mcp.surface import Toolboxes
-from gdal_mcp.toolbox import Arguments, ImageSpec, ImmediateResult, Tool, Toolbox, taking
+from gdal_mcp.toolboxes.base import Arguments, ImageSpec, ImmediateResult, Tool, Toolbox, taking
+from gdal_mcp.toolboxes.preflight import NoReport, Preflight
+from gdal_mcp.toolboxes.surface import Toolboxes
 from sandbox.pool.pool import WarmPool
 from sandbox.pool.sizing import Sizes
 from sandbox.program import Delivery

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.app import App, running
-from gdal_mcp.entitlements import EntitlementResolver, Entitlements
-from gdal_mcp.ledger.audit import tail
-from gdal_mcp.ledger.provenance import Materials
+from gdal_mcp.calls.entitlements import EntitlementResolver, Entitlements
+from gdal_mcp.records.audit import tail
+from gdal_mcp.records.provenance import Materials
+from gdal_mcp.server.app import App, running
 from gdal_mcp.settings import load_settings
 from sandbox.errors import StagingFailed
 from sandbox.pool.lease import Lease

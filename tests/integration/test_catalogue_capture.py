@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp import cli
-from gdal_mcp.gdal.catalogue import capture, store
-from gdal_mcp.gdal.catalogue.binding import bind, render
-from gdal_mcp.gdal.catalogue.capture import CaptureFailed, captured, output_of
-from gdal_mcp.gdal.catalogue.checks import Context
-from gdal_mcp.gdal.catalogue.crs import check_crs
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.formats import driver_for
-from gdal_mcp.gdal.catalogue.load import catalogue_of, packaged, packaged_text
-from gdal_mcp.gdal.catalogue.model import RESERVED_TOKENS
-from gdal_mcp.host.image import Image
+from gdal_mcp.cli import main as cli
+from gdal_mcp.runtime.image import Image
+from gdal_mcp.toolboxes.gdal.catalogue import capture, store
+from gdal_mcp.toolboxes.gdal.catalogue.binding import bind, render
+from gdal_mcp.toolboxes.gdal.catalogue.capture import CaptureFailed, captured, output_of
+from gdal_mcp.toolboxes.gdal.catalogue.checks import Context
+from gdal_mcp.toolboxes.gdal.catalogue.crs import check_crs
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for
+from gdal_mcp.toolboxes.gdal.catalogue.load import catalogue_of, packaged, packaged_text
+from gdal_mcp.toolboxes.gdal.catalogue.model import RESERVED_TOKENS
 from sandbox import labels
 from sandbox.engines.docker import DockerEngine
 
@@ -73,7 +73,7 @@ def test_an_image_that_says_nothing_useful_is_a_failure_and_leaves_nothing(
 
 
 ITSELF = (
-    files("gdal_mcp.gdal.catalogue")
+    files("gdal_mcp.toolboxes.gdal.catalogue")
     .joinpath("capture_program.py")
     .read_text()
     .replace('if __name__ == "__main__":', "if False:")

@@ -10,10 +10,10 @@ import docker
 import pytest
 
 from gdal_mcp.errors import Code, ToolError
-from gdal_mcp.gdal.datasets.names import parse, table
-from gdal_mcp.gdal.datasets.paths import Paths
-from gdal_mcp.gdal.environment import environment
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
+from gdal_mcp.toolboxes.gdal.datasets.names import parse, table
+from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
+from gdal_mcp.toolboxes.gdal.environment import environment
 from sandbox.outcome import Exited
 from sandbox.runner import Job, Runner
 from sandbox.waiting import Cancellation

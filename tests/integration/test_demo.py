@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.commands.parsers import build_parser
+from gdal_mcp.cli.parsers import build_parser
 
 pytestmark = pytest.mark.engine
 DEMO = Path(__file__).parents[2] / "scripts/demo.py"

@@ -16,7 +16,11 @@ from tests.oracle.container import Oracle
 __all__ = ["grounds"]
 pytestmark = pytest.mark.engine
 
-TEXT = resources.files("gdal_mcp.gdal.discovery").joinpath("data/examples.toml").read_text(encoding="utf-8")
+TEXT = (
+    resources.files("gdal_mcp.toolboxes.gdal.discovery")
+    .joinpath("data/examples.toml")
+    .read_text(encoding="utf-8")
+)
 EXAMPLES = tomllib.loads(TEXT)["example"]
 FEW = 8  # of all, every so many
 # algorithms whose input the official image cannot make: a PDF with layers, and files of the RPF

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.gdal.catalogue.probing import probe
-from gdal_mcp.gdal.faults import State, faults, load_probed, probe_program
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
+from gdal_mcp.toolboxes.gdal.catalogue.probing import probe
+from gdal_mcp.toolboxes.gdal.faults import State, faults, load_probed, probe_program
 from sandbox.engine import Engine
 from tests.oracle.container import Oracle
 

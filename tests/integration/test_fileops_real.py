@@ -10,9 +10,9 @@ import docker
 import pytest
 
 from gdal_mcp.errors import ToolError
-from gdal_mcp.gdal.datasets.operations import FileWork, check_identified, plan_operation
-from gdal_mcp.gdal.datasets.paths import Paths
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
+from gdal_mcp.toolboxes.gdal.datasets.operations import FileWork, check_identified, plan_operation
+from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from sandbox.outputs.staging import StagingArea
 from sandbox.outputs.store import Publication
 from sandbox.workspace import Workspace, Workspaces

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.app import App, running
 from gdal_mcp.errors import Code
+from gdal_mcp.server.app import App, running
 from gdal_mcp.settings import load_settings
 from tests.calling import called
 from tests.data.make import make_data

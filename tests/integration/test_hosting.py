@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 import docker
 import pytest
 
-from gdal_mcp.app import running
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
+from gdal_mcp.server.app import running
 from gdal_mcp.settings import load_settings
 from gdal_mcp.settings.types import LEAST_MEMORY
 from sandbox.errors import AttestationFailed, StagingFailed

@@ -41,7 +41,7 @@ class Library(ctypes.CDLL):
         return super().__getattr__(name)
 ctypes.CDLL = Library
 """
-RUN = WITHOUT_LINUX + "\nfrom gdal_mcp.cli import main\nsys.exit(main(sys.argv[1:]))"
+RUN = WITHOUT_LINUX + "\nfrom gdal_mcp.cli.main import main\nsys.exit(main(sys.argv[1:]))"
 
 
 def run(*words: str, code: str = RUN, **more: str) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import docker
 import pytest
 
-from gdal_mcp.app import App, running
+from gdal_mcp.server.app import App, running
 from gdal_mcp.settings import load_settings
 from sandbox.engines import docker as docker_module
 from sandbox.errors import SandboxError

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.gdal.preflight.call import Call
-from gdal_mcp.gdal.preflight.estimate import estimate
-from gdal_mcp.gdal.preflight.facts import DatasetFacts, facts_of
+from gdal_mcp.toolboxes.gdal.preflight.call import Call
+from gdal_mcp.toolboxes.gdal.preflight.estimate import estimate
+from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, facts_of
 from tests.data.make import make_data
 from tests.integration.worker_kit import Box
 from tests.oracle.container import Oracle

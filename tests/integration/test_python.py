@@ -7,15 +7,15 @@ from pathlib import Path
 import anyio
 import pytest
 
-from gdal_mcp.app import App
-from gdal_mcp.commands.replay import replay_call
-from gdal_mcp.console.service import ConsoleService
-from gdal_mcp.console.sessions import Viewer
+from gdal_mcp.calls.pipeline import Request
+from gdal_mcp.cli.replay import replay_call
 from gdal_mcp.errors import Code
-from gdal_mcp.ledger.audit import verify
-from gdal_mcp.mcp import render
-from gdal_mcp.pipeline import Request
-from gdal_mcp.python.tool import PYTHON_IMAGE, SHOWN, run_python_tool
+from gdal_mcp.records.audit import verify
+from gdal_mcp.server.app import App
+from gdal_mcp.server.console.service import ConsoleService
+from gdal_mcp.server.console.sessions import Viewer
+from gdal_mcp.server.mcp import render
+from gdal_mcp.toolboxes.python.tool import PYTHON_IMAGE, SHOWN, run_python_tool
 from tests.calling import ANN, person
 from tests.png import png
 from tests.python import called, said, serving

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gdal_mcp.app import App
-from gdal_mcp.python.tool import PYTHON_IMAGE
+from gdal_mcp.server.app import App
+from gdal_mcp.toolboxes.python.tool import PYTHON_IMAGE
 from tests.python import called, serving
 
 pytestmark = [pytest.mark.engine, pytest.mark.nightly]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.gdal.discovery import read
+from gdal_mcp.toolboxes.gdal.discovery import read
 from tests.mcp.conftest import grounds
 from tests.mcp.talk import Person, Place, Talk, inside
 from tests.oracle.container import Oracle

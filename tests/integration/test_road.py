@@ -11,11 +11,11 @@ import anyio.to_thread
 import pytest
 from mcp_types import ElicitResult
 
-from gdal_mcp.approval import waiting
-from gdal_mcp.approval.model import Decision, Question
+from gdal_mcp.approvals import waiting
+from gdal_mcp.approvals.model import Decision, Question
+from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code
-from gdal_mcp.mcp.elicitation import Elicitation
-from gdal_mcp.pipeline import Reply
+from gdal_mcp.server.mcp.elicitation import Elicitation
 from sandbox import slot as slot_module
 from sandbox.pool import pool as pool_module
 from tests.integration.memory_server import ANN, BEN, Person, Server, server

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.sql import check_statement
-from gdal_mcp.gdal.discovery import read
-from gdal_mcp.gdal.environment import environment
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.sql import check_statement
+from gdal_mcp.toolboxes.gdal.discovery import read
+from gdal_mcp.toolboxes.gdal.environment import environment
 from sandbox.outcome import Exited
 from sandbox.runner import Job, Runner
 from sandbox.waiting import Cancellation

@@ -8,20 +8,20 @@ from typing import Any
 import docker
 import pytest
 
-from gdal_mcp.app import App, running
 from gdal_mcp.calls.longresults import store_of
-from gdal_mcp.console.service import ConsoleService
-from gdal_mcp.console.sessions import Viewer
+from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code
-from gdal_mcp.host.image import Image
-from gdal_mcp.ledger.artifacts import ArtifactStore
-from gdal_mcp.ledger.audit import tail, verify
-from gdal_mcp.mcp.resources import Resources
-from gdal_mcp.pipeline import Reply
 from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.records.artifacts import ArtifactStore
+from gdal_mcp.records.audit import tail, verify
+from gdal_mcp.runtime.image import Image
+from gdal_mcp.server.app import App, running
+from gdal_mcp.server.console.service import ConsoleService
+from gdal_mcp.server.console.sessions import Viewer
+from gdal_mcp.server.mcp.resources import Resources
 from gdal_mcp.settings import load_settings
-from gdal_mcp.surface import Toolboxes
-from gdal_mcp.toolbox import Answer, Arguments, DraftScope, ImageSpec, Tool, Toolbox, schema_of, typed
+from gdal_mcp.toolboxes.base import Answer, Arguments, DraftScope, ImageSpec, Tool, Toolbox, schema_of, typed
+from gdal_mcp.toolboxes.surface import Toolboxes
 from sandbox.program import worker_command
 from tests.boxes import GDAL
 from tests.calling import ANN, called, person

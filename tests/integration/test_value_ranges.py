@@ -41,7 +41,7 @@ print(json.dumps(found))
 
 
 def test_peaks_that_the_sample_lacks_come_back_as_they_were(oracle: Oracle) -> None:
-    ours = files("gdal_mcp.augment.inside").joinpath("ranges.py").read_text(encoding="utf-8")
+    ours = files("gdal_mcp.toolboxes.augment.inside").joinpath("ranges.py").read_text(encoding="utf-8")
     found = json.loads(oracle.python(ours + PROGRAM))
     assert found.pop("odd") == 812.5
     for kind, peak in (("float32", 812.5), ("int16", 900), ("uint16", 60000)):

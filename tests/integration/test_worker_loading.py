@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.gdal.worker_source import gdal_command
+from gdal_mcp.toolboxes.gdal.worker_source import gdal_command
 from tests.oracle.container import Oracle
 
 pytestmark = pytest.mark.engine

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.gdal.worker_source import gdal_command
+from gdal_mcp.toolboxes.gdal.worker_source import gdal_command
 from tests.data.make import make_data
 from tests.integration.worker_kit import Box, Done
 from tests.oracle.container import Oracle

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gdal_mcp.gdal.worker_source import gdal_command
+from gdal_mcp.toolboxes.gdal.worker_source import gdal_command
 from tests.oracle.container import Oracle
 
 HOST = r"""

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
 from sandbox.engines.k8s.api import Api, _checked
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.engine import KubernetesEngine

@@ -14,8 +14,8 @@ from operator import methodcaller
 
 import docker
 
-from gdal_mcp.gdal.image import GDAL_IMAGE
-from gdal_mcp.host.image import resolve
+from gdal_mcp.runtime.image import resolve
+from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
 from sandbox.engines.images import DockerImages
 from tests.kubernetes.conftest import Ground, laid
 from tests.kubernetes.servers import INFO

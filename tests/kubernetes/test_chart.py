@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from gdal_mcp.operations.cluster import quota
+from gdal_mcp.server.operations.cluster import quota
 from gdal_mcp.settings import load_settings
 from gdal_mcp.testing.client import connected, over_http
 from sandbox.engine import STDOUT

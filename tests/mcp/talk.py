@@ -19,9 +19,9 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
-from gdal_mcp.app import App, running
-from gdal_mcp.commands.parsers import build_parser
-from gdal_mcp.mcp.server import build
+from gdal_mcp.cli.parsers import build_parser
+from gdal_mcp.server.app import App, running
+from gdal_mcp.server.mcp.server import build
 from gdal_mcp.settings import PREFIX, Settings, load_settings
 from tests.forking import Forks
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.approval.model import Approval, Decision
-from gdal_mcp.approval.store import Approvals
+from gdal_mcp.approvals.model import Approval, Decision
+from gdal_mcp.approvals.store import Approvals
 from tests.cli.conftest import Ended, gdal_mcp
 from tests.mcp.pipes import piped
 from tests.mcp.talk import EITHER_ERA, ERAS, Person, Place, inside

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.commands.exits import Exit
-from gdal_mcp.ledger.audit import verify
+from gdal_mcp.cli.exits import Exit
+from gdal_mcp.records.audit import verify
 from tests.mcp.conftest import Containers
 from tests.mcp.pipes import Pipes, piped
 from tests.mcp.talk import EITHER_ERA, ERAS, HELLO, Place, environment, inside, talking

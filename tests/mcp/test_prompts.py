@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp.shared.exceptions import MCPError
 
-from gdal_mcp.gdal.catalogue.crs import check_crs
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.discovery.prompts import crs_codes
-from gdal_mcp.mcp.completions import MOST, complete
-from gdal_mcp.mcp.prompts import MAX_VALUE, get_prompt, list_prompts
+from gdal_mcp.server.mcp.completions import MOST, complete
+from gdal_mcp.server.mcp.prompts import MAX_VALUE, get_prompt, list_prompts
+from gdal_mcp.toolboxes.gdal.catalogue.crs import check_crs
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.discovery.prompts import crs_codes
 from gdal_mcp.tools.listing import core
 from sandbox.workspace import Workspace, Workspaces
 from tests.boxes import GDAL
@@ -216,7 +216,7 @@ def test_at_most_a_hundred_are_told_and_that_there_are_more(sources):
 
 
 def test_a_folder_of_very_many_names_is_told_in_part(sources, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("gdal_mcp.mcp.completions._LOOKED_AT", 3)
+    monkeypatch.setattr("gdal_mcp.server.mcp.completions._LOOKED_AT", 3)
     assert 0 < len(paths(sources, "")) < 6
 
 

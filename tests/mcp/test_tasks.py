@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.ledger.audit import verify
-from gdal_mcp.mcp.tasks import EXTENSION
+from gdal_mcp.records.audit import verify
+from gdal_mcp.server.mcp.tasks import EXTENSION
 from tests.mcp.pipes import Pipes, piped
 from tests.mcp.talk import ERAS, Place
 from tests.mcp.test_endings import LONG

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.app import running
-from gdal_mcp.commands.calls import undo_call
-from gdal_mcp.ledger.audit import verify
+from gdal_mcp.cli.calls import undo_call
+from gdal_mcp.records.audit import verify
+from gdal_mcp.server.app import running
 from tests.mcp.talk import ERAS, Person, Place, Talk, inside, settings_for, talking
 from tests.oracle.container import Oracle
 

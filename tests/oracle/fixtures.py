@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
 from tests.oracle.container import Oracle, oracle_over
 
 _NUMBERS = itertools.count(1)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.model import Role
-from gdal_mcp.gdal.datasets.operations import FILE_OPERATIONS
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.catalogue.model import Role
+from gdal_mcp.toolboxes.gdal.datasets.operations import FILE_OPERATIONS
 from tests.data.make import make_data
 from tests.mcp.talk import Person, Place, Talk, talking
 from tests.oracle.container import STAGING, Oracle

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.access.rates import Rates
+from gdal_mcp.policy.rates import Rates
 from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.reading import Reading
 from gdal_mcp.settings.remote import RemoteSettings

@@ -14,7 +14,7 @@ from gdal_mcp.remote.address import parse
 from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.limits import ReadFailed
 from gdal_mcp.remote.listing import _parsed
-from gdal_mcp.toolbox import ImmediateResult
+from gdal_mcp.toolboxes.base import ImmediateResult
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.remote import REMOTE_LIST, STAC_SEARCH
 from tests.remote.catalogue import serve

@@ -15,10 +15,10 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from gdal_mcp.app import App, running
-from gdal_mcp.approval.model import Nobody
+from gdal_mcp.approvals.model import Nobody
+from gdal_mcp.calls.pipeline import Request
 from gdal_mcp.errors import Code
-from gdal_mcp.pipeline import Request
+from gdal_mcp.server.app import App, running
 from gdal_mcp.settings import load_settings
 from tests import serving
 from tests.calling import ANN, called, person

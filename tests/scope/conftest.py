@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.app import App, running
-from gdal_mcp.gdal.datasets.scope import places
-from gdal_mcp.host.connection import Host
-from gdal_mcp.host.hosting import SandboxScope
 from gdal_mcp.plan import Command, Draft
+from gdal_mcp.runtime.connection import Host
+from gdal_mcp.runtime.hosting import SandboxScope
+from gdal_mcp.server.app import App, running
 from gdal_mcp.settings import load_settings
+from gdal_mcp.toolboxes.gdal.datasets.scope import places
 from sandbox.program import delivered, worker_command
 from sandbox.runner import Job
 from sandbox.waiting import Cancellation

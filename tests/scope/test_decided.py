@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gdal_mcp.access.policy import Way
-from gdal_mcp.app import App, running
-from gdal_mcp.approval.model import Approver, Decision, Nobody, Question
-from gdal_mcp.commands.replay import replay_call
+from gdal_mcp.approvals.model import Approver, Decision, Nobody, Question
+from gdal_mcp.calls.pipeline import Reply
+from gdal_mcp.cli.replay import replay_call
 from gdal_mcp.errors import Code
-from gdal_mcp.pipeline import Reply
+from gdal_mcp.policy.policy import Way
+from gdal_mcp.server.app import App, running
 from tests.calling import called
 from tests.scope.conftest import Inside
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.app import App, running
+from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code
-from gdal_mcp.pipeline import Reply
+from gdal_mcp.server.app import App, running
 from gdal_mcp.settings import load_settings
 from sandbox.engine import Engine
 from sandbox.labels import CALL

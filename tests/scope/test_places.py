@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdal_mcp.errors import Code, ToolError
-from gdal_mcp.gdal.datasets.scope import MAX_PLACES, places
-from gdal_mcp.gdal.datasets.sidecars import REPLACED
 from gdal_mcp.plan import Command, Draft
+from gdal_mcp.toolboxes.gdal.datasets.scope import MAX_PLACES, places
+from gdal_mcp.toolboxes.gdal.datasets.sidecars import REPLACED
 from sandbox.errors import IsolationRefused, PathRefused, PathReplaced
 from sandbox.mounted import refuse_closed, refuse_gone, refuse_replaced
 from sandbox.template import Limits, Mount, SandboxTemplate, host_source

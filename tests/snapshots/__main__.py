@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gdal_mcp.augment.toolbox import augment
-from gdal_mcp.mcp import render
-from gdal_mcp.python.toolbox import python
+from gdal_mcp.server.mcp import render
 from gdal_mcp.settings import Settings
+from gdal_mcp.toolboxes.augment.toolbox import augment
+from gdal_mcp.toolboxes.python.toolbox import python
 from gdal_mcp.tools.toolbox import TOOLSETS
 from tests.boxes import surface
 

@@ -19,8 +19,8 @@ from typing import Any
 import docker
 import mcp_types as t
 
-from gdal_mcp.gdal.image import GDAL_IMAGE
-from gdal_mcp.host.image import resolve
+from gdal_mcp.runtime.image import resolve
+from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
 from sandbox.engines.discovery import connect
 from sandbox.engines.images import DockerImages
 from tests.mcp.talk import ERAS, Person, Place, Talk, talking

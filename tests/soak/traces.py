@@ -13,7 +13,7 @@ from typing import Any
 import docker
 import docker.errors
 
-from gdal_mcp.ledger.audit import verify
+from gdal_mcp.records.audit import verify
 from sandbox.labels import OWNER
 from tests.mcp.talk import Place
 

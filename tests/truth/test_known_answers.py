@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from tests.mcp.talk import Person, Place, Talk, talking
 from tests.oracle.container import Oracle
 from tests.traps.kit import call

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gdal_mcp.ledger.audit import AuditLog
+from gdal_mcp.records.audit import AuditLog
 
 COUNT = 7
 

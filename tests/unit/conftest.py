@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.ledger.audit import AuditLog
+from gdal_mcp.records.audit import AuditLog
 from tests.unit.audit_kit import COUNT
 
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from gdal_mcp.gdal.catalogue.binding import Bound, render
-from gdal_mcp.gdal.catalogue.model import PATH_ROLES, Algorithm, Argument, Role
-from gdal_mcp.gdal.catalogue.schema import offered
+from gdal_mcp.toolboxes.gdal.catalogue.binding import Bound, render
+from gdal_mcp.toolboxes.gdal.catalogue.model import PATH_ROLES, Algorithm, Argument, Role
+from gdal_mcp.toolboxes.gdal.catalogue.schema import offered
 
 # Values that pass, by the check of the argument; a check that is missing here fails the test of the table.
 FITTING: Mapping[str, list[Any]] = {

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.host import hosting as hosting_module
-from gdal_mcp.host.hosting import Hosting
-from gdal_mcp.host.image import Image
-from gdal_mcp.host.nested import HostPaths
+from gdal_mcp.runtime import hosting as hosting_module
+from gdal_mcp.runtime.hosting import Hosting
+from gdal_mcp.runtime.image import Image
+from gdal_mcp.runtime.nested import HostPaths
+from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import load_settings
 from gdal_mcp.settings.pathmap import PathMap
-from gdal_mcp.toolboxes import toolboxes
 from sandbox import slot as slot_module
 from sandbox.engines import opening
 from sandbox.owner import Owner

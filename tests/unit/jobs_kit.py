@@ -10,8 +10,8 @@ import anyio
 import anyio.lowlevel
 import mcp_types as t
 
-from gdal_mcp.ledger.tasks import Task, TaskStore
-from gdal_mcp.mcp import jobs
+from gdal_mcp.records.tasks import Task, TaskStore
+from gdal_mcp.server.mcp import jobs
 from tests.conformance.profile import text
 
 DONE = text("done")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.ledger.registry import Artifact, Call, Registry
+from gdal_mcp.records.registry import Artifact, Call, Registry
 from tests.unit.clock import Clock
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from gdal_mcp.gdal.datasets.sidecars import Listings
+from gdal_mcp.toolboxes.gdal.datasets.sidecars import Listings
 from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.inspection import listing_of
 from sandbox.outputs.staging import Staging, StagingArea

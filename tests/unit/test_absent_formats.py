@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from gdal_mcp.errors import Code
-from gdal_mcp.gdal.catalogue.binding import bind
-from gdal_mcp.gdal.catalogue.checks import Context
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.formats import absent_by_file, absent_by_name, output_format
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.model import Catalogue
-from gdal_mcp.gdal.discovery.formats import formats
-from gdal_mcp.gdal.preflight.service import absent_format
+from gdal_mcp.toolboxes.gdal.catalogue.binding import bind
+from gdal_mcp.toolboxes.gdal.catalogue.checks import Context
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.formats import absent_by_file, absent_by_name, output_format
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
+from gdal_mcp.toolboxes.gdal.discovery.formats import formats
+from gdal_mcp.toolboxes.gdal.preflight.service import absent_format
 
 
 def without(*names: str) -> Catalogue:

@@ -8,9 +8,9 @@ from anyio.abc import TaskGroup
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.access.admission import Admission
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.host.hosting import capacity
+from gdal_mcp.policy.admission import Admission
+from gdal_mcp.runtime.hosting import capacity
 from sandbox.errors import CapacityExhausted
 from sandbox.template import Limits
 from tests.unit.virtual_time import run, settle

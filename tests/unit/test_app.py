@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.app import running
-from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable
-from gdal_mcp.ledger.registry import Call, Registry
+from gdal_mcp.records.audit import AuditLog, AuditUnavailable
+from gdal_mcp.records.registry import Call, Registry
+from gdal_mcp.server.app import running
 from gdal_mcp.settings import Settings, load_settings
 from sandbox.errors import PathRefused
 from sandbox.owner import Owner

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.approval.model import Approval, Grant, Question, Terminal
-from gdal_mcp.approval.question import MAX_LISTED, parts, question_text
+from gdal_mcp.approvals.model import Approval, Grant, Question, Terminal
+from gdal_mcp.approvals.question import MAX_LISTED, parts, question_text
 from gdal_mcp.plan import Draft
 from sandbox.outputs.store import Transfer
 from tests.unit.values import draft, located, output, plan

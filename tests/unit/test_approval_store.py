@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.approval.model import Approval, Decision, Grant
-from gdal_mcp.approval.store import LONGEST_GRANT, MOST_OPEN, Approvals, TooManyOpen
-from gdal_mcp.ledger.registry import Registry
+from gdal_mcp.approvals.model import Approval, Decision, Grant
+from gdal_mcp.approvals.store import LONGEST_GRANT, MOST_OPEN, Approvals, TooManyOpen
+from gdal_mcp.records.registry import Registry
 from tests.unit.clock import Clock
 from tests.unit.registry_kit import clock, path
 
@@ -206,7 +206,7 @@ CONSUMER = """if True:
     import sys
     from pathlib import Path
     from concurrent.futures import ThreadPoolExecutor
-    from gdal_mcp.approval.store import Approvals
+    from gdal_mcp.approvals.store import Approvals
     approvals = Approvals(Path(sys.argv[1]))
     print("ready", flush=True)
     sys.stdin.readline()

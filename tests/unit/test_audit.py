@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gdal_mcp.ledger import audit
-from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable, Checkpoint, tail, verify
-from gdal_mcp.ledger.audit_record import MAX_LINE, parse_line, write_line
+from gdal_mcp.records import audit
+from gdal_mcp.records.audit import AuditLog, AuditUnavailable, Checkpoint, tail, verify
+from gdal_mcp.records.audit_record import MAX_LINE, parse_line, write_line
 from tests.unit.audit_kit import COUNT, head_of, lines_of
 
 
@@ -163,7 +163,7 @@ def test_what_is_cut_is_still_bound_by_its_hash(log: AuditLog) -> None:
 
 def test_two_processes_of_200_records_make_one_chain(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
-    code = "import sys; from pathlib import Path; from gdal_mcp.ledger.audit import AuditLog\n"
+    code = "import sys; from pathlib import Path; from gdal_mcp.records.audit import AuditLog\n"
     code += "log = AuditLog(Path(sys.argv[1]))\nfor n in range(200): log.append({'who': sys.argv[2], 'n': n})"
     writers = [spawn(code, str(path), who) for who in "ab"]
     assert [writer.wait() for writer in writers] == [0, 0]

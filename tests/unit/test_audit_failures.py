@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.ledger import audit
-from gdal_mcp.ledger.audit import RECOVERED, AuditLog, AuditUnavailable, tail, verify
-from gdal_mcp.ledger.audit_record import write_line
+from gdal_mcp.records import audit
+from gdal_mcp.records.audit import RECOVERED, AuditLog, AuditUnavailable, tail, verify
+from gdal_mcp.records.audit_record import write_line
 from tests.faults import disks
 from tests.unit.audit_kit import COUNT, head_of, lines_of
 
@@ -112,7 +112,7 @@ def test_a_broken_chain_is_not_accepted_behind_an_old_head(log: AuditLog) -> Non
 @pytest.mark.claim("audit.survives")
 def test_killed_writers_leave_a_log_that_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
-    code = "import sys; from pathlib import Path; from gdal_mcp.ledger.audit import AuditLog\n"
+    code = "import sys; from pathlib import Path; from gdal_mcp.records.audit import AuditLog\n"
     code += "log = AuditLog(Path(sys.argv[1]))\n"
     code += "while True: print(log.append({'x': 'y' * 3000}).seq, flush=True)"
     acknowledged = 0

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdal_mcp.errors import Code
-from gdal_mcp.gdal.catalogue.binding import Bound, bind, bind_either, render
-from gdal_mcp.gdal.catalogue.checks import Context
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, UnknownArgument
-from gdal_mcp.gdal.catalogue.given import argument_named
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.model import Algorithm, Role
+from gdal_mcp.toolboxes.gdal.catalogue.binding import Bound, bind, bind_either, render
+from gdal_mcp.toolboxes.gdal.catalogue.checks import Context
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused, UnknownArgument
+from gdal_mcp.toolboxes.gdal.catalogue.given import argument_named
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.catalogue.model import Algorithm, Role
 from tests.unit.fitting import placed
 
 RASTER, VECTOR, REPROJECT = (

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.gdal.catalogue.binding import bind, render
-from gdal_mcp.gdal.catalogue.checks import Context
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.model import Algorithm
+from gdal_mcp.toolboxes.gdal.catalogue.binding import bind, render
+from gdal_mcp.toolboxes.gdal.catalogue.checks import Context
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.catalogue.model import Algorithm
 from tests.unit.fitting import placed
 
 REPROJECT, VECTOR = (packaged().algorithms[path] for path in ("raster reproject", "vector convert"))

@@ -11,17 +11,19 @@ from typing import Any
 import pytest
 
 from gdal_mcp.errors import Code
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused, CatalogueBroken
-from gdal_mcp.gdal.catalogue.formats import driver_for, drivers_for, input_format, output_format
-from gdal_mcp.gdal.catalogue.load import build, catalogue_of, packaged, packaged_text, patched
-from gdal_mcp.gdal.catalogue.model import Argument, Role, Scope
-from gdal_mcp.gdal.environment import SKIPPED_DRIVERS
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused, CatalogueBroken
+from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for, drivers_for, input_format, output_format
+from gdal_mcp.toolboxes.gdal.catalogue.load import build, catalogue_of, packaged, packaged_text, patched
+from gdal_mcp.toolboxes.gdal.catalogue.model import Argument, Role, Scope
+from gdal_mcp.toolboxes.gdal.environment import SKIPPED_DRIVERS
 
 Parts = dict[str, dict[str, Any]]
 
 
 def toml(name: str) -> dict[str, Any]:
-    return tomllib.loads(files("gdal_mcp.gdal.catalogue").joinpath("data", f"{name}.toml").read_text())
+    return tomllib.loads(
+        files("gdal_mcp.toolboxes.gdal.catalogue").joinpath("data", f"{name}.toml").read_text()
+    )
 
 
 RULES = {name: toml(name) for name in ("roles", "options", "formats")}

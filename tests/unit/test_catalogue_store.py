@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.commands import catalogue as catalogue_command
-from gdal_mcp.gdal.catalogue import store
-from gdal_mcp.gdal.catalogue.errors import CatalogueBroken
-from gdal_mcp.gdal.catalogue.load import packaged_text
-from gdal_mcp.host.image import Image
+from gdal_mcp.cli import catalogue as catalogue_command
+from gdal_mcp.runtime.image import Image
 from gdal_mcp.settings import Settings, load_settings
+from gdal_mcp.toolboxes.gdal.catalogue import store
+from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged_text
 
 DIGEST = f"sha256:{'a1' * 32}"
 OTHER = f"sha256:{'b2' * 32}"

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.gdal import preflight
-from gdal_mcp.gdal.answers.words import drivers
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.preflight import checks
+from gdal_mcp.toolboxes.gdal import preflight
+from gdal_mcp.toolboxes.gdal.answers.words import drivers
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.preflight import checks
 from gdal_mcp.tools.classic import CLASSIC
 
 KINDS = "raster|vector|mdim|dataset|driver|vsi"
@@ -121,7 +121,9 @@ def test_drivers_that_checks_name_exist() -> None:
 
 def test_tools_and_arguments_that_prompts_name_exist() -> None:
     text = (
-        resources.files("gdal_mcp.gdal.discovery").joinpath("data/prompts.toml").read_text(encoding="utf-8")
+        resources.files("gdal_mcp.toolboxes.gdal.discovery")
+        .joinpath("data/prompts.toml")
+        .read_text(encoding="utf-8")
     )
     quoted = set(
         itertools.chain(*(re.findall(r"`([^`]+)`", one["text"]) for one in tomllib.loads(text)["prompt"]))

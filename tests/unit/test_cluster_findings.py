@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gdal_mcp.operations.cluster import named, network, node, pinned, powers, quota, rights, security
+from gdal_mcp.server.operations.cluster import named, network, node, pinned, powers, quota, rights, security
 from gdal_mcp.settings import load_settings
 from sandbox.engines.k8s.trial import NEEDED, Look
 

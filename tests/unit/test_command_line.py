@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.cli import main
-from gdal_mcp.commands import calls
-from gdal_mcp.commands.exits import Exit, exit_of, meanings
-from gdal_mcp.commands.parsers import build_parser
-from gdal_mcp.commands.streams import seconds_of
+from gdal_mcp.cli import calls
+from gdal_mcp.cli.exits import Exit, exit_of, meanings
+from gdal_mcp.cli.main import main
+from gdal_mcp.cli.parsers import build_parser
+from gdal_mcp.cli.streams import seconds_of
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.settings import Settings, SettingsError
 

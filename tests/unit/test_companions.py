@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from staging_kit import CALL, area_at, place, publish, tree, write
 
-from gdal_mcp.gdal.datasets.sidecars import APPENDED, REPLACED, Listings
+from gdal_mcp.toolboxes.gdal.datasets.sidecars import APPENDED, REPLACED, Listings
 from sandbox.errors import PathRefused
 
 

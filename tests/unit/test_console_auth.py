@@ -7,8 +7,8 @@ import anyio
 import pytest
 from starlette.requests import Request
 
-from gdal_mcp.access.identity import APPROVE, READ, Principal
-from gdal_mcp.console.auth import (
+from gdal_mcp.policy.identity import APPROVE, READ, Principal
+from gdal_mcp.server.console.auth import (
     BODY_SECONDS,
     KEY_HEADER,
     STRANGERS,
@@ -18,7 +18,7 @@ from gdal_mcp.console.auth import (
     Refused,
     Verify,
 )
-from gdal_mcp.console.sessions import LoginTokens, new_login_token
+from gdal_mcp.server.console.sessions import LoginTokens, new_login_token
 from tests.unit.virtual_time import run, settle
 
 ORIGIN = "http://here"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdal_mcp.errors import Code
-from gdal_mcp.gdal.catalogue.crs import MAX_BYTES, check_crs
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.crs import MAX_BYTES, check_crs
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from tests.quick import quick
 
 WKT1 = (

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.datasets.names import MAX_BYTES, MAX_PARTS, DatasetName, parse, table
-from gdal_mcp.gdal.environment import SKIPPED_DRIVERS
+from gdal_mcp.toolboxes.gdal.datasets.names import MAX_BYTES, MAX_PARTS, DatasetName, parse, table
+from gdal_mcp.toolboxes.gdal.environment import SKIPPED_DRIVERS
 
 CANONICAL = "/ws/file"
 ARCHIVES = ("zip", "tar")

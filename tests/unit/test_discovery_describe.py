@@ -2,15 +2,15 @@
 
 import json
 
-from gdal_mcp.gdal.catalogue.binding import bind
-from gdal_mcp.gdal.catalogue.checks import Context
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.model import Algorithm, Role
-from gdal_mcp.gdal.catalogue.schema import json_name
-from gdal_mcp.gdal.datasets.operations import ALWAYS_ASKED
-from gdal_mcp.gdal.discovery import read
-from gdal_mcp.gdal.discovery.describe import describe, describe_step, examples
-from gdal_mcp.gdal.discovery.entries import effects
+from gdal_mcp.toolboxes.gdal.catalogue.binding import bind
+from gdal_mcp.toolboxes.gdal.catalogue.checks import Context
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.catalogue.model import Algorithm, Role
+from gdal_mcp.toolboxes.gdal.catalogue.schema import json_name
+from gdal_mcp.toolboxes.gdal.datasets.operations import ALWAYS_ASKED
+from gdal_mcp.toolboxes.gdal.discovery import read
+from gdal_mcp.toolboxes.gdal.discovery.describe import describe, describe_step, examples
+from gdal_mcp.toolboxes.gdal.discovery.entries import effects
 
 PIPELINES = frozenset({"pipeline", "raster pipeline", "vector pipeline"})
 PATHS = sorted(packaged().algorithms)

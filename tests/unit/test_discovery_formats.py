@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.formats import output_format
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.model import Kind, Scope
-from gdal_mcp.gdal.catalogue.options import decide
-from gdal_mcp.gdal.discovery.formats import formats
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.formats import output_format
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.catalogue.model import Kind, Scope
+from gdal_mcp.toolboxes.gdal.catalogue.options import decide
+from gdal_mcp.toolboxes.gdal.discovery.formats import formats
 
 KINDS: tuple[Kind, ...] = ("raster", "vector", "multidim")
 

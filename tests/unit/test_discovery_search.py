@@ -7,10 +7,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.discovery import read
-from gdal_mcp.gdal.discovery.entries import of_algorithm, tool_name, words
-from gdal_mcp.gdal.discovery.search import MAX_HITS, MAX_LETTERS, MAX_WORDS, Index, search
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.discovery import read
+from gdal_mcp.toolboxes.gdal.discovery.entries import of_algorithm, tool_name, words
+from gdal_mcp.toolboxes.gdal.discovery.search import MAX_HITS, MAX_LETTERS, MAX_WORDS, Index, search
 from tests.boxes import GDAL
 
 QUESTIONS = tomllib.loads((Path(__file__).parents[1] / "data" / "questions.toml").read_text(encoding="utf-8"))

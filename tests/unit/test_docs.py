@@ -13,13 +13,13 @@ from docs import __main__ as docs
 from docs import tables
 from docs.__main__ import filled, pages
 from docs.claims import Drift
-from gdal_mcp.commands.parsers import build_parser
+from gdal_mcp.cli.parsers import build_parser
 from gdal_mcp.errors import Code
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings, load_settings
-from gdal_mcp.toolbox import ImmediateResult
+from gdal_mcp.toolboxes.base import ImmediateResult
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core

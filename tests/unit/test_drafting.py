@@ -11,15 +11,15 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from gdal_mcp.access.identity import Principal, local
-from gdal_mcp.app import App, running
-from gdal_mcp.approval.model import Nobody
+from gdal_mcp.approvals.model import Nobody
+from gdal_mcp.calls.entitlements import EntitlementResolver, Entitlements
+from gdal_mcp.calls.pipeline import Pipeline, Reply, Request
 from gdal_mcp.calls.turns import Turns
-from gdal_mcp.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.pipeline import Pipeline, Reply, Request
+from gdal_mcp.policy.identity import Principal, local
+from gdal_mcp.server.app import App, running
 from gdal_mcp.settings import load_settings
-from gdal_mcp.toolbox import Arguments, ImmediateResult, Tool, schema_of, typed
+from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, schema_of, typed
 from tests.boxes import GDAL
 from tests.waiting import until
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.app import running
+from gdal_mcp.server.app import running
 from gdal_mcp.settings import load_settings
 from sandbox.engine import EngineInfo
 from sandbox.engines import opening

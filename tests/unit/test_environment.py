@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.gdal.environment import FIXED, SKIPPED_DRIVERS, environment, gdal_threads
+from gdal_mcp.toolboxes.gdal.environment import FIXED, SKIPPED_DRIVERS, environment, gdal_threads
 from sandbox.template import Limits
 
 # what must never be missing, whatever else is added: each stands for a way out that was seen to work without it

@@ -3,8 +3,8 @@
 import json
 from types import SimpleNamespace
 
-from gdal_mcp.console.routes import _examined
-from gdal_mcp.operations import examine as module
+from gdal_mcp.server.console.routes import _examined
+from gdal_mcp.server.operations import examine as module
 from gdal_mcp.settings import Settings, load_settings
 
 

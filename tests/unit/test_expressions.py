@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.gdal.catalogue.binding import bind
-from gdal_mcp.gdal.catalogue.checks import Context
-from gdal_mcp.gdal.catalogue.documents import MAX_TEXT, check_document, check_geometry
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.plain import PLAIN
+from gdal_mcp.toolboxes.gdal.catalogue.binding import bind
+from gdal_mcp.toolboxes.gdal.catalogue.checks import Context
+from gdal_mcp.toolboxes.gdal.catalogue.documents import MAX_TEXT, check_document, check_geometry
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.catalogue.plain import PLAIN
 from tests.quick import quick
 
 # as they are, and what becomes of others

@@ -5,10 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.gdal import data_of
-from gdal_mcp.gdal.environment import ANSWER_SETTINGS, environment
-from gdal_mcp.gdal.faults import Probed, State, faults, load_probed, probe_program, save_probed, states_of
 from gdal_mcp.settings import load_settings
+from gdal_mcp.toolboxes.gdal import data_of
+from gdal_mcp.toolboxes.gdal.environment import ANSWER_SETTINGS, environment
+from gdal_mcp.toolboxes.gdal.faults import (
+    Probed,
+    State,
+    faults,
+    load_probed,
+    probe_program,
+    save_probed,
+    states_of,
+)
 from gdal_mcp.tools.toolbox import gdal
 from sandbox.template import Limits
 
@@ -60,6 +68,6 @@ def test_every_row_has_its_probe_and_every_patch_its_row():
     functions = {one.name for one in ast.walk(ast.parse(probe_program())) if isinstance(one, ast.FunctionDef)}
     assert ALL_ABSENT.keys() <= functions
     assert WORKAROUNDS.keys() <= set(ANSWER_SETTINGS)
-    patches = data_of("gdal_mcp.gdal.catalogue", "patches.toml")["patch"]
+    patches = data_of("gdal_mcp.toolboxes.gdal.catalogue", "patches.toml")["patch"]
     patched = {one["fault"] for one in patches if "fault" in one}
     assert patched == {name for name, fault in faults().items() if fault.patch}

@@ -12,15 +12,15 @@ import pytest
 from staging_kit import CALL, USER, area_at, tree, write
 
 from gdal_mcp.errors import Code, ToolError
-from gdal_mcp.gdal.datasets.operations import (
+from gdal_mcp.plan import Command, Draft, Effect, Plan
+from gdal_mcp.toolboxes.gdal.datasets.operations import (
     ALWAYS_ASKED,
     FILE_OPERATIONS,
     FileWork,
     check_identified,
     plan_operation,
 )
-from gdal_mcp.gdal.datasets.paths import Paths
-from gdal_mcp.plan import Command, Draft, Effect, Plan
+from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from sandbox.errors import StagingFailed
 from sandbox.outputs.store import Publication
 from sandbox.template import Limits

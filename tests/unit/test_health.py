@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gdal_mcp.web.health import ITEMS, look
+from gdal_mcp.server.http.health import ITEMS, look
 from tests.engines.memory import MemoryEngine
 
 IMAGE = SimpleNamespace(id="sha256:aa", reference="gdal:1")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.host.hosting import Hosting
+from gdal_mcp.runtime.hosting import Hosting
 from sandbox.errors import AttestationFailed, EngineUnavailable, SandboxError
 from sandbox.waiting import Cancellation
 from tests.unit.hosting_kit import Gate, Machine, hosted

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from gdal_mcp.host.connection import Host
+from gdal_mcp.runtime.connection import Host
 from sandbox.errors import AttestationFailed, EngineUnavailable, SandboxError
 from sandbox.pool.lease import Lease
 from sandbox.waiting import Cancellation

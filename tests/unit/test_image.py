@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from socket_engine import SocketEngine, socket_engine
 
-from gdal_mcp.gdal.image import GDAL_IMAGE, VERSION_LABEL, parse_version, version_warning
-from gdal_mcp.host.image import STANDIN_LABEL, Image, ImageUnsuitable, ensure, resolve
+from gdal_mcp.runtime.image import STANDIN_LABEL, Image, ImageUnsuitable, ensure, resolve
+from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE, VERSION_LABEL, parse_version, version_warning
 from sandbox.engines.discovery import connect
 from sandbox.engines.images import DockerImages, follow, split
 from sandbox.errors import EngineUnavailable, ImageMissing, PullFailed

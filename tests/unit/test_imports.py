@@ -14,46 +14,46 @@ STANDARD = frozenset(sys.stdlib_module_names)
 # from top to bottom: a folder, or a module that stands alone, imports what is below it and nothing above
 ORDER = """
 gdal_mcp/__main__
+gdal_mcp/cli/main
 gdal_mcp/cli
-gdal_mcp/commands
-gdal_mcp/web
-gdal_mcp/mcp
-gdal_mcp/console
-gdal_mcp/http
-gdal_mcp/operations
-gdal_mcp/app
-gdal_mcp/toolboxes
-gdal_mcp/augment
-gdal_mcp/augment/inside
-gdal_mcp/python
-gdal_mcp/python/inside
-gdal_mcp/wheels
+gdal_mcp/server/http
+gdal_mcp/server/mcp
+gdal_mcp/server/console
+gdal_mcp/server/http
+gdal_mcp/server/operations
+gdal_mcp/server/app
+gdal_mcp/server/toolboxes
+gdal_mcp/toolboxes/augment
+gdal_mcp/toolboxes/augment/inside
+gdal_mcp/toolboxes/python
+gdal_mcp/toolboxes/python/inside
+gdal_mcp/toolboxes/wheels
 gdal_mcp/tools
-gdal_mcp/gdal/preflight
-gdal_mcp/gdal/answers
-gdal_mcp/gdal/discovery
-gdal_mcp/gdal/datasets
-gdal_mcp/gdal/catalogue
-gdal_mcp/gdal/inside
-gdal_mcp/gdal/inside/parts
-gdal_mcp/gdal
-gdal_mcp/recovery
-gdal_mcp/pipeline
+gdal_mcp/toolboxes/gdal/preflight
+gdal_mcp/toolboxes/gdal/answers
+gdal_mcp/toolboxes/gdal/discovery
+gdal_mcp/toolboxes/gdal/datasets
+gdal_mcp/toolboxes/gdal/catalogue
+gdal_mcp/toolboxes/gdal/inside
+gdal_mcp/toolboxes/gdal/inside/parts
+gdal_mcp/toolboxes/gdal
+gdal_mcp/calls/recovery
+gdal_mcp/calls/pipeline
 gdal_mcp/calls
-gdal_mcp/approval
-gdal_mcp/host
-gdal_mcp/entitlements
-gdal_mcp/surface
-gdal_mcp/ledger
-gdal_mcp/toolbox
-gdal_mcp/preflight
-gdal_mcp/access
+gdal_mcp/approvals
+gdal_mcp/runtime
+gdal_mcp/calls/entitlements
+gdal_mcp/toolboxes/surface
+gdal_mcp/records
+gdal_mcp/toolboxes/base
+gdal_mcp/toolboxes/preflight
+gdal_mcp/policy
 gdal_mcp/plan
 gdal_mcp/remote
 gdal_mcp/settings
-gdal_mcp/state
+gdal_mcp/settings/state
 gdal_mcp/logs
-gdal_mcp/pictures
+gdal_mcp/toolboxes/pictures
 gdal_mcp/untrusted
 gdal_mcp/errors
 gdal_mcp/invoked
@@ -93,14 +93,14 @@ sandbox/__init__
 # one folder to a reader: the specification fixes the paths of some modules, and an engine may have several
 JOINED = {
     "gdal_mcp/tools/raster": "gdal_mcp/tools",
-    "gdal_mcp/gdal/preflight/checks": "gdal_mcp/gdal/preflight",
+    "gdal_mcp/toolboxes/gdal/preflight/checks": "gdal_mcp/toolboxes/gdal/preflight",
     "sandbox/engines/oci": "sandbox/engines",
     "sandbox/engines/k8s": "sandbox/engines",
 }
 # sent into containers as text, where it meets GDAL and nothing of ours
 INSIDE = (
-    "sandbox.worker", "sandbox.isolation.look", "sandbox.engines.k8s.gate", "gdal_mcp.gdal.inside",
-    "gdal_mcp.python.inside", "gdal_mcp.augment.inside", "gdal_mcp.gdal.catalogue.capture_program",
+    "sandbox.worker", "sandbox.isolation.look", "sandbox.engines.k8s.gate", "gdal_mcp.toolboxes.gdal.inside",
+    "gdal_mcp.toolboxes.python.inside", "gdal_mcp.toolboxes.augment.inside", "gdal_mcp.toolboxes.gdal.catalogue.capture_program",
 )  # fmt: skip
 # a module that calls itself pure imports none of these
 WORLD = frozenset(
@@ -183,7 +183,7 @@ def test_folders_import_only_what_is_below_them():
 @pytest.mark.claim("content.host-opens-no-dataset")
 def test_nothing_that_judges_a_call_opens_a_file():
     opening = {"open_file", "open_folder", "open", "Path"}
-    rooms = ("gdal_mcp/gdal/preflight", "gdal_mcp/tools", "gdal_mcp/gdal/discovery")
+    rooms = ("gdal_mcp/toolboxes/gdal/preflight", "gdal_mcp/tools", "gdal_mcp/toolboxes/gdal/discovery")
     found = {
         module
         for module, path in ALL.items()
@@ -218,9 +218,12 @@ def test_the_sandbox_knows_nothing_of_gdal_mcp_or_its_libraries():
 
 def test_a_library_is_imported_in_its_own_place():
     for names, places in (
-        ({"mcp", "mcp_types"}, ("gdal_mcp.mcp", "gdal_mcp.testing")),
-        ({"starlette", "uvicorn"}, ("gdal_mcp.http", "gdal_mcp.web", "gdal_mcp.console")),
-        ({"jwt", "httpx2"}, ("gdal_mcp.http", "gdal_mcp.web", "gdal_mcp.testing")),
+        ({"mcp", "mcp_types"}, ("gdal_mcp.server.mcp", "gdal_mcp.testing")),
+        (
+            {"starlette", "uvicorn"},
+            ("gdal_mcp.server.http", "gdal_mcp.server.http", "gdal_mcp.server.console"),
+        ),
+        ({"jwt", "httpx2"}, ("gdal_mcp.server.http", "gdal_mcp.server.http", "gdal_mcp.testing")),
         ({"docker"}, ("sandbox.engines", "gdal_mcp.testing.container")),
     ):
         assert [m for m, path in ALL.items() if not within(m, *places) and libraries(path) & names] == []
@@ -228,7 +231,10 @@ def test_a_library_is_imported_in_its_own_place():
 
 @pytest.mark.claim("content.no-native-reader")
 def test_what_runs_in_a_container_needs_nothing_of_ours_and_is_never_loaded_outside():
-    together = ("gdal_mcp.gdal.inside.parts", "gdal_mcp.augment.inside")  # each is sent as one
+    together = (
+        "gdal_mcp.toolboxes.gdal.inside.parts",
+        "gdal_mcp.toolboxes.augment.inside",
+    )  # each is sent as one
     for module, path in ALL.items():
         if within(module, *INSIDE):
             ours = [
@@ -242,7 +248,9 @@ def test_what_runs_in_a_container_needs_nothing_of_ours_and_is_never_loaded_outs
             loaded = {one for one in imports(path) if within(one, *INSIDE)}
             # reads the sources of both, to know when a host must be attested anew
             reads = (
-                {"sandbox.isolation.look", "sandbox.worker"} if module == "gdal_mcp.host.hosting" else set()
+                {"sandbox.isolation.look", "sandbox.worker"}
+                if module == "gdal_mcp.runtime.hosting"
+                else set()
             )
             assert loaded <= reads, module
             assert libraries(path).isdisjoint({"osgeo", "osgeo_utils", "numpy"}), module
@@ -275,6 +283,6 @@ def test_a_package_does_nothing_when_it_is_imported():
 
 
 def test_the_program_starts_without_loading_what_help_does_not_need():
-    code = "import sys, gdal_mcp.cli; gdal_mcp.cli.build_parser(); print(sorted({'mcp', 'docker', 'structlog', 'anyio', 'gdal_mcp.app', 'gdal_mcp.tools'} & set(sys.modules)))"
+    code = "import sys, gdal_mcp.cli.main; gdal_mcp.cli.main.build_parser(); print(sorted({'mcp', 'docker', 'structlog', 'anyio', 'gdal_mcp.server.app', 'gdal_mcp.tools'} & set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert ran.stdout == "[]\n"

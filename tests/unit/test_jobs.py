@@ -10,8 +10,8 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from gdal_mcp.ledger.schema import RegistryUnavailable
-from gdal_mcp.ledger.tasks import Task, TaskStore
+from gdal_mcp.records.schema import RegistryUnavailable
+from gdal_mcp.records.tasks import Task, TaskStore
 from tests.conformance.profile import questions, text
 from tests.unit.jobs_kit import DONE, Call, table
 from tests.unit.virtual_time import settle

@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 from staging_kit import write
 
 from gdal_mcp.errors import Code, ToolError
-from gdal_mcp.gdal.catalogue.binding import bind
-from gdal_mcp.gdal.catalogue.checks import Context
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.datasets.listing import MAX_ROWS, Query, page
-from gdal_mcp.gdal.datasets.paths import Paths, Reading, family
-from gdal_mcp.gdal.datasets.sidecars import APPENDED, REPLACED, Listings, Names, read_with
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolbox import ImmediateResult
+from gdal_mcp.toolboxes.base import ImmediateResult
+from gdal_mcp.toolboxes.gdal.catalogue.binding import bind
+from gdal_mcp.toolboxes.gdal.catalogue.checks import Context
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.datasets.listing import MAX_ROWS, Query, page
+from gdal_mcp.toolboxes.gdal.datasets.paths import Paths, Reading, family
+from gdal_mcp.toolboxes.gdal.datasets.sidecars import APPENDED, REPLACED, Listings, Names, read_with
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.notation import MAX_DEPTH
 from gdal_mcp.tools.pipelines import MAX_ALL_STEPS

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.access.identity import ADMIN, READ, WRITE, Principal
-from gdal_mcp.access.tokens import TokenStore
-from gdal_mcp.web.links import CredentialStatus, Signer, Subject, may_link
-from gdal_mcp.web.links import given as parameters
+from gdal_mcp.policy.identity import ADMIN, READ, WRITE, Principal
+from gdal_mcp.policy.tokens import TokenStore
+from gdal_mcp.server.http.links import CredentialStatus, Signer, Subject, may_link
+from gdal_mcp.server.http.links import given as parameters
 
 NOW = 1_700_000_000.0
 SUBJECT = Subject("0123456789abcdef", "dem.tif", "ab" * 32, "token:ann", "1.0")

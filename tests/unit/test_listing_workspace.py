@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from staging_kit import write
 
 from gdal_mcp.errors import ToolError
-from gdal_mcp.gdal.datasets.listing import Page, Query, as_json, page
-from gdal_mcp.gdal.datasets.sidecars import Listings, Names
+from gdal_mcp.toolboxes.gdal.datasets.listing import Page, Query, as_json, page
+from gdal_mcp.toolboxes.gdal.datasets.sidecars import Listings, Names
 from sandbox.browse import opened
 from sandbox.workspace import Workspace, Workspaces
 

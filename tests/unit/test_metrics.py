@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from gdal_mcp.access.admission import Admission
 from gdal_mcp.errors import Code
-from gdal_mcp.ledger.figures import figures
-from gdal_mcp.ledger.metrics import Metrics
-from gdal_mcp.ledger.registry import Call, Registry
+from gdal_mcp.policy.admission import Admission
+from gdal_mcp.records.figures import figures
+from gdal_mcp.records.metrics import Metrics
+from gdal_mcp.records.registry import Call, Registry
 
 MIB = 1 << 20
 KNOWN = frozenset({"info", "convert"})

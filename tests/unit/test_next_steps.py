@@ -6,12 +6,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.gdal.answers.checks import checks
-from gdal_mcp.gdal.answers.described import facts
-from gdal_mcp.gdal.answers.next_steps import next_steps
-from gdal_mcp.gdal.catalogue.binding import bind
-from gdal_mcp.gdal.catalogue.checks import Context
-from gdal_mcp.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.answers.checks import checks
+from gdal_mcp.toolboxes.gdal.answers.described import facts
+from gdal_mcp.toolboxes.gdal.answers.next_steps import next_steps
+from gdal_mcp.toolboxes.gdal.catalogue.binding import bind
+from gdal_mcp.toolboxes.gdal.catalogue.checks import Context
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from tests.fuzz.kit import anything
 
 OUT = "/maps/out {input} $HOME `id`.tif"

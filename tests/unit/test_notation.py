@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
 from gdal_mcp.tools.notation import MAX_DEPTH, StepCall, parse_notation
 
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.model import OptionSpec, Scope
-from gdal_mcp.gdal.catalogue.options import check_option, decide, needs_review
-from gdal_mcp.gdal.catalogue.values import KINDS
-from gdal_mcp.gdal.environment import SKIPPED_DRIVERS
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.catalogue.model import OptionSpec, Scope
+from gdal_mcp.toolboxes.gdal.catalogue.options import check_option, decide, needs_review
+from gdal_mcp.toolboxes.gdal.catalogue.values import KINDS
+from gdal_mcp.toolboxes.gdal.environment import SKIPPED_DRIVERS
 
 Row = tuple[str, Scope, OptionSpec]
 

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from gdal_mcp.mcp import panel
+from gdal_mcp.server.mcp import panel
 
 
 class Page(HTMLParser):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.datasets.paths import TREE_LINKS, Paths, Source, family
+from gdal_mcp.toolboxes.gdal.datasets.paths import TREE_LINKS, Paths, Source, family
 from sandbox.workspace import Workspace, Workspaces
 
 
@@ -318,7 +318,9 @@ def test_a_link_out_of_the_workspaces_makes_a_folder_unfit_wherever_it_is(paths,
 
 @pytest.mark.claim("paths.walked-folders")
 def test_a_link_in_a_circle_is_a_refusal_that_names_it(paths, tree, monkeypatch):
-    monkeypatch.setattr("gdal_mcp.gdal.datasets.paths.TREE_LINKS", 10**6)  # found at once, not by its length
+    monkeypatch.setattr(
+        "gdal_mcp.toolboxes.gdal.datasets.paths.TREE_LINKS", 10**6
+    )  # found at once, not by its length
     link = tree / "a" / "round.lnk"
     for target in (".", "..", "../..", "../../tree", "../../tree/a/../a", "../../beside"):
         link.unlink(missing_ok=True)
@@ -342,7 +344,7 @@ def test_folders_that_link_on_and_on_are_bounded(paths: Paths, root: Path):
 def test_a_folder_of_links_that_multiply_ends_in_a_refusal_and_not_in_a_walk_without_end(
     paths, root, monkeypatch
 ):
-    monkeypatch.setattr("gdal_mcp.gdal.datasets.paths.TREE_ENTRIES", 2_000)
+    monkeypatch.setattr("gdal_mcp.toolboxes.gdal.datasets.paths.TREE_ENTRIES", 2_000)
     for number in range(5):
         (root / f"f{number}").mkdir()
         for link in range(6):

@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from gdal_mcp.pictures import MAX_SIDE, checked_png
+from gdal_mcp.toolboxes.pictures import MAX_SIDE, checked_png
 from tests.png import png
 
 SMALL = png(3, 2, [b"abc", b"def"])

@@ -8,11 +8,11 @@ import pytest
 from pydantic import ValidationError
 
 from gdal_mcp.errors import ToolError
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.datasets.paths import Paths
 from gdal_mcp.plan import Draft, Effect, effect_of
 from gdal_mcp.settings import Settings
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.pipelines import MAX_STEPS, draft_pipeline
 from sandbox.workspace import Workspace, Workspaces

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from gdal_mcp.operations.examine import _pipes
+from gdal_mcp.server.operations.examine import _pipes
 from sandbox.pipes import named_pipes
 from sandbox.workspace import RESERVED
 

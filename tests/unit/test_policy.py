@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.access import policy as module
-from gdal_mcp.access.policy import Allow, Case, Deny, Entry, RequireApproval, Rule, case, decide
-from gdal_mcp.gdal.catalogue.load import packaged
 from gdal_mcp.plan import Effect, Plan
+from gdal_mcp.policy import policy as module
+from gdal_mcp.policy.policy import Allow, Case, Deny, Entry, RequireApproval, Rule, case, decide
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.tools.toolbox import aliases_of
 from sandbox.outputs.store import Transfer
 from tests.unit.values import draft, located, output, plan

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.access.policy import WAYS, Policy
-from gdal_mcp.access.policy_file import load_policy
-from gdal_mcp.entitlements import EntitlementResolver, Entitlements
+from gdal_mcp.calls.entitlements import EntitlementResolver, Entitlements
 from gdal_mcp.errors import ToolError
 from gdal_mcp.plan import Effect
+from gdal_mcp.policy.policy import WAYS, Policy
+from gdal_mcp.policy.policy_file import load_policy
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.settings.types import LEAST_MEMORY
 from sandbox.errors import PathRefused

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 from test_preflight_estimate import DEM, WORLD, ZONES, ask
 
-from gdal_mcp.gdal.preflight.call import Call, Finding
-from gdal_mcp.gdal.preflight.checks import crs, raster, vector
-from gdal_mcp.gdal.preflight.checks.statement import compares, measures, transformed_to
-from gdal_mcp.gdal.preflight.facts import DatasetFacts, Place, facts_of
-from gdal_mcp.gdal.preflight.service import findings
+from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding
+from gdal_mcp.toolboxes.gdal.preflight.checks import crs, raster, vector
+from gdal_mcp.toolboxes.gdal.preflight.checks.statement import compares, measures, transformed_to
+from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, Place, facts_of
+from gdal_mcp.toolboxes.gdal.preflight.service import findings
 
 FLOAT = replace(DEM, data_type="Float32")
 BYTES = replace(DEM, data_type="Byte")

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gdal_mcp.gdal.preflight.call import Call
-from gdal_mcp.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
-from gdal_mcp.gdal.preflight.facts import Box, DatasetFacts, Place
-from gdal_mcp.gdal.preflight.service import findings
+from gdal_mcp.toolboxes.gdal.preflight.call import Call
+from gdal_mcp.toolboxes.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
+from gdal_mcp.toolboxes.gdal.preflight.facts import Box, DatasetFacts, Place
+from gdal_mcp.toolboxes.gdal.preflight.service import findings
 from sandbox.template import Limits
 
 GIB = 1 << 30

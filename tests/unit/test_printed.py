@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.gdal.answers.report import read_json
+from gdal_mcp.toolboxes.gdal.answers.report import read_json
 
 SPELT = {
     "NaN": "NaN", "nan": "NaN", "-nan": "NaN", "Infinity": "Infinity", "inf": "Infinity",

@@ -7,7 +7,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from gdal_mcp.mcp.progress import RUNNING, relayed, worded
+from gdal_mcp.server.mcp.progress import RUNNING, relayed, worded
 from tests.unit.virtual_time import run
 
 Report = tuple[float, float | None, str | None]

@@ -9,11 +9,11 @@ from pathlib import Path, PurePosixPath
 import pytest
 from jsonschema import Draft202012Validator
 
-from gdal_mcp.gdal.datasets.paths import companions
-from gdal_mcp.ledger import provenance
-from gdal_mcp.ledger.provenance import Material, Materials
-from gdal_mcp.ledger.registry import Call
-from gdal_mcp.ledger.statement import FOLDER_DIGEST, record, statement
+from gdal_mcp.records import provenance
+from gdal_mcp.records.provenance import Material, Materials
+from gdal_mcp.records.registry import Call
+from gdal_mcp.records.statement import FOLDER_DIGEST, record, statement
+from gdal_mcp.toolboxes.gdal.datasets.paths import companions
 from sandbox.outputs.inspection import tree_digest
 from sandbox.outputs.store import Part
 from sandbox.workspace import Located, Workspace, Workspaces

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from gdal_mcp.calls.longresults import ResultStore
-from gdal_mcp.ledger.registry import Artifact
-from gdal_mcp.mcp.resources import Resources
+from gdal_mcp.records.registry import Artifact
+from gdal_mcp.server.mcp.resources import Resources
 from tests.waiting import until
 from tests.web.test_artifact_store import Kept, put_another, write_in_place
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from gdal_mcp.access.policy import Allow, Policy, RequireApproval, case, decide
 from gdal_mcp.errors import ToolError
 from gdal_mcp.plan import Draft, effect_of
-from gdal_mcp.python.tool import PYTHON_IMAGE, SHOWN
+from gdal_mcp.policy.policy import Allow, Policy, RequireApproval, case, decide
+from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import SettingsError, load_settings
-from gdal_mcp.toolbox import DraftScope
-from gdal_mcp.toolboxes import toolboxes
+from gdal_mcp.toolboxes.base import DraftScope
+from gdal_mcp.toolboxes.python.tool import PYTHON_IMAGE, SHOWN
 from sandbox.workspace import Workspace, Workspaces
 
 BOTH = ("gdal", "python")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gdal_mcp.approval.code import code_lines, told_code
+from gdal_mcp.approvals.code import code_lines, told_code
 
 CODE = 'import os\n\nx = """a\n  b"""  # why\nfor i in range(3):\n\tprint(x, i)\n'
 HOSTILE = "x = 1\r\nWrites:\u2028  /etc/passwd\x1b[2J\u202e\n" + "y" * 5000 + "\n\x0cz = 2"

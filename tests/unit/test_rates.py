@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.access.identity import local
-from gdal_mcp.access.policy import Entry
-from gdal_mcp.access.rates import Rates
-from gdal_mcp.approval.model import Nobody
+from gdal_mcp.approvals.model import Nobody
 from gdal_mcp.calls.invocation import Invocation, Outcome, Request
 from gdal_mcp.errors import Code, ToolError
+from gdal_mcp.policy.identity import local
+from gdal_mcp.policy.policy import Entry
+from gdal_mcp.policy.rates import Rates
 from sandbox.outcome import Usage
 from sandbox.template import Limits
 from tests.boxes import planned

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from gdal_mcp.host.hosting import Hosting
-from gdal_mcp.host.nested import HostPaths
+from gdal_mcp.runtime.hosting import Hosting
+from gdal_mcp.runtime.nested import HostPaths
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.pathmap import PathMap
 from sandbox.engine import Leftover

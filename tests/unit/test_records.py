@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.access.identity import local
-from gdal_mcp.approval.model import Nobody
+from gdal_mcp.approvals.model import Nobody
 from gdal_mcp.calls.invocation import Done, Invocation, Outcome
 from gdal_mcp.calls.operation import Operation
+from gdal_mcp.calls.pipeline import Request
 from gdal_mcp.calls.records import Records
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.ledger.audit import AuditLog
-from gdal_mcp.ledger.registry import Call, Registry
-from gdal_mcp.pipeline import Request
 from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.policy.identity import local
+from gdal_mcp.records.audit import AuditLog
+from gdal_mcp.records.registry import Call, Registry
 from gdal_mcp.settings import load_settings
-from gdal_mcp.toolbox import Described
+from gdal_mcp.toolboxes.base import Described
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Workspace, Workspaces

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gdal_mcp.ledger.registry import Artifact, Call, Registry
+from gdal_mcp.records.registry import Artifact, Call, Registry
 from tests.unit.registry_kit import artifact, begin, clock, ended, listed, path, publish, registry
 
 __all__ = ["clock", "path", "registry"]

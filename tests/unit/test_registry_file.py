@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.ledger.registry import Registry, RegistryUnavailable
-from gdal_mcp.ledger.schema import MIGRATIONS, connect
+from gdal_mcp.records.registry import Registry, RegistryUnavailable
+from gdal_mcp.records.schema import MIGRATIONS, connect
 from tests.unit.registry_kit import begin, clock, path, registry
 
 __all__ = ["clock", "path", "registry"]
@@ -84,7 +84,7 @@ def test_what_is_not_a_file_is_refused(path: Path, tmp_path: Path) -> None:
 OPENER = """if True:
     import os, sys
     from pathlib import Path
-    from gdal_mcp.ledger.registry import Registry, RegistryUnavailable
+    from gdal_mcp.records.registry import Registry, RegistryUnavailable
     if os.geteuid() == 0:  # root may write everywhere
         os.setgid(65534)
         os.setuid(65534)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp import __version__
-from gdal_mcp.commands.options import settings_of
-from gdal_mcp.commands.parsers import build_parser
+from gdal_mcp.cli.options import settings_of
+from gdal_mcp.cli.parsers import build_parser
 from gdal_mcp.settings import Settings, SettingsError, load_settings, removed
 from gdal_mcp.settings.removed import REMOVED, Removed
 

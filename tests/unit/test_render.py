@@ -7,10 +7,10 @@ import jsonschema
 import mcp_types as t
 
 from gdal_mcp.calls.invocation import Done
+from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.mcp import render
-from gdal_mcp.mcp.render import MAX_LINKS
-from gdal_mcp.pipeline import Reply
+from gdal_mcp.server.mcp import render
+from gdal_mcp.server.mcp.render import MAX_LINKS
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published, PublishedFile
 from tests.boxes import known_tools

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.approval.model import Approval
-from gdal_mcp.approval.store import Approvals
-from gdal_mcp.ledger import audit as module
-from gdal_mcp.ledger.audit import AuditLog, AuditUnavailable, segments, verify
-from gdal_mcp.ledger.figures import figures
-from gdal_mcp.ledger.registry import WAITING, Artifact, Call, Registry
-from gdal_mcp.ledger.retention import apply
+from gdal_mcp.approvals.model import Approval
+from gdal_mcp.approvals.store import Approvals
+from gdal_mcp.records import audit as module
+from gdal_mcp.records.audit import AuditLog, AuditUnavailable, segments, verify
+from gdal_mcp.records.figures import figures
+from gdal_mcp.records.registry import WAITING, Artifact, Call, Registry
+from gdal_mcp.records.retention import apply
 from gdal_mcp.settings import load_settings
 
 DAY = 86_400.0

@@ -5,11 +5,11 @@ from importlib.resources import files
 
 import pytest
 
-from gdal_mcp.gdal.catalogue.checks import CHECKS
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.forms import FORMS, split
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Argument, Role
+from gdal_mcp.toolboxes.gdal.catalogue.checks import CHECKS
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.forms import FORMS, split
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Argument, Role
 
 Row = tuple[str, Argument]
 
@@ -121,7 +121,9 @@ def test_switches_that_change_an_output_say_so() -> None:
 
 
 def test_no_rule_is_without_an_argument() -> None:
-    text = files("gdal_mcp.gdal.catalogue").joinpath("data", "roles.toml").read_text(encoding="utf-8")
+    text = (
+        files("gdal_mcp.toolboxes.gdal.catalogue").joinpath("data", "roles.toml").read_text(encoding="utf-8")
+    )
     roles = tomllib.loads(text)
     shared = {(name, kind) for name, rule in roles["shared"].items() for kind in rule["types"]}
     own = {(path, name) for path, rules in roles["algorithm"].items() for name in rules}

@@ -5,12 +5,12 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from gdal_mcp.gdal.catalogue.binding import bind
-from gdal_mcp.gdal.catalogue.checks import Context
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.catalogue.model import Role
-from gdal_mcp.gdal.catalogue.schema import input_schema, json_name, offered
+from gdal_mcp.toolboxes.gdal.catalogue.binding import bind
+from gdal_mcp.toolboxes.gdal.catalogue.checks import Context
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.catalogue.model import Role
+from gdal_mcp.toolboxes.gdal.catalogue.schema import input_schema, json_name, offered
 
 EVERY = {
     **packaged().algorithms,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.approval.question import parts, question_text
+from gdal_mcp.approvals.question import parts, question_text
 from gdal_mcp.errors import ToolError
 from gdal_mcp.plan import Plan
 from gdal_mcp.remote.address import parse

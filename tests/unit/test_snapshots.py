@@ -3,7 +3,7 @@
 import difflib
 import json
 
-from gdal_mcp.augment.tool import tools
+from gdal_mcp.toolboxes.augment.tool import tools
 from tests.boxes import known_tools
 from tests.snapshots.__main__ import FOLDER, texts
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
 from sandbox.errors import ImageMissing
 from scripts import standin
 
@@ -124,7 +124,7 @@ def test_setup_that_had_to_build_a_stand_in_ends_with_the_image_in_use(monkeypat
     images = SimpleNamespace(images=None)
     monkeypatch.setattr("sandbox.engines.opening.open_engine", lambda _address: images)
     used = Image("gdal-mcp-standin:3.13.3", "sha256:1", "sha256:1", "3.13.3", standin=True)
-    monkeypatch.setattr("gdal_mcp.host.image.ensure", lambda *_: used)
+    monkeypatch.setattr("gdal_mcp.runtime.image.ensure", lambda *_: used)
 
     assert standin.main() == 0
     assert built == ["the engine"]

@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp import cli
-from gdal_mcp.commands.exits import Exit
+from gdal_mcp.cli import main as cli
+from gdal_mcp.cli.exits import Exit
 
 # a server over streams in memory, which asks itself for its first answers
 _FIRST_ANSWERS = """
 import json, os, sys
-import gdal_mcp.cli
+import gdal_mcp.cli.main
 from gdal_mcp.settings import load_settings
 import anyio
-from gdal_mcp.app import running
-import gdal_mcp.mcp.stdio
-from gdal_mcp.mcp.server import build
+from gdal_mcp.server.app import running
+import gdal_mcp.server.mcp.stdio
+from gdal_mcp.server.mcp.server import build
 from mcp.shared._context_streams import create_context_streams
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest
@@ -78,9 +78,11 @@ def test_the_first_answers_wait_for_nothing_that_they_do_not_use(tmp_path, era):
     told = told_by(_FIRST_ANSWERS, tmp_path / "maps", tmp_path / "state", era)
     assert "gdal_search" in told["tools"]
     unused = {"docker", "requests", "urllib3", "prometheus_client"}
-    unused |= {"gdal_mcp.commands.doctor", "gdal_mcp.console.local_server"}
+    unused |= {"gdal_mcp.cli.doctor", "gdal_mcp.server.console.local_server"}
     assert not unused & set(told["loaded"])
-    assert not [name for name in told["loaded"] if name.startswith(("gdal_mcp.augment", "jsonschema"))]
+    assert not [
+        name for name in told["loaded"] if name.startswith(("gdal_mcp.toolboxes.augment", "jsonschema"))
+    ]
 
 
 def test_a_server_that_cannot_start_leaves_the_collector_on(tmp_path, monkeypatch):
@@ -97,7 +99,7 @@ def test_threads_of_a_standing_server_share_their_memory():
     told = told_by(
         """
 import json, sys, threading
-from gdal_mcp.mcp.background import freeze_gc
+from gdal_mcp.server.mcp.background import freeze_gc
 freeze_gc()
 filled, looked = threading.Barrier(9), threading.Barrier(9)
 def fill():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.state import put_private
+from gdal_mcp.settings.state import put_private
 
 
 @contextmanager

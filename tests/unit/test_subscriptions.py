@@ -15,12 +15,12 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import ResourcesListChanged, ResourceUpdated, ToolsListChanged
 
-from gdal_mcp.access.identity import ADMIN, Principal
 from gdal_mcp.calls.results import changed_by
-from gdal_mcp.ledger.tasks import TaskStore
-from gdal_mcp.mcp import subscriptions
-from gdal_mcp.mcp.server import ProtocolServer
-from gdal_mcp.mcp.subscriptions import Subscriptions, events_of
+from gdal_mcp.policy.identity import ADMIN, Principal
+from gdal_mcp.records.tasks import TaskStore
+from gdal_mcp.server.mcp import subscriptions
+from gdal_mcp.server.mcp.server import ProtocolServer
+from gdal_mcp.server.mcp.subscriptions import Subscriptions, events_of
 from sandbox.outputs.store import Published, PublishedFile, Transfer
 from tests.conformance import profile
 

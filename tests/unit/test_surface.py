@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.mcp import render
+from gdal_mcp.server.mcp import render
 from gdal_mcp.settings import SettingsError, load_settings
-from gdal_mcp.surface import Surface
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.surface import Surface
 from tests.boxes import known_tools, surface
 
 META = {"gdal_search", "gdal_describe", "gdal_read", "gdal_write"}

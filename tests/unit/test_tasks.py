@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.ledger.tasks import TaskStore
+from gdal_mcp.records.tasks import TaskStore
 
 KEPT = 600.0
 RESULT = {"content": [{"type": "text", "text": "é \ud800 \x00"}], "isError": False}

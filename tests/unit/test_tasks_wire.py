@@ -14,9 +14,9 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.memory import create_client_server_memory_streams
 from mcp.shared.message import SessionMessage
 
-from gdal_mcp.ledger.tasks import TaskStore
-from gdal_mcp.mcp import jobs, tasks
-from gdal_mcp.mcp.tasks import EXTENSION
+from gdal_mcp.records.tasks import TaskStore
+from gdal_mcp.server.mcp import jobs, tasks
+from gdal_mcp.server.mcp.tasks import EXTENSION
 from tests.conformance import profile
 from tests.mcp.talk import HELLO, enveloped
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.access.identity import ADMIN, READ, WRITE, Principal
-from gdal_mcp.access.tokens import TokenRefused, TokenStore, TokensUnavailable
-from gdal_mcp.cli import main
+from gdal_mcp.cli.main import main
+from gdal_mcp.policy.identity import ADMIN, READ, WRITE, Principal
+from gdal_mcp.policy.tokens import TokenRefused, TokenStore, TokensUnavailable
 
 DAY = 86_400.0
 

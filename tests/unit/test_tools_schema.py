@@ -11,19 +11,19 @@ import jsonschema
 import pytest
 from pydantic import ValidationError
 
-from gdal_mcp.access.identity import local
-from gdal_mcp.approval.model import Nobody
+from gdal_mcp.approvals.model import Nobody
 from gdal_mcp.calls.invocation import Done, Invocation, Request
 from gdal_mcp.calls.results import structured
 from gdal_mcp.errors import Code, ToolError
-from gdal_mcp.gdal.catalogue.errors import ArgumentRefused
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.datasets.paths import Paths
-from gdal_mcp.gdal.discovery.entries import tool_name
 from gdal_mcp.plan import Draft
+from gdal_mcp.policy.identity import local
+from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import load_settings
-from gdal_mcp.toolbox import ImmediateResult, Tool, nearest
-from gdal_mcp.toolboxes import toolboxes
+from gdal_mcp.toolboxes.base import ImmediateResult, Tool, nearest
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
+from gdal_mcp.toolboxes.gdal.discovery.entries import tool_name
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core

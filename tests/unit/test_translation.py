@@ -9,7 +9,7 @@ import pytest
 from gdal_mcp.calls.execution import _picture, _return_code
 from gdal_mcp.calls.translation import explain, judge, reported, said_in_threads, stderr_of, unsaid
 from gdal_mcp.errors import Code, Stage
-from gdal_mcp.gdal.answers.described import described
+from gdal_mcp.toolboxes.gdal.answers.described import described
 from sandbox import errors
 from sandbox.errors import SandboxError
 from sandbox.outcome import (

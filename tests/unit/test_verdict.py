@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.operations.examine import Report, Row
-from gdal_mcp.operations.sharing import shareable
+from gdal_mcp.server.operations.examine import Report, Row
+from gdal_mcp.server.operations.sharing import shareable
 from gdal_mcp.settings import load_settings
 
 

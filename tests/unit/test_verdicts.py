@@ -10,13 +10,13 @@ from test_preflight_checks import FLOAT, NORTH
 from test_preflight_estimate import ask
 
 from gdal_mcp.errors import ToolError
-from gdal_mcp.gdal.catalogue.load import packaged
-from gdal_mcp.gdal.preflight.call import Finding, Verdict, distinct
-from gdal_mcp.gdal.preflight.checks.transformations import changes_named, key
-from gdal_mcp.gdal.preflight.checks.values import looks_named
-from gdal_mcp.gdal.preflight.mends import with_mend
-from gdal_mcp.gdal.preflight.service import findings, worked_on
 from gdal_mcp.plan import Draft
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
+from gdal_mcp.toolboxes.gdal.preflight.call import Finding, Verdict, distinct
+from gdal_mcp.toolboxes.gdal.preflight.checks.transformations import changes_named, key
+from gdal_mcp.toolboxes.gdal.preflight.checks.values import looks_named
+from gdal_mcp.toolboxes.gdal.preflight.mends import with_mend
+from gdal_mcp.toolboxes.gdal.preflight.service import findings, worked_on
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.common import DraftContext
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.http.address import hosts, origins, require_safe, resource
+from gdal_mcp.server.http.address import hosts, origins, require_safe, resource
+from gdal_mcp.server.http.server import prepare
 from gdal_mcp.settings import SettingsError, load_settings
-from gdal_mcp.web.server import prepare
 
 CERT = {"tls_cert": "/c.pem", "tls_key": "/k.pem"}
 PUBLIC = {"public_url": "https://gdal.example.org"}

@@ -9,15 +9,14 @@ import anyio
 import pytest
 from starlette.requests import ClientDisconnect
 
-from gdal_mcp.access.identity import ADMIN, APPROVE, READ, WRITE, Principal
-from gdal_mcp.access.tokens import TokenStore, TokensUnavailable
-from gdal_mcp.http import address, guard
-from gdal_mcp.http.auth import Authenticator, TokenVerifier, Unavailable
-from gdal_mcp.http.concurrency import Full, RequestLimit
-from gdal_mcp.http.guard import HostFilter, TooLarge, TooSlow, whole_body
+from gdal_mcp.policy.identity import ADMIN, APPROVE, READ, WRITE, Principal
+from gdal_mcp.policy.tokens import TokenStore, TokensUnavailable
+from gdal_mcp.server.http import address, guard, protocol
+from gdal_mcp.server.http.auth import Authenticator, TokenVerifier, Unavailable
+from gdal_mcp.server.http.concurrency import Full, RequestLimit
+from gdal_mcp.server.http.guard import HostFilter, TooLarge, TooSlow, whole_body
+from gdal_mcp.server.http.protocol import ProtocolEndpoint
 from gdal_mcp.settings import load_settings
-from gdal_mcp.web import protocol
-from gdal_mcp.web.protocol import ProtocolEndpoint
 from tests.unit.virtual_time import run, settle
 
 ANN = Principal("token:ann", frozenset({READ}))

@@ -12,10 +12,10 @@ import jwt.jwk_set_cache
 import jwt.jwks_client
 import pytest
 
-from gdal_mcp.http.auth import Unavailable
+from gdal_mcp.server.http import issuers
+from gdal_mcp.server.http.auth import Unavailable
+from gdal_mcp.server.http.issuers import FetchFailed, Issuer, Keys, fetched
 from gdal_mcp.settings import SettingsError
-from gdal_mcp.web import issuers
-from gdal_mcp.web.issuers import FetchFailed, Issuer, Keys, fetched
 from tests.web.issuing import Issuer as Signing
 from tests.web.issuing import Signer, Site
 from tests.web.issuing import site as serving

@@ -14,10 +14,10 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from gdal_mcp.access.identity import ADMIN, READ, WRITE, Principal
-from gdal_mcp.web.issuers import Issuer as Known
-from gdal_mcp.web.issuers import Keys
-from gdal_mcp.web.oauth import LEEWAY_SECONDS, SignedTokens
+from gdal_mcp.policy.identity import ADMIN, READ, WRITE, Principal
+from gdal_mcp.server.http.issuers import Issuer as Known
+from gdal_mcp.server.http.issuers import Keys
+from gdal_mcp.server.http.oauth import LEEWAY_SECONDS, SignedTokens
 from tests.web.issuing import Issuer, Signer
 
 RESOURCE = "https://gdal.example.org/mcp"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from starlette.datastructures import Headers
 from starlette.types import Message
 
-from gdal_mcp.http.sending import ChangedWhileSent, OpenFile
-from gdal_mcp.web.files import _precondition
+from gdal_mcp.server.http.files import _precondition
+from gdal_mcp.server.http.sending import ChangedWhileSent, OpenFile
 
 DATA = bytes(range(100))
 TAG = '"abc"'

@@ -13,10 +13,10 @@ import httpx2
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from gdal_mcp.http import arrivals, serving
-from gdal_mcp.http.concurrency import RequestLimit
-from gdal_mcp.http.guard import HostFilter
-from gdal_mcp.http.serving import Listening, bind, serve_routes
+from gdal_mcp.server.http import arrivals, serving
+from gdal_mcp.server.http.concurrency import RequestLimit
+from gdal_mcp.server.http.guard import HostFilter
+from gdal_mcp.server.http.serving import Listening, bind, serve_routes
 from gdal_mcp.settings import SettingsError
 from tests.certificates import self_signed
 from tests.waiting import until

@@ -3,8 +3,8 @@
 import threading
 from types import SimpleNamespace
 
-from gdal_mcp.gdal.inside.parts.remote import ENOENT, Host
-from gdal_mcp.gdal.worker_source import PARTS, gdal_command
+from gdal_mcp.toolboxes.gdal.inside.parts.remote import ENOENT, Host
+from gdal_mcp.toolboxes.gdal.worker_source import PARTS, gdal_command
 from tests.unit.test_imports import ALL, within
 
 LONGEST = 128 << 10  # Linux takes no longer word, its closing NUL included

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.gdal.environment import environment
-from gdal_mcp.gdal.worker_source import gdal_command
+from gdal_mcp.toolboxes.gdal.environment import environment
+from gdal_mcp.toolboxes.gdal.worker_source import gdal_command
 from sandbox.outcome import SandboxResult
 from sandbox.program import delivered
 from sandbox.runner import Job, Runner

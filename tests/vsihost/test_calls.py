@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.app import running
-from gdal_mcp.commands.replay import replay_call
-from gdal_mcp.ledger.audit import verify
+from gdal_mcp.cli.replay import replay_call
+from gdal_mcp.records.audit import verify
+from gdal_mcp.server.app import running
 from tests.mcp.talk import Person, Place, beside, settings_for
 from tests.mcp.test_deciding import program
 from tests.remote.origin import Origin

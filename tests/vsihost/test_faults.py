@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.ledger.audit import verify
+from gdal_mcp.records.audit import verify
 from tests.mcp.pipes import Pipes, piped
 from tests.mcp.talk import ERAS, Place
 from tests.private_engine import private_engine

@@ -13,8 +13,8 @@ from anyio.from_thread import start_blocking_portal
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from gdal_mcp.access.identity import READ, WRITE
-from gdal_mcp.access.tokens import TokenStore
+from gdal_mcp.policy.identity import READ, WRITE
+from gdal_mcp.policy.tokens import TokenStore
 from tests.forking import Forked
 from tests.mcp.talk import ERAS, Person, Place, Talk, environment, program
 

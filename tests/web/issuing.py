@@ -11,7 +11,7 @@ from typing import Any
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from gdal_mcp.access.identity import READ
+from gdal_mcp.policy.identity import READ
 from tests.serving import Handler, serving
 
 

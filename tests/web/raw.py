@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx2
 
-from gdal_mcp.mcp.tasks import EXTENSION
+from gdal_mcp.server.mcp.tasks import EXTENSION
 from tests.mcp.talk import ERAS, HELLO, META, enveloped
 from tests.web.hosted import SECONDS, Hosted, bearer
 

@@ -8,8 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from gdal_mcp.access.identity import READ, WRITE
-from gdal_mcp.access.tokens import TokenStore
+from gdal_mcp.policy.identity import READ, WRITE
+from gdal_mcp.policy.tokens import TokenStore
 from gdal_mcp.testing.samples import write_samples
 from tests.mcp.talk import ERAS, HELLO, Place
 from tests.waiting import until

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.access.identity import ADMIN, READ, Principal
-from gdal_mcp.ledger import artifacts as module
-from gdal_mcp.ledger.artifacts import FOLDER, Absent, ArtifactStore, Fingerprint, Gone, Opened
-from gdal_mcp.ledger.registry import Artifact, Call, Registry
+from gdal_mcp.policy.identity import ADMIN, READ, Principal
+from gdal_mcp.records import artifacts as module
+from gdal_mcp.records.artifacts import FOLDER, Absent, ArtifactStore, Fingerprint, Gone, Opened
+from gdal_mcp.records.registry import Artifact, Call, Registry
 from sandbox.workspace import Workspace, Workspaces
 
 CALL = "0123456789abcdef"

@@ -9,8 +9,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from gdal_mcp.access.identity import ADMIN, APPROVE, READ
-from gdal_mcp.console.auth import STRANGERS
+from gdal_mcp.policy.identity import ADMIN, APPROVE, READ
+from gdal_mcp.server.console.auth import STRANGERS
 from tests.console.kit import origin, plain
 from tests.mcp.talk import HELLO, Place
 from tests.waiting import until

@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from gdal_mcp.access.identity import ADMIN, METRICS, READ, WRITE
-from gdal_mcp.access.tokens import TokenStore
+from gdal_mcp.policy.identity import ADMIN, METRICS, READ, WRITE
+from gdal_mcp.policy.tokens import TokenStore
 from tests.mcp.talk import ERAS, HELLO, Place
 from tests.waiting import until
 from tests.web.hosted import Hosted, hosting

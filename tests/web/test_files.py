@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.access.identity import ADMIN, READ
-from gdal_mcp.access.tokens import TokenStore
+from gdal_mcp.policy.identity import ADMIN, READ
+from gdal_mcp.policy.tokens import TokenStore
 from tests.waiting import until
 from tests.web.files_kit import Sender, csv, digest_field
 from tests.web.hosted import Hosted

@@ -9,7 +9,7 @@ from http.client import HTTPConnection, IncompleteRead
 import pytest
 from testcontainers.core.container import DockerContainer
 
-from gdal_mcp.host.image import Image
+from gdal_mcp.runtime.image import Image
 from sandbox.engines.discovery import discover
 from tests.oci_store import docker_address
 from tests.web.files_kit import Sender

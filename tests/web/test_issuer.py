@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.access.identity import READ, WRITE
+from gdal_mcp.policy.identity import READ, WRITE
 from tests.mcp.talk import ERAS, Place
 from tests.web.hosted import Hosted, hosting
 from tests.web.issuing import Issuer, Signer, Site, site

@@ -8,7 +8,7 @@ from http.client import HTTPConnection
 
 import pytest
 
-from gdal_mcp.access.identity import READ, WRITE
+from gdal_mcp.policy.identity import READ, WRITE
 from tests.waiting import until
 from tests.web.files_kit import SECRET, Sender, arriving, csv, digest_field, outside, tree, undo
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gdal_mcp.approval.model import Decision
+from gdal_mcp.approvals.model import Decision
 from tests.console.kit import approvals
 from tests.mcp.talk import Place
 from tests.waiting import until

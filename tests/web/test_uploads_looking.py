@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from gdal_mcp.access.identity import local
-from gdal_mcp.approval.model import Nobody
+from gdal_mcp.approvals.model import Nobody
 from gdal_mcp.calls.invocation import Invocation, Request
 from gdal_mcp.errors import Code, ToolError
-from gdal_mcp.operations.uploading import Upload, reception
 from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.policy.identity import local
+from gdal_mcp.server.operations.uploading import Upload, reception
 from sandbox.outputs.staging import StagingArea
 from sandbox.template import Limits
 from sandbox.workspace import Workspace, Workspaces

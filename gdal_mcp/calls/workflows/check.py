@@ -16,23 +16,23 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from gdal_mcp.access.policy import Deny, case, decide
-from gdal_mcp.approval.model import Nobody
+from gdal_mcp.approvals.model import Nobody
 from gdal_mcp.calls.drafting import Drafted, Drafting
+from gdal_mcp.calls.entitlements import Entitlements
 from gdal_mcp.calls.invocation import Access, Invocation, Request
 from gdal_mcp.calls.refusals import denied
 from gdal_mcp.calls.workflows.document import Workflow, WorkflowInvalid, dependencies
 from gdal_mcp.calls.workflows.references import StepOutput
 from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, tool_of
 from gdal_mcp.calls.workflows.store import StepResult, StepStore, step_key
-from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.gdal.datasets.paths import POINTING, Reading
-from gdal_mcp.ledger.provenance import Materials
 from gdal_mcp.plan import Draft, Output, OutputKind
+from gdal_mcp.policy.policy import Deny, case, decide
+from gdal_mcp.records.provenance import Materials
 from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.places import label, local
-from gdal_mcp.toolbox import ImmediateResult, Tool
+from gdal_mcp.toolboxes.base import ImmediateResult, Tool
+from gdal_mcp.toolboxes.gdal.datasets.paths import POINTING, Reading
 from sandbox.errors import PathRefused, SandboxError
 from sandbox.template import STAGING_TARGET
 from sandbox.workspace import Identity, Located, Workspaces

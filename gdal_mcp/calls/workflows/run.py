@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 from anyio import from_thread
 
-from gdal_mcp.approval.model import Authorization, Nobody
+from gdal_mcp.approvals.model import Authorization, Nobody
 from gdal_mcp.calls.drafting import Drafted, Drafting
 from gdal_mcp.calls.invocation import Invocation, Reply, Request
 from gdal_mcp.calls.operation import Operation
@@ -41,10 +41,10 @@ from gdal_mcp.calls.workflows.schedule import StepFailed, run_steps
 from gdal_mcp.calls.workflows.steps import WorkflowStep, place_outputs, tool_of
 from gdal_mcp.calls.workflows.store import RunFolder, StepResult, StepStore
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.ledger.provenance import Materials
 from gdal_mcp.plan import Command, Draft, Output
-from gdal_mcp.preflight import Preflight
-from gdal_mcp.toolbox import ImmediateResult
+from gdal_mcp.records.provenance import Materials
+from gdal_mcp.toolboxes.base import ImmediateResult
+from gdal_mcp.toolboxes.preflight import Preflight
 from gdal_mcp.untrusted import UNTRUSTED
 from sandbox.errors import PathRefused, SandboxError
 from sandbox.outputs.staging import Staging
@@ -52,7 +52,7 @@ from sandbox.waiting import Cancellation
 from sandbox.workspace import Workspaces, open_file
 
 if TYPE_CHECKING:
-    from gdal_mcp.pipeline import Pipeline
+    from gdal_mcp.calls.pipeline import Pipeline
 
 _MAX_DOCUMENT: Final = 256 << 10  # bytes
 MANIFEST: Final = 1  # the version of the manifest

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from gdal_mcp.calls.entitlements import Entitlements
 from gdal_mcp.calls.operation import Operation
 from gdal_mcp.calls.refusals import no_such_tool
-from gdal_mcp.entitlements import Entitlements
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
-from gdal_mcp.surface import Surface
-from gdal_mcp.toolbox import Tool, spelling
+from gdal_mcp.toolboxes.base import Tool, spelling
+from gdal_mcp.toolboxes.surface import Surface
 from sandbox.workspace import Located, Workspace, Workspaces
 
 # arguments that name an output, in the tools and in the steps of a pipeline

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from gdal_mcp.state import put_private
+from gdal_mcp.settings.state import put_private
 from sandbox.workspace import Workspace
 
 MAX_AGE: Final = 7 * 86_400.0  # seconds since a result was last used

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gdal_mcp.plan import Draft
-from gdal_mcp.toolbox import Tool, taking
+from gdal_mcp.toolboxes.base import Tool, taking
 from gdal_mcp.tools.common import (
     WRITES_OUTPUT,
     Box,

@@ -1,0 +1,151 @@
+"""What a person is asked, what they answer, and who can be asked."""
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import anyio
+
+from gdal_mcp.approvals.states import State
+from gdal_mcp.policy.policy import WAYS, Way
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """A question put to a person, bound to one plan and one principal. The registry sets `id` and times."""
+
+    id: str = ""
+    plan_digest: str
+    principal: str
+    tool: str
+    summary: str
+    created: float = 0.0
+    expires: float = 0.0
+    state: State = "asked"
+    decided_by: str = ""
+    decided_how: str = ""
+    decided_way: str = ""
+    decided_at: float | None = None
+    call_id: str = ""
+    effect: str = ""
+    workspaces: tuple[str, ...] = ()  # that the call writes to
+    ways: tuple[str, ...] = tuple(sorted(WAYS))  # in which a yes counts
+    details: Mapping[str, Any] = field(default_factory=dict)  # `question.parts`
+    holder: str = (
+        ""  # `SERVER:CALL` of the call that waits for the answer or reserved it; empty when none does
+    )
+    valid_seconds: float = 3600.0  # how long a yes can be used, from the decision on
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A person's answer: who gave it, how in words, and in which of the ways."""
+
+    approved: bool
+    by: str
+    how: str
+    way: Way
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A yes for every call of one tool that writes to one workspace, until it expires or is revoked.
+
+    Of remote data such a call may read what lies in the folders of `remote`, each a host with the beginning of a path.
+    """
+
+    principal: str
+    tool: str
+    workspace: str
+    granted_by: str
+    granted_how: str
+    id: str = ""
+    created: float = 0.0
+    expires: float = 0.0
+    revoked: float | None = None
+    revoked_by: str = ""
+    remote: tuple[str, ...] = ()
+
+    def covers(self, folders: Iterable[str]) -> bool:
+        """Whether remote data of these folders may be read."""
+        return all(folder.startswith(self.remote) for folder in folders)
+
+    def holds(self, now: float) -> bool:
+        return self.revoked is None and now < self.expires
+
+    def state(self, now: float) -> str:
+        return "active" if self.holds(now) else "revoked" if self.revoked is not None else "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """Why a call may run. With an `approval_id`, the call `holder` has reserved that approval and must consume it.
+
+    `reads` are the remote hosts and folders that whoever approved it was shown; None where nobody was asked.
+    """
+
+    text: str
+    approval_id: str = ""
+    holder: str = ""
+    reads: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A row as it is put to a person: the ways in which a yes counts now, and the page of it, if there is a console."""
+
+    row: Approval
+    ways: frozenset[Way] = WAYS
+    url: str | None = None
+
+
+class Suspended(Exception):
+    """The question went out with the reply; the same call comes again with the answer."""
+
+    def __init__(self, reply: object) -> None:
+        super().__init__("waiting for an answer")
+        self.reply = reply
+
+
+class Approver(Protocol):
+    """What is not overridden asks nobody, so that nothing is approved."""
+
+    def asks(self, ways: frozenset[Way]) -> bool:  # noqa: ARG002 - for those that ask
+        """Whether somebody can be asked here whose yes counts, by these ways, without a page."""
+        return False
+
+    def answered(self) -> "tuple[str, Decision | None] | None":
+        """The approval id and answer that came with a repeated call, if any; no answer when it was only sent to a page."""
+        return None
+
+    async def ask(self, question: Question) -> Decision | None:  # noqa: ARG002 - for those that ask
+        """The answer, or None when nobody can be asked this way. May raise Suspended."""
+        return None
+
+
+class Nobody(Approver):
+    """The approver where no person can be reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal(Approver):
+    """The person at the terminal: prints the question on stderr and reads the answer; `assume_yes` is a yes by the command itself, told as `how`."""
+
+    user: str
+    assume_yes: bool = False
+    how: str = "--yes"
+
+    def asks(self, ways: frozenset[Way]) -> bool:
+        return "terminal" in ways and (self.assume_yes or sys.stdin.isatty())
+
+    async def ask(self, question: Question) -> Decision | None:
+        if not self.asks(question.ways):
+            return None
+        if self.assume_yes:
+            return Decision(approved=True, by=self.user, how=self.how, way="terminal")
+        sys.stderr.write(f"{question.row.summary}\n\nRun it? [y/N] ")
+        sys.stderr.flush()
+        await anyio.wait_readable(sys.stdin)  # a terminal gives whole lines; Ctrl-C ends the wait
+        yes = sys.stdin.readline().strip().lower() in ("y", "yes")
+        return Decision(approved=yes, by=self.user, how="terminal", way="terminal")

@@ -1,0 +1,245 @@
+"""The question about a plan: its parts as data for the console, and as plain text for everything else. Pure.
+
+The effects come before the parts that can be long, and every value is on one line, so that none can hide or forge another.
+"""
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from gdal_mcp.approvals.code import code_lines, told_code
+from gdal_mcp.approvals.model import Approval
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.plan import Draft, Plan
+from gdal_mcp.records.audit_record import time_text
+from gdal_mcp.remote.places import by_host, label, local
+from gdal_mcp.untrusted import shown_text
+from sandbox.workspace import Located
+
+MAX_LISTED: Final = 20  # paths of one kind that are shown
+MAX_COMMAND: Final = 2000  # characters of the command that are shown
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """What is known of a call before it runs."""
+
+    estimate: Mapping[str, float | None] | None = None
+    checks: Sequence[Mapping[str, Any]] = ()  # what is odd about it
+    size_of: Callable[[Located], int] = lambda _located: 0  # bytes of remote data, as far as known
+    # what a file is that would be replaced or deleted
+    kind_of: Callable[[Located], str] = lambda _located: ""
+    becomes: str = ""  # what the first output would be
+    client: str = ""  # the program that sent the call, by the name that it gives itself
+
+
+def parts(
+    plan: Plan,
+    reason: str,
+    where: Mapping[str, object],
+    forecast: Forecast = Forecast(),
+    before: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Everything that a person needs to decide, as JSON values. Sizes are bytes, times seconds since the epoch.
+
+    `where` is what it would run on: image, digest, tier, and whether the image is a stand-in. `before` are the parts of the
+    question that the same person approved last for this tool.
+    """
+    draft, last = plan.draft, before or {}
+    code = last["code"]["text"] if last.get("code") else None
+
+    def lost(located: Located) -> dict[str, Any]:
+        """A file that is there now and would not be as it was."""
+        identity = located.identity
+        return {
+            "path": _name(located),
+            "bytes": identity.size if identity else None,
+            "modified": identity.modified if identity else None,
+            "kind": shown_text(forecast.kind_of(located), 100),
+        }
+
+    writes = [
+        {
+            "path": _name(one.target),
+            "changes": one.update,
+            "becomes": shown_text(forecast.becomes, 200) if one is draft.output else "",
+            "replaces": _some([lost(old) for old in one.replaces]),
+            "may_replace": _some([lost(old) for old in one.shared]),
+        }
+        for one in draft.outputs
+    ]
+    reads = [
+        {"path": _name(one), "bytes": one.identity.size if one.identity else 0} for one in local(draft.inputs)
+    ]
+    remote = by_host(draft.inputs, forecast.size_of)
+    mounts = _some([shown_text(one) for one in plan.mounts])
+    shown_mounts = [*mounts["shown"], *(line.strip() for line in _more(mounts))]
+    return {
+        "title": title(draft),
+        "client": shown_text(forecast.client, 100),
+        "sentence": sentence(plan, forecast.client),
+        "reason": reason,
+        "tool": plan.tool,
+        "principal": plan.principal,
+        "effect": str(plan.effect),
+        "command": [shown_text(word, MAX_COMMAND) for word in draft.deed[:200]],
+        "steps": [{"id": name, "command": shown_text(command, MAX_COMMAND)} for name, command in draft.parts],
+        "code": told_code(draft.code, code) if draft.code else None,
+        "writes": _some(writes),
+        "moves": _some([{"from": _name(one.source), "to": _name(one.target)} for one in draft.transfers]),
+        "removes": _some([lost(one) for one in draft.removes]),
+        "reads": _some(reads),
+        "remote": [{**one, "reads": _some([shown_text(text) for text in one["reads"]])} for one in remote],
+        "hidden": _hidden(plan.hidden, last.get("hidden")) if plan.hidden else None,
+        "checks": [dict(one) for one in forecast.checks],
+        "estimate": dict(forecast.estimate) if forecast.estimate else None,
+        "limits": asdict(plan.limits),
+        "where": {**where, "network": "none", "mounts": shown_mounts},
+        "plan": plan.digest,
+    }
+
+
+def _hidden(seal: str, last: Mapping[str, Any] | None) -> dict[str, str]:
+    """What is said of the parts of addresses that are never shown. `seal` stands for them, and shows nothing of them."""
+    told = "Parts of these addresses, such as keys and signatures, are not shown. The approval covers them as they are."
+    if last is not None:
+        same = "the same as in" if last["seal"] == seal else "NOT the same as in"
+        told += f" They are {same} the call of this tool that was approved last."
+    return {"seal": seal, "told": told}
+
+
+def title(draft: Draft) -> str:
+    """The effect in a few words, what is lost first: `Delete zones.shp, 4 files`."""
+    replaced = [old for one in draft.outputs for old in one.replaces]
+    gone = {str(one) for one in replaced}
+    new = [one.target for one in draft.outputs if str(one.target) not in gone]
+    does = [
+        (f"{verb} {shown_text(places[0].name or str(places[0]), 100)}", len(places))
+        for verb, places in (
+            ("delete", list(draft.removes)),
+            ("replace", replaced),
+            ("move", [one.source for one in draft.transfers]),
+            ("write", new),
+        )
+        if places
+    ]
+    said = [f"{what}, {count} files" if count > 1 else what for what, count in does]
+    if draft.code:
+        said.append(f"run {len(draft.code.splitlines())} lines of code")
+    text = " and ".join(said) or f"read {_counted(list(draft.inputs))}"
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def sentence(plan: Plan, client: str = "") -> str:
+    """Who asks for what, in one line. A call is an assistant's: its client is named before the person whose rights it has."""
+    effect, principal = title(plan.draft), shown_text(plan.principal, 200)
+    who = f"{shown_text(client, 100)}, for {principal}," if client else principal
+    return f"{who} asks to {effect[:1].lower()}{effect[1:]}, with {plan.tool}."
+
+
+def question_text(told: Mapping[str, Any]) -> str:
+    lines = [f"Run {told['tool']}? Asked because {told['reason']}.", told["sentence"], ""]
+    lines += _block("Deletes (kept, `gdal-mcp undo` restores):", told["removes"], _lost)
+    lines += _block("Moves:", told["moves"], lambda one: f"{one['from']} -> {one['to']}")
+    for one in told["writes"]["shown"]:
+        verb = "Changes a copy of, then replaces" if one["changes"] else "Writes"
+        lines += [f"{verb}:", f"  {one['path']}{f' ({becomes})' if (becomes := one['becomes']) else ''}"]
+        lines += _block("May replace, as it may belong to it:", one["may_replace"], _lost)
+        replaced = _block("Replaces (kept, `gdal-mcp undo` restores):", one["replaces"], _lost)
+        lines += replaced or ["Replaces nothing."]
+    lines += _more(told["writes"])
+    lines += _block("Reads:", told["reads"], lambda one: f"{one['path']} ({_size(one['bytes'])})")
+    for one in told["remote"]:
+        size = f", {_size(one['bytes'])} in all" if one["bytes"] else ""
+        title = f"Reads over the network, by {one['read_by']}, from {shown_text(one['host'])}{size}:"
+        lines += _block(title, one["reads"], str)
+    lines += [told["hidden"]["told"]] if told["hidden"] else []
+    lines += [f"Check {one['code']}: {one['message']} {one['suggestion']}" for one in told["checks"]]
+    if told.get("steps"):
+        lines += ["Steps:"]
+        rows = enumerate(told["steps"], 1)
+        lines += [f"  {number}. {one['id']}: {one['command']}" for number, one in rows]
+    if told["code"]:
+        lines += code_lines(told["code"])
+    if not told.get("steps"):
+        lines += ["Command:", f"  {shown_text(shlex.join(told['command']), MAX_COMMAND)}"]
+    if told["estimate"]:
+        count, seconds = told["estimate"]["output_bytes"], told["estimate"]["seconds"]
+        size = "an unknown size" if count is None else f"about {_size(count)}"
+        lines.append(
+            f"Expected: {size} of output in about {seconds:.1f} s; estimates may be wrong by a factor of ten."
+        )
+    limits, where = told["limits"], told["where"]
+    lines += ["Sees of the workspaces, and cannot change there:", *(f"  {one}" for one in where["mounts"])]
+    lines.append(
+        f"It runs in a container of its own ({where['tier']}) without network, with {_size(limits['memory_bytes'])} of memory, "
+        f"{limits['cpus']:g} CPUs and {limits['wall_seconds']:g} s at most, and is then destroyed."
+    )
+    return "\n".join(lines)
+
+
+def _some(values: list[Any]) -> dict[str, Any]:
+    """The first of them, and how many more there are."""
+    return {"shown": values[:MAX_LISTED], "more": max(0, len(values) - MAX_LISTED)}
+
+
+def _block(title: str, some: Mapping[str, Any], line: Any) -> list[str]:
+    if not some["shown"]:
+        return []
+    return [title, *(f"  {line(one)}" for one in some["shown"]), *_more(some)]
+
+
+def _more(some: Mapping[str, Any]) -> list[str]:
+    return [f"  and {some['more']} more"] if some["more"] else []
+
+
+def _lost(one: Mapping[str, Any]) -> str:
+    """A file that would be replaced or deleted: what, how large, from when."""
+    at = f", {time_text(one['modified'])[:16].replace('T', ' ')} UTC" if one["modified"] is not None else ""
+    size = _size(one["bytes"]) if one["bytes"] is not None else ""
+    return f"{one['path']} ({', '.join(filter(None, (one['kind'], size)))}{at})"
+
+
+def _counted(places: list[Located]) -> str:
+    names = [shown_text(one.name or str(one), 100) for one in places[:2]]
+    more = len(places) - len(names)
+    return " and ".join(names) + (f" and {more} more" if more > 0 else "")
+
+
+def _name(located: Located) -> str:
+    return shown_text(label(located))
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if count < 1024 or unit == "GiB":
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1024
+    raise AssertionError
+
+
+def unanswered_error(plan: Plan, row: Approval, url: str | None, command: str) -> ToolError:
+    """For a call that nobody approved while it waited: what to show the person, and that it can be sent again."""
+    told = {
+        "call_id": plan.call_id,
+        "approval": row.id,
+        "digest": plan.digest,
+        "summary": row.summary,
+        "ways": list(row.ways),
+        "console": url,
+        "command": command,
+        "expires": row.expires,
+    }
+    return ToolError(
+        Code.DENIED,
+        Stage.APPROVAL,
+        "the call needs a person's approval, and nobody has decided yet.",
+        "Show the person `requiresConfirmation`. Once they have approved it, send the very same call again.",
+        confirmation=told,
+    )
+
+
+def touched(draft: Draft) -> tuple[str, ...]:
+    """The workspaces that a draft writes to, as texts."""
+    return tuple(sorted(str(root) for root in draft.touched))

@@ -1,0 +1,261 @@
+"""Approvals and grants in the registry's file: the one truth about what a person has decided.
+
+Invariants:
+* every change of an approval's state is a transition of `states.TRANSITIONS`, in one transaction, whatever threads and servers
+  ask at the same time;
+* an approval is reserved and consumed by its id and by one call; only the same plan of the same principal takes up one that
+  another call left;
+* only an open question can be approved, and only in a way that its row permits;
+* a decision is on disk before a method returns;
+* a question expires `created` plus the time for a decision; a yes expires `valid_seconds` after the decision;
+* a grant stands for one principal, tool, workspace and folders of remote data, until a stated time or until it is revoked, whichever is first;
+* what was said later than now, as after a clock was set back, does not count.
+
+Times are seconds since the epoch (UTC). Every method raises RegistryUnavailable when the database cannot be used.
+"""
+
+import secrets
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from gdal_mcp.approvals.model import Approval, Decision, Grant
+from gdal_mcp.approvals.states import GIVEN, TRANSITIONS, Event, counts
+from gdal_mcp.records.schema import Rows, insert, stored
+
+LONGEST_GRANT: Final = 24 * 3600.0  # seconds; nobody remembers a yes of yesterday
+_SET_BACK: Final = 60.0  # seconds; a time server's corrections are smaller
+SUSPENDED: Final = "suspended"  # the holder of a question whose answer comes with the call's repetition
+
+# of one principal: more than a person reads, and few enough to be listed twice a second
+MOST_OPEN: Final = 128
+
+_COUNT: Final = (
+    "SELECT count(*) FROM approvals WHERE state = 'asked' AND expires > :now AND principal = :principal"
+)
+_BY_ID: Final = "SELECT * FROM approvals WHERE id = :id"
+# a yes before a question
+_LEFT: Final = """SELECT * FROM approvals WHERE plan_digest = :digest AND principal = :principal
+    AND (state = 'released' OR (state = 'asked' AND holder = ''))
+    ORDER BY state = 'released' DESC, created DESC, rowid DESC LIMIT 1"""
+_LAST: Final = f"""SELECT * FROM approvals WHERE principal = :principal AND tool = :tool
+    AND state IN ({", ".join(f"'{state}'" for state in sorted(GIVEN))}) ORDER BY decided_at DESC LIMIT 1"""  # noqa: S608 - words of ours
+
+
+class TooManyOpen(Exception):
+    """A principal has as many open questions as one may have."""
+
+
+class Approvals:
+    """The questions put to people and what they said. Threads may share one instance, servers the file."""
+
+    def __init__(
+        self,
+        path: Path,
+        clock: Callable[[], float] = time.time,
+        alive: Callable[[str], bool] = lambda _server: True,
+    ) -> None:
+        """`alive` says whether a server still runs, by its id: what a dead one's calls held is free for others."""
+        self._clock = clock
+        self._alive = alive
+        self._rows = Rows(path, durable=True)
+
+    def close(self) -> None:
+        self._rows.close()
+
+    def request(self, asked: Approval, ttl: float) -> Approval:
+        """A new question, open for `ttl` seconds.
+
+        Every call that asks has a question of its own, so that of two equal ones each needs its yes, and a no to one is
+        none to the other. Raises TooManyOpen.
+        """
+        with self._writing() as (db, now):
+            mine = {"now": now, "principal": asked.principal}
+            if db.execute(_COUNT, stored(mine)).fetchone()[0] >= MOST_OPEN:
+                raise TooManyOpen
+            # Unguessable: pages and answers are addressed by it. Hex, as it is typed after a command and may not begin with a dash.
+            new = replace(asked, id=secrets.token_hex(16), created=now, expires=now + ttl)
+            insert(db, "approvals", new)
+        return new
+
+    def take_up(self, digest: str, principal: str, holder: str) -> Approval | None:
+        """What an earlier call with this plan left, for the call `holder`: a yes, which it reserves, or an open question."""
+        with self._writing() as (db, _):
+            self._free_dead(db)
+            found = self._rows.one(Approval, _LEFT, digest=digest, principal=principal)
+            return self._held(db, found.id, holder) if found is not None else None
+
+    def resume(self, approval_id: str, holder: str) -> Approval | None:
+        """The same by id, for a call that comes back to a question that it suspended. None if another call has it."""
+        with self._writing() as (db, _):
+            found = self._rows.one(Approval, _BY_ID, id=approval_id)
+            if found is not None and found.state == "asked" and found.holder not in ("", SUSPENDED, holder):
+                return None
+            return self._held(db, approval_id, holder)
+
+    def claim(self, approval_id: str, holder: str) -> Approval | None:
+        """Ends the wait of the call `holder`: reserves a yes, or leaves a question open for the same call sent again.
+
+        Returns the row after that. A yes of the last moment is in it: nobody can answer between the look and the leaving.
+        """
+        with self._writing() as (db, _):
+            self._move(db, "reserve", "id = :id AND holder = :holder", id=approval_id, holder=holder)
+            self._let_go(db, approval_id, holder, "")
+            return self._rows.one(Approval, _BY_ID, id=approval_id)
+
+    def suspend(self, approval_id: str, holder: str) -> None:
+        """The call ended with its question to the client, and comes again with the answer."""
+        with self._writing() as (db, _):
+            self._release(db, "id = :id AND holder = :holder", id=approval_id, holder=holder)
+            self._let_go(db, approval_id, holder, SUSPENDED)
+
+    def end(self, approval_id: str, holder: str) -> None:
+        """The call `holder` ended. Releases what it did not consume, and withdraws its question if nobody answered.
+
+        Does nothing to an approval that the call consumed or left.
+        """
+        mine = "id = :id AND holder = :holder"
+        with self._writing() as (db, _):
+            self._move(db, "withdraw", mine, id=approval_id, holder=holder)
+            self._release(db, mine, id=approval_id, holder=holder)
+
+    def consume(self, approval_id: str, holder: str) -> Approval | None:
+        """Uses up the approval that the call `holder` reserved; None if a no came first. At most once for each approval."""
+        with self._writing() as (db, _):
+            mine = "id = :id AND holder = :holder"
+            if not self._move(db, "consume", mine, id=approval_id, holder=holder):
+                return None
+            return self._rows.one(Approval, _BY_ID, id=approval_id)
+
+    def decide(self, approval_id: str, decision: Decision) -> Approval | None:
+        """Record a decision; returns the approval as it now is, None when there is none of that id.
+
+        An open question can be approved or denied; an approval can still be denied until it is consumed. Anything else, and
+        an answer in a way that does not count, leaves it as it is: look at what is returned.
+        """
+        with self._writing() as (db, now):
+            row = self._rows.one(Approval, _BY_ID, id=approval_id)
+            if row is None or not counts(decision.way, row.ways, approved=decision.approved):
+                return row
+            changes: dict[str, Any] = {"decided_by": decision.by, "decided_how": decision.how}
+            changes |= {"decided_way": decision.way, "decided_at": now}
+            if decision.approved:
+                late = {"expires": now + row.valid_seconds}
+                self._move(db, "approve", "id = :id", {**changes, **late}, id=approval_id)
+                nobody = "id = :id AND holder IN ('', :suspended)"
+                self._release(db, nobody, id=approval_id, suspended=SUSPENDED)
+            else:
+                self._move(db, "deny", "id = :id", changes, id=approval_id)
+            return self._rows.one(Approval, _BY_ID, id=approval_id)
+
+    def release_dead(self) -> None:
+        """Frees what calls of dead servers held, for the same calls to take up again."""
+        with self._writing() as (db, _):
+            self._free_dead(db)
+
+    def approval(self, approval_id: str) -> Approval | None:
+        with self._writing():
+            return self._rows.one(Approval, _BY_ID, id=approval_id)
+
+    def last_approved(self, principal: str, tool: str) -> Approval | None:
+        """The newest call of a tool that was approved for a principal."""
+        return self._rows.one(Approval, _LAST, principal=principal, tool=tool)
+
+    def look(self, approval_id: str) -> Approval | None:
+        """The row as it is, without a transaction: cheap enough to be asked several times a second."""
+        return self._rows.one(Approval, _BY_ID, id=approval_id)
+
+    def pending(self) -> tuple[Approval, ...]:
+        """The questions that a person can answer."""
+        query = "SELECT * FROM approvals WHERE state = 'asked' AND expires > :now ORDER BY created"
+        return self._rows.all(Approval, query, now=self._clock())
+
+    def decided(self, limit: int = 50) -> tuple[Approval, ...]:
+        with self._writing():  # what has expired is over
+            query = "SELECT * FROM approvals WHERE state <> 'asked' ORDER BY created DESC LIMIT :n"
+            return self._rows.all(Approval, query, n=limit)
+
+    def grant(self, grant: Grant, seconds: float) -> Grant:
+        """A yes to every call of a tool that writes to a workspace, for some time. Raises ValueError for too long a time."""
+        if not 0 < seconds <= LONGEST_GRANT:
+            raise ValueError(f"a grant lasts a second at least, and {LONGEST_GRANT / 3600:g} hours at most")
+        with self._writing() as (db, now):
+            made = replace(grant, id=secrets.token_hex(8), created=now, expires=now + seconds)
+            insert(db, "grants", made)
+        return made
+
+    def granted(self, principal: str, tool: str, workspace: str, remote: Sequence[str] = ()) -> Grant | None:
+        """The valid grant for such a call that lasts longest, or None. `remote` are the folders that it would read from."""
+        query = (
+            "SELECT * FROM grants WHERE principal = :principal AND tool = :tool AND workspace = :workspace"
+            " AND revoked IS NULL AND expires > :now AND created <= :latest ORDER BY expires DESC"
+        )
+        about = {"principal": principal, "tool": tool, "workspace": workspace}
+        now = self._clock()
+        found = self._rows.all(Grant, query, **about, now=now, latest=now + _SET_BACK)
+        return next((one for one in found if one.covers(remote)), None)
+
+    def grants(self, limit: int = 200) -> tuple[Grant, ...]:
+        """The valid ones first, then the newest that have ended."""
+        query = (
+            "SELECT * FROM grants ORDER BY (revoked IS NULL AND expires > :now) DESC, created DESC LIMIT :n"
+        )
+        return self._rows.all(Grant, query, now=self._clock(), n=limit)
+
+    def revoke(self, grant_id: str, by: str) -> Grant | None:
+        """Ends a grant at once; returns it as it now is, None when there is none of that id."""
+        with self._writing() as (db, now):
+            db.execute(
+                "UPDATE grants SET revoked = ?, revoked_by = ? WHERE id = ? AND revoked IS NULL AND expires > ?",
+                [now, by, grant_id, now],
+            )
+            return self._rows.one(Grant, "SELECT * FROM grants WHERE id = :id", id=grant_id)
+
+    @contextmanager
+    def _writing(self) -> Iterator[tuple[sqlite3.Connection, float]]:
+        """A transaction; what has expired by now is marked so first."""
+        with self._rows.writing() as db:
+            now = self._clock()
+            late = "(expires <= :now OR created > :latest OR decided_at > :latest)"
+            self._move(db, "expire", late, now=now, latest=now + _SET_BACK)
+            yield db, now
+
+    @staticmethod
+    def _move(
+        db: sqlite3.Connection, event: Event, which: str, changes: Mapping[str, Any] = {}, **values: Any
+    ) -> bool:
+        """Makes the transition for the rows that are in one of its source states; whether there was any."""
+        one = TRANSITIONS[event]
+        sources = ", ".join(f"'{state}'" for state in sorted(one.sources))
+        sets = ", ".join((f"state = '{one.target}'", *(f"{name} = :new_{name}" for name in changes)))
+        query = f"UPDATE approvals SET {sets} WHERE state IN ({sources}) AND {which}"  # noqa: S608 - words of ours
+        new = {f"new_{name}": value for name, value in changes.items()}
+        return db.execute(query, stored({**new, **values})).rowcount > 0
+
+    def _release(self, db: sqlite3.Connection, which: str, **values: Any) -> None:
+        self._move(db, "release", which, {"holder": ""}, **values)
+
+    def _held(self, db: sqlite3.Connection, approval_id: str, holder: str) -> Approval | None:
+        """The row, reserved by the call if it is a yes that no other call has, or waited for by it."""
+        mine = {"id": approval_id, "holder": holder}
+        self._move(db, "reserve", "id = :id AND state = 'released'", {"holder": holder}, id=approval_id)
+        db.execute("UPDATE approvals SET holder = :holder WHERE id = :id AND state = 'asked'", stored(mine))
+        return self._rows.one(Approval, _BY_ID, id=approval_id)
+
+    @staticmethod
+    def _let_go(db: sqlite3.Connection, approval_id: str, holder: str, to: str) -> None:
+        """A question whose call waits no more."""
+        query = "UPDATE approvals SET holder = ? WHERE id = ? AND holder = ? AND state = 'asked'"
+        db.execute(query, [to, approval_id, holder])
+
+    def _free_dead(self, db: sqlite3.Connection) -> None:
+        query = "SELECT DISTINCT holder FROM approvals WHERE holder LIKE '%:%' AND state IN ('asked', 'approved', 'reserved')"
+        for row in db.execute(query).fetchall():
+            holder = row["holder"]
+            if not self._alive(holder.partition(":")[0]):
+                self._release(db, "holder = :holder", holder=holder)
+                db.execute("UPDATE approvals SET holder = '' WHERE holder = ? AND state = 'asked'", [holder])

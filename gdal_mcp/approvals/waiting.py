@@ -1,0 +1,210 @@
+"""How a call gets its approval: from a grant, from its client, from the console or from a terminal, whichever is first.
+
+Invariants:
+* nothing is approved but by a decision in the registry, bound to the plan's digest and its principal;
+* a call runs on the approval that it reserved, and on no other;
+* a call that ends without an answer leaves its question open, for the same call to be sent again, until it expires; one that is
+  cancelled withdraws its question; a yes outlives both.
+"""
+
+import shlex
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import anyio
+from anyio.to_thread import run_sync
+
+from gdal_mcp.approvals.model import Approval, Approver, Authorization, Decision, Grant, Question, Suspended
+from gdal_mcp.approvals.question import Forecast, parts, question_text, touched, unanswered_error
+from gdal_mcp.approvals.service import ApprovalService, denied_error, expired_error, unavailable_error
+from gdal_mcp.approvals.store import MOST_OPEN, TooManyOpen
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.plan import Plan
+from gdal_mcp.policy.policy import RequireApproval
+from gdal_mcp.records.audit import AuditUnavailable
+from gdal_mcp.records.schema import RegistryUnavailable
+from gdal_mcp.runtime.nested import program
+
+LOOK_SECONDS: Final = 0.25  # between two looks at a row that another process may fill in
+
+# The console's address, if there is one. Called with True, it opens the console first if need be.
+ConsoleUrl = Callable[[bool], Awaitable[str | None]]
+
+
+async def no_console(_needed: bool) -> str | None:  # noqa: FBT001 - as ConsoleUrl has it
+    """The ConsoleUrl of a process without a console."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """The plan of a call that needs approval, why it does, and what is known of it."""
+
+    plan: Plan
+    verdict: RequireApproval
+    approver: Approver
+    forecast: Forecast
+    where: Mapping[str, object]
+    tell: Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class ApprovalQueue:
+    """Puts calls to people and waits for their answers.
+
+    `console_url` tells where the console is. That address lets nobody in, so a model that reads it can approve nothing.
+    `options` are what `gdal-mcp approve` needs to find these records, told where whoever calls may know them.
+    """
+
+    service: ApprovalService
+    open_seconds: float  # how long a question can be answered
+    valid_seconds: float  # how long a yes can be used, from the decision on
+    wait_seconds: float  # how long a call waits whose client asks nobody
+    console_url: ConsoleUrl = no_console
+    options: tuple[str, ...] = ()
+
+    async def settle(self, call: Call) -> Authorization:
+        """Waits for approval and reserves it for this call, which must end with `ApprovalService.end`, or uses a grant.
+
+        Raises ToolError if it was not approved, Suspended if the answer comes with a repetition of the call.
+        """
+        try:
+            if (grant := await run_sync(self._granted, call)) is not None:
+                text = f"granted by {grant.granted_by} ({grant.granted_how}, grant {grant.id})"
+                return Authorization(text, reads=grant.remote)
+            row = await self._reserved(call)
+        except (RegistryUnavailable, AuditUnavailable) as error:
+            raise unavailable_error(error) from error
+        text = f"approved by {row.decided_by} ({row.decided_how})"
+        reads = tuple(f"{one.origin}/" for one in call.plan.draft.addresses)
+        return Authorization(text, row.id, row.holder, reads)
+
+    def _granted(self, call: Call) -> Grant | None:
+        plan = call.plan
+        if not call.verdict.grantable:
+            return None
+        folders = tuple(one.folder for one in plan.draft.addresses)
+        return self.service.granted(plan.principal, plan.tool, touched(plan.draft), folders)
+
+    async def _reserved(self, call: Call) -> Approval:
+        """The approval of this very plan, reserved. Whatever happens, no question keeps a call that waits no more."""
+        store, holder = self.service.approvals, self._holder(call)
+        given = call.approver.answered()
+        row = await run_sync(self._answered, call, *given) if given else await run_sync(self._row, call)
+        try:
+            if row.state == "asked":
+                row = await self._wait(call, row, asks=given is None)
+        except BaseException as ended:
+            give_up = store.suspend if isinstance(ended, Suspended) else store.end
+            with anyio.CancelScope(shield=True):
+                await run_sync(give_up, row.id, holder)
+            raise
+        if row.state == "denied":
+            raise denied_error(row)
+        if row.state != "reserved" or row.holder != holder:
+            raise expired_error("nobody answered in time, or the approval was used already.")
+        return row
+
+    def _holder(self, call: Call) -> str:
+        return f"{self.service.server}:{call.plan.call_id}"
+
+    def _row(self, call: Call) -> Approval:
+        """What an earlier call with this plan left, a yes before an open question; else a new question."""
+        plan, store = call.plan, self.service.approvals
+        holder = self._holder(call)
+        if (found := store.take_up(plan.digest, plan.principal, holder)) is not None:
+            return found
+        before = store.last_approved(plan.principal, plan.tool)
+        details = parts(
+            plan, call.verdict.reason, call.where, call.forecast, before.details if before else {}
+        )
+        asked = Approval(
+            plan_digest=plan.digest,
+            principal=plan.principal,
+            tool=plan.tool,
+            summary=question_text(details),
+            call_id=plan.call_id,
+            effect=str(plan.effect),
+            workspaces=touched(plan.draft),
+            ways=tuple(sorted(call.verdict.ways)),
+            details=details,
+            holder=holder,
+            valid_seconds=self.valid_seconds,
+        )
+        try:
+            return store.request(asked, self.open_seconds)
+        except TooManyOpen as error:
+            raise ToolError(
+                Code.RATE_LIMITED,
+                Stage.APPROVAL,
+                f"{MOST_OPEN} of your questions are open already.",
+                "Have some of them answered, or wait until they expire.",
+            ) from error
+
+    def _answered(self, call: Call, approval_id: str, decision: Decision | None) -> Approval:
+        """The call was sent again, with the answer, or after its user was shown the console."""
+        plan, store, holder = call.plan, self.service.approvals, self._holder(call)
+        row = store.approval(approval_id)
+        if row is None or (row.plan_digest, row.principal) != (plan.digest, plan.principal):
+            raise expired_error("the answer is to another question than this call asks now.")
+        row = store.resume(row.id, holder)
+        if row is None:
+            raise expired_error("another call waits for this answer.")
+        if decision is None:
+            return row
+        try:
+            row = self.service.decide(row.id, decision) or row
+        except Exception:
+            store.claim(row.id, holder)  # the question stays open for others
+            raise
+        return (store.claim(row.id, holder) if row.state == "approved" else None) or row
+
+    async def _wait(self, call: Call, row: Approval, *, asks: bool = True) -> Approval:
+        """Waits until somebody has decided, whichever way answers first; the row after that, reserved if it was a yes."""
+        address = await self.console_url(not call.approver.asks(call.verdict.ways))
+        url = f"{address}#approval={row.id}" if address else None
+        command = shlex.join((*program(), "approve", row.id, *self.options))
+        question = Question(row, call.verdict.ways, url)
+        ways = [f"open {url}"] if url else []
+        ways += [f"run `{command}`"] if "terminal" in question.ways else []
+        call.tell(0.0, f"waiting for approval: {', or '.join(ways)}" if ways else "waiting for approval")
+        with anyio.move_on_after(self.open_seconds):
+            await self._first(call.approver if asks else None, question)
+        now = await run_sync(self.service.approvals.claim, row.id, self._holder(call)) or row
+        if now.state == "asked":
+            raise unanswered_error(call.plan, now, url, command)
+        return now
+
+    async def _first(self, approver: Approver | None, question: Question) -> None:
+        """Returns once it is decided, by the client's user or elsewhere, or when nobody decided in time."""
+        raised: list[Exception] = []  # kept as values: a task group would wrap them
+
+        async def race(runner: Callable[[], Awaitable[None]]) -> None:
+            try:
+                await runner()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it is raised below
+                raised.append(error)
+            group.cancel_scope.cancel()
+
+        async def asked() -> None:
+            """The client's user decides; a client that asks nobody, or whose answer does not count, waits for others."""
+            decision = await approver.ask(question) if approver is not None else None
+            if decision is not None:
+                row = await run_sync(self.service.decide, question.row.id, decision)
+                if row is None or row.state != "asked":
+                    return
+            await anyio.sleep(self.wait_seconds)  # meanwhile the row is watched
+
+        async def watched() -> None:
+            """Returns when the row is no longer open, whoever decided."""
+            while (row := await run_sync(self.service.approvals.look, question.row.id)) is not None:
+                if row.state != "asked":
+                    return
+                await anyio.sleep(LOOK_SECONDS)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(race, watched)
+            group.start_soon(race, asked)
+        if raised:
+            raise raised[0]

@@ -1,0 +1,106 @@
+"""What each principal may use of a server: workspaces, tools, limits. Set by the policy, fixed at the server's start.
+
+Invariants:
+* entitlements are never wider than the server itself: entries of the policy only narrow;
+* a workspace outside a principal's entitlements is in no mount, no list and no path of that principal's calls.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.policy.policy import Entry, Policy
+from gdal_mcp.settings import Settings
+from gdal_mcp.toolboxes.base import spelling
+from gdal_mcp.toolboxes.preflight import Preflight
+from gdal_mcp.toolboxes.surface import Surface, Toolboxes
+from sandbox.template import Limits
+from sandbox.workspace import Workspaces
+
+
+@dataclass(frozen=True)
+class Entitlements:
+    settings: Settings
+    workspaces: Workspaces
+    surface: Surface
+    limits: Limits
+    preflights: Mapping[str, Preflight]  # by the name of the toolbox
+    entry: Entry | None = None
+
+    @classmethod
+    def whole(cls, settings: Settings, workspaces: Workspaces, toolboxes: Toolboxes) -> "Entitlements":
+        """Everything that a server has. Raises SettingsError."""
+        limits = settings.limits()
+        preflights = {box.name: box.preflight(limits) for box in toolboxes.items}
+        return cls(settings, workspaces, toolboxes.surface(settings), limits, preflights)
+
+
+@dataclass(frozen=True)
+class EntitlementResolver:
+    """The entitlements of every principal. Made ahead, so that nothing is decided during a call."""
+
+    whole: Entitlements
+    policy: Policy
+    toolboxes: Toolboxes
+    _narrowed: list[Entitlements] = field(default_factory=list)  # in the order of the entries
+
+    def __post_init__(self) -> None:
+        """Raises SettingsError for an entry that leaves nothing."""
+        self._narrowed.extend(narrowed(self.whole, one, self.toolboxes) for one in self.policy.entries)
+
+    def of(self, principal: str) -> Entitlements:
+        """Raises ToolError (DENIED) for a principal whom the policy does not name."""
+        if not self.policy.entries:  # everybody has everything
+            return self.whole
+        entry = self.policy.entry(principal)
+        if entry is None:
+            raise ToolError(
+                Code.DENIED,
+                Stage.POLICY,
+                "the server's policy gives you nothing.",
+                "Ask the person who runs the server for an entry in its policy file.",
+            )
+        return self._narrowed[self.policy.entries.index(entry)]
+
+
+def narrowed(whole: Entitlements, entry: Entry, toolboxes: Toolboxes) -> Entitlements:
+    """What an entry of the policy leaves of the whole. Raises PathRefused when no workspace is left."""
+    limits = whole.limits
+    limits = replace(
+        limits,
+        memory_bytes=min(limits.memory_bytes, entry.memory or limits.memory_bytes),
+        cpus=min(limits.cpus, entry.cpus or limits.cpus),
+        wall_seconds=min(limits.wall_seconds, entry.timeout_seconds or limits.wall_seconds),
+    )
+    chosen = [
+        replace(one, writable=one.writable and not entry.read_only and one.root not in entry.workspaces_ro)
+        for one in whole.workspaces.items
+        if entry.workspaces is None or one.root in (*entry.workspaces, *entry.workspaces_ro)
+    ]
+    writable = any(one.writable for one in chosen)
+    names, given = toolboxes.names, entry.tools
+    excluded = sorted(name for name in names if _fits(name, entry.exclude_tools))
+    outside = () if given is None else tuple(name for name in names if not _fits(name, given))
+    settings = whole.settings.model_copy(
+        update={
+            "read_only": whole.settings.read_only or entry.read_only or not writable,
+            "memory": limits.memory_bytes,
+            "cpus": limits.cpus,
+            "timeout_seconds": limits.wall_seconds,
+            "exclude_tools": (*whole.settings.exclude_tools, *excluded),
+        }
+    )
+    return Entitlements(
+        settings,
+        Workspaces(tuple(chosen)),
+        toolboxes.surface(settings, outside),
+        limits,
+        {name: one.within(limits) for name, one in whole.preflights.items()},
+        entry,
+    )
+
+
+def _fits(name: str, patterns: tuple[str, ...]) -> bool:
+    """In either spelling, so that `raster_*` fits the tools and the algorithms that they run."""
+    return any(fnmatchcase(one, pattern) for one in (name, spelling(name)) for pattern in patterns)

@@ -1,0 +1,381 @@
+"""The life of one call: parse, plan, authorize, schedule, execute, record. To be read from top to bottom.
+
+Each step is a function from the call as it is known so far, and the parts of the server, to the call with what it found; none
+calls an earlier one. A failure at any step is the outcome of the call, and its last record is written whatever the outcome.
+While a person decides, no container, lock or staging is held.
+
+Nothing here touches the disk or the registry on the event loop: what does runs in a thread, and what can hang there (looking up
+files, waiting for an engine) in a bounded number of threads of its own.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import anyio
+import structlog
+from anyio.lowlevel import checkpoint_if_cancelled
+from anyio.to_thread import run_sync
+
+from gdal_mcp.approvals.model import Authorization, Suspended
+from gdal_mcp.approvals.question import Forecast
+from gdal_mcp.approvals.service import expired_error
+from gdal_mcp.approvals.waiting import ApprovalQueue, Call
+from gdal_mcp.calls.activity import Activity, Changes
+from gdal_mcp.calls.drafting import Drafting, learn
+from gdal_mcp.calls.entitlements import EntitlementResolver
+from gdal_mcp.calls.execution import Execution
+from gdal_mcp.calls.invocation import Access, Invocation, Outcome, Reply, Request, seconds_since
+from gdal_mcp.calls.longresults import ResultStore, presented
+from gdal_mcp.calls.operation import ORDINARY, Operation
+from gdal_mcp.calls.records import Records
+from gdal_mcp.calls.refusals import denied, ended_by, failed, missing_scope, no_such_tool
+from gdal_mcp.calls.results import changed_by, receipt, structured
+from gdal_mcp.calls.turns import Turns
+from gdal_mcp.errors import ToolError
+from gdal_mcp.plan import Command, Draft
+from gdal_mcp.policy.admission import Admission
+from gdal_mcp.policy.identity import READ
+from gdal_mcp.policy.policy import Allow, Deny, Policy, RequireApproval, case, decide
+from gdal_mcp.policy.rates import Rates
+from gdal_mcp.settings import Settings
+from gdal_mcp.toolboxes.base import ImmediateResult
+from sandbox.waiting import Cancellation
+
+__all__ = ["Invocation", "Pipeline", "Reply", "Request"]
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Runs calls. Its fields are the parts of a server that the steps need, made by the composition root."""
+
+    settings: Settings
+    policy: Policy
+    reaches: EntitlementResolver
+    execution: Execution
+    approvals: ApprovalQueue
+    records: Records
+    results: ResultStore
+    rates: Rates
+    drafting: Drafting
+    drafts: Turns  # threads that look up the files of calls
+    plans: Turns  # threads that wait for the engine
+    admission: Admission
+    threads: anyio.CapacityLimiter  # for calls that run, as many as are admitted
+    active: set[str] = field(default_factory=set)  # calls whose last record is not written yet
+    activity: Activity = field(default_factory=Activity)
+    changes: Changes = field(default_factory=Changes)
+    operations: dict[str, Operation] = field(default_factory=dict)  # by the tools that have one of their own
+
+    async def call(self, request: Request) -> Reply:
+        """The outcome of one call, whatever it is. Raises Suspended when the client must repeat it with an answer."""
+        if request.operation is ORDINARY:
+            request = replace(request, operation=self.operations.get(request.tool, ORDINARY))
+        call, replies = Invocation(request), list[Reply]()
+        self.active.add(call.call_id)
+        try:
+            sender = request.tool, request.principal, request.client
+            # cancelled elsewhere, as on the console, the call has a reply all the same
+            with self.activity.of(call.call_id, *sender) as view, view.scope:
+                await self._steps(replace(call, view=view), replies)
+            return replies[0]
+        finally:
+            self.active.discard(call.call_id)
+
+    async def _steps(self, call: Invocation, replies: list[Reply]) -> None:
+        try:
+            async with AsyncExitStack() as held:  # what is given back however the call ends
+                call = parse(call, self)
+                call = await plan(call, self, held)
+                if call.prepared is not None:
+                    call = await authorize(call, self, held)
+                    call = await schedule(call, self, held)
+                    call = await execute(call, self)
+                    await checkpoint_if_cancelled()
+        except ToolError as error:
+            call = call.failed(error)
+        except Suspended:
+            with anyio.CancelScope(shield=True):
+                await run_sync(_asked, call, self)
+            raise
+        except anyio.get_cancelled_exc_class():
+            # what was published before the cancellation came is published, and recorded so
+            call = call if call.done else call.failed(ended_by(call.view.ended_by if call.view else ""))
+            replies.append(await record(call, self))
+            raise
+        except Exception:  # noqa: BLE001 - the outermost handler: a fault of ours is told without its text, which may hold data
+            _log.exception("call_failed", call=call.call_id, tool=call.request.tool)
+            call = call.failed(failed(call.call_id, published=call.published is not None))
+        replies.append(await record(call, self))
+
+
+def parse(call: Invocation, deps: Pipeline) -> Invocation:
+    """Finds the tool. Raises ToolError for a sender who may not even read, or a tool that this one does not have."""
+    request = call.request
+    if not request.who.holds(READ):
+        raise missing_scope(READ)
+    entitlements = request.operation.entitled(deps.reaches.of(request.principal))
+    surface = entitlements.surface
+    tool = request.operation.tool or surface.callable.get(request.tool)
+    if tool is None:
+        raise no_such_tool(request.tool, surface)
+    return replace(call, access=Access(entitlements, tool, surface.toolboxes[tool.name]))
+
+
+async def plan(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invocation:
+    """What the call would run, or the answer of a tool that runs nothing.
+
+    The same for the same state, so that a call that is sent again reaches the same digest.
+    """
+    begun = time.monotonic()
+    work = partial(call.request.operation.draft, call, deps.drafting)
+    draft = await deps.drafts.run(call.request.principal, work)
+    if isinstance(draft, ImmediateResult):
+        call = replace(call, asked=draft.addresses)
+        await _admit_immediate(call, deps, held, asks=draft.ask is not None)
+        call = replace(call, answer=draft.result) if draft.ask is None else await _ask(call, draft, deps)
+        return call.timed("plan", begun)
+    call = replace(call, preflight=draft.preflight)
+    call = await _prepared(call, deps, draft.draft, call.tool.name)
+    if call.view is not None:
+        call.view.outputs = tuple(str(one.target) for one in draft.draft.outputs)
+    return call.timed("plan", begun)
+
+
+async def authorize(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invocation:
+    """Lets the call go on by the policy, or once a person approved it. Raises ToolError, Suspended.
+
+    An approval is reserved for this call until it starts. If it ends before, the same call sent again can use it.
+    """
+    begun, asked = time.monotonic(), call.plan
+    verdict = decide(case(asked.draft, asked.tool, asked.principal), deps.policy)
+    if isinstance(verdict, Deny):
+        raise denied(verdict.reason)
+    if (given := call.request.operation.authorization) is not None:
+        return replace(call, authorization=given)
+    if isinstance(verdict, Allow):
+        return replace(call, authorization=Authorization(f"allowed: {verdict.reason}")).timed(
+            "approval", begun
+        )
+    await _require_allowance(
+        call, deps, writes=call.plan.draft.writes
+    )  # else a person would approve what cannot run
+    call = await describe_inputs(call, deps)
+    call.enter("waiting for approval")
+    given = await _approvals(call, deps).settle(await run_sync(_question, call, deps, verdict))
+    held.push_async_callback(_give_back, given, deps)
+    call = await verify_unchanged(call, deps)
+    return replace(call, authorization=given).timed("approval", begun)
+
+
+async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
+    """Has the inputs described before a person is asked, in a container, where the policy allows that unasked.
+
+    A job of the server's own: it is no call, spends no quota and is in the audit log as a part of this call. Raises ToolError
+    when the call is certain to break a limit or to be wrong.
+    """
+    asked, toolbox = call.plan, call.toolbox
+    preflight = call.entitlements.preflights[toolbox.name]
+    look = call.request.operation.look(call, preflight) if toolbox.validates else None
+    if look is None or not isinstance(
+        decide(case(look, toolbox.validates, asked.principal), deps.policy), Allow
+    ):
+        return call
+    look = replace(look, addresses=asked.draft.addresses)
+    try:
+        job = await _prepared(call, deps, look, toolbox.validates)
+        async with deps.admission.permit(asked.principal, lambda: None):
+            await run_sync(deps.records.announced, job, "inputs.described")
+            outcome = await _in_thread(partial(deps.execution.run, job), deps)
+    except ToolError as error:
+        _log.info("inputs_not_described", call=call.call_id, code=str(error.code))
+        return call
+    if outcome.done is not None:
+        preflight.described(look.looked_at, outcome.done.parsed)
+    again = await deps.drafts.run(asked.principal, partial(call.request.operation.draft, call, deps.drafting))
+    return call if isinstance(again, ImmediateResult) else replace(call, preflight=again.preflight)
+
+
+async def verify_unchanged(call: Invocation, deps: Pipeline) -> Invocation:
+    """The call as it would be planned now. Raises ToolError if that is not what was approved: files may have changed."""
+    principal = call.request.principal
+    draft = await deps.drafts.run(principal, partial(call.request.operation.draft, call, deps.drafting))
+    if not isinstance(draft, ImmediateResult):
+        now = await _prepared(call, deps, draft.draft, call.tool.name)
+        if now.plan.digest == call.plan.digest:
+            return now  # on the engine as it is now
+    raise expired_error("what would run changed while the question was open.")
+
+
+async def schedule(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invocation:
+    """Waits for a free slot, within the rates and quotas of the principal. Raises ToolError."""
+    begun, principal = time.monotonic(), call.request.principal
+    if call.request.operation.nested:
+        return call
+    deps.admission.resize(call.host.concurrent)
+    call.enter("waiting for a free slot")
+    await _require_allowance(call, deps, writes=call.plan.draft.writes)
+    held.enter_context(deps.rates.admit(principal, call.entitlements.entry))
+    waiting = partial(call.report_progress, 0.0, "waiting for a free slot")
+    await held.enter_async_context(deps.admission.permit(principal, waiting))
+    call.enter("running")
+    return call.timed("queue", begun)
+
+
+async def execute(call: Invocation, deps: Pipeline) -> Invocation:
+    """Runs the plan. A cancellation stops the container; this returns all the same, once it is gone, what the call left."""
+    outcome = await _in_thread(partial(_started, call, deps), deps)
+    durations = {**call.durations, **outcome.durations}
+    return replace(call, outcome=outcome, preflight=outcome.preflight or call.preflight, durations=durations)
+
+
+async def record(call: Invocation, deps: Pipeline) -> Reply:
+    """Writes the last record of a call, even of a cancelled one, and makes its reply."""
+    with anyio.CancelScope(shield=True):
+        reply = await run_sync(_recorded, call, deps)
+    deps.changes.tell(changed_by(call.request.principal, call.call_id, call.done))
+    return reply
+
+
+async def _admit_immediate(call: Invocation, deps: Pipeline, held: AsyncExitStack, *, asks: bool) -> None:
+    """Policy, quotas and record of a tool without a container, before it acts or answers. Raises ToolError."""
+    tool, principal, entry = call.tool, call.request.principal, call.entitlements.entry
+    acts = Draft(Command(tool.name, ()), (), algorithm=tool.like)
+    verdict = decide(case(acts, tool.name, principal), deps.policy)
+    if isinstance(verdict, Deny):
+        raise denied(verdict.reason)
+    if asks and not isinstance(verdict, Allow):
+        raise denied(f"{tool.name} makes its requests at once, and nobody is asked before; {verdict.reason}")
+    await _require_allowance(call, deps, writes=False)
+    held.enter_context(deps.rates.admit(principal, entry))
+    await run_sync(deps.records.answered, call)
+
+
+async def _ask(call: Invocation, answer: ImmediateResult, deps: Pipeline) -> Invocation:
+    """The call with what other servers answered. No request is made for it once it was cancelled."""
+    ended = threading.Event()
+    try:
+        return await deps.drafts.run(call.request.principal, partial(deps.drafting.ask, call, answer, ended))
+    finally:
+        ended.set()
+
+
+async def _prepared(call: Invocation, deps: Pipeline, draft: Draft, tool: str) -> Invocation:
+    work = partial(deps.drafting.prepare, call, draft, tool)
+    return replace(call, prepared=await deps.plans.run(call.request.principal, work))
+
+
+async def _require_allowance(call: Invocation, deps: Pipeline, *, writes: bool) -> None:
+    """Raises ToolError if today's quota is used up, which the disk knows."""
+    entry = call.entitlements.entry
+    if entry is not None and entry.by_day:
+        principal = call.request.principal
+        await run_sync(partial(deps.rates.require_allowance, principal, entry, writes=writes))
+
+
+def _question(call: Invocation, deps: Pipeline, verdict: RequireApproval) -> Call:
+    image, known = call.host.image, call.preflight
+    where = {
+        "image": image.reference,
+        "digest": image.digest,
+        "tier": call.host.tier(deps.settings),
+        "stand_in": image.standin,
+    }
+    preflight = call.entitlements.preflights[call.toolbox.name]
+    checks = [one.as_dict() for one in known.findings]
+    becomes = preflight.becomes(call.plan.draft)
+    sizes = preflight.size_of, preflight.kind_of
+    forecast = Forecast(known.figures, checks, *sizes, becomes, call.request.client)
+    return Call(call.plan, verdict, call.request.approver, forecast, where, call.report_progress)
+
+
+def _approvals(call: Invocation, deps: Pipeline) -> ApprovalQueue:
+    seconds = call.request.operation.approval_wait
+    return deps.approvals if seconds is None else replace(deps.approvals, wait_seconds=seconds)
+
+
+async def _give_back(given: Authorization, deps: Pipeline) -> None:
+    with anyio.CancelScope(shield=True):
+        await run_sync(deps.approvals.service.end, given)
+
+
+def _asked(call: Invocation, deps: Pipeline) -> None:
+    """Records that the client was asked for approval and will call again."""
+    try:
+        deps.records.announced(call, "approval.requested", "asked")
+    except ToolError:
+        _log.exception("audit_failed", call=call.call_id)
+
+
+async def _in_thread(work: Callable[[Cancellation], Outcome], deps: Pipeline) -> Outcome:
+    """Runs the work in a thread. A cancellation of this task is passed on to it, and is raised only after this returned."""
+    cancel = Cancellation()
+    ended: list[Outcome] = []
+
+    async def pass_on_cancellation() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            cancel.set()
+
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(pass_on_cancellation)
+            with anyio.CancelScope(shield=True):
+                ended.append(await run_sync(work, cancel, limiter=deps.threads))
+            group.cancel_scope.cancel()
+    except anyio.get_cancelled_exc_class():
+        if not ended:
+            raise  # else what the work left must not be lost; the next checkpoint raises again
+    finally:
+        cancel.close()
+    return ended[0]
+
+
+def _started(call: Invocation, deps: Pipeline, cancel: Cancellation) -> Outcome:
+    """Runs the plan once its approval is used up and its start recorded. No record, no run."""
+    begun = time.monotonic()
+    if cancel.is_set:
+        return Outcome()
+    try:
+        deps.approvals.service.consume(call.authorization)
+        deps.records.started(call)
+        call.request.operation.before(call, cancel)
+    except ToolError as error:
+        return Outcome(error=error)
+    audited = {"audit": seconds_since(begun)}
+    outcome = deps.execution.run(call, cancel)
+    ended = replace(call, outcome=outcome)
+    entry = call.entitlements.entry
+    if entry is not None and entry.by_day:
+        written = sum(file.size for file in ended.published.files) if ended.published else 0
+        deps.rates.spent(call.request.principal, ended.cpu_seconds, written)
+    return replace(outcome, durations={**audited, **outcome.durations})
+
+
+def _recorded(call: Invocation, deps: Pipeline) -> Reply:
+    call.request.operation.ended(call)
+    result = dict(call.answer or {})
+    if (done := call.done) is not None and call.error is None:
+        try:
+            learn(call)
+            call = replace(call, receipt=receipt(call, done, deps.settings))
+            result = structured(call, done)
+        except ToolError as error:
+            call = call.failed(error)
+        except Exception:  # noqa: BLE001 - as in `_steps`
+            _log.exception("call_failed", call=call.call_id, tool=call.request.tool)
+            call = call.failed(failed(call.call_id, published=call.published is not None))
+    unrecorded = deps.records.finished(call)
+    failure = call.error or unrecorded
+    reply = Reply.failed(call, failure) if failure else Reply(call.call_id, result, call.done)
+    uncut = call.tool.uncut if call.access is not None else ()
+    whole = {key: value for key, value in reply.result.items() if key in uncut}
+    rest = {key: value for key, value in reply.result.items() if key not in uncut}
+    shown = presented(rest, reply.call_id, deps.settings, deps.results, call.request.principal)
+    return replace(reply, result=whole | shown)

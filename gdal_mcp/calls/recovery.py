@@ -1,0 +1,82 @@
+"""Finishes what servers that died here left behind in the workspaces, the registry and the audit log.
+
+Afterwards the registry lists the outputs of calls that had published and not those that were undone, so that it agrees with
+the workspaces and an undo finds what there is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import structlog
+
+from gdal_mcp.calls.records import artifact_of
+from gdal_mcp.records.audit import AuditLog
+from gdal_mcp.records.registry import Call, Registry
+from sandbox.outputs.staging import StagingArea
+from sandbox.outputs.store import Finding, KeptPublication
+from sandbox.owner import Owner
+
+_log = structlog.get_logger()
+
+
+def recover(
+    areas: Mapping[Path, StagingArea],
+    audit: AuditLog,
+    registry: Registry,
+    owner: Owner,
+    *,
+    discard: bool = True,
+) -> None:
+    """Finishes or takes back what dead servers were publishing, ends their calls, and says so in the audit log.
+
+    `owner` is who says it; `discard` as in `StagingArea.recover`. Raises AuditUnavailable, RegistryUnavailable, StagingFailed.
+    """
+    for area in areas.values():
+        for found in area.recover(discard=discard):
+            audit.append(
+                {
+                    "type": "publication.recovered",
+                    "call": found.call_id,
+                    "outcome": str(found.finding),
+                    "targets": [str(located) for located in found.targets],
+                    "kept_in": found.kept_in,
+                    "detail": found.detail,
+                    "source": {"server": owner.id},
+                }
+            )
+            _log.warning("recovered", call=found.call_id, outcome=str(found.finding))
+    kept = [one for area in areas.values() for one in area.kept()]
+    registry.interrupted(owner.is_alive, partial(_ended, kept, audit, registry, owner.id))
+    for call_id in {one.call_id for one in kept if one.is_undone}:
+        # the undo was finished in the workspace but not recorded
+        listed = [one for one in registry.artifacts_of(call_id) if one.state != "retracted"]
+        if listed:
+            audit.append(
+                {
+                    "type": "undo.recovered",
+                    "call": call_id,
+                    "outcome": str(Finding.UNDONE),
+                    "targets": [one.path for one in listed],
+                    "source": {"server": owner.id},
+                }
+            )
+            registry.retract_artifacts(call_id)
+            _log.warning("undo_recovered", call=call_id)
+
+
+def _ended(
+    kept: Sequence[KeptPublication], audit: AuditLog, registry: Registry, server: str, call: Call
+) -> Call:
+    """How a lost call ended. Its end is written last, so that after a crash in here the next server does this again."""
+    published = [file for one in kept if one.call_id == call.id and not one.is_undone for file in one.files]
+    # a file that was only renamed has no digest and is no output
+    made = tuple(artifact_of(file) for file in published if file.sha256)
+    if made and not registry.artifacts_of(call.id):
+        registry.add_artifacts(call.id, made)
+    rows = tuple({"path": one.path, "bytes": one.size, "sha256": one.sha256} for one in made)
+    message = "the server died during the call" + ("; what it published stands" if made else "")
+    event = {"type": "call.finished", "call": call.id, "outcome": "INTERNAL", "message": message}
+    audit.append({**event, "source": {"server": server}, **({"outputs": list(rows)} if rows else {})})
+    return replace(call, outcome="INTERNAL", message=message, files=rows)

@@ -1,0 +1,62 @@
+"""`gdal-mcp audit`: verifies or shows the audit log."""
+
+import json
+
+from gdal_mcp.cli.exits import Exit
+from gdal_mcp.cli.streams import out, say
+from gdal_mcp.records.audit import AuditLog, tail, verify
+from gdal_mcp.records.audit_record import AuditRecord, Checkpoint
+from gdal_mcp.settings import Settings, SettingsError
+from gdal_mcp.untrusted import shown_text
+
+
+def check(settings: Settings, checkpoint: str | None) -> Exit:
+    """Prints whether the chain is whole and holds the checkpoint. Raises SettingsError, AuditUnavailable."""
+    try:
+        kept = Checkpoint.parse(checkpoint) if checkpoint is not None else None
+    except ValueError as error:
+        raise SettingsError(f"--checkpoint: {error}") from error
+    path = settings.state.audit
+    found = verify(path, kept)
+    where = f" at record {found.first_bad}" if found.first_bad else ""
+    verdict = "OK" if found.ok else f"BROKEN{where}: {found.reason}"
+    since = f" from number {found.first} on" if found.first > 1 else ""
+    out(f"{path}: {found.records} records{since}, {verdict}; ends at {found.last}")
+    return Exit.DONE if found.ok else Exit.FAILED
+
+
+def rotate(settings: Settings) -> Exit:
+    """Closes the file of the log, for an archive, and goes on in a new one. Servers may run. Raises AuditUnavailable."""
+    closed = AuditLog(settings.state.audit).rotate({"program": "gdal-mcp audit rotate"})
+    out(f"{closed} is closed. Move it to an archive; `gdal-mcp audit verify` checks the files that are here.")
+    return Exit.DONE
+
+
+def show_last(settings: Settings, count: int, *, as_json: bool) -> Exit:
+    """Prints the last records, a line each: for people, or as JSON. Raises AuditUnavailable."""
+    path = settings.state.audit
+    if not path.exists():
+        say(f"there is no log at {path}. Name the --state-dir of the server whose calls it should show.")
+        return Exit.FAILED
+    for record in tail(path, count):
+        told = json.dumps({"seq": record.seq, "time": record.time, **record.event})
+        out(told if as_json else _line(record))
+    return Exit.DONE
+
+
+def _line(record: AuditRecord) -> str:
+    """When, what happened, to which call of whom, how it ended, and what it wrote."""
+    event = record.event
+    outputs = event.get("object", {}).get("outputs", ()) if isinstance(event.get("object"), dict) else ()
+    subject = event.get("subject")
+    parts = (
+        record.time,
+        event.get("type"),
+        event.get("outcome"),
+        event.get("tool"),
+        event.get("call"),
+        subject.get("principal") if isinstance(subject, dict) else None,
+        " ".join(map(str, outputs)),
+        event.get("message"),
+    )
+    return "  ".join(shown_text(str(one), 200) for one in parts if one)

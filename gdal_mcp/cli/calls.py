@@ -1,0 +1,119 @@
+"""`gdal-mcp call`, `undo` and `tools`: one call, one undo, and the list of what can be called."""
+
+import os
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from gdal_mcp.approvals.model import Terminal
+from gdal_mcp.calls.pipeline import Reply, Request
+from gdal_mcp.cli.exits import Exit, exit_of
+from gdal_mcp.cli.finding import leave_link
+from gdal_mcp.cli.streams import out, out_either, out_json, say, show_status
+from gdal_mcp.records.audit_record import time_text
+from gdal_mcp.server.app import App, local_user
+from gdal_mcp.server.operations.undoing import undo, undoable
+from gdal_mcp.server.toolboxes import toolboxes
+from gdal_mcp.settings import Settings, SettingsError
+from gdal_mcp.toolboxes.base import spelling
+from gdal_mcp.untrusted import shown_text
+
+
+def with_tool(settings: Settings, name: str) -> tuple[Settings, str]:
+    """The settings with an algorithm's own tool, which clients only have when they ask for it, and the tool's name."""
+    known = {spelling(one): one for one in toolboxes(settings).tools}
+    tool = known.get(spelling(name), name)
+    listed = tool in toolboxes(settings).surface(settings).callable or tool not in known.values()
+    return settings if listed else settings.model_copy(update={"tools": (*settings.tools, tool)}), tool
+
+
+def call_once(
+    app: App, tool: str, arguments: Mapping[str, Any], *, assume_yes: bool, save: Path | None = None
+) -> Exit:
+    """Prints the structured result, or the error in the same shape as clients get it. The picture goes to a new file `save`."""
+    if save is not None and os.path.lexists(save):
+        raise SettingsError(f"--save {save}: the file exists; name a new one")
+    user = local_user()
+    leave_link(app.settings)
+    request = Request(
+        tool,
+        arguments,
+        user,
+        "gdal-mcp call",
+        Terminal(user.id, assume_yes),
+        on_progress=lambda fraction, message: show_status(f"{fraction:4.0%} {message}"),
+    )
+    try:
+        reply: Reply = anyio.run(partial(app.pipeline.call, request))
+    finally:
+        show_status()
+    out_json(reply.result)
+    if save is not None and reply.error is None:
+        return _save(save, reply)
+    return exit_of(reply.error)
+
+
+def _save(path: Path, reply: Reply) -> Exit:
+    pictures = [one for one in (reply.done.preview, *reply.done.figures) if one] if reply.done else []
+    if not pictures:
+        say(f"the result has no picture, so {path} was not written")
+        return Exit.FAILED
+    try:
+        with path.open("xb") as file:
+            file.write(pictures[0])
+    except OSError as error:
+        say(f"{path} cannot be written: {error.strerror or error}")
+        return Exit.FAILED
+    return Exit.DONE
+
+
+def undo_call(app: App, call_id: str) -> Exit:
+    """Undoes a publication in whichever workspace it was made. Raises StagingFailed, PathMissing."""
+    out_json(undo(app, call_id, local_user().id))
+    return Exit.DONE
+
+
+def show_undoable(app: App, *, as_json: bool) -> Exit:
+    """Prints the calls that can be undone, newest first, and for each the later calls that have to be undone before it."""
+    rows, lines = [], []
+    for one in undoable(app):
+        call = one.call
+        about = {"call": call.id, "tool": call.tool, "started": time_text(call.started)}
+        rows.append({**about, "paths": list(one.paths), "after": list(one.later)})
+        paths = ", ".join(shown_text(path, 120) for path in one.paths[:3])
+        more = f" and {len(one.paths) - 3} more" if len(one.paths) > 3 else ""
+        lines.append(f"{call.id}  {time_text(call.started)}  {call.tool}  {paths}{more}")
+        lines += [f"{'':18}only after: gdal-mcp undo {later}" for later in one.later]
+    if rows or as_json:
+        out_either(rows, "\n".join(lines), as_json=as_json)
+    else:
+        say("no call can be undone in these workspaces.")
+    return Exit.DONE
+
+
+def list_tools(settings: Settings, *, every: bool, as_json: bool) -> Exit:
+    """Prints a line for each tool that a server lists, or their schemas. Raises CatalogueBroken."""
+    chosen = settings.model_copy(update={"toolsets": ("all",)}) if every else settings
+    tools = toolboxes(chosen).surface(chosen).listed
+    if as_json:
+        rows = [
+            {
+                "name": tool.name,
+                "title": tool.title,
+                "description": tool.description,
+                "inputSchema": tool.input_schema,
+                "outputSchema": tool.listed_schema,
+                "writes": tool.writes,
+            }
+            for tool in tools
+        ]
+        out_json(rows)
+        return Exit.DONE
+    width = max((len(tool.name) for tool in tools), default=0)
+    for tool in tools:
+        first = tool.description.split(". ")[0].rstrip(".")
+        out(f"{tool.name:<{width}}  {'writes' if tool.writes else 'reads '}  {first}.")
+    return Exit.DONE

@@ -1,0 +1,97 @@
+"""`gdal-mcp catalogue` and `gdal-mcp setup`: bring an image, and ask it what its GDAL can be told."""
+
+from contextlib import closing
+from pathlib import Path
+
+from gdal_mcp.cli.exits import Exit
+from gdal_mcp.cli.streams import out, say
+from gdal_mcp.runtime.image import Image, ensure, resolve
+from gdal_mcp.settings import Settings
+from gdal_mcp.toolboxes.gdal.catalogue import load, store
+from gdal_mcp.toolboxes.gdal.catalogue.capture import captured
+from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
+from gdal_mcp.toolboxes.gdal.catalogue.probing import probe
+from gdal_mcp.toolboxes.gdal.faults import State, faults, load_probed
+from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
+from gdal_mcp.toolboxes.wheels import WheelImage
+from sandbox.engine import Engine
+from sandbox.engines.opening import open_engine, open_or_install
+
+
+def build(settings: Settings, output: Path | None) -> Exit:
+    """Captures from the image in use. Into `output` if given, else into the state folder.
+
+    A file that somebody asked for is written even when arguments in it have no role yet, as its difference to the last
+    one is what a person gives them their roles by; the state folder only takes what can be served. Raises SandboxError.
+    """
+    image, text = _asked(settings)
+    try:
+        if output is not None:
+            output.write_text(text, encoding="utf-8")
+        made = load.catalogue_of(text)
+        place = output or store.save(settings.state_dir, settings.image, image.digest, text)
+    except CatalogueBroken as error:
+        say(str(error))
+        return Exit.FAILED
+    except OSError as error:
+        say(f"{output} cannot be written: {error.strerror or error}. Name another file.")
+        return Exit.FAILED
+    out(f"{place}: {made.summary}")
+    return Exit.DONE
+
+
+def setup(settings: Settings, toolbox: str = "gdal") -> Exit:
+    """Brings a toolbox's image onto this host, and what GDAL's says of its GDAL into the state folder. Raises SandboxError."""
+    with closing(open_or_install(settings.engine, say)) as engine:
+        if toolbox != "gdal":
+            made = WheelImage(toolbox).build(engine, settings.image, say)
+            out(f"{made.reference} {made.digest} Python {made.version}")
+            return Exit.DONE
+        image = ensure(engine.images, GDAL_IMAGE, settings.image, say)
+        probe_faults(settings, engine, image)
+    out(f"{image.reference} {image.digest} GDAL {image.version}")
+    return after_setup(settings, image)
+
+
+def probe_faults(settings: Settings, engine: Engine, image: Image) -> None:
+    """Tries which of the known faults this very image has, unless that was done before."""
+    if load_probed(settings.state_dir, image.digest).digest:
+        return
+    say(f"trying {image.reference} for known faults of GDAL")
+    found = probe(engine, image.id, image.digest, settings.state_dir)
+    present = [name for name in faults() if found.state(name) is not State.ABSENT]
+    say(f"worked around: {', '.join(present)}")
+
+
+def after_setup(settings: Settings, image: Image) -> Exit:
+    """Stores what the image itself says, unless the packaged data was captured from its like. Raises SandboxError.
+
+    Images of one release differ in their drivers. Where what such an image says cannot be served, the packaged data is.
+    """
+    same = tuple(image.version.split(".")[:2]) == tuple(map(str, load.RELEASE))
+    if same and image.standin:
+        store.forget(settings.state_dir, settings.image)
+        return Exit.DONE
+    if store.holds(settings.state_dir, settings.image, image.digest):
+        return Exit.DONE
+    say(f"asking {image.reference} what its GDAL can be told")
+    image, text = _asked(settings)
+    try:
+        if text == load.packaged_text():
+            store.forget(settings.state_dir, settings.image)
+            return Exit.DONE
+        made = load.catalogue_of(text)
+        say(f"{store.save(settings.state_dir, settings.image, image.digest, text)}: {made.summary}")
+    except CatalogueBroken as error:
+        if not same:
+            say(f"GDAL {image.version} of {image.reference} cannot be served: {error}")
+            return Exit.FAILED
+        store.forget(settings.state_dir, settings.image)
+        say(f"the packaged catalogue is served; what {image.reference} says cannot be: {error}")
+    return Exit.DONE
+
+
+def _asked(settings: Settings) -> tuple[Image, str]:
+    with closing(open_engine(settings.engine, options=settings.cluster_options())) as engine:
+        image = resolve(engine.images, GDAL_IMAGE, settings.image)
+        return image, captured(engine, image.id)

@@ -1,0 +1,219 @@
+"""`gdal-mcp clients`: the entry by which a client starts this server, and writing it into the client's own file.
+
+Invariants:
+* nothing is written before a person said yes, or the command line did;
+* whatever else the file says, it says afterwards, as its own format reads it; a file of which that is not certain is left alone;
+* the file is replaced at once, and what it was before lies beside it.
+"""
+
+import errno
+import json
+import os
+import secrets
+import sys
+import time
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Any, Final
+
+from platformdirs import user_config_path
+
+from gdal_mcp import __version__
+from gdal_mcp.cli.exits import Exit
+from gdal_mcp.cli.streams import agreed, out, say
+from gdal_mcp.invoked import PACKAGE
+from gdal_mcp.settings import Settings, SettingsError
+from gdal_mcp.settings.state import put_private
+
+NAME: Final = "gdal"  # of the entry
+_TRIES: Final = 5  # to write a file that somebody else changes at the same time
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A program that reads servers from a file. `path` lies below the home folder, or that of all programs' settings."""
+
+    title: str
+    path: str
+    key: str = "mcpServers"  # of the table of servers
+    in_home: bool = True
+    typed: bool = False  # whether an entry says that it is over stdio
+
+    @property
+    def file(self) -> Path:
+        if self.path.startswith(".codex") and (moved := os.environ.get("CODEX_HOME")):
+            return Path(moved) / Path(self.path).name
+        return (Path.home() if self.in_home else user_config_path(roaming=True)) / self.path
+
+    def entry(self, settings: Settings) -> Entry:
+        command, *arguments = _program()
+        kind = {"type": "stdio"} if self.typed else {}
+        return {**kind, "command": command, "args": [*arguments, "serve", *_folders(settings)]}
+
+    def shown(self, entry: Entry) -> str:
+        """The entry as the file has it."""
+        if self.file.suffix == ".toml":
+            lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in entry.items())
+            return f"[{self.key}.{NAME}]\n{''.join(lines)}"
+        return json.dumps({self.key: {NAME: entry}}, indent=2, ensure_ascii=False) + "\n"
+
+
+_CODE: Final = "Code/User"
+CLIENTS: Final[Mapping[str, Client]] = {
+    "claude-desktop": Client("Claude Desktop", "Claude/claude_desktop_config.json", in_home=False),
+    "claude-code": Client("Claude Code", ".claude.json", typed=True),
+    "vscode": Client("VS Code", f"{_CODE}/mcp.json", "servers", in_home=False, typed=True),
+    "cursor": Client("Cursor", ".cursor/mcp.json"),
+    "codex": Client("Codex", ".codex/config.toml", "mcp_servers"),
+    "cline": Client(
+        "Cline",
+        f"{_CODE}/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json",
+        in_home=False,
+    ),
+    "windsurf": Client("Windsurf", ".codeium/windsurf/mcp_config.json"),
+    "gemini": Client("Gemini CLI", ".gemini/settings.json"),
+    "zed": Client("Zed", ".config/zed/settings.json", "context_servers"),
+}
+
+
+def _program() -> list[str]:
+    """What starts this program from anywhere. Paths are absolute: clients with windows have another PATH than a shell."""
+    uv = os.environ.get("UV")
+    if not uv or "archive-v" not in sys.prefix:
+        return [sys.executable, "-m", "gdal_mcp"]
+    # the environment of `uvx` is in uv's cache, which may be emptied
+    uvx = str(Path(uv).with_name("uvx"))
+    origin = json.loads(distribution(PACKAGE).read_text("direct_url.json") or "{}")
+    if not origin:  # this version as it is published, else where it was installed from
+        return [uvx, f"{PACKAGE}@{__version__}"]
+    vcs = origin.get("vcs_info")
+    source = f"{vcs['vcs']}+{origin['url']}@{vcs['commit_id']}" if vcs else origin["url"]
+    return [uvx, "--from", source, PACKAGE]
+
+
+def _folders(settings: Settings) -> list[str]:
+    named = (("--workspace", settings.workspaces), ("--workspace-ro", settings.workspaces_ro))
+    if gone := [one for _, folders in named for one in folders if not one.is_dir()]:
+        raise SettingsError(f"there is no folder {gone[0]}")
+    return [word for option, folders in named for one in folders for word in (option, str(one.resolve()))]
+
+
+def show(settings: Settings) -> Exit:
+    """Prints the entry of every client, and where it belongs. Raises SettingsError without a workspace."""
+    settings.require_workspaces()
+    for name, client in CLIENTS.items():
+        out(f"# {client.title}: {client.file}\n# gdal-mcp clients install {name}")
+        out(client.shown(client.entry(settings)))
+    return Exit.DONE
+
+
+def install(settings: Settings, client: str, *, assume_yes: bool) -> Exit:
+    """Writes the entry into a client's file. Raises SettingsError where that is not certain to keep what is there."""
+    settings.require_workspaces()
+    found = CLIENTS.get(client)
+    if found is None:
+        raise SettingsError(f"there is no client {client[:40]!r}; there are {', '.join(CLIENTS)}")
+    entry, path = found.entry(settings), found.file.resolve()
+    if _merged(found, path, entry) is None:
+        out(f"{path} has this entry already.")
+        return Exit.DONE
+    question = f"This goes into {path}, beside what is there:\n\n{found.shown(entry)}\nWrite it?"
+    if not assume_yes and not agreed(question, "--yes"):
+        return Exit.FAILED
+    try:
+        copy = _write(found, path, entry)
+    except OSError as error:
+        say(f"{path} could not be written: {error.strerror}")
+        return Exit.FAILED
+    out(f"{path} is written{f'; what it was is in {copy}' if copy else ''}. Restart {found.title}.")
+    return Exit.DONE
+
+
+@dataclass(frozen=True, slots=True)
+class _Merged:
+    """What a file held when it was read, None for no file, and what it is to hold."""
+
+    old: bytes | None
+    new: bytes
+
+
+def _merged(client: Client, path: Path, entry: Entry) -> _Merged | None:
+    """The file as it is now with the entry; None if it has it. Raises SettingsError where that is not certain to keep what is there."""
+    try:
+        old = path.read_bytes() if path.exists() else None
+        text = (old or b"").decode()
+        new = _with_toml(client, text, entry) if path.suffix == ".toml" else _with_json(client, text, entry)
+    except (OSError, ValueError, RecursionError) as error:
+        raise SettingsError(
+            f"{path} is left as it is: {error}. Add this by hand:\n{client.shown(entry)}"
+        ) from error
+    return None if new is None else _Merged(old, new.encode())
+
+
+def _write(client: Client, path: Path, entry: Entry) -> Path | None:
+    """Puts the file with the entry in its place, and returns where what was there is kept. Raises OSError, SettingsError.
+
+    The file is read again: its owner, or the client itself, may have changed it while a person was deciding. What is kept is
+    another name of the very file, so that a change up to the last moment is in it; where it was changed after it was read, all
+    begins again.
+    """
+    for _ in range(_TRIES):
+        merged = _merged(client, path, entry)
+        if merged is None:
+            return None
+        if merged.old is None:
+            put_private(path, merged.new)
+            return None
+        copy = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}.bak")
+        try:
+            os.link(path, copy)
+        except OSError:  # a file system without a second name for a file
+            put_private(copy, path.read_bytes(), path.stat().st_mode & 0o777)
+        if copy.read_bytes() == merged.old:
+            put_private(path, merged.new, copy.stat().st_mode & 0o777)
+            return copy
+        copy.unlink()
+    raise OSError(errno.EBUSY, "another program keeps changing it")
+
+
+def _with_json(client: Client, old: str, entry: Entry) -> str | None:
+    """The file with the entry; None if it has it. What a person added to an entry of ours stays."""
+    whole = json.loads(old, object_pairs_hook=_once) if old.strip() else {}
+    there = _table(_table(whole, client.key), NAME)
+    if entry.items() <= there.items():
+        return None
+    there.update(entry)
+    return json.dumps(whole, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _with_toml(client: Client, old: str, entry: Entry) -> str | None:
+    whole = tomllib.loads(old)
+    servers = _table(whole, client.key)
+    if NAME in servers:
+        if entry.items() <= _table(servers, NAME).items():
+            return None
+        raise ValueError(f"it has another [{client.key}.{NAME}] already")
+    new = f"{old.rstrip()}\n\n{client.shown(entry)}".lstrip()
+    servers[NAME] = entry
+    if tomllib.loads(new) != whole:
+        raise ValueError("the entry cannot be added at its end")
+    return new
+
+
+def _table(whole: Any, key: str) -> Entry:
+    """The table of this name, which is made if there is none. Raises ValueError."""
+    found = whole.setdefault(key, {}) if isinstance(whole, dict) else None
+    if not isinstance(found, dict):
+        raise ValueError(f"{key!r} in it is no table")  # noqa: TRY004 - as for all else that the file may hold
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> Entry:
+    if len({name for name, _ in pairs}) < len(pairs):
+        raise ValueError("it has one name twice")
+    return dict(pairs)

@@ -1,0 +1,54 @@
+"""`gdal-mcp console`: the way for a person into the pages of the servers that run."""
+
+import time
+import webbrowser
+from contextlib import closing
+from typing import Final
+
+from gdal_mcp.cli.exits import Exit
+from gdal_mcp.cli.streams import out, say
+from gdal_mcp.server.console import runtime_file
+from gdal_mcp.server.console.sessions import new_login_token
+from gdal_mcp.settings import Settings
+from gdal_mcp.settings.state import StateFolder
+from sandbox.owner import Owner
+
+WAIT_SECONDS: Final = 6.0  # for a server to open its page; it looks once a second and then loads it
+_LOOK_SECONDS: Final = 0.1
+
+
+def show(settings: Settings, *, opens: bool) -> Exit:
+    """Prints an address for each console of the state folder, which opens it once within a minute; the newest first."""
+    try:
+        found = _found(settings.state)
+    except OSError as error:
+        say(f"the state folder {settings.state_dir} cannot be used: {error.strerror or error}")
+        return Exit.FAILED
+    if not found:
+        say(
+            f"no server with a console runs on {settings.state_dir}. Start one with `gdal-mcp serve`, without --console off, "
+            "or name its --state-dir."
+        )
+        return Exit.FAILED
+    addresses = [f"{one.address}#ticket={new_login_token(one.secret, time.time())}" for one in found]
+    for one, address in zip(found, addresses, strict=True):
+        say(f"console of the server on {', '.join(one.workspaces)}; the link works once, for a minute")
+        out(address)
+    if opens and not webbrowser.open(addresses[0]):
+        say("there is no browser to open here; open the address above yourself.")
+    return Exit.DONE
+
+
+def _found(state: StateFolder) -> tuple[runtime_file.Advertisement, ...]:
+    """The consoles that are open, or that servers open now that somebody asks."""
+    if not state.servers.is_dir():
+        return ()
+    with closing(Owner(state.servers)) as owner:
+        others = [path.stem for path in owner.folder.glob("*.lock") if path.stem != owner.id]
+        if not any(owner.is_alive(server) for server in others):
+            return runtime_file.living(state.root, owner.is_alive)
+        runtime_file.ask(state.root)
+        end = time.monotonic() + WAIT_SECONDS
+        while not (found := runtime_file.living(state.root, owner.is_alive)) and time.monotonic() < end:
+            time.sleep(_LOOK_SECONDS)
+        return found

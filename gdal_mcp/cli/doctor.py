@@ -1,0 +1,107 @@
+"""`gdal-mcp doctor`: what calls need and what this host has of it; with `--escape`, what hostile code in a container could not do."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import Final
+
+from gdal_mcp.cli.exits import Exit
+from gdal_mcp.cli.streams import out_either, out_json
+from gdal_mcp.invoked import cite
+from gdal_mcp.records.audit import AuditUnavailable
+from gdal_mcp.records.registry import RegistryUnavailable
+from gdal_mcp.server.app import running
+from gdal_mcp.server.operations.examine import Report, examine, some_workspace
+from gdal_mcp.server.operations.examine import Row as HostRow
+from gdal_mcp.server.operations.sharing import shareable
+from gdal_mcp.settings import Settings
+from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
+from sandbox.errors import SandboxError
+from sandbox.isolation.cis import BENCHMARK
+from sandbox.isolation.rows import Row
+
+_ROW_MARKS: Final = {"ok": "ok  ", "warning": "WARN", "failed": "FAIL"}
+_MARKS: Final = {"held": "ok  ", "failed": "OUT ", "warning": "WARN", "note": "note", "n/a": "n/a "}
+_TITLES: Final = {
+    "escape": "Ways out, each tried",
+    "sight": "What a job sees of the host",
+    "container": "What the container is, as it measures itself",
+    "limits": "Limits in force, as this host was attested",
+    BENCHMARK: f"{BENCHMARK}, section 5, as docker-bench-security checks it",
+}
+_TOLD: Final = frozenset({"engine", "image", "digest", "audit"})
+_CIS_WIDTH: Final = 30  # the most numbers that stand beside one row
+
+
+def show(
+    settings: Settings, *, every: bool = False, escape: bool = False, send: bool = False, as_json: bool
+) -> Exit:
+    """Prints what was found on this host: NOT_READY when a call would not run.
+
+    Rows that are in order are one for each group, unless `every` is asked for.
+
+    With `send` it is JSON that can be shown to others, without the names of this user's folders. With `escape` it is tried to get out of a container: FAILED when something got out, NOT_READY when nothing could be tried.
+    """
+    if not escape:
+        report = examine(settings)
+        if send:
+            out_json(shareable(settings, report))
+            return Exit.DONE
+        out_either(report.as_dict(), cite("\n".join(_rows(report, every=every))), as_json=as_json)
+        return Exit.DONE if report.ok else Exit.NOT_READY
+    try:
+        # in a container as calls with these settings get it
+        with some_workspace(settings) as (complete, _), running(complete) as app:
+            rows = app.hosting.try_to_escape()
+    except (SandboxError, AuditUnavailable, CatalogueBroken, RegistryUnavailable) as error:
+        text = f"Nothing was tried: {error}"
+        out_either({"ok": False, "error": text, "rows": []}, text, as_json=as_json)
+        return Exit.NOT_READY
+    ok = all(row.ok for row in rows)
+    told = {"ok": ok, "rows": [asdict(row) for row in rows]}
+    out_either(told, "\n".join(table(rows)), as_json=as_json)
+    return Exit.DONE if ok else Exit.FAILED
+
+
+def _rows(report: Report, *, every: bool) -> Iterator[str]:
+    rows = report.rows if every else tuple(_summary(report))
+    for row in rows:
+        yield f"{_ROW_MARKS[row.state]}  {row.group:<11}  {row.name:<28}  {row.found}"
+        if row.fix and row.state != "ok":
+            yield f"{'':>21}-> {row.fix}"
+    yield ""
+    yield report.verdict
+    if len(rows) < len(report.rows):
+        yield f"`gdal-mcp doctor --all` shows all {len(report.rows)} rows."
+
+
+def _summary(report: Report) -> Iterator[HostRow]:
+    """Each row that is not in order, and of those in order one for each group: the first, or how many there are.
+
+    Which image runs and which folders are seen is always said.
+    """
+    for group, found in groupby(report.rows, key=lambda row: row.group):
+        rows = list(found)
+        fine = [row for row in rows if row.state == "ok"]
+        if fine:
+            counted = group.startswith("attestation")
+            told = [row for row in fine if row.name in _TOLD or row.name.startswith("/")] or fine[:1]
+            yield from (
+                [HostRow(group, "isolation", "ok", f"{len(fine)} properties hold")] if counted else told
+            )
+        yield from (row for row in rows if row.state != "ok")
+
+
+def table(rows: Sequence[Row]) -> Iterator[str]:
+    """The lines for people: verdict, CIS numbers, what was tried, what was found."""
+    width = max(len(row.name) for row in rows)
+    for group, title in _TITLES.items():
+        yield f"{title}:"
+        for row in rows:
+            if row.group == group:
+                yield f"  {_MARKS[row.verdict]}  {row.cis:<{_CIS_WIDTH}}  {row.name:<{width}}  {row.found}"
+        yield ""
+    out = [row.name for row in rows if row.verdict == "failed"]
+    yield (
+        f"Something got out: {'; '.join(out)}. Do not run calls on this host." if out else "Nothing got out."
+    )

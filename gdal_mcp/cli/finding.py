@@ -1,0 +1,77 @@
+"""Finds the server of a call or a question that was named by its id alone: its state folder, and the call's workspaces.
+
+A server whose state folder is not the usual one leaves a link to it in the usual one, where these commands look for it.
+"""
+
+import hashlib
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Final
+
+from gdal_mcp.records.registry import Call, Registry
+from gdal_mcp.settings import Settings
+from sandbox.workspace import RESERVED
+
+_LINKS: Final = "others"
+
+
+def leave_link(settings: Settings) -> None:
+    """Lets `approve`, `undo` and `replay` find the state folder of this server. Best effort: they take `--state-dir` too."""
+    usual = usual_folder()
+    if settings.state_dir == usual:
+        return
+    name = hashlib.sha256(bytes(settings.state_dir)).hexdigest()[:16]
+    with suppress(OSError):
+        (usual / _LINKS).mkdir(parents=True, exist_ok=True, mode=0o700)
+        (usual / _LINKS / name).symlink_to(settings.state_dir)
+
+
+def usual_folder() -> Path:
+    """The state folder of a server whose settings name none."""
+    folder: Path = Settings.model_fields["state_dir"].get_default(call_default_factory=True)
+    return folder
+
+
+def of_question(settings: Settings, question: str) -> Settings:
+    """With the state folder in which a question waits for its answer."""
+    return _with_state(settings, "SELECT 1 FROM approvals WHERE id = ?", question)
+
+
+def of_call(settings: Settings, call_id: str) -> Settings:
+    """With the state folder that has the record of a call and, unless some are named, the workspaces that it had."""
+    found = _with_state(settings, "SELECT 1 FROM calls WHERE id = ?", call_id)
+    if found.workspaces or found.workspaces_ro or not found.state.registry.exists():
+        return found
+    with closing(Registry(found.state.registry)) as registry:
+        call = registry.call(call_id)
+    return found.model_copy(update=_workspaces(call)) if call is not None else found
+
+
+def _workspaces(call: Call) -> dict[str, tuple[Path, ...]]:
+    """Those that it wrote to, told by the server's own folder in each, and those that it only read."""
+    written = [str(row["path"]) for row in (*call.outputs, *call.files)] + list(call.removed)
+    roots = (next((one for one in Path(path).parents if (one / RESERVED).is_dir()), None) for path in written)
+    writable = tuple(dict.fromkeys(one for one in roots if one is not None))
+    mounts = (str(one).rpartition(":") for one in call.receipt.get("mounts", ()))
+    seen = (Path(path) for path, _, mode in mounts if mode == "ro")
+    return {
+        "workspaces": writable,
+        "workspaces_ro": tuple(one for one in seen if one.is_dir() and one not in writable),
+    }
+
+
+def _with_state(settings: Settings, query: str, wanted: str) -> Settings:
+    if "state_dir" in settings.model_fields_set:
+        return settings
+    usual = usual_folder()
+    folders = [usual]
+    with suppress(OSError):
+        folders += sorted(one.resolve() for one in (usual / _LINKS).iterdir() if one.is_dir())
+    for folder in folders:
+        other = settings.model_copy(update={"state_dir": folder})
+        uri = f"{other.state.registry.as_uri()}?mode=ro"
+        with suppress(sqlite3.Error, OSError), closing(sqlite3.connect(uri, uri=True)) as database:
+            if database.execute(query, (wanted,)).fetchone() is not None:
+                return other
+    return settings

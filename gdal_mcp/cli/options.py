@@ -1,0 +1,199 @@
+"""How a command is declared: its name, its help, and every setting as an option of it.
+
+Help shows the options of the command, examples, and of the settings those that are needed to start a server or to make a call.
+It fits a screen.
+"""
+
+import argparse
+import shutil
+import textwrap
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, Final, Literal, get_args, get_origin
+
+from gdal_mcp.cli.examples import EXAMPLES
+from gdal_mcp.cli.exits import Exit, guarded
+from gdal_mcp.settings import Settings, load_settings
+from gdal_mcp.settings.removed import REMOVED
+
+Run = Callable[[argparse.Namespace, Settings], Exit]
+COMMON: Final = ("workspaces", "workspaces_ro", "approval", "state_dir", "image", "engine", "config")
+SHOW_SETTINGS: Final = frozenset({"serve", "call"})
+# those whose option has another name than the setting: one folder each time, or the opposite
+_SPELLED: Final = {
+    "workspaces": "--workspace",
+    "workspaces_ro": "--workspace-ro",
+    "preview": "--no-preview",
+    "allow_sql": "--no-sql",
+}
+
+
+_REMOVED_OPTIONS: Final = "removed_options"  # where argparse leaves them
+_HEADINGS: Final = {"positional arguments": "Arguments", "options": "Options"}
+_WIDTH: Final = 100
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Help in the form of docker's: one line of usage, what the command does, its options, examples."""
+
+    def __init__(self, prog: str) -> None:
+        columns = shutil.get_terminal_size((_WIDTH, 40)).columns
+        super().__init__(prog, max_help_position=28, width=max(60, min(columns, _WIDTH)) - 2)
+
+    def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
+        """Of the options only that there are some: an error message stands below."""
+        del prefix
+        words = [_word(one) for one in actions if not one.option_strings]
+        super().add_usage(usage or " ".join(["%(prog)s [OPTIONS]", *words]), actions, groups, "Usage: ")
+
+    def start_section(self, heading: str | None) -> None:
+        super().start_section(_HEADINGS.get(heading or "", heading))
+
+
+def _word(action: argparse.Action) -> str:
+    if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - argparse shows it no other way
+        return "COMMAND" if action.required else "[COMMAND]"
+    name = str(action.metavar or action.dest)
+    return {"*": f"[{name}...]", "?": f"[{name}]"}.get(str(action.nargs), name)
+
+
+def epilog(path: str, *more: str) -> str:
+    """The end of a command's help: its examples, and where the settings are."""
+    lines = ["Examples:", *(f"  {one}" for one in EXAMPLES[path])]
+    columns = max(60, min(shutil.get_terminal_size((_WIDTH, 40)).columns, _WIDTH)) - 2
+    for text in more:
+        lines += ["", *textwrap.wrap(text, columns, break_on_hyphens=False)]
+    return "\n".join(lines)
+
+
+def add_command(commands: Any, name: str, run: Run, text: str) -> argparse.ArgumentParser:
+    """A command whose `run` gets what was typed and the settings; the program's own failures become exit codes."""
+    return add_early_command(
+        commands, name, lambda given: guarded(partial(run, given, settings_of(given))), text
+    )
+
+
+def add_early_command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], Exit], text: str
+) -> argparse.ArgumentParser:
+    """As `add_command`, for a command that reads the settings itself."""
+    path = _path(commands, name)
+    shown = path in SHOW_SETTINGS
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name,
+        help=text,
+        description=f"{text[:1].upper()}{text[1:]}.",
+        epilog=epilog(path, _EXPLAINED if shown else _ALL),
+        formatter_class=Help,
+        allow_abbrev=False,
+        parents=[_settings_options(shown=shown)],
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_group(commands: Any, name: str, text: str, default: Run | None = None) -> Any:
+    """A command of several actions; what is returned takes them. `default` runs where none is named."""
+    described = f"{text[:1].upper()}{text[1:]}."
+    parents = [_settings_options(shown=False)] if default is not None else []
+    parser = commands.add_parser(
+        name,
+        help=text,
+        description=described,
+        epilog=epilog(name, *([_ALL] if parents else [])),
+        formatter_class=Help,
+        allow_abbrev=False,
+        parents=parents,
+    )
+    if default is not None:
+        parser.set_defaults(
+            run=lambda given: guarded(partial(default, given, settings_of(given))), as_json=False
+        )
+    return parser.add_subparsers(
+        prog=parser.prog, required=default is None, metavar="COMMAND", title="Commands"
+    )
+
+
+def _path(commands: Any, name: str) -> str:
+    """The words of a command after the program's name."""
+    return f"{commands._prog_prefix} {name}".partition(" ")[2]  # noqa: SLF001 - argparse shows it no other way
+
+
+def option_of(setting: str) -> str:
+    return _SPELLED.get(setting, f"--{setting.replace('_', '-')}")
+
+
+_REST: Final = [name for name in Settings.model_fields if name not in COMMON]
+_EXPLAINED: Final = (
+    "Every setting is an option, a GDAL_MCP_* variable and a TOML key; `gdal-mcp settings` explains them."
+)
+_ALL: Final = f"Settings: {', '.join(map(option_of, COMMON))} and others. {_EXPLAINED}"
+
+
+@cache
+def _settings_options(*, shown: bool) -> argparse.ArgumentParser:
+    """Every setting as an option; what is not given is not there at all, so that an action keeps what its group was given.
+
+    Help has the common ones if they are `shown`.
+    """
+    parser = argparse.ArgumentParser(add_help=False)
+    group = parser.add_argument_group("Common settings")
+    for name in (*COMMON, *_REST):
+        field, option = Settings.model_fields[name], option_of(name)
+        text = (field.description or "").replace("%", "%%")
+        text = text if shown and name in COMMON else argparse.SUPPRESS
+        if field.annotation is bool:
+            action = "store_false" if field.default else "store_true"
+            parser.add_argument(option, action=action, dest=name, default=argparse.SUPPRESS, help=text)
+        elif name in ("workspaces", "workspaces_ro"):
+            # several times, so that no folder's name needs a separator
+            repeatable = text if text is argparse.SUPPRESS else f"{text} Repeatable."
+            group.add_argument(
+                option,
+                action="append",
+                metavar="DIR",
+                dest=name,
+                default=argparse.SUPPRESS,
+                help=repeatable,
+            )
+        else:
+            is_choice = get_origin(field.annotation) is Literal
+            # a word that is none of these is refused with the rest of the settings, whatever they came from
+            metavar = "|".join(get_args(field.annotation)) if is_choice else "VALUE"
+            group.add_argument(option, metavar=metavar, dest=name, default=argparse.SUPPRESS, help=text)
+    for one in REMOVED:
+        if one.option:
+            parser.add_argument(
+                one.option,
+                action=_Removed,
+                nargs=1 if one.takes_value else 0,
+                dest=_REMOVED_OPTIONS,
+                default=argparse.SUPPRESS,
+                help=argparse.SUPPRESS,
+            )
+    return parser
+
+
+class _Removed(argparse.Action):
+    """Notes that an option was written which does nothing any more, and drops its value."""
+
+    def __call__(self, _parser: Any, namespace: Any, _values: Any, option: str | None = None) -> None:
+        setattr(namespace, self.dest, [*getattr(namespace, self.dest, ()), option])
+
+
+def settings_of(given: argparse.Namespace) -> Settings:
+    """The settings with what the command line says of them; logging follows them. Raises SettingsError."""
+    typed = {name: value for name, value in vars(given).items() if name in Settings.model_fields}
+    settings = load_settings(getattr(given, _REMOVED_OPTIONS, ()), **typed)
+    if settings.run_as == "owner":
+        from gdal_mcp.runtime.user import give_up_root  # noqa: PLC0415 - for our image alone
+
+        give_up_root(settings)
+    import structlog  # noqa: PLC0415 - neither is needed for help, and they take a while
+
+    from gdal_mcp import logs  # noqa: PLC0415
+
+    logs.configure(settings.log_level)
+    for notice in settings.notices:
+        structlog.get_logger().warning("setting_removed", notice=notice)
+    return settings

@@ -1,0 +1,92 @@
+"""`gdal-mcp policy check`: what the policy says of a call that is not made. Nothing is recorded, no container is started."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from pydantic import ValidationError
+
+from gdal_mcp.calls.refusals import no_such_tool
+from gdal_mcp.cli.exits import Exit
+from gdal_mcp.cli.streams import json_object, out_json
+from gdal_mcp.errors import ToolError
+from gdal_mcp.plan import Draft
+from gdal_mcp.policy.policy import Allow, Deny, Rule, Verdict, case, explained
+from gdal_mcp.server.app import App, local_user, running
+from gdal_mcp.server.operations.uploading import UPLOAD, draft_upload
+from gdal_mcp.settings import Settings
+from gdal_mcp.toolboxes.base import ImmediateResult
+
+
+def check(settings: Settings, tool: str, arguments: str, principal: str | None) -> Exit:
+    """Prints the decision as JSON. Raises SettingsError and what `running` does."""
+    settings.require_workspaces()
+    told = _decision(settings, tool, json_object(arguments), principal or local_user().id)
+    out_json(told)
+    return Exit.FAILED if told["decision"] == "error" else Exit.DONE
+
+
+def _decision(settings: Settings, tool: str, arguments: Mapping[str, Any], principal: str) -> dict[str, Any]:
+    """The decision with the rule that made it; `error` of a call that would not come so far."""
+    with running(settings) as app:
+        try:
+            draft = _draft(app, tool, arguments, principal)
+        except ToolError as error:
+            return {"decision": "error", **error.as_dict("")}
+        except ValidationError as error:
+            return {"decision": "error", "error": {"code": "INVALID_ARGUMENT", "message": str(error)}}
+        if not isinstance(draft, Draft):
+            return {"decision": "allow", "reason": "it only tells what the server knows", "effect": "read"}
+        asked = case(draft, tool, principal)
+        verdict, rule = explained(asked, app.reaches.policy)
+        return {
+            "decision": {Allow: "allow", Deny: "deny"}.get(type(verdict), "require"),
+            "reason": verdict.reason,
+            "effect": str(asked.effect),
+            "workspaces": sorted(map(str, asked.workspaces)),
+            "principal": principal,
+            "rule": _told(rule, app) if rule is not None else None,
+            "mode": app.reaches.policy.mode,
+            "policy": app.reaches.policy.source or None,
+            **_ways(verdict, app, draft, tool, principal),
+        }
+
+
+def _draft(app: App, name: str, arguments: Mapping[str, Any], principal: str) -> Draft | ImmediateResult:
+    reach = app.reaches.of(principal)
+    if name == UPLOAD:
+        return draft_upload(app, reach, principal, arguments)
+    tool = reach.surface.callable.get(name)
+    if tool is None:
+        raise no_such_tool(name, reach.surface)
+    toolbox = reach.surface.toolboxes[tool.name]
+    scope = app.pipeline.drafting.scope(reach, toolbox, principal, "0" * 16)
+    draft = tool.draft(arguments, toolbox.context(scope))
+    return replace(draft, addresses=scope.remote.addresses) if isinstance(draft, Draft) else draft
+
+
+def _ways(verdict: Verdict, app: App, draft: Draft, tool: str, principal: str) -> dict[str, Any]:
+    if isinstance(verdict, Allow | Deny):
+        return {}
+    folders = tuple(one.folder for one in draft.addresses)
+    grants = [app.approvals.approvals.granted(principal, tool, str(root), folders) for root in draft.touched]
+    held = [one for one in grants if one is not None]
+    granted = bool(grants) and len(held) == len(grants) and verdict.grantable
+    return {
+        "ways": sorted(verdict.ways),
+        "grant": {"id": held[0].id, "seconds_left": round(held[0].expires - time.time())}
+        if granted
+        else None,
+    }
+
+
+def _told(rule: Rule, app: App) -> dict[str, Any]:
+    return {
+        "number": app.reaches.policy.rules.index(rule) + 1,
+        "decision": rule.decision,
+        "tools": list(rule.tools),
+        "effects": sorted(map(str, rule.effects)),
+        "workspaces": [str(place) for place in rule.workspaces],
+        "principals": list(rule.principals),
+    }

@@ -1,0 +1,141 @@
+"""`gdal-mcp run` and `gdal-mcp workflow`: workflows from files, as in CI, and files made from recorded calls."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+import yaml
+
+from gdal_mcp.approvals.model import Terminal
+from gdal_mcp.calls.pipeline import Reply, Request
+from gdal_mcp.calls.workflows.document import (
+    Problem,
+    WorkflowDocument,
+    WorkflowInvalid,
+    load,
+    read_value,
+)
+from gdal_mcp.calls.workflows.from_calls import MadeCall, workflow_of
+from gdal_mcp.calls.workflows.junit import junit
+from gdal_mcp.cli.exits import Exit, exit_of
+from gdal_mcp.cli.streams import out, out_json, say, show_status
+from gdal_mcp.errors import ToolError
+from gdal_mcp.records.registry import Call
+from gdal_mcp.server.app import App, local_user
+from sandbox.errors import PathMissing
+
+CLIENT = "gdal-mcp run"
+
+
+def run_workflow(  # noqa: PLR0913 - one for each option of the command
+    app: App,
+    file: Path,
+    *,
+    params: Sequence[str],
+    check: bool,
+    fresh: bool,
+    manifest: str | None,
+    report: Path | None,
+    assume_yes: bool,
+) -> Exit:
+    """Runs, or only checks, the workflow in a file and prints the result as JSON.
+
+    The exit code is 0 when it ran, or when the check found nothing wrong; 1 when a step failed or is wrong; 2 when the document or a
+    parameter is not valid; 3 when the engine or the image is not ready.
+    """
+    try:
+        document = load(file.read_bytes())
+        values = parameters_of(document, params)
+    except (OSError, WorkflowInvalid) as error:
+        for problem in getattr(error, "problems", [error]):
+            say(f"{file}: {problem}")
+        return Exit.USAGE
+    given: dict[str, Any] = {
+        "workflow": document.model_dump(mode="json", by_alias=True),
+        "parameters": values,
+    }
+    if not check:
+        given |= {"fresh": fresh, **({"manifest": manifest} if manifest else {})}
+    reply = _called(app, "workflow_check" if check else "workflow_run", given, assume_yes=assume_yes)
+    out_json(reply.result)
+    failure = reply.result.get("error")
+    if report is not None:
+        report.write_text(junit(document.name, reply.result.get("steps", ()), failure), encoding="utf-8")
+    if check and reply.error is None:
+        return Exit.FAILED if reply.result["state"] == "wrong" else Exit.DONE
+    return Exit.USAGE if _is_usage(reply.error) else exit_of(reply.error)
+
+
+def workflow_from_calls(app: App, call_ids: Sequence[str], *, name: str) -> Exit:
+    """Prints a workflow that does what recorded calls did, as YAML. Raises PathMissing for a call that is not known."""
+    try:
+        document = workflow_of([_made(app, one) for one in call_ids], name)
+    except WorkflowInvalid as error:
+        for problem in error.problems:
+            say(str(problem))
+        return Exit.USAGE
+    value = document.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    out(
+        yaml.safe_dump(
+            {"workflow": document.workflow, **value}, sort_keys=False, allow_unicode=True, width=120
+        ).rstrip()
+    )
+    return Exit.DONE
+
+
+def parameters_of(document: WorkflowDocument, params: Sequence[str]) -> dict[str, Any]:
+    """The values of `NAME=VALUE` texts by the types of the document's parameters. Raises WorkflowInvalid."""
+    values, problems = {}, []
+    for text in params:
+        name, equals, value = text.partition("=")
+        declared = document.parameters.get(name)
+        if not equals or declared is None:
+            known = ", ".join(document.parameters) or "none"
+            problems.append(Problem(f"--param {text!r}: write NAME=VALUE; the parameters are {known}"))
+            continue
+        try:
+            values[name] = read_value(value, declared.type)
+        except ValueError:
+            problems.append(Problem(f"--param {text!r}: {value!r} is not a {declared.type}"))
+    if problems:
+        raise WorkflowInvalid(problems)
+    return values
+
+
+def _called(app: App, tool: str, arguments: Mapping[str, Any], *, assume_yes: bool) -> Reply:
+    user = local_user()
+    request = Request(tool, arguments, user, CLIENT, Terminal(user.id, assume_yes), on_progress=_show)
+    try:
+        reply: Reply = anyio.run(partial(app.pipeline.call, request))
+    finally:
+        show_status()
+    return reply
+
+
+def _show(fraction: float, message: str) -> None:
+    show_status(f"{fraction:4.0%} {message}")
+
+
+def _is_usage(error: ToolError | None) -> bool:
+    return error is not None and (error.check or {}).get("code") == "workflow_invalid"
+
+
+def _made(app: App, call_id: str) -> MadeCall:
+    call = app.registry.call(call_id)
+    if call is None or call.outcome != "OK":
+        why = "is not in the records" if call is None else f"ended with {call.outcome or 'nothing yet'}"
+        raise PathMissing(f"call {call_id[:64]!r} {why}; name calls that succeeded.")
+    return made_call(call)
+
+
+def made_call(call: Call) -> MadeCall:
+    """What a workflow needs to know of a recorded call."""
+    reads = tuple(str(row["path"]) for row in call.inputs if not row.get("companion"))
+    writes = tuple(
+        str(row["path"])
+        for row in call.outputs
+        if row.get("kind") in ("dataset", "table", "array", "file", "folder")
+    )
+    return MadeCall(call.id, call.tool, call.arguments, reads, writes)

@@ -1,1 +1,0 @@
-"""What runs inside the container next to GDAL. Sent along as text by `gdal_mcp.gdal.worker_source`; imports nothing else of ours."""

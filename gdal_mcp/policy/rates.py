@@ -1,0 +1,206 @@
+"""Limits for one principal: calls a minute and at once, processor time and output a day.
+
+Invariants:
+* whatever the number of threads, exactly the calls within the limits are admitted;
+* a refused call does not count;
+* `admit` touches memory alone, so that it can be used on an event loop; all else reads or writes the disk, and is for threads;
+* the use of a day is on disk: it survives a restart, and servers with one state folder share it.
+
+Days are in UTC, so that people know when they end. The use of a call is known only at its end: calls that run when the
+allowance is used up may finish, so it can be exceeded by the calls that run at once.
+
+The calls of a minute are counted in memory: a restart forgets them.
+"""
+
+import math
+import sqlite3
+import threading
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.policy.policy import Entry
+from gdal_mcp.settings.state import make_private, write_ahead
+
+_log = structlog.get_logger()
+
+_MINUTE: Final = 60.0  # seconds
+_DAY: Final = 86_400
+_KEPT_DAYS: Final = 35  # so that last month's use can be seen
+_BUSY_SECONDS: Final = 5.0
+_SOON: Final = 1.0  # seconds: when a running call will end is unknown
+_TABLE: Final = """CREATE TABLE IF NOT EXISTS usage (
+    day INTEGER NOT NULL, principal TEXT NOT NULL, cpu_seconds REAL NOT NULL, output_bytes INTEGER NOT NULL,
+    PRIMARY KEY (day, principal)) WITHOUT ROWID"""
+_REMOTE: Final = """CREATE TABLE IF NOT EXISTS remote (
+    day INTEGER NOT NULL, principal TEXT NOT NULL, bytes INTEGER NOT NULL, requests INTEGER NOT NULL,
+    PRIMARY KEY (day, principal)) WITHOUT ROWID"""
+_ADD_REMOTE: Final = """INSERT INTO remote VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
+    SET bytes = bytes + excluded.bytes, requests = requests + excluded.requests"""
+_ADD: Final = """INSERT INTO usage VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
+    SET cpu_seconds = cpu_seconds + excluded.cpu_seconds, output_bytes = output_bytes + excluded.output_bytes"""
+
+
+class Rates:
+    """The use of all principals of one server. Thread-safe."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        """`path` is a database of the state folder; `clock` tells which day it is, in seconds since 1970."""
+        self._path = path
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._running: Counter[str] = Counter()
+        self._made: defaultdict[str, deque[float]] = defaultdict(deque)  # when calls of the last minute began
+        self._using = threading.Lock()
+        self._open: sqlite3.Connection | None = None
+        self._unwritten: list[tuple[int, str, float, int]] = []
+        self._tidied = 0  # the last day on which old days were deleted
+
+    @contextmanager
+    def admit(self, principal: str, entry: Entry | None) -> Iterator[None]:
+        """Admits one call of this principal, while it lasts, by its entry of the policy: calls at once and calls a minute.
+
+        Raises ToolError (RATE_LIMITED, with the time to wait).
+        """
+        if entry is None:
+            yield
+            return
+        with self._lock:
+            running = self._running[principal]
+            if entry.concurrent is not None and running >= entry.concurrent:
+                raise _limited(f"{running} of your calls are running, which is your limit", _SOON)
+            if (calls := entry.calls_per_minute) is not None:
+                now, made = time.monotonic(), self._made[principal]
+                while made and made[0] <= now - _MINUTE:
+                    made.popleft()
+                if len(made) >= calls:
+                    left = made[-calls] + _MINUTE - now
+                    raise _limited(f"you made {calls} calls within a minute, which is your limit", left)
+                made.append(now)
+            self._running[principal] += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= Counter([principal])  # which drops what is zero
+
+    def require_allowance(self, principal: str, entry: Entry | None, *, writes: bool) -> None:
+        """Raises ToolError (RATE_LIMITED) if today's processor time is used up, or today's output for a call that writes."""
+        if entry is None or not entry.by_day:
+            return
+        seconds, written = self.used(principal)
+        left = (self._day() + 1) * _DAY - self._clock()
+        if entry.cpu_seconds_a_day is not None and seconds >= entry.cpu_seconds_a_day:
+            raise _limited(
+                f"you have used up the {_hours(entry.cpu_seconds_a_day)} of processor time of today", left
+            )
+        if writes and entry.output_bytes_a_day is not None and written >= entry.output_bytes_a_day:
+            raise _limited(
+                f"you have used up the {entry.output_bytes_a_day / (1 << 20):.0f} MiB of output of today",
+                left,
+            )
+
+    def spent(self, principal: str, cpu_seconds: float, output_bytes: int) -> None:
+        """Adds the use of a call, however it ended. If it cannot be written now, it is written with the next one."""
+        with self._using:
+            self._unwritten.append((self._day(), principal, max(cpu_seconds, 0.0), max(output_bytes, 0)))
+        try:
+            with self._database():
+                pass
+        except ToolError as error:
+            _log.warning("use_not_kept", reason=error.message)
+
+    def used(self, principal: str) -> tuple[float, int]:
+        """Its processor seconds and bytes of output today. Raises ToolError if the database cannot be used."""
+        query = "SELECT cpu_seconds, output_bytes FROM usage WHERE day = ? AND principal = ?"
+        with self._database() as db:
+            seconds, written = db.execute(query, (self._day(), principal)).fetchone() or (0.0, 0)
+        return seconds, written
+
+    def remote_used(self, principal: str) -> tuple[int, int]:
+        """The bytes and requests of its calls over the network today. Raises as `used`."""
+        query = "SELECT bytes, requests FROM remote WHERE day = ? AND principal = ?"
+        with self._database() as db:
+            read, requests = db.execute(query, (self._day(), principal)).fetchone() or (0, 0)
+        return read, requests
+
+    def remote_spent(self, principal: str, read: int, requests: int) -> None:
+        """Adds what a call read over the network. Raises as `used`."""
+        if requests:
+            with self._database() as db:
+                db.execute(_ADD_REMOTE, (self._day(), principal, read, requests))
+
+    def close(self) -> None:
+        with self._using:
+            if self._open is not None:
+                self._open.close()
+                self._open = None
+
+    def _day(self) -> int:
+        return int(self._clock() // _DAY)
+
+    @contextmanager
+    def _database(self) -> Iterator[sqlite3.Connection]:
+        """A transaction, which first writes everything that was spent. Raises ToolError."""
+        try:
+            with self._using:
+                self._open = self._open or _opened(self._path)
+                with self._open as db:
+                    if self._unwritten:
+                        db.executemany(_ADD, self._unwritten)
+                        if self._tidied != self._day():
+                            self._tidied = self._day()
+                            for table in ("usage", "remote"):
+                                db.execute(f"DELETE FROM {table} WHERE day < ?", (self._tidied - _KEPT_DAYS,))  # noqa: S608 - ours
+                    yield db
+                self._unwritten.clear()
+        except (sqlite3.Error, OSError) as error:
+            raise ToolError(
+                Code.INTERNAL,
+                Stage.QUEUE,
+                f"today's use cannot be recorded in {self._path.name}: {error}",
+                "Check that the disk of the state folder works and is not full.",
+            ) from error
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """A power cut loses the use of the last moments, which is not worth waiting for the disk after each call."""
+    make_private(path)
+    with ExitStack() as failed:
+        db = sqlite3.connect(path, _BUSY_SECONDS, check_same_thread=False)
+        failed.callback(db.close)
+        write_ahead(db, _BUSY_SECONDS)
+        db.execute("PRAGMA synchronous = NORMAL")
+        with db:
+            db.execute(_TABLE)
+            db.execute(_REMOTE)
+        failed.pop_all()
+    return db
+
+
+def _hours(seconds: float) -> str:
+    return (
+        f"{seconds:g} s"
+        if seconds < 120
+        else f"{seconds / 60:g} min"
+        if seconds < 7200
+        else f"{seconds / 3600:g} h"
+    )
+
+
+def _limited(why: str, seconds: float) -> ToolError:
+    wait = float(max(math.ceil(seconds), 1))
+    day = " Days end at midnight UTC." if wait > _MINUTE else ""
+    return ToolError(
+        Code.RATE_LIMITED,
+        Stage.QUEUE,
+        f"{why}.",
+        f"The call did not run. Call again in about {_hours(wait)}.{day}",
+        retry_after=wait,
+    )

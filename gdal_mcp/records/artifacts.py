@@ -1,0 +1,160 @@
+"""Published files, found by the call that made them and opened for those who may read them.
+
+Invariants:
+* only what the registry lists is found; who may not see everybody's files finds only those of their own calls;
+* a file is opened at the path where it was published, without following any link;
+* no byte is served from a file that is not what was published, by its digest, or where it is large by the kernel's clock;
+* a file is called unchanged only after that was checked.
+"""
+
+import os
+import re
+import stat
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from gdal_mcp.policy.identity import ADMIN, Principal
+from gdal_mcp.records.registry import Artifact, Registry
+from sandbox.errors import PathMissing, PathRefused
+from sandbox.outputs.filetree import digest
+from sandbox.workspace import Workspaces, open_file
+
+FOLDER: Final = "inode/directory"  # what `records` registers for one
+# beyond, a file that was not touched since is not digested: a client, and a thread, would wait for all of its bytes
+DIGEST_BYTES: Final = 64 << 20
+_CALL: Final = re.compile(r"[0-9a-f]{8,64}", re.ASCII)
+_REMEMBERED: Final = 10_000  # files; some hundred bytes each
+
+
+class Absent(Exception):
+    """There is no such file, or none for this caller."""
+
+
+class Gone(Exception):
+    """There was such a file; the message says briefly what became of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """A file's metadata. Programs cannot set the change time, so every write changes at least that."""
+
+    device: int
+    inode: int
+    size: int  # bytes
+    changed_ns: int
+    written_ns: int
+
+    @classmethod
+    def of(cls, file: int | os.stat_result) -> "Fingerprint":
+        now = os.fstat(file) if isinstance(file, int) else file
+        return cls(now.st_dev, now.st_ino, now.st_size, now.st_ctime_ns, now.st_mtime_ns)
+
+
+@dataclass(slots=True)
+class Opened:
+    """An open file that was published as `artifact`. It must be closed. Another fingerprint of it tells that it was changed."""
+
+    artifact: Artifact
+    file: int
+    fingerprint: Fingerprint
+    close: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class ArtifactStore:
+    """The published files of one server. For several threads. Methods raise RegistryUnavailable."""
+
+    registry: Registry
+    # by artifact: the fingerprint that was compared with what was published, and whether it was the same
+    _compared: "OrderedDict[int, tuple[Fingerprint, bool]]" = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _digesting: threading.Lock = field(default_factory=threading.Lock)  # one at a time, and each file once
+
+    def owner(self, call_id: str, viewer: Principal | None = None) -> str:
+        """The principal whose call it is. Raises Absent, also for a call that `viewer`, if given, may not see."""
+        mine = viewer.id if viewer is not None and not viewer.holds(ADMIN) else None
+        call = self.registry.call(call_id, mine) if _CALL.fullmatch(call_id) else None
+        if call is None:
+            raise Absent
+        return call.principal
+
+    def find(self, call_id: str, name: str) -> Artifact:
+        """A file of a call by its name, which is unique within the call. Raises Absent, Gone."""
+        made = [one for one in self.registry.artifacts_of(call_id) if one.name == name]
+        if not made or made[-1].media_type == FOLDER:
+            raise Absent
+        if made[-1].state == "retracted":
+            raise Gone("the call was undone")
+        if made[-1].state == "superseded":
+            raise Gone("a later call replaced it")
+        return made[-1]
+
+    def open(self, artifact: Artifact, workspaces: Workspaces) -> Opened:
+        """Raises Absent for a file outside these workspaces, Gone for one that is not as published."""
+        with ExitStack() as stack:
+            try:
+                located = workspaces.input(artifact.path)
+                if str(located) != artifact.path:
+                    raise Gone("a link stands in its place")
+                file = stack.enter_context(open_file(located))
+            except PathMissing as error:
+                raise Gone("it was taken away") from error
+            except PathRefused as error:
+                raise Absent from error
+            seen = Fingerprint.of(file)
+            if not self._verify(artifact, file, seen):
+                raise Gone("it was changed")
+            return Opened(artifact, file, seen, stack.pop_all().close)
+
+    def is_unchanged(self, artifact: Artifact, file: int) -> bool:
+        """Whether an open file is what was published."""
+        try:
+            return self._verify(artifact, file, Fingerprint.of(file))
+        except Gone:
+            return False
+
+    def quick_check(self, artifact: Artifact) -> bool | None:
+        """The same for the file at its path, without reading it; None where its metadata cannot tell."""
+        try:
+            now = os.lstat(artifact.path)
+        except (OSError, ValueError):
+            return False
+        if artifact.media_type == FOLDER:
+            return None if stat.S_ISDIR(now.st_mode) else False
+        if not stat.S_ISREG(now.st_mode) or now.st_size != artifact.size:
+            return False
+        return self._recall(artifact, Fingerprint.of(now), by_clock=True)
+
+    def _recall(self, artifact: Artifact, seen: Fingerprint, *, by_clock: bool) -> bool | None:
+        """What an earlier comparison of the same fingerprint found, else True if by the kernel's clock the file was not changed
+        since it was registered; None where neither tells.
+        """
+        with self._lock:
+            compared, same = self._compared.get(artifact.id, (None, False))
+        if compared == seen:
+            return same
+        return True if by_clock and seen.changed_ns / 1e9 <= artifact.created else None
+
+    def _verify(self, artifact: Artifact, file: int, seen: Fingerprint) -> bool:
+        """Whether it is what was published; it is digested only if nothing else tells. Raises Gone."""
+        if seen.size != artifact.size:
+            return False
+        recall = partial(self._recall, artifact, seen, by_clock=seen.size > DIGEST_BYTES)
+        if (known := recall()) is not None:
+            return known
+        with self._digesting:
+            known = recall()  # another thread may just have compared it
+            if known is None:
+                known = digest(file) == artifact.sha256
+                if Fingerprint.of(file) != seen:
+                    raise Gone("it was changed")
+                with self._lock:
+                    self._compared[artifact.id] = (seen, known)
+                    while len(self._compared) > _REMEMBERED:
+                        self._compared.popitem(last=False)
+            return known

@@ -1,0 +1,83 @@
+"""What is counted of a call that ended: one narrow row, for figures and metrics. Pure.
+
+Invariant: what a container says of its own use is believed up to the limits that it ran under.
+"""
+
+import math
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from gdal_mcp.errors import Code
+
+if TYPE_CHECKING:
+    from gdal_mcp.records.registry import Call
+
+WAITING: Final = (
+    "WAITING"  # the outcome of a call that nobody had approved yet; it is sent again once somebody has
+)
+OTHER: Final = "other"
+OUTCOMES: Final = frozenset({"OK", WAITING, *map(str, Code)})
+POOLS: Final = ("warm", "cold")
+# as it is shown, and as it is recorded; to start is to be given a container, whether one waits or has to be made
+PHASES: Final[Mapping[str, str]] = {"queue": "queue", "start": "claim", "run": "run", "publish": "publish"}
+TOTAL: Final = "total"  # of a call that ran: from its first record to its last
+
+
+@dataclass(frozen=True, slots=True)
+class EndedCall:
+    """What is counted of a call that ended. `seconds` by phase; None where nothing sensible is recorded."""
+
+    tool: str
+    outcome: str
+    finished: float  # seconds since the epoch
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    pool: str | None = None
+    peak_memory: float | None = None  # bytes
+    cpu_seconds: float = 0.0
+    output_files: int = 0
+    output_bytes: int = 0
+
+    @classmethod
+    def of(cls, call: "Call", known: Container[str] | None = None) -> "EndedCall":
+        """A tool that is not `known`, if that is given, is counted as OTHER."""
+        limits, told = call.limits, call.receipt
+        seconds = {phase: _amount(call.durations.get(name)) for phase, name in PHASES.items()}
+        if "run" in call.durations and call.started and call.finished is not None:
+            seconds[TOTAL] = max(call.finished - call.started, 0.0)
+        most_cpu = (_amount(limits.get("cpus")) or 0) * (_amount(limits.get("wall_seconds")) or 0)
+        return cls(
+            call.tool if known is None or call.tool in known else OTHER,
+            call.outcome if call.outcome in OUTCOMES else OTHER,
+            call.finished or 0.0,
+            {phase: one for phase, one in seconds.items() if one is not None},
+            told.get("pool") if told.get("pool") in POOLS else None,
+            _amount(told.get("peak_memory_bytes"), limits.get("memory_bytes", 0)),
+            _amount(told.get("cpu_seconds"), most_cpu) or 0.0,
+            len(call.files),
+            sum(int(_amount(one.get("bytes")) or 0) for one in call.files),
+        )
+
+    def row(self, call_id: str) -> dict[str, Any]:
+        """As the table `ended` has it."""
+        phases = {phase: self.seconds.get(phase) for phase in (*PHASES, TOTAL)}
+        return {
+            "id": call_id,
+            "tool": self.tool,
+            "outcome": self.outcome,
+            "finished": self.finished,
+            **phases,
+            "pool": self.pool,
+            "peak_memory": self.peak_memory or None,
+            "cpu_seconds": self.cpu_seconds,
+            "output_files": self.output_files,
+            "output_bytes": min(self.output_bytes, (1 << 63) - 1),  # SQLite's integers
+        }
+
+
+def _amount(value: object, most: object = None) -> float | None:
+    """The value, at most `most` if that is a number too; None for anything that is no number from 0."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < math.inf:
+        return None
+    bound = _amount(most) if most is not None else None
+    return value if bound is None else min(value, bound)

@@ -1,0 +1,327 @@
+"""The server's memory in one SQLite file: calls and the artifacts they made. Approvals and tasks have stores of their own.
+
+Invariants:
+* a URI is listed at most once; an artifact that a newer one replaced keeps its row and can be listed again;
+* given a principal, a query finds only what belongs to that principal's calls.
+
+Times are seconds since the epoch (UTC), as floats. Evidence is in the audit log, not here.
+Every method raises RegistryUnavailable when the database cannot be used.
+"""
+
+import hashlib
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+from gdal_mcp.records.ended import WAITING, EndedCall
+from gdal_mcp.records.schema import RegistryUnavailable, Rows, insert, json_text, stored
+
+__all__ = ["WAITING", "Artifact", "Call", "Page", "Registry", "RegistryUnavailable"]
+
+_Row = TypeVar("_Row")
+_MAX_ID = (1 << 63) - 1  # SQLite's integers
+_MAX_REFUSED = 64 << 10  # characters of JSON that are kept of the arguments of a call that never ran
+# what is known of a call when it ends
+_OF_END = (
+    *("outcome", "message", "tool_version", "durations", "receipt"),
+    *("inputs", "outputs", "files", "removed", "printed"),
+)
+_LISTED = (
+    "SELECT * FROM artifacts WHERE state = 'listed'"
+    " AND (:principal IS NULL OR call_id IN (SELECT id FROM calls WHERE principal = :principal))"
+)
+_OVER = "'used', 'consumed', 'denied', 'expired'"  # states in which nothing more becomes of an approval
+_SEARCHED = "(id || ' ' || tool || ' ' || principal || ' ' || argv || ' ' || outcome || ' ' || message || ' ' || files || ' ' || removed)"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool call. Give `begin_call` what the plan knows, and `finish_call` how it ended."""
+
+    id: str
+    principal: str
+    tool: str
+    arguments: Mapping[str, Any]
+    server: str = ""  # which server process runs it: `interrupted` asks whether that one still lives
+    arguments_digest: str = ""  # SHA-256 of the canonical JSON; computed when empty
+    plan_digest: str = ""
+    argv: tuple[str, ...] = ()
+    image: str = ""  # digest
+    tool_version: str = ""
+    tier: str = ""
+    started: float = 0.0  # 0 is now
+    finished: float | None = None
+    outcome: str = ""  # a code; empty while it runs
+    message: str = ""
+    durations: Mapping[str, float] = field(default_factory=dict)  # seconds by stage
+    receipt: Mapping[str, Any] = field(default_factory=dict)
+    image_reference: str = ""
+    catalogue: str = ""  # which rules the arguments were checked with
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    approval: str = ""
+    inputs: tuple[Mapping[str, Any], ...] = ()  # `provenance.Material.row`
+    outputs: tuple[Mapping[str, Any], ...] = ()  # datasets: path and kind
+    files: tuple[Mapping[str, Any], ...] = ()  # what was published: path, bytes and sha256
+    removed: tuple[str, ...] = ()
+    printed: str = ""  # SHA-256 of what GDAL answered
+    undone: str = ""  # by whom
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """One published output. What follows `kind` is set by the registry."""
+
+    uri: str
+    path: str
+    name: str
+    size: int  # bytes
+    media_type: str
+    sha256: str
+    kind: str = "output"
+    call_id: str = ""
+    created: float = 0.0
+    state: Literal["listed", "superseded", "retracted"] = "listed"
+    superseded_by: int | None = None  # the id of the artifact that took its URI
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[_Row]):
+    """Some rows and the cursor of those that follow, None at the end."""
+
+    items: tuple[_Row, ...]
+    next_cursor: str | None
+
+
+class Registry:
+    """The database at a path. Threads may share one instance, servers the file."""
+
+    def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
+        """Opens the file, made or migrated as needed, with mode 0600."""
+        self.path = path
+        self._clock = clock
+        self._rows = Rows(path, durable=False)
+        self._all_counted = False
+
+    def close(self) -> None:
+        self._rows.close()
+
+    def begin_call(self, call: Call) -> Call:
+        """Record that a call starts; returns it as recorded. Raises ValueError for an id that is there."""
+        digest = call.arguments_digest or hashlib.sha256(json_text(call.arguments).encode()).hexdigest()
+        begun = replace(call, arguments_digest=digest, started=call.started or self._clock())
+        with self._rows.writing() as db:
+            insert(db, "calls", begun)
+        return begun
+
+    def finish_call(self, ended: Call) -> None:
+        """Record how a call ended. The first ending stays."""
+        columns = ", ".join(f"{name} = :{name}" for name in _OF_END)
+        # Names are those of our own dataclass; every value is bound.
+        query = f"UPDATE calls SET {columns}, finished = :now WHERE id = :id AND finished IS NULL"  # noqa: S608
+        values = {name: getattr(ended, name) for name in ("id", *_OF_END)}
+        with self._rows.writing() as db:
+            if db.execute(query, stored(values | {"now": self._clock()})).rowcount:
+                self._count(db, self.call(ended.id))
+
+    def add_refused(self, call: Call) -> None:
+        """Record a call that ended before it ran, with its outcome. Very long arguments are left out, their digest stays.
+
+        Does nothing for a call that is there.
+        """
+        text = json_text(call.arguments)
+        kept = call.arguments if len(text) <= _MAX_REFUSED else {}
+        digest, now = call.arguments_digest or hashlib.sha256(text.encode()).hexdigest(), self._clock()
+        ended = replace(
+            call, arguments=kept, arguments_digest=digest, started=call.started or now, finished=now
+        )
+        with self._rows.writing() as db:
+            if self.call(call.id) is None:
+                insert(db, "calls", ended)
+                self._count(db, ended)
+
+    @staticmethod
+    def _count(db: sqlite3.Connection, call: Call | None) -> None:
+        """Adds what the figures need of a call that ended. What is counted stays."""
+        if call is not None:
+            row = EndedCall.of(call).row(call.id)
+            marks = ", ".join(f":{name}" for name in row)
+            query = f"INSERT OR IGNORE INTO ended ({', '.join(row)}) VALUES ({marks})"  # noqa: S608 - names of ours
+            db.execute(query, stored(row))
+
+    def count_ended(self) -> None:
+        """Counts the calls that ended under a version of this program that had no table for it; looks for them once."""
+        missing = (
+            "SELECT * FROM calls WHERE finished IS NOT NULL AND id NOT IN (SELECT id FROM ended) LIMIT 1000"
+        )
+        while not self._all_counted:
+            calls = self._rows.all(Call, missing)
+            with self._rows.writing() as db:
+                for call in calls:
+                    self._count(db, call)
+            self._all_counted = not calls
+
+    def figures(self, query: str, **values: Any) -> list[dict[str, Any]]:
+        """The rows of an aggregate over `ended`, or a count of calls."""
+        return self._rows.plain(query, **values)
+
+    def call(self, call_id: str, principal: str | None = None) -> Call | None:
+        """A call by its id; if `principal` names a principal, only one of that principal's."""
+        query = "SELECT * FROM calls WHERE id = :id AND (:principal IS NULL OR principal = :principal)"
+        return self._rows.one(Call, query, id=call_id, principal=principal)
+
+    def search(  # noqa: PLR0913 - each narrows what is found
+        self,
+        words: Sequence[str] = (),
+        outcome: str | None = None,
+        principal: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+        *,
+        without: Sequence[str] = (),
+    ) -> Page[Call]:
+        """The calls with all `words` somewhere in tool, principal, command, outcome, message, files or id; newest first.
+
+        Calls of the tools `without` are left out.
+
+        Raises ValueError for a cursor that was not given out.
+        """
+        clauses = [
+            "rowid < :before",
+            "(:principal IS NULL OR principal = :principal)",
+            "(:outcome IS NULL OR outcome = :outcome)",
+            "tool NOT IN (SELECT value FROM json_each(:without))",
+            *(f"({_SEARCHED} LIKE :word{number} ESCAPE '!')" for number in range(len(words))),
+        ]
+        escapes = str.maketrans({letter: f"!{letter}" for letter in "!%_"})  # what means something to LIKE
+        values = {f"word{number}": f"%{word.translate(escapes)}%" for number, word in enumerate(words)}
+        before = _parse_cursor(cursor)
+        # every clause is written here; every value is bound
+        query = f"SELECT * FROM calls WHERE {' AND '.join(clauses)} ORDER BY rowid DESC LIMIT :n"  # noqa: S608
+        found = self._rows.all(
+            Call,
+            query,
+            **values,
+            principal=principal,
+            outcome=outcome,
+            before=before,
+            n=limit + 1,
+            without=tuple(without),
+        )
+        calls = found[:limit]
+        more = len(found) > limit
+        return Page(calls, str(self._rows.number("calls", calls[-1].id)) if more else None)
+
+    def prune(self, before: float, most: int = 500) -> int:
+        """Removes up to `most` records of calls that ended before a time, and returns how many.
+
+        A call of which an output is still listed stays, and so does one that waits to be sent again. What the figures count of a
+        call stays too. Questions that were asked before that time and are over go with them.
+        """
+        old = (
+            "SELECT id FROM calls WHERE finished < :before AND outcome <> :waiting"
+            " AND id NOT IN (SELECT call_id FROM artifacts WHERE state = 'listed')"
+            " AND id IN (SELECT id FROM ended) ORDER BY finished LIMIT :most"
+        )
+        with self._rows.writing() as db:
+            ids = [row["id"] for row in self._rows.plain(old, before=before, waiting=WAITING, most=most)]
+            gone = {"ids": json_text(tuple(ids))}
+            of_them = "call_id IN (SELECT value FROM json_each(:ids))"
+            # an older output that one of these replaced is history as well: nothing lists it again
+            db.execute(
+                f"UPDATE artifacts SET superseded_by = NULL WHERE superseded_by IN (SELECT id FROM artifacts WHERE {of_them})",  # noqa: S608 - words of ours
+                gone,
+            )
+            db.execute(f"DELETE FROM artifacts WHERE {of_them}", gone)  # noqa: S608 - words of ours
+            db.execute("DELETE FROM calls WHERE id IN (SELECT value FROM json_each(:ids))", gone)
+            db.execute(f"DELETE FROM approvals WHERE created < ? AND state IN ({_OVER})", [before])  # noqa: S608 - words of ours
+        return len(ids)
+
+    def interrupted(self, alive: Callable[[str], bool], ending: Callable[[Call], Call]) -> tuple[Call, ...]:
+        """End the unfinished calls of servers that are not alive any more, each as `ending` says; returns them."""
+        unfinished = self._rows.all(Call, "SELECT * FROM calls WHERE finished IS NULL ORDER BY rowid")
+        dead = {server for server in {call.server for call in unfinished} if not alive(server)}
+        lost = [call for call in unfinished if call.server in dead]
+        for one in lost:
+            self.finish_call(ending(one))
+        return tuple(call for one in lost if (call := self.call(one.id)))
+
+    def add_artifacts(self, call_id: str, artifacts: Iterable[Artifact]) -> tuple[Artifact, ...]:
+        """List what a call published, each in place of what had its URI. All or none; returns the rows.
+
+        Raises ValueError for a call that is not there.
+        """
+        rows: list[Artifact] = []
+        with self._rows.writing() as db:
+            for artifact in artifacts:
+                older = self.artifact(artifact.uri)
+                if older:
+                    db.execute("UPDATE artifacts SET state = 'superseded' WHERE id = ?", [older.id])
+                now = self._clock()
+                added = replace(artifact, call_id=call_id, created=now, state="listed", superseded_by=None)
+                added = replace(added, id=insert(db, "artifacts", added))
+                if older:
+                    db.execute("UPDATE artifacts SET superseded_by = ? WHERE id = ?", [added.id, older.id])
+                rows.append(added)
+        return tuple(rows)
+
+    def retract_artifacts(self, call_id: str, by: str = "") -> tuple[Artifact, ...]:
+        """Take an undone call's artifacts off the list; returns them as they were. `by` is who undid the call.
+
+        What they had superseded is listed again if its path exists, so put the files back first.
+        """
+        # Oldest first: of two that took one place in turn, the later one lists again what was there before both.
+        query = "SELECT * FROM artifacts WHERE call_id = :id AND state <> 'retracted' ORDER BY id"
+        with self._rows.writing() as db:
+            gone = self._rows.all(Artifact, query, id=call_id)
+            db.execute("UPDATE calls SET undone = ? WHERE id = ?", [by, call_id])
+            for one in gone:
+                db.execute("UPDATE artifacts SET state = 'retracted' WHERE id = ?", [one.id])
+                replaced = "SELECT * FROM artifacts WHERE superseded_by = :id AND state = 'superseded'"
+                older = self._rows.one(Artifact, replaced, id=one.id)
+                # the newer artifact at this URI now supersedes the older
+                if older and one.state == "superseded":
+                    update = "UPDATE artifacts SET superseded_by = ? WHERE id = ?"
+                    db.execute(update, [one.superseded_by, older.id])
+                elif older and os.path.lexists(older.path):
+                    update = "UPDATE artifacts SET state = 'listed', superseded_by = NULL WHERE id = ?"
+                    db.execute(update, [older.id])
+        return gone
+
+    def artifacts(
+        self, cursor: str | None = None, limit: int = 100, *, principal: str | None = None
+    ) -> Page[Artifact]:
+        """Listed artifacts, newest first; if `principal` names a principal, only that principal's.
+
+        Raises ValueError for a cursor that was not given out.
+        """
+        query = f"{_LISTED} AND id < :before ORDER BY id DESC LIMIT :n"
+        before = _parse_cursor(cursor)
+        found = self._rows.all(Artifact, query, before=before, n=limit + 1, principal=principal)
+        items = found[:limit]
+        return Page(items, str(items[-1].id) if len(found) > limit else None)
+
+    def artifact(self, uri: str, principal: str | None = None) -> Artifact | None:
+        """The artifact listed under a URI; if `principal` names a principal, only one of that principal's."""
+        return self._rows.one(Artifact, f"{_LISTED} AND uri = :uri", uri=uri, principal=principal)
+
+    def artifact_numbered(self, number: int, principal: str | None = None) -> Artifact | None:
+        """The listed artifact of this id; if `principal` names a principal, only one of that principal's."""
+        query = f"{_LISTED} AND id = :number"
+        return self._rows.one(Artifact, query, number=min(number, _MAX_ID), principal=principal)
+
+    def artifacts_of(self, call_id: str) -> tuple[Artifact, ...]:
+        """What a call published, whatever became of it since."""
+        return self._rows.all(Artifact, "SELECT * FROM artifacts WHERE call_id = :id ORDER BY id", id=call_id)
+
+
+def _parse_cursor(cursor: str | None) -> int:
+    if cursor is None:
+        return _MAX_ID
+    if not (cursor.isascii() and cursor.isdecimal() and int(cursor) <= _MAX_ID):
+        raise ValueError(f"{cursor[:40]!r} is not a cursor this server gave out. Start again without one.")
+    return int(cursor)

@@ -1,0 +1,80 @@
+"""What the state folder keeps, and for how long: records of calls by age, and files of the audit log by size.
+
+Nothing is removed unless the operator says so. Nothing of the audit log is ever removed: its files are closed, and an
+operator moves them to an archive.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from gdal_mcp.records.audit import AuditLog, AuditUnavailable
+from gdal_mcp.records.registry import Registry, RegistryUnavailable
+from gdal_mcp.settings import Settings
+
+_DAY: Final = 86_400.0  # seconds
+_PAUSE: Final = 3600.0  # seconds
+_BATCH: Final = 500  # rows in one transaction, which others wait for
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What was done: records removed, and the file in which the closed part of the audit log is, if there is one."""
+
+    calls: int = 0
+    segment: str = ""
+
+
+@contextmanager
+def applied(settings: Settings, registry: Registry, audit: AuditLog, server: str) -> Iterator[None]:
+    """Applies the settings now and every hour, in a thread, while the body runs. No thread where they ask for nothing."""
+    if not (settings.keep_days or settings.audit_size):
+        yield
+        return
+    ended = threading.Event()
+
+    def work() -> None:
+        while True:
+            try:
+                apply(settings, registry, audit, server)
+            except (AuditUnavailable, RegistryUnavailable) as error:
+                _log.warning("retention_failed", reason=str(error))
+            if ended.wait(_PAUSE):
+                return
+
+    thread = threading.Thread(target=work, name="retention")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def apply(settings: Settings, registry: Registry, audit: AuditLog, server: str) -> Kept:
+    """Removes what is older than the settings keep, and closes an audit log that is larger.
+
+    The audit log says so first. Raises AuditUnavailable, RegistryUnavailable.
+    """
+    source = {"server": server}
+    segment = ""
+    if settings.audit_size and audit.size() > settings.audit_size:
+        segment = audit.rotate(source).name
+        _log.info("audit_rotated", segment=segment)
+    if not settings.keep_days:
+        return Kept(0, segment)
+    before, removed = time.time() - settings.keep_days * _DAY, 0
+    registry.count_ended()  # what is removed is in the figures
+    while count := registry.prune(before, _BATCH):
+        removed += count
+        audit.append(
+            {"type": "records.pruned", "outcome": "OK", "count": count, "before": before, "source": source}
+        )
+    return Kept(removed, segment)

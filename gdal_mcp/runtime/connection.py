@@ -1,0 +1,121 @@
+"""One toolbox on its engine: set up when first needed, and again after the engine was lost.
+
+Invariants:
+* only callers that need this very host wait for it to be set up; dropping a host and closing wait for no engine;
+* a host is dropped once, by whoever finds that its engine or image is gone, and only if it is the one that was found so: a call of
+  an earlier host never drops a later one;
+* a host that was dropped keeps its engine open until the last call on it has ended; then its pool and its engine are closed, in a
+  thread of its own, so that nobody waits for a removal that the engine does not do.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gdal_mcp.runtime.image import Image
+from gdal_mcp.settings import Settings
+from gdal_mcp.toolboxes.base import Toolbox
+from sandbox.engine import Engine, EngineInfo
+from sandbox.errors import EngineUnavailable
+from sandbox.isolation.rows import Row
+from sandbox.pool.pool import WarmPool
+from sandbox.program import Delivery
+from sandbox.runner import Runner
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """An engine that answers, a toolbox's image that is there, and the proof that its containers are as asked."""
+
+    engine: Engine
+    info: EngineInfo
+    runner: Runner
+    pool: WarmPool
+    concurrent: int  # calls that fit at once
+    toolbox: Toolbox
+    image: Image
+    program: Delivery  # as text, until the image's interpreter has compiled it
+    attested: tuple[Row, ...] = ()
+
+    def tier(self, settings: Settings) -> str:
+        alone = self.info.runtimes[0] if self.info.name in self.info.runtimes else "runc"
+        return settings.runtime or alone
+
+    def close(self) -> None:
+        """Removes the containers that wait, and closes the engine once no call uses it any more."""
+        self.pool.close()
+        self.pool.wait_until_unused()
+        self.engine.close()
+
+
+class Connection:
+    """The host of one toolbox. Safe to use from several threads."""
+
+    def __init__(self, set_up: Callable[[bool], Host], is_there: Callable[[Host], bool]) -> None:
+        """`set_up` makes a host, or raises SandboxError and leaves nothing open; its argument is that of `ready`.
+
+        `is_there` returns whether the engine and the image of a host are still what they were.
+        """
+        self._set_up, self._is_there = set_up, is_there
+        self._setting_up = threading.Lock()
+        self._lock = threading.Lock()  # over what follows, for assignments alone
+        self._host: Host | None = None
+        self._ending: list[tuple[Host, threading.Thread]] = []  # hosts that were dropped
+        self._closed = False
+
+    @property
+    def host(self) -> Host | None:
+        """The host as it is now, if it was set up and not dropped since."""
+        return self._host
+
+    def ready(self, *, fresh: bool = False) -> Host:
+        """The host. `fresh` sets up another one, and believes no earlier attestation. Raises SandboxError."""
+        if not fresh and (host := self._host) is not None:
+            return host
+        with self._setting_up:
+            if (host := self._host) is not None:
+                if not fresh:
+                    return host
+                self.drop(host)
+            self._refuse_closed()
+            made = self._set_up(fresh)
+            with self._lock:
+                if not self._closed:
+                    self._host = made
+                    return made
+            made.close()
+        raise EngineUnavailable("the server is ending, so nothing is started any more.")
+
+    def check(self, host: Host) -> None:
+        """After a call on this host failed: drops the host if its engine or its image is gone, and does nothing otherwise."""
+        if self._host is host and not self._is_there(host):
+            self.drop(host)
+
+    def drop(self, host: Host) -> None:
+        """The next call sets up another host. Does nothing if this one is not in use any more."""
+        with self._lock:
+            if self._host is host:
+                self._host = None
+                self._end(host)
+
+    def close(self) -> None:
+        """Returns when the last host is closed, without waiting for calls that still run. A set-up that is under way is to be cancelled by the caller."""
+        with self._lock:
+            self._closed = True
+            if (host := self._host) is not None:
+                self._host = None
+                self._end(host)
+        with self._setting_up:
+            pass  # a host that was being set up has been closed
+        for host, thread in self._ending:
+            host.pool.abandon()
+            thread.join()
+
+    def _end(self, host: Host) -> None:
+        self._ending = [one for one in self._ending if one[1].is_alive()]
+        self._ending.append((host, threading.Thread(target=host.close, name="lost", daemon=True)))
+        self._ending[-1][1].start()
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise EngineUnavailable("the server is ending, so nothing is started any more.")

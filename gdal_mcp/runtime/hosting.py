@@ -1,0 +1,433 @@
+"""Finds the engine and the image, and lets no call run before this host has been attested."""
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+import structlog
+
+from gdal_mcp.runtime.connection import Connection, Host
+from gdal_mcp.runtime.image import ImageUnsuitable, resolve, suitable
+from gdal_mcp.runtime.kept import compiled_program, kept_rows
+from gdal_mcp.runtime.nested import HostPaths, prove
+from gdal_mcp.settings import Settings
+from gdal_mcp.toolboxes.base import Toolbox
+from sandbox.attestation import attest, fingerprint, try_to_escape
+from sandbox.capacity import LockFileCapacity, machine_memory
+from sandbox.engine import Engine
+from sandbox.errors import AttestationFailed, CapacityExhausted, EngineUnavailable, SandboxError
+from sandbox.idmap import Views, sweep
+from sandbox.isolation.rows import Row
+from sandbox.labels import OWNER
+from sandbox.mounted import ENTER, READ, may, refuse_closed
+from sandbox.outputs.staging import StagingArea
+from sandbox.owner import Owner
+from sandbox.pool.lease import SlotKey
+from sandbox.pool.pool import IDLE_MARGIN, WarmPool
+from sandbox.pool.sizing import Sizes
+from sandbox.portable import mount_table
+from sandbox.program import delivered
+from sandbox.reaper import reap
+from sandbox.runner import Job, Runner
+from sandbox.template import Limits, Mount, SandboxTemplate
+from sandbox.waiting import Cancellation
+from sandbox.workspace import RESERVED, Located, Workspace, Workspaces
+
+if TYPE_CHECKING:
+    from sandbox.engines.opening import Opened, PassedOver
+
+NOBODY = 65534
+REAP_SECONDS = 5.0  # that a set-up waits for the removal of what dead servers left
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxScope:
+    workspaces: Workspaces
+    limits: Limits
+    places: tuple[Located, ...] | None = None  # of the workspaces only these; None is the whole of each
+
+    @property
+    def seen(self) -> tuple[Located, ...]:
+        if self.places is not None:
+            return self.places
+        return tuple(Located(one, PurePosixPath(), is_folder=True) for one in self.workspaces.items)
+
+
+class Hosting:
+    """The hosts of all toolboxes, each with its own engine, image and pool. Safe to use from several threads."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - the parts of a server, which `app` alone puts together
+        self,
+        settings: Settings,
+        workspaces: Workspaces,
+        owner: Owner,
+        areas: Mapping[Path, StagingArea],
+        toolboxes: Sequence[Toolbox],
+        paths: HostPaths,
+        put_right: Callable[[], None],
+    ) -> None:
+        """`areas` are the staging areas of the writable workspaces, by their roots; each toolbox has an image of its own.
+
+        `paths` tells them and this where their folders are for the engine. `put_right` removes what dead servers staged, once
+        none of their Pods is left; it is asked for on a cluster alone.
+        """
+        self._settings = settings
+        self._toolboxes = tuple(toolboxes)
+        self._workspaces = workspaces
+        self._confines = SandboxScope(workspaces, settings.limits())
+        self._owner = owner
+        self._areas = areas
+        self._connections = {
+            one.name: Connection(partial(self._set_up, one), self._is_there) for one in self._toolboxes
+        }
+        self._lock = threading.Lock()  # over the capacity, for assignments alone
+        self._capacity: LockFileCapacity | None = None
+        self._warm = False
+        self._reaping = threading.Lock()
+        self._unremoved: set[str] = set()
+        self._views = Views(settings.state_dir / "views", owner)
+        self._put_right = put_right
+        self._pods_left = True  # perhaps, of dead servers
+        self.paths = paths
+        self.passed_over: tuple[PassedOver, ...] = ()  # engines that were tried before the one in use
+        self._cancel = Cancellation()  # ends an attestation that is under way when the server ends
+
+    def ready(self, toolbox: Toolbox | None = None, *, fresh: bool = False) -> Host:
+        """The host to run a toolbox on, the first one's by default. `fresh` believes no earlier attestation.
+
+        Raises SandboxError.
+        """
+        return self._connections[(toolbox or self._toolboxes[0]).name].ready(fresh=fresh)
+
+    def known_image(self) -> str:
+        """The default toolbox's image if calls have run on it, by its reference; the host is not asked."""
+        host = self._connections[self._toolboxes[0].name].host
+        return host.image.reference if host else ""
+
+    def keep_warm(self) -> None:
+        """From now on started containers wait for calls. Raises SandboxError when this host cannot be used."""
+        self._warm = True
+        self.ready().pool.keep()
+
+    def failed(self, host: Host) -> None:
+        """After a call on this host failed: if its engine or image is gone, the next call connects again."""
+        self._owner.leaves_lock = True  # an engine that fell silent may have made what nobody was told of
+        _forget_trials()
+        self._connections[host.toolbox.name].check(host)
+
+    def lost(self, host: Host) -> None:
+        """The engine or the image of this host is gone: the next call connects again."""
+        self._owner.leaves_lock = True
+        self._connections[host.toolbox.name].drop(host)
+
+    def _hosts(self) -> tuple[Host, ...]:
+        hosts = (one.host for one in self._connections.values())
+        return tuple(one for one in hosts if one is not None)
+
+    def _pools(self) -> Iterable[WarmPool]:
+        return [host.pool for host in self._hosts()]
+
+    def reap(self) -> tuple[str, ...]:
+        """Removes what dead servers left behind, if the engine was ever needed. Raises EngineUnavailable."""
+        hosts = self._hosts()
+        return self._reap(hosts[0].engine) if hosts else ()
+
+    def _reap_for_a_while(self, engine: Engine) -> None:
+        """What dead servers left is mostly gone before the first call; what an engine does not remove holds up nobody."""
+
+        def until_done() -> None:
+            try:
+                self._reap(engine)
+            except SandboxError as error:
+                _log.info("not_reaped", reason=str(error))
+
+        reaping = threading.Thread(target=until_done, name="reaping", daemon=True)
+        reaping.start()
+        reaping.join(REAP_SECONDS)
+
+    def _reap(self, engine: Engine) -> tuple[str, ...]:
+        if not self._reaping.acquire(blocking=False):
+            return ()  # another thread is at it, perhaps for long
+        try:
+            removed = reap(engine, self._owner, self._unremoved)
+            self._unremoved.difference_update(removed)
+            if engine.info().other_hosts and (removed or self._pods_left):
+                owners = [one.labels.get(OWNER, "") for one in engine.leftovers()]
+                # without a name it is another machine's server, which may be dead
+                self._pods_left = any(not owner or self._owner.is_dead(owner) for owner in owners)
+                if not self._pods_left:
+                    self._put_right()
+        finally:
+            self._reaping.release()
+        return removed
+
+    def close(self) -> None:
+        """Ends an attestation that is under way; returns when its container is gone."""
+        self._cancel.set()
+        closing = [threading.Thread(target=one.close, name="closing") for one in self._connections.values()]
+        for one in closing:
+            one.start()
+        for one in closing:
+            one.join()
+        if self._unremoved:
+            self._owner.leaves_lock = True
+        with self._lock:
+            if self._capacity is not None:
+                self._capacity.close()
+                self._capacity = None
+        self._views.close()
+        self._cancel.close()
+
+    def _open(self, *, fresh: bool = False) -> "Opened":
+        # here, as the engine's client library takes a twentieth of the start, and the first answers need none
+        from sandbox.engines.opening import open_first  # noqa: PLC0415
+
+        settings = self._settings
+        return open_first(settings.engine, self._owner.id, settings.cluster_options(), fresh=fresh)
+
+    def _is_there(self, host: Host) -> bool:
+        """Whether the engine answers as it did when the host was set up, and has the image. A container that failed changes neither."""
+        try:
+            with closing(self._open().engine) as engine:
+                return engine.info() == host.info and engine.images.find(host.image.id) is not None
+        except SandboxError:
+            return False
+
+    def _set_up(self, toolbox: Toolbox, fresh: bool) -> Host:  # noqa: FBT001 - of a function that is passed on
+        with ExitStack() as held:
+            opened = self._open(fresh=fresh)  # its engine may hold connections, and a thread
+            held.callback(opened.engine.close)
+            self.passed_over = opened.passed_over
+            for one in opened.passed_over:
+                if not one.absent:
+                    _log.info("engine_passed_over", engine=one.candidate, reason=one.reason)
+            try:
+                host = self._host_on(opened.engine, toolbox, held, fresh=fresh)
+            except EngineUnavailable:
+                _forget_trials()
+                raise
+            held.pop_all()
+        return host
+
+    def _host_on(self, engine: Engine, toolbox: Toolbox, opened: ExitStack, *, fresh: bool) -> Host:
+        # the image that the settings name is the first one's, and what others are built on
+        named = toolbox is self._toolboxes[0] or toolbox.image.base is not None
+        image = resolve(engine.images, toolbox.image, self._settings.image if named else None)
+        info = engine.info()
+        self.paths.ask(engine)
+        # of the engine's machine; one that does not say stands on this one
+        memory = info.memory_bytes or machine_memory().get("MemTotal", 0)
+        runner = Runner(engine, self._owner.id, self._shared_capacity(memory))
+        sweep(self._settings.state_dir / "views", self._owner)
+        runner.unremoved = self._unremoved
+        self._reap_for_a_while(engine)
+        runtime = self._settings.runtime
+        # a cluster itself refuses what it does not have
+        if runtime and not info.other_hosts and runtime not in info.runtimes:
+            raise AttestationFailed(
+                f"runtime {runtime!r} is asked for, but this engine has {', '.join(info.runtimes)}. Install it, or leave the "
+                "setting out."
+            )
+        # a container that waits does not see what is mounted later; where nothing tells of mounts, none waits
+        none = Sizes(0, 0, self._settings.pool_seconds)
+        sizes = self._settings.sizes() if mount_table() is not None else none
+        pool = WarmPool(runner, sizes, lambda: self._standing(host), self._pools)
+        opened.callback(pool.close)
+        concurrent = capacity(
+            info.cpus or os.cpu_count() or 1,
+            memory,
+            self._settings.limits(),
+            self._settings.memory_share,
+            self._settings.concurrent,
+        )
+        command = toolbox.program(self._settings.pool_seconds + IDLE_MARGIN)
+        host = Host(engine, info, runner, pool, concurrent, toolbox, image, delivered(command))
+        proven: tuple[Row, ...] = ()
+        if self.paths.map.pairs:
+            # by every process anew, and first: what is mounted where may change, and with a wrong map nothing else is right
+            areas = tuple(self._areas.values())
+            proven = prove(runner, self.template(host, None), areas, self._cancel)
+        attested = (*proven, *self._attested(host, fresh=fresh))
+        if not image.version:
+            image = suitable(replace(image, version=self._asked_version(host)), toolbox.image)
+        if reason := toolbox.unfit(image.version):
+            raise ImageUnsuitable(reason)
+        path = self._settings.state_dir / f"program-{toolbox.name}"
+        program = compiled_program(runner, self.template(host, None), command, path, self._cancel)
+        host = replace(host, image=image, attested=attested, program=program)
+        if self._warm:
+            pool.keep()
+        return host
+
+    def _shared_capacity(self, memory_bytes: int) -> LockFileCapacity:
+        """What all containers together may use, whatever toolbox they are of."""
+        total = int(memory_bytes * self._settings.memory_share)
+        with self._lock:
+            if self._capacity is None:
+                self._capacity = LockFileCapacity(self._settings.state_dir / "memory", total)
+            self._capacity.total_bytes = total
+            return self._capacity
+
+    def _standing(self, host: Host) -> tuple[SlotKey, ...]:
+        """What is kept warm before any call: one kind that reads, and one that writes to the first workspace."""
+        nothing = replace(self._confines, places=()) if host.toolbox.only_inputs else None
+        template = self.template(host, None, nothing)
+        writable = [] if self._settings.read_only else [*self._areas.values()][:1]
+        return tuple(SlotKey(template, area) for area in (None, *writable))
+
+    def kind(self, host: Host, home: Path | None, scope: SandboxScope | None = None) -> SlotKey:
+        """The containers for calls that write to the workspace at `home`, or for those that only read."""
+        return SlotKey(self.template(host, None, scope), self._areas[home] if home is not None else None)
+
+    def _asked_version(self, host: Host) -> str:
+        """The library's own word for its version, from a container of an image that does not say it."""
+        toolbox, found = host.toolbox, ""
+        if toolbox.version_request is not None:
+            job = Job(f"version-{self._owner.id}", self.template(host, None), toolbox.version_request)
+            final = host.runner.run(job, self._cancel).final or {}
+            found = toolbox.image.version({}, f":{toolbox.tool_version(final)}")
+        if not found:
+            raise ImageUnsuitable(
+                f"the version of {toolbox.title} in {host.image.reference} cannot be told. Use another image."
+            )
+        return found
+
+    def template(
+        self, host: Host, staging: Mount | None, scope: SandboxScope | None = None
+    ) -> SandboxTemplate:
+        """The container of a call; `staging` is the folder that it may write to, if any.
+
+        The scope is all of the server's when it is not given.
+        """
+        scope = scope or self._confines
+        user = self.user()
+        return SandboxTemplate(
+            image=host.image.id,
+            command=host.program.command,
+            program=host.program.program,
+            user=user,
+            limits=scope.limits,
+            mounts=(*(self._mount(one, user) for one in scope.seen), *([staging] if staging else [])),
+            masks=tuple(self._covered(one.path for one in scope.seen if not one.relative.parts)),
+            environment=host.toolbox.environment(scope.limits, host.image.digest),
+            runtime=self._settings.runtime,
+            nodes_without=self._settings.nodes_without,
+        )
+
+    def _covered(self, roots: Iterable[Path]) -> Iterator[PurePosixPath]:
+        """The server's own folder in each workspace that has one, or gets one as soon as a call writes there. Raises StagingFailed."""
+        for root in roots:
+            own, area = root / RESERVED, self._areas.get(root)
+            there = own.is_dir() and not own.is_symlink()
+            if not there and area is not None:
+                area.prepare()
+            if there or area is not None:
+                yield PurePosixPath(own)
+
+    def _mount(self, located: Located, user: tuple[int, int]) -> Mount:
+        """Read-only, at its own path. Of what was looked up by itself, the container must find just that."""
+        source = self.seen(located.workspace.root)
+        if os.geteuid() == 0:
+            refuse_closed(source, located, user)
+        identity = located.identity
+        told = (identity.device, identity.inode) if identity is not None else None
+        return Mount(self.paths(source / located.relative), PurePosixPath(located.path), identity=told)
+
+    def seen(self, root: Path) -> Path:
+        """What containers are shown for the workspace at `root`: itself, or a view of it.
+
+        Raises AttestationFailed for a view that the engine could not see.
+        """
+        source = self._views.source(root, self.user())
+        if self.paths.map.pairs and source != root:
+            raise AttestationFailed(
+                f"the workspace {root} belongs to root and is closed to others. A server in a container cannot open it to "
+                f"the calls' user, as its engine does not see what is mounted here. On the host: chmod o+rx {root}, or give "
+                "it to a user that is not root."
+            )
+        return source
+
+    def try_to_escape(self) -> tuple[Row, ...]:
+        """What the job of a container like a call's could not do. Raises SandboxError."""
+        host = self.ready()
+        with self._staging_area().open(f"escape-{self._owner.id}", self.user()) as staging:
+            template = self.template(host, staging.mount)
+            return try_to_escape(host.runner, template, host.attested, self._cancel)
+
+    def user(self) -> tuple[int, int]:
+        """Never root: this process's own ids, or those of the first workspace's owner when this process is root."""
+        uid, gid = os.geteuid(), os.getegid()
+        if uid == 0:
+            workspaces = self._workspaces.items
+            owner = next((one for one in workspaces if one.writable), workspaces[0]).root.stat()
+            uid, gid = owner.st_uid, owner.st_gid
+        return (uid or NOBODY, gid or NOBODY)
+
+    def readable(self, root: Path) -> bool:
+        """Whether the container's user may list and enter a workspace."""
+        user = self.user()
+        return may(self._views.source(root, user).stat(), user, READ | ENTER)
+
+    def _staging_area(self) -> StagingArea:
+        """Of a writable workspace, or one in the state folder where there is none."""
+        own = StagingArea(Workspace(self._settings.state_dir, writable=True), source=self.paths)
+        return next(iter(self._areas.values()), own)
+
+    def _attested(self, host: Host, *, fresh: bool) -> tuple[Row, ...]:
+        template = self.template(host, None)
+        depends_on = [  # another engine, boot, image, setting or code is attested anew
+            {**asdict(host.info), "rlimits": sorted(host.info.rlimits)},
+            template.image,
+            template.user,
+            asdict(template.limits),
+            template.runtime,
+            template.nodes_without,
+            [str(mount.target) for mount in template.mounts],
+            dict(template.environment),
+            fingerprint(),
+            [tuple(map(str, pair)) for pair in self.paths.map.pairs],
+        ]
+
+        def prove() -> tuple[Row, ...]:
+            host.engine.images.check(host.image.id)
+            if self.paths.map.pairs and not self._areas:
+                # no container of this server may write, and its own state need not be where the engine can mount it
+                return attest(host.runner, template, None, self._cancel)
+            with self._staging_area().open(f"attest-{self._owner.id}", self.user()) as staging:
+                return attest(host.runner, self.template(host, staging.mount), staging.path, self._cancel)
+
+        path = self._settings.state_dir / f"attestation-{host.toolbox.name}.json"
+        return kept_rows(path, depends_on, prove, fresh=fresh)
+
+
+def _forget_trials() -> None:
+    """An engine that passed its trial does not serve now, so every candidate is tried again."""
+    from sandbox.engines.trial import forget  # noqa: PLC0415 - loaded with the engine
+
+    forget()
+
+
+CALLS_PER_CPU = 2  # more only take turns
+
+
+def capacity(cpus: int, memory_bytes: int, limits: Limits, share: float, concurrent: int = 0) -> int:
+    """How many calls may run at once on a machine, by its processors and by the share of its memory they may be promised.
+
+    `concurrent` is asked for in place of the number by processors; memory bounds that too. Raises CapacityExhausted when
+    not even one fits.
+    """
+    usable = int(memory_bytes * share)
+    fitting = usable // limits.memory_bytes
+    if fitting < 1:
+        raise CapacityExhausted(
+            f"one call may use {limits.memory_bytes >> 20} MiB of memory, but all of them together only {usable >> 20} MiB, "
+            f"which is {share:.0%} of this machine's. Lower --memory, or raise --memory-share."
+        )
+    return min(fitting, concurrent or CALLS_PER_CPU * max(cpus, 1))

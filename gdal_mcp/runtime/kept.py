@@ -1,0 +1,68 @@
+"""What a server learns of an image and a host once and keeps in its state folder, for the processes after it.
+
+Invariants:
+* what is kept belongs to a key of all that it rests on; with another key, or damaged, it is made anew;
+* that it cannot be kept is no failure: the next process makes it anew.
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final
+
+from gdal_mcp.settings.state import put_private
+from sandbox.isolation.rows import Row
+from sandbox.program import COMPILE, Delivery, compiled, delivered, words, worker_command
+from sandbox.runner import Job, Runner
+from sandbox.template import SandboxTemplate
+from sandbox.waiting import Cancellation
+
+ATTESTATION_SECONDS: Final = 24 * 3600  # how long later processes believe an attestation of an unchanged host
+_DIGEST: Final = 32  # bytes of SHA-256
+
+
+def kept_rows(
+    path: Path, depends_on: Sequence[Any], prove: Callable[[], tuple[Row, ...]], *, fresh: bool
+) -> tuple[Row, ...]:
+    """The rows that `prove` found for the same values within a day, else those it finds now. `fresh` believes none that are kept."""
+    key = hashlib.sha256(json.dumps(depends_on, sort_keys=True, default=str).encode()).hexdigest()
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        recent = kept["key"] == key and 0 <= time.time() - kept["time"] < ATTESTATION_SECONDS
+        if recent and not fresh and (rows := tuple(Row(**row) for row in kept["rows"])):
+            return rows
+    found = prove()
+    text = json.dumps({"key": key, "time": time.time(), "rows": [asdict(row) for row in found]})
+    with suppress(OSError):
+        put_private(path, text.encode())
+    return found
+
+
+def compiled_program(
+    runner: Runner, template: SandboxTemplate, command: tuple[str, ...], path: Path, cancel: Cancellation
+) -> Delivery:
+    """The program as the interpreter of the template's image compiles it, once for all containers of this image.
+
+    A container that has no mounts compiles it, and it never runs outside a container.
+    """
+    plain = delivered(command)
+    key = hashlib.sha256(f"{template.image} {plain.command}".encode()).digest()
+    with suppress(OSError):
+        kept = path.read_bytes()
+        known, digest, program = kept[:_DIGEST], kept[_DIGEST : 2 * _DIGEST], kept[2 * _DIGEST :]
+        # a power cut may have left half of it
+        if known == key and digest == hashlib.sha256(program).digest():
+            return compiled(command, program)
+    sent = delivered(worker_command(COMPILE))
+    bare = replace(template, command=sent.command, program=sent.program, mounts=(), masks=())
+    job = Job(f"compile-{runner.owner}", bare, {"words": words(command)})
+    made = runner.run(job, cancel).attachments.get("program")
+    if not made:  # such an image runs the text
+        return plain
+    with suppress(OSError):
+        put_private(path, key + hashlib.sha256(made).digest() + made)
+    return compiled(command, made)

@@ -1,0 +1,205 @@
+"""The composition root: the only place that constructs things."""
+
+import getpass
+import math
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import structlog
+
+from gdal_mcp.approvals.service import ApprovalService
+from gdal_mcp.approvals.store import Approvals
+from gdal_mcp.approvals.waiting import ApprovalQueue, ConsoleUrl, no_console
+from gdal_mcp.calls.drafting import Drafting
+from gdal_mcp.calls.entitlements import EntitlementResolver, Entitlements
+from gdal_mcp.calls.execution import Execution
+from gdal_mcp.calls.longresults import store_of
+from gdal_mcp.calls.pipeline import Pipeline
+from gdal_mcp.calls.records import Records
+from gdal_mcp.calls.recovery import recover
+from gdal_mcp.calls.turns import DRAFT_SECONDS, PLAN_SECONDS, Turns
+from gdal_mcp.calls.workflows.check import Checker
+from gdal_mcp.calls.workflows.run import WorkflowCheck, WorkflowRun
+from gdal_mcp.calls.workflows.store import StepStore
+from gdal_mcp.policy.admission import Admission
+from gdal_mcp.policy.identity import Principal, local
+from gdal_mcp.policy.policy_file import load_policy
+from gdal_mcp.policy.rates import Rates
+from gdal_mcp.records import retention
+from gdal_mcp.records.audit import AuditLog, AuditUnavailable
+from gdal_mcp.records.registry import Registry, RegistryUnavailable
+from gdal_mcp.remote.door import Door
+from gdal_mcp.remote.seal import Seal
+from gdal_mcp.runtime.hosting import Hosting
+from gdal_mcp.runtime.nested import HostPaths
+from gdal_mcp.server.toolboxes import toolboxes
+from gdal_mcp.settings import Settings
+from gdal_mcp.settings.pathmap import PathMap
+from gdal_mcp.toolboxes.surface import Surface, Toolboxes
+from sandbox.errors import SandboxError
+from sandbox.outputs.staging import StagingArea
+from sandbox.outputs.undo import Retention
+from sandbox.owner import Owner
+from sandbox.workspace import Workspace, Workspaces
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    settings: Settings
+    workspaces: Workspaces
+    owner: Owner
+    hosting: Hosting
+    registry: Registry
+    audit: AuditLog
+    areas: Mapping[Path, StagingArea]
+    toolboxes: Toolboxes
+    surface: Surface
+    pipeline: Pipeline
+    reaches: EntitlementResolver
+    approvals: ApprovalService
+
+
+@contextmanager
+def running(
+    settings: Settings,
+    console_url: ConsoleUrl = no_console,
+    approve_options: tuple[str, ...] = (),
+    boxes: Toolboxes | None = None,
+) -> Iterator[App]:
+    """A server's parts, after recovery from what its predecessors left.
+
+    `console_url` tells where calls can be approved on a page; `approve_options` are the options with which
+    `gdal-mcp approve` finds this server's questions; `boxes` are the toolboxes, by default those of the settings.
+
+    Raises:
+        SandboxError: no workspace, or one that may not be used.
+        CatalogueBroken: the stored catalogue cannot be used.
+        AuditUnavailable, RegistryUnavailable: the state folder cannot be used; nothing runs unrecorded.
+    """
+    boxes = boxes or toolboxes(settings)
+    writable = [Workspace.at(path, writable=True) for path in settings.workspaces]
+    read_only = [Workspace.at(path, writable=False) for path in settings.workspaces_ro]
+    workspaces = Workspaces((*writable, *read_only))
+    audit = AuditLog(settings.state.audit)
+    with ExitStack() as stack:
+        registry = Registry(settings.state.registry)
+        stack.callback(registry.close)
+        owner = _owner(settings.state.servers)
+        stack.callback(owner.close)
+        paths = HostPaths(PathMap.parse(settings.path_map))
+        areas = _areas(settings, workspaces, paths, stack)
+
+        def put_right() -> None:
+            try:
+                recover(areas, audit, registry, owner)
+            except (AuditUnavailable, RegistryUnavailable, SandboxError) as error:
+                _log.warning("not_recovered", reason=str(error))
+
+        # a Pod of a dead server may still be on its way to its folder, and its node would make that again
+        recover(areas, audit, registry, owner, discard=not settings.on_cluster)
+        stack.enter_context(retention.applied(settings, registry, audit, owner.id))
+        hosting = Hosting(settings, workspaces, owner, areas, boxes.items, paths, put_right)
+        stack.callback(hosting.close)
+        reach = Entitlements.whole(settings, workspaces, boxes)
+        policy = load_policy(settings, lambda: boxes.names, boxes.aliases)
+        resolver = EntitlementResolver(reach, policy, boxes)
+        records = Records(settings, audit, registry, owner.id, policy.digest)
+        approvals = Approvals(registry.path, alive=owner.is_alive)
+        stack.callback(approvals.close)
+        approvals.release_dead()
+        service = ApprovalService(approvals, audit.append, owner.id)
+        seconds = settings.approval_seconds, settings.approval_valid, settings.approval_wait
+        queue = ApprovalQueue(service, *seconds, console_url, approve_options)
+        yield App(
+            settings=settings,
+            workspaces=workspaces,
+            owner=owner,
+            hosting=hosting,
+            registry=registry,
+            audit=audit,
+            areas=areas,
+            toolboxes=boxes,
+            surface=reach.surface,
+            pipeline=_pipeline(resolver, hosting, records, queue, stack),
+            reaches=resolver,
+            approvals=service,
+        )
+
+
+def _areas(
+    settings: Settings, workspaces: Workspaces, paths: HostPaths, stack: ExitStack
+) -> Mapping[Path, StagingArea]:
+    """Where outputs are staged, by workspace root. What is kept for undo is pruned in a thread, outside the calls."""
+    keep = Retention(settings.undo_calls, settings.undo_size)
+    pruning = ThreadPoolExecutor(1, "prune")
+    stack.callback(pruning.shutdown)
+    writable = (one for one in workspaces.items if one.writable)
+    areas: Mapping[Path, StagingArea] = {
+        one.root: StagingArea(one, keep, later=pruning.submit, source=paths) for one in writable
+    }
+    if areas:  # else no call writes
+        steps = StepStore(settings.state.workflows).workspace
+        steps.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        areas = {**areas, steps.root: StagingArea(steps, keep, later=pruning.submit, source=paths)}
+    for area in areas.values():
+        area.prepare()
+    return areas
+
+
+def _pipeline(
+    resolver: EntitlementResolver,
+    hosting: Hosting,
+    records: Records,
+    approvals: ApprovalQueue,
+    stack: ExitStack,
+) -> Pipeline:
+    settings, policy = resolver.whole.settings, resolver.policy
+    rates = Rates(settings.state.usage)
+    stack.callback(rates.close)
+    door = Door(settings.remote, settings.state.remote, rates, policy.remote_of)
+    stack.callback(door.close)
+    drafting = Drafting(settings, policy, hosting, door, Seal(settings.state.seal))
+    checker = Checker(drafting, StepStore(settings.state.workflows))
+    pipeline = Pipeline(
+        settings=settings,
+        policy=policy,
+        reaches=resolver,
+        execution=Execution(settings, hosting, door),
+        approvals=approvals,
+        records=records,
+        results=store_of(settings),
+        rates=rates,
+        drafting=drafting,
+        drafts=Turns("looking at the files that calls name", DRAFT_SECONDS),
+        plans=Turns("waiting for the container engine", PLAN_SECONDS),
+        admission=Admission(1, settings.queue_length, settings.queue_seconds),
+        threads=anyio.CapacityLimiter(math.inf),
+    )
+    pipeline.operations["workflow_check"] = WorkflowCheck(checker=checker)
+    pipeline.operations["workflow_run"] = WorkflowRun(checker=checker, pipeline=lambda: pipeline)
+    return pipeline
+
+
+def _owner(folder: Path) -> Owner:
+    try:
+        return Owner(folder)
+    except OSError as error:
+        raise AuditUnavailable(
+            f"the state folder {folder.parent} cannot be used: {error.strerror or error}. Give this user the folder, or name "
+            "another with --state-dir."
+        ) from error
+
+
+def local_user() -> Principal:
+    """Who uses a local server: the user of the operating system."""
+    try:
+        return local(getpass.getuser())
+    except (KeyError, OSError):
+        return local(f"uid-{os.getuid()}")

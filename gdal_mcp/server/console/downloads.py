@@ -1,0 +1,69 @@
+"""Outputs as files for a person's disk.
+
+Invariants:
+* what is sent is a listed output, found by its number; no path ever comes from a client;
+* a link cannot be guessed, is good once, within a minute, and for what its viewer may still see then;
+* a browser that shows the file in spite of all runs nothing of it.
+"""
+
+import os
+import secrets
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+from urllib.parse import quote
+
+from gdal_mcp.records.registry import Artifact
+from gdal_mcp.server.console.auth import Refused
+from gdal_mcp.server.console.sessions import Viewer
+from gdal_mcp.server.http.sending import OpenFile
+from sandbox.errors import SandboxError
+from sandbox.workspace import Workspaces, open_file
+
+SECONDS: Final = 60.0  # from the click to the browser's request
+# of a file that is downloaded: should a browser show it after all, it runs nothing and reaches nothing
+FILE_POLICY: Final = "sandbox; default-src 'none'; frame-ancestors 'none'"
+_MOST: Final = 256  # links of one principal at once
+
+
+@dataclass(slots=True)
+class Links:
+    """Links to outputs that were asked for, since a browser cannot send a session's key with a download."""
+
+    # for whom, which output, until when
+    _open: dict[str, tuple[Viewer, int, float]] = field(default_factory=dict)
+
+    def new(self, viewer: Viewer, number: int) -> str:
+        now = time.monotonic()
+        self._open = {name: one for name, one in self._open.items() if one[2] > now}
+        if sum(whose.name == viewer.name for whose, *_ in self._open.values()) >= _MOST:
+            raise Refused(429, "You asked for too many downloads at once. Try again in a minute.")
+        name = secrets.token_urlsafe(32)
+        self._open[name] = (viewer, number, now + SECONDS)
+        return name
+
+    def take(self, name: str) -> tuple[Viewer, int]:
+        """Who asked for which output. Raises Refused for a link that was used already, or was never given out."""
+        viewer, number, ends = self._open.pop(name, (None, 0, 0.0))
+        if viewer is None or ends <= time.monotonic():
+            raise Refused(404, "This link was used already, or is too old. Ask for the file again.")
+        return viewer, number
+
+
+def download(workspaces: Workspaces, artifact: Artifact) -> OpenFile:
+    """The file as it is now. Raises Refused if it is a folder, or its path leads elsewhere now."""
+    try:
+        located = workspaces.input(artifact.path)
+        if str(located) != artifact.path or located.is_folder:
+            raise Refused(409, "That output is a folder, or another file stands in its place.")
+        with open_file(located) as opened:
+            file = os.dup(opened)
+    except SandboxError as error:
+        raise Refused(404, "That output is not there any more.") from error
+    headers = {
+        "Content-Type": "application/octet-stream",
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(artifact.name, safe='', errors='replace')}",
+        "Content-Security-Policy": FILE_POLICY,
+    }
+    return OpenFile(file, headers, partial(os.close, file))

@@ -1,0 +1,125 @@
+"""What changes while people look: open questions, decisions and running calls, as server-sent events.
+
+Invariants:
+* however many look, the registry is asked once in LOOK_SECONDS, and not at all while nobody looks;
+* each viewer is sent what that viewer may see, and only when it changed;
+* a stream ends with what let its viewer in.
+"""
+
+import json
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import anyio
+import anyio.to_thread
+from starlette.responses import JSONResponse, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from gdal_mcp.approvals.model import Approval
+from gdal_mcp.calls.activity import Running
+from gdal_mcp.records.schema import RegistryUnavailable
+from gdal_mcp.server.app import App
+from gdal_mcp.server.console import serializers
+from gdal_mcp.server.console.sessions import Viewer
+from gdal_mcp.server.http.concurrency import Full, RequestLimit
+
+LOOK_SECONDS: Final = 0.5
+# how long a stream is silent at most, and how late it sees that its token was revoked
+BEAT_SECONDS: Final = 10.0
+STREAMS: Final = 32
+STREAMS_EACH: Final = 8
+_DECIDED: Final = 20  # of the latest decisions
+
+Good = Callable[[], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything at one moment, of everybody. `running` are the calls of this server."""
+
+    pending: tuple[Approval, ...] = ()
+    decided: tuple[Approval, ...] = ()
+    running: tuple[Running, ...] = ()
+
+    def questions(self, viewer: Viewer) -> dict[str, Any]:
+        pending = [one for one in self.pending if viewer.sees_question(one.principal)]
+        decided = [one for one in self.decided if viewer.sees_question(one.principal)]
+        return {
+            "pending": [serializers.question(one, viewer) for one in pending],
+            "decided": [serializers.decision(one) for one in decided],
+        }
+
+    def calls(self, viewer: Viewer) -> dict[str, Any]:
+        asked = {one.call_id: one.id for one in self.pending if viewer.sees_question(one.principal)}
+        mine = [one for one in self.running if viewer.governs(one.principal)]
+        return {"running": [serializers.running(one, viewer, asked.get(one.call_id)) for one in mine]}
+
+
+@dataclass(slots=True)
+class Live:
+    """The streams of one server. For one event loop."""
+
+    app: App
+    _seen: Snapshot = field(default_factory=Snapshot)
+    _at: float = float("-inf")
+    _lock: anyio.Lock = field(default_factory=anyio.Lock)
+    streams: RequestLimit = field(default_factory=lambda: RequestLimit(STREAMS, STREAMS_EACH))
+
+    async def now(self) -> Snapshot:
+        """As things were at most LOOK_SECONDS ago. Raises RegistryUnavailable."""
+        async with self._lock:
+            if time.monotonic() - self._at >= LOOK_SECONDS:
+                approvals = self.app.approvals.approvals
+                pending = await anyio.to_thread.run_sync(approvals.pending)
+                decided = await anyio.to_thread.run_sync(approvals.decided, _DECIDED)
+                self._seen = Snapshot(pending, decided, self.app.pipeline.activity.all())
+                self._at = time.monotonic()
+            return self._seen
+
+    async def events(self, viewer: Viewer, good: Good) -> AsyncIterator[bytes]:
+        """The bytes of a stream, until `good` says that the viewer may not look any more."""
+        sent: dict[str, str] = {}
+        beat = time.monotonic()
+        while True:
+            try:
+                snapshot = await self.now()
+            except RegistryUnavailable as error:
+                yield _event("trouble", json.dumps({"reason": str(error)}))
+                return
+            told = {"questions": snapshot.questions(viewer), "running": snapshot.calls(viewer)}
+            for name, value in told.items():
+                text = json.dumps(value)
+                if sent.get(name) != text:
+                    sent[name] = text
+                    yield _event(name, json.dumps({**value, "now": time.time()}))
+            if time.monotonic() - beat >= BEAT_SECONDS:
+                beat = time.monotonic()
+                if not await good():
+                    yield _event("over", "{}")
+                    return
+                yield b": still here\n\n"
+            await anyio.sleep(LOOK_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The answer to one who looks on. Its room is taken in the moment in which it is found, and given back whatever happens."""
+
+    live: Live
+    viewer: Viewer
+    good: Good
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            with self.live.streams.request(), self.live.streams.share(self.viewer.name):
+                events = self.live.events(self.viewer, self.good)
+                await StreamingResponse(events, media_type="text/event-stream")(scope, receive, send)
+        except Full:
+            told = {"error": "Too many windows of this console are open. Close one."}
+            await JSONResponse(told, 429)(scope, receive, send)
+
+
+def _event(name: str, text: str) -> bytes:
+    return f"event: {name}\ndata: {text}\n\n".encode()

@@ -1,0 +1,94 @@
+"""The console of a server over stdio: on loopback, on a port of its own, for the user who runs it."""
+
+from collections.abc import Callable
+from contextlib import closing
+from typing import Final
+
+import anyio.to_thread
+import structlog
+from starlette.applications import Starlette
+from starlette.responses import RedirectResponse
+from starlette.routing import Route
+
+from gdal_mcp.runtime.nested import in_container, own_container
+from gdal_mcp.server.app import App
+from gdal_mcp.server.console import runtime_file
+from gdal_mcp.server.console.routes import PATH, advertisement, build_console
+from gdal_mcp.server.http.concurrency import RequestLimit
+from gdal_mcp.server.http.guard import HostFilter
+from gdal_mcp.server.http.serving import Listening, bind, serve_routes
+from gdal_mcp.settings import Settings, SettingsError
+from gdal_mcp.settings.web import LOOPBACK
+from sandbox.engines.opening import open_engine
+from sandbox.errors import EngineUnavailable
+
+HOST: Final = "127.0.0.1"
+EVERYWHERE: Final = "0.0.0.0"  # noqa: S104 - of a container's own network, of which the loopback of the host alone leads here
+_REQUESTS: Final = 128  # at once: the streams and what a person can click on
+_log = structlog.get_logger()
+
+
+async def serve(app: App, opened: Callable[[str], None]) -> None:
+    """Serves until it is cancelled; `opened` is told the address. Raises SettingsError for a port that is taken."""
+    wanted, state = app.settings.console_port, app.settings.state_dir
+    host, published = await anyio.to_thread.run_sync(_place, app.settings)
+    try:
+        bound = bind(host, wanted)
+    except SettingsError as error:
+        raise SettingsError(
+            f"port {wanted} of the console is not free; another program may have it. Choose another --console-port, or 0."
+        ) from error
+    port = published or bound.getsockname()[1]
+    url = f"http://{HOST}:{port}{PATH}/"
+    hosts = [f"{name}:{port}" for name in (HOST, "localhost")]
+    origins = [f"http://{host}" for host in hosts]
+    limit = RequestLimit(_REQUESTS, _REQUESTS)
+    found = advertisement(app, url)
+    console = build_console(app, found, origins, None)
+    page = Starlette(
+        routes=[Route("/", RedirectResponse(f"{PATH}/", 307), methods=["GET"]), *console.routes()]
+    )
+
+    def started() -> None:
+        try:
+            runtime_file.put(state, found)
+        except OSError as error:  # nobody can come in, and calls go on
+            _log.warning("console_not_advertised", reason=str(error))
+        opened(url)
+
+    try:
+        await serve_routes(
+            HostFilter(page, limit, hosts, origins, ()),
+            bound,
+            Listening(_REQUESTS),
+            started=started,
+            ending=limit.close,
+        )
+    finally:
+        runtime_file.drop(state, app.owner.id)
+
+
+def _place(settings: Settings) -> tuple[str, int]:
+    """The address to listen on, and the port by which this machine's browser reaches it; 0 for the one that is bound.
+
+    Raises SettingsError for a container whose port leads nowhere, or to other machines.
+    """
+    if not in_container():
+        return HOST, 0
+    try:
+        with closing(open_engine(settings.engine, options=settings.cluster_options())) as engine:
+            own = own_container(engine)
+    except EngineUnavailable as error:
+        raise SettingsError(
+            f"whether the port of the console is published cannot be told: {error}"
+        ) from error
+    if own is None or own.shares_network:
+        return HOST, 0
+    port = settings.console_port
+    address, published = own.ports.get(port, ("", 0))
+    if address not in LOOPBACK:
+        raise SettingsError(
+            f"port {port} of the console is not published, or not on this machine's loopback alone. For the page, add "
+            f"-p 127.0.0.1:{port}:{port} to docker run."
+        )
+    return EVERYWHERE, published

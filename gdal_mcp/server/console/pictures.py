@@ -1,0 +1,142 @@
+"""Thumbnails of outputs, each made once by the tool `preview`, in a container like every other call.
+
+Invariants:
+* a thumbnail is made only for a viewer whom the policy lets read the dataset without approval;
+* thumbnails are made one at a time, so that a gallery never takes the permits of calls;
+* the file is checked to be the published one before and after it is drawn, so that no other content is kept as its thumbnail.
+  Other files that it reads, such as the sources of a VRT, are as they are then;
+* a thumbnail belongs to one output of one call, and is shown to those who have its workspace: two files with equal bytes can
+  show different things, as a VRT with relative paths does.
+"""
+
+import hashlib
+import os
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+from gdal_mcp.approvals.model import Decision, Nobody, Question
+from gdal_mcp.calls.operation import Operation
+from gdal_mcp.calls.pipeline import Request
+from gdal_mcp.errors import Code
+from gdal_mcp.policy.policy import Way
+from gdal_mcp.records.artifacts import Absent, ArtifactStore, Fingerprint, Gone, Opened
+from gdal_mcp.records.registry import Artifact
+from gdal_mcp.server.app import App
+from gdal_mcp.server.console.auth import Refused
+from gdal_mcp.server.console.sessions import Viewer
+from gdal_mcp.settings.state import put_private
+from sandbox.portable import LOOK
+from sandbox.workspace import Workspaces
+
+FOLDER: Final = "previews"  # in the state folder
+PIXELS: Final = 320  # of the longer side
+MOST: Final = 2000  # thumbnails kept, some 100 MB; the oldest make room
+_UNLISTED: Final = Operation(in_history=False)
+WAITING: Final = 64  # requests; a page of the gallery has 24
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+@dataclass(slots=True)
+class Pictures:
+    """The thumbnails of one server. For one event loop."""
+
+    app: App
+    store: ArtifactStore
+    _one: anyio.Lock = field(default_factory=anyio.Lock)
+    _without: set[str] = field(default_factory=set)  # keys of what GDAL cannot draw: each try is a call
+
+    async def of(self, artifact: Artifact, viewer: Viewer, workspaces: Workspaces) -> bytes | None:
+        """The PNG of a dataset for a viewer with these workspaces; None if it cannot be drawn, as a folder.
+
+        Raises Refused when too many requests wait.
+        """
+        identity = f"{artifact.call_id}\0{artifact.path}\0{artifact.sha256}"
+        key = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()
+        has = any(Path(artifact.path).is_relative_to(one.root) for one in workspaces.items)
+        if not has or not _DIGEST.fullmatch(artifact.sha256) or key in self._without:
+            return None
+        if self._one.statistics().tasks_waiting >= WAITING:
+            raise Refused(429, "Too many pictures are being made.")
+        path = self.app.settings.state_dir / FOLDER / f"{key}.png"
+        async with self._one:
+            kept = await anyio.to_thread.run_sync(_kept, path)
+            if kept is not None:
+                return kept
+            try:
+                opened = await anyio.to_thread.run_sync(self.store.open, artifact, workspaces)
+            except (Absent, Gone):
+                return None  # it is not certain that the published file would be drawn
+            try:
+                made = await self._made(artifact, viewer, key)
+                same = await anyio.to_thread.run_sync(_is_still_there, opened)
+            finally:
+                opened.close()
+            if made is None or not same:
+                return None
+            await anyio.to_thread.run_sync(_keep, path, made)
+            return made
+
+    async def _made(self, artifact: Artifact, viewer: Viewer, key: str) -> bytes | None:
+        reply = None
+        with anyio.CancelScope() as scope:
+            arguments = {"path": artifact.path, "max_size": PIXELS}
+            request = Request(
+                "preview", arguments, viewer.principal, "console", _Unasked(scope), operation=_UNLISTED
+            )
+            reply = await self.app.pipeline.call(request)
+        picture = reply.done.preview if reply is not None and reply.done is not None else None
+        if picture is not None:
+            return picture
+        if reply is not None and reply.error is not None and reply.error.code is Code.GDAL_ERROR:
+            self._without = {*self._without, key} if len(self._without) < MOST else {key}
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Unasked(Nobody):
+    """Nobody is asked for a thumbnail: a call that needs approval is cancelled."""
+
+    scope: anyio.CancelScope
+
+    def asks(self, ways: frozenset[Way]) -> bool:  # noqa: ARG002 - the protocol's signature
+        return True
+
+    async def ask(self, question: Question) -> Decision | None:  # noqa: ARG002 - the protocol's signature
+        self.scope.cancel()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+def _is_still_there(opened: Opened) -> bool:
+    """Whether the opened file is unchanged, and still at its path."""
+    try:
+        now = os.open(opened.artifact.path, LOOK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return Fingerprint.of(now) == opened.fingerprint
+    finally:
+        os.close(now)
+
+
+def _kept(path: Path) -> bytes | None:
+    try:
+        data = path.read_bytes()
+        os.utime(path)
+    except OSError:
+        return None
+    return data
+
+
+def _keep(path: Path, data: bytes) -> None:
+    with suppress(OSError):  # on a full disk thumbnails are not kept, and all else goes on
+        put_private(path, data)
+        found = sorted(path.parent.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
+        for old in found[MOST:]:
+            old.unlink()

@@ -1,0 +1,335 @@
+"""The addresses of one console, and putting one together: for who has a token, and for the user who runs the server."""
+
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import asdict, dataclass, field
+from inspect import iscoroutinefunction
+from typing import Any, Final
+
+import anyio
+import structlog
+from anyio.to_thread import run_sync
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route, Router
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gdal_mcp import __version__
+from gdal_mcp.errors import ToolError
+from gdal_mcp.policy.identity import Principal
+from gdal_mcp.policy.tokens import TokensUnavailable
+from gdal_mcp.records import figures
+from gdal_mcp.records.artifacts import ArtifactStore
+from gdal_mcp.records.audit import AuditUnavailable, verify
+from gdal_mcp.records.registry import Artifact
+from gdal_mcp.records.schema import RegistryUnavailable
+from gdal_mcp.server.app import App, local_user
+from gdal_mcp.server.console import runtime_file
+from gdal_mcp.server.console.auth import ConsoleAuth, Refused, Verify
+from gdal_mcp.server.console.downloads import Links, download
+from gdal_mcp.server.console.live import Live, Stream
+from gdal_mcp.server.console.pictures import Pictures
+from gdal_mcp.server.console.runtime_file import Advertisement
+from gdal_mcp.server.console.service import GRANT_MINUTES, ConsoleService
+from gdal_mcp.server.console.sessions import SECONDS, LoginTokens, Viewer
+from gdal_mcp.server.http import address
+from gdal_mcp.server.http.auth import Unavailable
+from gdal_mcp.settings import Settings
+from sandbox.errors import SandboxError
+from sandbox.workspace import Workspaces
+
+PATH: Final = "/console"
+_DAY: Final = 86_400.0  # seconds
+# `trusted-types`: no text becomes markup, whatever a script of the page would do with it
+POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'; "
+    "require-trusted-types-for 'script'; trusted-types default"
+)
+_ALWAYS: Final = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """One console. `secure` says whether browsers reach it by HTTPS alone."""
+
+    service: ConsoleService
+    auth: ConsoleAuth
+    live: Live
+    pictures: Pictures
+    secure: bool = False
+    links: Links = field(default_factory=Links)
+    # for what takes long
+    _one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
+
+    def routes(self) -> list[BaseRoute]:
+        service = self.service
+        api = [
+            self._route("POST", "/decide/{id}", service.decide, "approved"),
+            self._route("POST", "/allow/{id}", service.allow, "minutes"),
+            self._route("POST", "/cancel/{id}", service.cancel),
+            self._route("POST", "/undo/{id}", self._undo),
+            self._route("POST", "/revoke/{id}", service.revoke),
+            self._route("POST", "/link/{number:int}", self._link),
+            self._route("POST", "/audit/verify", self._for_admin(_verified)),
+            self._route("POST", "/doctor", self._for_admin(_examined)),
+            self._route("GET", "/me", self._me),
+            self._route("GET", "/questions/{id}", service.question),
+            self._route("GET", "/calls", service.history, "q", "outcome", "cursor", "checks"),
+            self._route("GET", "/calls/{id}", service.call),
+            self._route("GET", "/outputs", service.outputs, "cursor"),
+            self._route("GET", "/pictures/{number:int}", self._drawn(service.artifact)),
+            self._route("GET", "/questions/{id}/picture/{number:int}", self._drawn(service.replaced)),
+            self._route("GET", "/grants", service.grants),
+            self._route("GET", "/figures", self._for_admin(_figures)),
+            self._route("GET", "/audit", self._for_admin(_checkpoint)),
+            Route("/live", self._answered(self._live), methods=["GET"]),
+            Route("/login", self._answered(self._login), methods=["POST"]),
+            Route("/logout", self._answered(self._logout), methods=["POST"]),
+        ]
+        inside = Router(
+            [
+                Mount("/api", routes=api),
+                Route("/files/{link}", self._answered(self._file), methods=["GET"]),
+                Mount("/", Assets(packages=[("gdal_mcp.server.console", "static")], html=True)),
+            ]
+        )
+        return [Route(PATH, RedirectResponse(f"{PATH}/", 308), methods=["GET"]), Mount(PATH, Guarded(inside))]
+
+    def _route(self, method: str, path: str, work: Callable[..., Any], *fields: str) -> Route:
+        """`work` gets the viewer, what the address names, and these fields of the query, or of the body of a POST."""
+
+        async def answer(request: Request) -> Any:
+            viewer = await self.auth.viewer(request)
+            given = await self.auth.body(request) if method == "POST" else request.query_params
+            values = (viewer, *request.path_params.values(), *map(given.get, fields))
+            return await (work(*values) if iscoroutinefunction(work) else run_sync(work, *values))
+
+        return Route(path, self._answered(answer), methods=[method])
+
+    def _answered(
+        self, handler: Callable[[Request], Awaitable[Any]]
+    ) -> Callable[[Request], Awaitable[Response | Stream]]:
+        async def answer(request: Request) -> Response | Stream:
+            try:
+                found = await handler(request)
+            except Refused as refused:
+                return JSONResponse({"error": refused.reason}, refused.status)
+            except ToolError as error:
+                return JSONResponse({"error": f"{error.message} {error.suggestion}"}, 409)
+            except SandboxError as error:
+                return JSONResponse({"error": str(error)}, 409)
+            except (AuditUnavailable, RegistryUnavailable, TokensUnavailable, Unavailable) as error:
+                _log.warning("console_failed", reason=str(error))
+                return JSONResponse({"error": "The server cannot do that now; its log says why."}, 503)
+            return found if isinstance(found, Response | Stream) else JSONResponse(found)
+
+        return answer
+
+    async def _login(self, request: Request) -> Response:
+        session = await self.auth.enter(request)
+        reply = JSONResponse({"key": session.key, "principal": session.principal.id})
+        reply.set_cookie(
+            self.auth.cookie,
+            session.id,
+            max_age=int(SECONDS),
+            path=PATH,
+            secure=self.secure,
+            httponly=True,
+            samesite="strict",
+        )
+        return reply
+
+    async def _logout(self, request: Request) -> Response:
+        await self.auth.viewer(request)
+        self.auth.leave(request)
+        reply = JSONResponse({})
+        reply.delete_cookie(self.auth.cookie, path=PATH)
+        return reply
+
+    async def _me(self, viewer: Viewer) -> Any:
+        try:
+            workspaces = self._workspaces(viewer).items
+        except ToolError:  # who only decides may have none
+            workspaces = ()
+        return {
+            "principal": viewer.name,
+            "decides": viewer.decides,
+            "admin": viewer.is_admin,
+            "version": __version__,
+            "minutes": GRANT_MINUTES,
+            "workspaces": [str(one.root) for one in workspaces],
+            "outcomes": sorted(figures.OUTCOMES),
+            **self._setup(),
+        }
+
+    def _setup(self) -> dict[str, Any]:
+        """How this server was set up, as far as it is known without looking at the host."""
+        app, settings = self.service.app, self.service.app.settings
+        image = app.hosting.known_image() or settings.image or next(iter(app.toolboxes.items)).image.reference
+        return {
+            "approval": settings.approval,
+            "policy": str(settings.policy) if settings.policy else None,
+            "image": image,
+        }
+
+    def _workspaces(self, viewer: Viewer) -> Workspaces:
+        """All for who runs the server; of anybody else those that the policy gives. Raises ToolError where it gives nothing."""
+        app = self.service.app
+        return app.workspaces if viewer.is_admin else app.reaches.of(viewer.name).workspaces
+
+    async def _live(self, request: Request) -> Stream:
+        viewer = await self.auth.viewer(request)
+
+        async def good() -> bool:
+            try:
+                return await self.auth.viewer(request) == viewer
+            except (Refused, TokensUnavailable, Unavailable):
+                return False
+
+        return Stream(self.live, viewer, good)
+
+    async def _undo(self, viewer: Viewer, call_id: str) -> Any:
+        told, changed = await run_sync(self.service.undo, viewer, call_id)
+        self.service.app.pipeline.changes.tell(changed)
+        return told
+
+    def _drawn(self, find: Callable[..., Artifact]) -> Callable[..., Awaitable[Response]]:
+        """A handler that answers with the picture of what `find` finds."""
+
+        async def handler(viewer: Viewer, *named: Any) -> Response:
+            artifact = await run_sync(find, viewer, *named)
+            picture = await self.pictures.of(artifact, viewer, self._workspaces(viewer))
+            if picture is None:
+                raise Refused(404, "There is no picture of this.")
+            return Response(picture, media_type="image/png")
+
+        return handler
+
+    async def _link(self, viewer: Viewer, number: int) -> Any:
+        await run_sync(self.service.artifact, viewer, number)
+        return {"href": f"files/{self.links.new(viewer, number)}"}
+
+    async def _file(self, request: Request) -> Response:
+        viewer, number = self.links.take(request.path_params["link"])
+        artifact = await run_sync(self.service.artifact, viewer, number)
+        found: Response = await run_sync(download, self._workspaces(viewer), artifact)
+        return found
+
+    def _for_admin(self, work: Callable[[App], Any]) -> Callable[..., Awaitable[Any]]:
+        """A handler for administrators. One at a time: it may take long."""
+
+        async def handler(viewer: Viewer) -> Any:
+            if not viewer.is_admin:
+                raise Refused(403, "That needs the scope gdal:admin.")
+            return await run_sync(work, self.service.app, limiter=self._one)
+
+        return handler
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """An application whose answers all carry these headers, whatever they are."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(_ALWAYS)
+                headers.setdefault("Content-Security-Policy", POLICY)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        # without `app`, what is not there is answered here and not by an application around this one
+        inside = {name: one for name, one in scope.items() if name != "app"}
+        # no address of ours is that long, and the router fails at a number of more than 4300 digits
+        app = self.app if len(scope["path"]) < 1000 else Response("There is no such page.\n", 404)
+        await app(inside, receive, guarded)
+
+
+class Assets(StaticFiles):
+    """The page's own files."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        try:
+            reply = await super().get_response(path, scope)
+        except HTTPException as error:
+            return Response("There is no such page.\n", error.status_code, media_type="text/plain")
+        reply.headers["Cache-Control"] = "no-cache"
+        return reply
+
+
+def _figures(app: App) -> dict[str, Any]:
+    """Of the last day and of all that is kept. Raises RegistryUnavailable."""
+    return {"since": "24h", **figures.figures(app.registry, app.toolboxes.tools, time.time() - _DAY)}
+
+
+def _checkpoint(app: App) -> dict[str, Any]:
+    """Where the audit log ends. Raises AuditUnavailable."""
+    at = app.audit.checkpoint()
+    return {"path": str(app.audit.path), "records": at.seq, "checkpoint": str(at)}
+
+
+def _verified(app: App) -> dict[str, Any]:
+    """What a walk over the whole log finds. Raises AuditUnavailable."""
+    found = verify(app.audit.path)
+    return {**asdict(found), "checkpoint": str(found.last)}
+
+
+def _examined(app: App) -> dict[str, Any]:
+    from gdal_mcp.server.operations.examine import examine_apart  # noqa: PLC0415 - where it is asked for
+
+    return examine_apart(app.settings)
+
+
+def home_url(settings: Settings, port: int) -> str | None:
+    """Where the console of a server over HTTP is; None if it has none."""
+    return None if settings.console == "off" else f"{address.base_url(settings, port)}{PATH}/"
+
+
+def console_routes(
+    app: App, port: int, authenticate: Callable[[Headers], Awaitable[Principal | None]]
+) -> list[BaseRoute]:
+    """The routes of the page; none when the settings say so. `authenticate` tells who sent a request with these headers.
+
+    A server without authentication still asks who decides: there only the link of `gdal-mcp console` opens the page.
+    """
+    settings = app.settings
+    if (home := home_url(settings, port)) is None:
+        return []
+
+    async def verify(token: str) -> Principal | None:
+        return await authenticate(Headers({"authorization": f"Bearer {token}"}))
+
+    found = advertisement(app, home)
+    runtime_file.put(settings.state_dir, found)
+    # pages elsewhere that may call the protocol are no part of the console
+    origins = address.origins(settings.model_copy(update={"http_origins": ()}), port)
+    return build_console(app, found, origins, None if settings.no_auth else verify).routes()
+
+
+def advertisement(app: App, url: str) -> Advertisement:
+    workspaces = tuple(str(one.root) for one in app.workspaces.items)
+    return Advertisement(app.owner.id, url, secrets.token_urlsafe(32), workspaces, time.time())
+
+
+def build_console(app: App, found: Advertisement, origins: Collection[str], verify: Verify | None) -> Console:
+    # Cookies are told apart by host and name, not by port: two servers of one host need two names.
+    auth = ConsoleAuth(local_user(), LoginTokens(found.secret), f"gdal-mcp-{app.owner.id}", origins, verify)
+    secure = found.address.startswith("https:")
+    pictures = Pictures(app, ArtifactStore(app.registry))
+    return Console(ConsoleService(app), auth, Live(app), pictures, secure=secure)

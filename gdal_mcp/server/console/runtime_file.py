@@ -1,0 +1,67 @@
+"""Tells `gdal-mcp console` where the consoles of one state folder are: a private file for each, while its server lives.
+
+Whoever can read such a file can sign in: this user, who can read and write everything else of the server too.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from gdal_mcp.settings.state import put_private
+
+FOLDER: Final = "consoles"  # in the state folder
+_WANTED: Final = "wanted"
+_FRESH: Final = 30.0  # seconds for which a request for a console is valid
+
+
+@dataclass(frozen=True, slots=True)
+class Advertisement:
+    """One console: its server, its address, and the secret that makes login tokens for it."""
+
+    server: str
+    address: str
+    secret: str
+    workspaces: tuple[str, ...]
+    since: float  # seconds since the epoch
+
+
+def put(state: Path, notice: Advertisement) -> None:
+    """Advertises a console. Raises OSError."""
+    put_private(state / FOLDER / f"{notice.server}.json", json.dumps(asdict(notice)).encode())
+
+
+def drop(state: Path, server: str) -> None:
+    with suppress(OSError):
+        (state / FOLDER / f"{server}.json").unlink()
+
+
+def living(state: Path, alive: Callable[[str], bool]) -> tuple[Advertisement, ...]:
+    """The running consoles, newest first; removes the files of dead servers."""
+    found = []
+    for path in (state / FOLDER).glob("*.json"):
+        if not alive(path.stem):
+            drop(state, path.stem)
+            continue
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            told = json.loads(path.read_text(encoding="utf-8"))
+            found.append(Advertisement(**{**told, "workspaces": tuple(told["workspaces"])}))
+    return tuple(sorted(found, key=lambda one: one.since, reverse=True))
+
+
+def ask(state: Path) -> None:
+    """Asks every server of this state folder to open its console. Raises OSError."""
+    folder = state / FOLDER
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / _WANTED).touch(mode=0o600)
+
+
+def is_asked(state: Path) -> bool:
+    try:
+        asked = (state / FOLDER / _WANTED).lstat().st_mtime
+    except OSError:
+        return False
+    return abs(time.time() - asked) < _FRESH

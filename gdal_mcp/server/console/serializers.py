@@ -1,0 +1,98 @@
+"""The console's JSON for each kind of record. Pure. Texts are not escaped: the page inserts them as text only."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gdal_mcp.approvals.model import Approval, Grant
+from gdal_mcp.calls.activity import Running
+from gdal_mcp.plan import Effect
+from gdal_mcp.records.registry import Artifact, Call
+from gdal_mcp.server.console.sessions import Viewer
+from gdal_mcp.untrusted import shown_text
+
+_COMMAND: Final = 300  # characters of a command in a list
+_MESSAGE: Final = 300
+
+
+def _fields(row: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in names}
+
+
+def question(row: Approval, viewer: Viewer) -> dict[str, Any]:
+    """An open question, with all that a person needs to decide."""
+    return {
+        **_fields(row, "id", "tool", "principal", "effect", "created", "expires", "ways", "workspaces"),
+        "call": row.call_id,
+        "details": dict(row.details) or {"sentence": row.summary},
+        "decidable": viewer.decides and "console" in row.ways,
+        "deniable": viewer.decides,
+        "grantable": viewer.decides and "console" in row.ways and can_be_granted(row),
+    }
+
+
+def can_be_granted(row: Approval) -> bool:
+    """Whether approval in advance would count for such calls: not for those that a person decides every time."""
+    told = row.details
+    asked_always = told.get("code") or any((told.get(key) or {}).get("shown") for key in ("moves", "removes"))
+    return bool(row.workspaces) and row.effect != Effect.DESTROY and not asked_always
+
+
+def decision(row: Approval) -> dict[str, Any]:
+    return {
+        **_fields(row, "id", "tool", "principal", "state"),
+        "call": row.call_id,
+        "sentence": shown_text(str(row.details.get("sentence", row.tool)), _MESSAGE),
+        "by": row.decided_by,
+        "how": row.decided_how,
+        "way": row.decided_way,
+        "at": row.decided_at or row.created,
+    }
+
+
+def running(one: Running, viewer: Viewer, question_id: str | None = None) -> dict[str, Any]:
+    return {
+        **_fields(one, "tool", "principal", "client", "begun", "stage"),
+        "id": one.call_id,
+        "fraction": round(one.fraction, 3),
+        "message": shown_text(one.message, _MESSAGE),
+        "outputs": [shown_text(path, _MESSAGE) for path in one.outputs],
+        "question": question_id,
+        "cancellable": viewer.governs(one.principal),
+    }
+
+
+def listed(call: Call) -> dict[str, Any]:
+    return {
+        **_fields(call, "id", "tool", "principal", "started", "outcome"),
+        "seconds": round(call.finished - call.started, 3) if call.finished is not None else None,
+        "message": shown_text(call.message, _MESSAGE),
+        "command": shown_text(shlex.join(call.argv[:40]), _COMMAND),
+        "files": len(call.files),
+        "question": call.receipt.get("question"),
+        "undone": bool(call.undone),
+    }
+
+
+def artifact(one: Artifact, dataset: Mapping[str, Any] | None) -> dict[str, Any]:
+    """An output; `dataset` is what its call recorded of it, if it is one of the call's datasets."""
+    return {
+        **_fields(one, "id", "path", "name", "media_type", "created", "state"),
+        "call": one.call_id,
+        "bytes": one.size,
+        "pictured": dataset is not None,
+        "folder": one.media_type == "inode/directory",
+        **{name: (dataset or {}).get(name) for name in ("driver", "size", "features", "crs")},
+        "wgs84": list(dataset.get("wgs84", ())) if dataset else [],
+    }
+
+
+def grant(one: Grant, now: float, viewer: Viewer) -> dict[str, Any]:
+    may_revoke = viewer.is_admin or (viewer.decides and one.granted_by == viewer.name)
+    return {
+        **_fields(one, "id", "principal", "tool", "workspace", "created", "expires", "revoked_by"),
+        "by": one.granted_by,
+        "how": one.granted_how,
+        "state": one.state(now),
+        "revocable": one.holds(now) and may_revoke,
+    }

@@ -1,0 +1,199 @@
+"""What a viewer sees and does: the console without HTTP.
+
+Invariants:
+* to a viewer who may not see a principal's records, they do not exist;
+* decisions, undos and revocations are in the audit log before they happen; a cancellation is in the record of the call's end.
+
+Methods are for threads, except `cancel`, which is for the event loop. They raise Refused for what is missing or not allowed.
+"""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from gdal_mcp.approvals.model import Approval, Decision, Grant
+from gdal_mcp.approvals.states import GIVEN, OPEN
+from gdal_mcp.calls.activity import Changed
+from gdal_mcp.records.audit import tail
+from gdal_mcp.records.registry import Artifact, Call
+from gdal_mcp.records.statement import record, statement
+from gdal_mcp.server.app import App
+from gdal_mcp.server.console import serializers
+from gdal_mcp.server.console.auth import Refused
+from gdal_mcp.server.console.sessions import Viewer
+from gdal_mcp.server.operations.undoing import can_undo, undo
+
+ROWS: Final = 50  # of the history at once
+TILES: Final = 24  # outputs at once
+GRANT_MINUTES: Final = (15, 30, 60)
+_AUDIT_LOOK: Final = 2000  # records at the end of the log that are searched for those of one call
+_WORDS: Final = 8  # in a search; each is looked for in every row
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleService:
+    app: App
+
+    def decide(self, viewer: Viewer, approval_id: str, approved: object) -> dict[str, Any]:
+        """`yours` is False if the question was already decided, or expired.
+
+        Raises ToolError if the policy does not accept approval by the console, AuditUnavailable.
+        """
+        if not isinstance(approved, bool):
+            raise Refused(400, "`approved` is true or false.")
+        row, begun, yours = self._question(viewer, approval_id), time.time(), False
+        if not viewer.decides:
+            raise Refused(403, "Deciding needs the scope gdal:approve.")
+        if row.state == "asked" or (row.state in OPEN and not approved):
+            decided = self.app.approvals.decide(
+                row.id, Decision(approved, viewer.name, viewer.how, "console")
+            )
+            row = decided or row
+            said = row.state in GIVEN if approved else row.state == "denied"
+            yours = said and row.decided_how == viewer.how and (row.decided_at or 0.0) >= begun
+        return {**serializers.decision(row), "yours": yours}
+
+    def allow(self, viewer: Viewer, approval_id: str, minutes: object) -> dict[str, Any]:
+        """Approves this question, and for some minutes further calls of its tool in its workspaces."""
+        if not isinstance(minutes, int) or isinstance(minutes, bool) or minutes not in GRANT_MINUTES:
+            raise Refused(400, f"Approval in advance is for one of {GRANT_MINUTES} minutes.")
+        row = self._question(viewer, approval_id)
+        if not serializers.can_be_granted(row):
+            raise Refused(409, "Such calls are approved one by one.")
+        answer = self.decide(viewer, approval_id, approved=True)
+        remote = tuple(folder for one in row.details.get("remote") or () for folder in one["folders"])
+        for workspace in row.workspaces if answer["yours"] else ():
+            made = Grant(row.principal, row.tool, workspace, viewer.name, viewer.how, remote=remote)
+            self.app.approvals.grant(made, minutes * 60.0)
+        return answer
+
+    def question(self, viewer: Viewer, approval_id: str) -> dict[str, Any]:
+        row = self._question(viewer, approval_id)
+        return {"question": serializers.question(row, viewer), **serializers.decision(row)}
+
+    def _question(self, viewer: Viewer, approval_id: str) -> Approval:
+        row = self.app.approvals.approvals.approval(approval_id)
+        if row is None or not viewer.sees_question(row.principal):
+            raise Refused(404, "There is no such question.")
+        return row
+
+    def replaced(self, viewer: Viewer, approval_id: str, number: int) -> Artifact:
+        """The output that a question's call would replace or delete, counted over what it replaces and then deletes."""
+        details = self._question(viewer, approval_id).details
+        writes = (details.get("writes") or {}).get("shown") or ()
+        rows = [row for one in writes for row in one["replaces"]["shown"]]
+        rows += (details.get("removes") or {}).get("shown") or ()
+        uri = Path(rows[number]["path"]).as_uri() if 0 <= number < len(rows) else ""
+        found = self.app.registry.artifact(uri, viewer.of)
+        if found is None:
+            raise Refused(404, "There is no picture of this.")
+        return found
+
+    async def cancel(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
+        activity = self.app.pipeline.activity
+        found = next((one for one in activity.all() if one.call_id == call_id), None)
+        if found is None or not viewer.governs(found.principal):
+            raise Refused(404, "That call does not run here, or has ended.")
+        return {"cancelled": activity.cancel(call_id, viewer.name)}
+
+    def history(
+        self,
+        viewer: Viewer,
+        text: str | None,
+        outcome: str | None,
+        cursor: str | None,
+        checks: str | None = None,
+    ) -> dict[str, Any]:
+        """Calls that contain all words of the text, newest first; those that only check another call if `checks` is set."""
+        words = tuple((text or "")[:400].split())
+        if len(words) > _WORDS:
+            raise Refused(400, f"Search for at most {_WORDS} words.")
+        try:
+            hidden = (
+                () if checks else tuple(box.validates for box in self.app.toolboxes.items if box.validates)
+            )
+            found = self.app.registry.search(words, outcome or None, viewer.of, cursor, ROWS, without=hidden)
+        except ValueError as error:
+            raise Refused(400, str(error)) from error
+        return {"calls": [serializers.listed(one) for one in found.items], "next": found.next_cursor}
+
+    def call(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
+        call = self._call(viewer, call_id)
+        datasets = {str(row["path"]): row for row in call.outputs}
+        artifacts = self.app.registry.artifacts_of(call.id)
+        audited = [
+            {"seq": one.seq, "time": one.time, "type": one.event.get("type"), "hash": one.hash}
+            for one in tail(self.app.audit.path, _AUDIT_LOOK)
+            if one.event.get("call") == call.id
+        ]
+        return {
+            "principal": call.principal,
+            "record": record(call),
+            "statement": statement(call),
+            "artifacts": [serializers.artifact(one, datasets.get(one.path)) for one in artifacts],
+            "audit": audited,
+            "undone": bool(call.undone),
+            "undoable": viewer.may_undo(call.principal) and can_undo(self.app, call.id),
+        }
+
+    def _call(self, viewer: Viewer, call_id: str) -> Call:
+        call = self.app.registry.call(call_id, viewer.of)
+        if call is None:
+            raise Refused(404, "There is no such call.")
+        return call
+
+    def undo(self, viewer: Viewer, call_id: str) -> tuple[dict[str, Any], Changed]:
+        """Undoes a call: what was done, and what those who watch are told. Raises SandboxError when it is not possible."""
+        call = self._call(viewer, call_id)
+        if not viewer.may_undo(call.principal):
+            raise Refused(403, "An undo needs the scope gdal:approve, or gdal:admin for the calls of others.")
+        told = undo(self.app, call.id, viewer.name)
+        uris = (Path(one).as_uri() for one in dict.fromkeys((*told["restored"], *told["taken_away"])))
+        return told, Changed(call.principal, call.id, tuple(uris))
+
+    def outputs(self, viewer: Viewer, cursor: str | None) -> dict[str, Any]:
+        try:
+            page = self.app.registry.artifacts(cursor, TILES, principal=viewer.of)
+        except ValueError as error:
+            raise Refused(400, str(error)) from error
+        datasets: dict[tuple[str, str], Any] = {}
+        tools: dict[str, str] = {}
+        for call_id in {one.call_id for one in page.items}:
+            call = self.app.registry.call(call_id)
+            tools[call_id] = call.tool if call else ""
+            datasets |= {(call_id, str(row["path"])): row for row in (call.outputs if call else ())}
+        rows = [
+            {**serializers.artifact(one, datasets.get((one.call_id, one.path))), "tool": tools[one.call_id]}
+            for one in page.items
+            if (one.call_id, one.path) in datasets
+            or not any(call == one.call_id and _beside(one.path, path) for call, path in datasets)
+        ]
+        return {"outputs": rows, "next": page.next_cursor}
+
+    def artifact(self, viewer: Viewer, number: int) -> Artifact:
+        found = self.app.registry.artifact_numbered(number, viewer.of)
+        if found is None:
+            raise Refused(404, "There is no such output, or it was undone.")
+        return found
+
+    def grants(self, viewer: Viewer) -> dict[str, Any]:
+        now = time.time()
+        seen = (one for one in self.app.approvals.approvals.grants() if viewer.sees_question(one.principal))
+        return {"grants": [serializers.grant(one, now, viewer) for one in seen]}
+
+    def revoke(self, viewer: Viewer, grant_id: str) -> dict[str, Any]:
+        found = next((one for one in self.app.approvals.approvals.grants() if one.id == grant_id), None)
+        if found is None or not viewer.sees_question(found.principal):
+            raise Refused(404, "There is no such grant.")
+        now = time.time()
+        if found.holds(now) and not serializers.grant(found, now, viewer)["revocable"]:
+            raise Refused(403, "Revoking it needs the scope gdal:admin.")
+        after = self.app.approvals.revoke(grant_id, viewer.name)
+        return serializers.grant(after or found, now, viewer)
+
+
+def _beside(path: str, dataset: str) -> bool:
+    """Whether a file is a sidecar of a dataset: `dem.tif.aux.xml` and `roads.dbf`, of `dem.tif` and `roads.shp`."""
+    stem = dataset.rpartition(".")[0] or dataset
+    return path != dataset and (path.startswith(f"{dataset}.") or path.rpartition(".")[0] == stem)

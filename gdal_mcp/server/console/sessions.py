@@ -1,0 +1,149 @@
+"""The viewers of the page, what they may see and do, their sessions, and the login tokens that open one.
+
+Whoever can read this user's files can make a login token.
+
+Invariants:
+* a session needs two secrets: one in a cookie, which the browser keeps from every script, and one in a header, which it keeps
+  from every other page and port. The cookie alone, which browsers send to all ports of a host, opens nothing;
+* a session that was opened with a token is valid only as long as the token;
+* the number of sessions and their duration are bounded;
+* a login token is made with the secret of one server and opens one session of it, once, within a minute, however long the server
+  remembers it.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from gdal_mcp.policy.identity import ADMIN, APPROVE, Principal
+
+SECONDS: Final = 12 * 3600.0  # for one session: a working day
+MOST: Final = 64  # sessions at once; the oldest makes room
+MOST_OF_ONE: Final = 8  # for one principal
+LINK_SECONDS: Final = 60  # from the command that made it to the browser that shows it
+_TICKET: Final = re.compile(r"(\d{10})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """A principal at a page. `session` tells two windows of one person apart in records; it is not secret."""
+
+    principal: Principal
+    session: str
+
+    @property
+    def name(self) -> str:
+        return self.principal.id
+
+    @property
+    def decides(self) -> bool:
+        return self.principal.holds(APPROVE)
+
+    @property
+    def is_admin(self) -> bool:
+        return self.principal.holds(ADMIN)
+
+    @property
+    def of(self) -> str | None:
+        """Whose records this viewer sees: this principal's, or everybody's when None."""
+        return None if self.is_admin else self.name
+
+    @property
+    def how(self) -> str:
+        return f"console, session {self.session}"
+
+    def sees_question(self, principal: str) -> bool:
+        """Whether this viewer sees questions about calls of `principal`: approvers see all that wait."""
+        return self.decides or self.is_admin or principal == self.name
+
+    def governs(self, principal: str) -> bool:
+        return self.is_admin or principal == self.name
+
+    def may_undo(self, principal: str) -> bool:
+        """An undo changes files, so it needs somebody who could have approved that."""
+        return self.is_admin or (principal == self.name and self.decides)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The session of one window. `token` is what it was opened with; None if that was a login token."""
+
+    id: str
+    key: str
+    principal: Principal
+    ends: float
+    token: str | None
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Sessions:
+    """The sessions of one server, in memory alone. For one event loop."""
+
+    clock: Callable[[], float] = time.monotonic
+    _open: dict[str, Session] = field(default_factory=dict)
+
+    def open(self, principal: Principal, token: str | None) -> Session:
+        now = self.clock()
+        self._open = {name: one for name, one in self._open.items() if now < one.ends}
+        mine = [one.id for one in self._open.values() if one.principal == principal]
+        for oldest in mine[: max(0, len(mine) + 1 - MOST_OF_ONE)]:
+            self.close(oldest)  # whoever opens many ends their own ones, nobody else's
+        while len(self._open) >= MOST:
+            del self._open[next(iter(self._open))]
+        session_id, key = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        made = Session(session_id, key, principal, now + SECONDS, token, secrets.token_hex(2))
+        self._open[made.id] = made
+        return made
+
+    def find(self, session_id: str, key: str) -> Session | None:
+        """The session that has both secrets, if its time is not over."""
+        found = self._open.get(session_id)
+        if found is None or not hmac.compare_digest(found.key.encode(), key.encode("utf-8", "replace")):
+            return None
+        if self.clock() < found.ends:
+            return found
+        self.close(session_id)
+        return None
+
+    def close(self, session_id: str) -> None:
+        self._open.pop(session_id, None)
+
+
+def new_login_token(secret: str, now: float) -> str:
+    """A new token; `now` in seconds since the epoch."""
+    body = f"{int(now) + LINK_SECONDS:010d}.{secrets.token_urlsafe(16)}"
+    return f"{body}.{_proof(secret, body)}"
+
+
+@dataclass(slots=True, eq=False)
+class LoginTokens:
+    """Accepts the tokens of one server. For one event loop."""
+
+    secret: str = field(repr=False)
+    clock: Callable[[], float] = time.time
+    _taken: dict[str, int] = field(default_factory=dict)  # until when each would have been good
+
+    def take(self, text: str) -> bool:
+        """Whether a token is valid. It is used up by this."""
+        parts = _TICKET.fullmatch(text)
+        if parts is None:
+            return False
+        ends, nonce, proof = int(parts[1]), parts[2], parts[3]
+        now = self.clock()
+        if not hmac.compare_digest(proof, _proof(self.secret, f"{parts[1]}.{nonce}")):
+            return False
+        if not now < ends <= now + LINK_SECONDS + 1 or nonce in self._taken:
+            return False
+        self._taken = {one: until for one, until in self._taken.items() if until > now}
+        self._taken[nonce] = ends
+        return True
+
+
+def _proof(secret: str, body: str) -> str:
+    return hmac.new(secret.encode(), body.encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,136 @@
+"""Who sent a request, by the bearer token in it.
+
+The SDK's bearer middleware is not used: it takes the first of two Authorization headers, turns a token that cannot be checked
+now into a server error, and names only one missing scope in its challenge.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import anyio.to_thread
+import structlog
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gdal_mcp.policy.identity import READ, Principal
+from gdal_mcp.policy.tokens import PREFIX, TokenStore, TokensUnavailable
+from gdal_mcp.server.http import replies
+from gdal_mcp.server.http.concurrency import Full, RequestLimit
+
+_log = structlog.get_logger()
+
+_MAX_TOKEN: Final = 16 << 10  # characters; signed ones with many claims have a few thousand
+
+
+class Unavailable(Exception):
+    """Tokens cannot be checked now: nobody is let in, and no token is called invalid."""
+
+
+class Verifier(Protocol):
+    async def verify(self, text: str) -> Principal | None:
+        """Whose token it is; None if it is invalid. Raises Unavailable, TokensUnavailable."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenVerifier:
+    """Verifies static tokens, made by `gdal-mcp token`, and those of issuers, if there are any."""
+
+    store: TokenStore
+    signed: Verifier | None
+
+    async def verify(self, text: str) -> Principal | None:
+        if text.startswith(PREFIX):
+            found = await anyio.to_thread.run_sync(self.store.find, text)
+            return found.principal() if found else None
+        return await self.signed.verify(text) if self.signed else None
+
+
+@dataclass(frozen=True, slots=True)
+class Authenticator:
+    """Admits requests with a valid token, as its principal, and a bounded number of each principal at once.
+
+    Without a verifier everybody is the local user. `metadata` is the address that challenges name, or empty.
+    """
+
+    verifier: Verifier | None
+    local: Principal
+    limit: RequestLimit
+    metadata: str
+
+    async def principal(self, headers: Headers) -> Principal | None:
+        """Who sent a request with these headers. Raises Unavailable, TokensUnavailable."""
+        if self.verifier is None:
+            return self.local
+        given = headers.getlist("authorization")
+        if len(given) != 1 or len(given[0]) > _MAX_TOKEN:
+            return None  # two headers could name two senders
+        kind, _, text = given[0].partition(" ")
+        text = text.strip()
+        return await self.verifier.verify(text) if text and kind.lower() == "bearer" else None
+
+    def guarded(self, app: Callable[[Principal], ASGIApp], *scopes: str) -> "Guarded":
+        """An application for principals with all these scopes, made for each request."""
+        return Guarded(self, app, scopes)
+
+    async def answer(
+        self, headers: Headers, app: Callable[[Principal], ASGIApp], scopes: tuple[str, ...], peer: str = ""
+    ) -> ASGIApp:
+        """The application for the principal of these headers, or a refusal. `peer` is named in the log."""
+        try:
+            who = await self.principal(headers)
+        except (Unavailable, TokensUnavailable):
+            return replies.busy(503, "tokens cannot be checked now")
+        if who is None:
+            _log.info("stranger", peer=peer, host=headers.get("host", "")[:200])
+            text, error = "a token is needed", {}
+            if "authorization" in headers:  # what is wrong with it is not told
+                text, error = "the token is not valid here, or no longer", {"error": "invalid_token"}
+            return replies.refused(401, "invalid_token", text, self._challenge(**error, scope=READ))
+        if not all(who.holds(one) for one in scopes):
+            _log.info("scope_missing", peer=peer, principal=who.id, needed=list(scopes))
+            return self.forbidden(scopes)
+        return self.limited(who.id, app(who))
+
+    def limited(self, principal: str, app: ASGIApp) -> ASGIApp:
+        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                with self.limit.share(principal):
+                    await app(scope, receive, send)
+            except Full:
+                await replies.busy(429, "too many requests of yours are open")(scope, receive, send)
+
+        return counted
+
+    def forbidden(self, scopes: Iterable[str]) -> Response:
+        """The answer to a valid token without these scopes; it names all that are needed (RFC 6750)."""
+        needed = " ".join(scopes)
+        challenge = self._challenge(error="insufficient_scope", scope=needed)
+        return replies.refused(403, "insufficient_scope", f"this needs the scopes {needed}", challenge)
+
+    def _challenge(self, **parts: str) -> dict[str, str]:
+        """No part contains a quote: scopes are ours, and addresses are checked."""
+        if self.metadata:
+            parts["resource_metadata"] = self.metadata
+        said = ", ".join(f'{name}="{value}"' for name, value in parts.items())
+        return {"WWW-Authenticate": f"Bearer {said}"}
+
+
+def peer_address(scope: Mapping[str, Any]) -> str:
+    """The address from which a request came, a proxy's where one is in between; empty where there is none."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """An application behind a token. Starlette takes it as the endpoint of a route."""
+
+    auth: Authenticator
+    app: Callable[[Principal], ASGIApp]
+    scopes: tuple[str, ...]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        chosen = await self.auth.answer(Headers(scope=scope), self.app, self.scopes, peer_address(scope))
+        await chosen(scope, receive, send)

@@ -1,0 +1,252 @@
+"""`/files`: the outputs of calls over HTTP, with ranges.
+
+`/files/CALL` lists the files of a call as JSON, `/files/CALL/` as an HTML index, which GDAL reads to find sidecar files;
+`/files/CALL/NAME` is one file, and a POST to it makes a link to it.
+
+Invariants:
+* without a valid token or link nobody learns whether a call or file exists;
+* one entity tag always stands for the same bytes;
+* a browser runs nothing of a file: the headers give its type, forbid guessing another, and put it in a sandbox.
+"""
+
+import base64
+import math
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from functools import partial
+from typing import Any, Final, TypeVar
+from urllib.parse import quote, urlencode
+
+import anyio
+import anyio.to_thread
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.status import HTTP_304_NOT_MODIFIED, HTTP_412_PRECONDITION_FAILED
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gdal_mcp.calls.entitlements import EntitlementResolver
+from gdal_mcp.errors import ToolError
+from gdal_mcp.policy.identity import READ, Principal
+from gdal_mcp.policy.tokens import TokensUnavailable
+from gdal_mcp.records.artifacts import FOLDER, Absent, ArtifactStore, Fingerprint, Gone, Opened
+from gdal_mcp.records.audit import AuditUnavailable
+from gdal_mcp.records.audit_record import time_text
+from gdal_mcp.records.registry import Artifact, RegistryUnavailable
+from gdal_mcp.server.http import links, replies
+from gdal_mcp.server.http.auth import Authenticator
+from gdal_mcp.server.http.links import CredentialStatus, Signer, Subject
+from gdal_mcp.server.http.sending import ChangedWhileSent, OpenFile
+
+FILES_PATH: Final = "/files"
+LEAST_LINK_SECONDS: Final = 1.0
+MOST_LINK_SECONDS: Final = 3600.0  # whoever needs a file for longer needs a token
+_OPENERS: Final = 4  # threads that find files and check that they are unchanged
+_INLINE: Final = frozenset({"image/png", "image/jpeg", "image/webp"})  # which a browser only draws
+_ALWAYS: Final = {
+    "Cache-Control": "private, no-cache",  # caches must ask again each time, as the right to it can end
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",  # an address may be a link
+}
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Files:
+    """The files of one server. `base` is its public address, `link_seconds` the default lifetime of a link."""
+
+    store: ArtifactStore
+    reaches: EntitlementResolver
+    signer: Signer
+    status: CredentialStatus
+    auth: Authenticator
+    audit: Callable[[dict[str, Any]], object]
+    base: str
+    link_seconds: float
+    _openers: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_OPENERS))
+
+    def routes(self) -> list[BaseRoute]:
+        file = f"{FILES_PATH}/{{call}}/{{name}}"
+        return [
+            Route(f"{FILES_PATH}/{{call}}", self._guarded(self._list), methods=["GET"]),
+            Route(f"{FILES_PATH}/{{call}}/", self._guarded(self._index), methods=["GET"]),
+            Route(file, self._get, methods=["GET", "HEAD"]),
+            Route(file, self._guarded(self._link), methods=["POST"]),
+        ]
+
+    async def _get(self, request: Request) -> ASGIApp:
+        """A request with a signature is judged by that alone, whatever token it also has."""
+        signed = links.SIGNATURE in request.query_params
+        return _answering(self._linked) if signed else self._guarded(self._read)
+
+    def _guarded(self, answer: Callable[[Principal, Request], Awaitable[ASGIApp]]) -> ASGIApp:
+        return self.auth.guarded(lambda who: _answering(partial(answer, who)), READ)
+
+    async def _read(self, who: Principal, request: Request) -> ASGIApp:
+        artifact = await self._thread(self._found, who, request)
+        return await self._sent(artifact, who.id, request)
+
+    async def _linked(self, request: Request) -> ASGIApp:
+        """An invalid link gets one answer, whatever is wrong with it and whether or not the file exists."""
+        found = await self._thread(self._signed_for, request)
+        if found is None:
+            return replies.refused(403, "invalid_link", "the link is not valid, or has expired")
+        artifact, principal = found
+        return self.auth.limited(principal, _answering(partial(self._sent, artifact, principal)))
+
+    async def _sent(self, artifact: Artifact, principal: str, request: Request) -> ASGIApp:
+        """The reply to a request for a file or a range of it. `principal` is whose workspaces count."""
+        etag = f'"{artifact.sha256}"'
+        opened: Opened = await self._thread(self._opened, artifact, principal)
+        if (status := _precondition(request.headers, etag)) is not None:
+            opened.close()
+            return Response(None, status, {**_ALWAYS, "ETag": etag})
+
+        def check() -> None:
+            if Fingerprint.of(opened.file) != opened.fingerprint:
+                raise ChangedWhileSent(f"{artifact.path} was changed while it was sent")
+
+        modified = formatdate(int(artifact.created), usegmt=True)
+        headers = {**_ALWAYS, **about(artifact), "ETag": etag, "Last-Modified": modified}
+        return OpenFile(opened.file, headers, opened.close, check)
+
+    async def _list(self, who: Principal, request: Request) -> ASGIApp:
+        rows = await self._thread(lambda: [self._row(one) for one in self._made(who, request)])
+        return JSONResponse({"files": rows}, headers=_ALWAYS)
+
+    async def _index(self, who: Principal, request: Request) -> ASGIApp:
+        """Without it GDAL requests each of the dozens of possible sidecar files of a dataset."""
+        made = await self._thread(self._made, who, request)
+        names = [quote(one.name, safe="") for one in made if one.media_type != FOLDER]
+        title = f"<title>Index of {FILES_PATH}/{request.path_params['call']}/</title>"
+        rows = [f'<a href="{name}">{name}</a><br>' for name in names]
+        return HTMLResponse("\n".join([title, *rows, ""]), headers=_ALWAYS)
+
+    def _made(self, who: Principal, request: Request) -> tuple[Artifact, ...]:
+        """What a call published and the registry still lists. Raises Absent."""
+        self.store.owner(request.path_params["call"], who)
+        made = self.store.registry.artifacts_of(request.path_params["call"])
+        return tuple(one for one in made if one.state == "listed")
+
+    def _row(self, one: Artifact) -> dict[str, Any]:
+        row = {"name": one.name, "bytes": one.size, "published": time_text(one.created)}
+        same = self.store.quick_check(one)
+        if same is not None:
+            row |= {"sha256": one.sha256} if same else {"changed": True}
+        if one.media_type == FOLDER:
+            return {**row, "folder": True}
+        return {**row, "media_type": one.media_type, "url": self.base + path_of(one.call_id, one.name)}
+
+    async def _link(self, who: Principal, request: Request) -> ASGIApp:
+        """Only for the owner of the file: administrators could give away what is not theirs."""
+        artifact = await self._thread(self._found, who, request)
+        owner = await self._thread(self.store.owner, artifact.call_id)
+        try:
+            seconds = float(request.query_params.get("seconds", self.link_seconds))
+        except ValueError:
+            seconds = math.nan
+        if not LEAST_LINK_SECONDS <= seconds <= MOST_LINK_SECONDS:
+            most = f"seconds is a number from {LEAST_LINK_SECONDS:g} to {MOST_LINK_SECONDS:g}"
+            return replies.refused(400, "invalid_request", most)
+        standing = await self._thread(self.status.of, owner) if links.may_link(who, owner) else None
+        if standing is None:
+            return replies.refused(403, "not_yours", "only the owner of the call may make links to its files")
+        opened: Opened = await self._thread(self._opened, artifact, owner)
+        opened.close()
+        expires, signature = self.signer.sign(_subject(artifact, owner, standing), seconds)
+        event = {
+            "type": "link.made",
+            "outcome": "OK",
+            "subject": {"principal": owner},
+            "call": artifact.call_id,
+            "file": artifact.path,
+            "sha256": artifact.sha256,
+            "expires": expires,
+        }
+        await self._thread(self.audit, event)  # from here on whoever has the link may read
+        query = urlencode({links.EXPIRES: expires, links.SIGNATURE: signature})
+        url = f"{self.base}{path_of(artifact.call_id, artifact.name)}?{query}"
+        told = {"url": url, "expires": time_text(expires), "bytes": artifact.size, "sha256": artifact.sha256}
+        return JSONResponse(told, 201, {**_ALWAYS, "Location": url, "Cache-Control": "no-store"})
+
+    def _found(self, who: Principal, request: Request) -> Artifact:
+        call_id = request.path_params["call"]
+        self.store.owner(call_id, who)
+        return self.store.find(call_id, request.path_params["name"])
+
+    def _signed_for(self, request: Request) -> tuple[Artifact, str] | None:
+        """The file of a link, and its owner; None unless the link is valid."""
+        signed = links.given(request.query_params.multi_items())
+        try:
+            owner = self.store.owner(request.path_params["call"])
+            artifact = self.store.find(request.path_params["call"], request.path_params["name"])
+        except (Absent, Gone):
+            return None
+        standing = self.status.of(owner)
+        if signed is None or standing is None:
+            return None
+        good = self.signer.good(_subject(artifact, owner, standing), *signed)
+        return (artifact, owner) if good else None
+
+    def _opened(self, artifact: Artifact, principal: str) -> Opened:
+        return self.store.open(artifact, self.reaches.of(principal).workspaces)
+
+    async def _thread(self, work: Callable[..., _T], *given: Any) -> _T:
+        return await anyio.to_thread.run_sync(partial(work, *given), limiter=self._openers)
+
+
+def _answering(answer: Callable[[Request], Awaitable[ASGIApp]]) -> ASGIApp:
+    """An application that sends the answer, or the reason why there is none."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            reply = await answer(Request(scope))
+        except Absent:
+            reply = replies.refused(404, "not_found", "there is no such file")
+        except Gone as gone:
+            reply = replies.refused(410, "gone", f"the published file no longer exists: {gone}")
+        except ToolError as error:
+            reply = replies.refused(403, "denied", error.message)
+        except (RegistryUnavailable, TokensUnavailable, AuditUnavailable):
+            reply = replies.busy(503, "the records are not available now")
+        await reply(scope, receive, send)
+
+    return app
+
+
+def path_of(call_id: str, name: str) -> str:
+    """Where a file of a call is served."""
+    return f"{FILES_PATH}/{call_id}/{quote(name, safe='')}"
+
+
+def _subject(artifact: Artifact, owner: str, standing: str) -> Subject:
+    return Subject(artifact.call_id, artifact.name, artifact.sha256, owner, standing)
+
+
+def about(artifact: Artifact) -> dict[str, str]:
+    """The headers that describe a file. No file name can add to them (RFC 6266)."""
+    digest = base64.b64encode(bytes.fromhex(artifact.sha256)).decode("ascii")
+    kind = "inline" if artifact.media_type in _INLINE else "attachment"
+    plain = re.sub(r"[^A-Za-z0-9._-]", "_", artifact.name, flags=re.ASCII)
+    full = quote(artifact.name, safe="")
+    return {
+        "Content-Type": artifact.media_type,
+        "Content-Disposition": f"{kind}; filename=\"{plain}\"; filename*=UTF-8''{full}",
+        "Repr-Digest": f"sha-256=:{digest}:",
+    }
+
+
+def _precondition(headers: Headers, etag: str) -> int | None:
+    """The status that If-Match and If-None-Match require instead of the file; None if the file is to be sent."""
+    wanted, known = (
+        {tag.strip() for line in headers.getlist(name) for tag in line.split(",")}
+        for name in ("if-match", "if-none-match")
+    )
+    if "if-match" in headers and not wanted & {"*", etag}:
+        return HTTP_412_PRECONDITION_FAILED
+    return HTTP_304_NOT_MODIFIED if known & {"*", etag, f"W/{etag}"} else None

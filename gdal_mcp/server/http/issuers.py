@@ -1,0 +1,160 @@
+"""The public keys of token issuers, fetched on demand by PyJWT's client.
+
+Invariants:
+* addresses are fetched over https, or from this machine; redirects are not followed, and replies are bounded in time and size;
+* an issuer is asked at most once per PAUSE_SECONDS, whatever keys strangers' tokens name;
+* a key that the issuer withdrew is accepted for an hour at most, and only while the issuer does not answer.
+"""
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.to_thread
+import httpx2
+import jwt
+import structlog
+from anyio import from_thread
+
+from gdal_mcp.server.http.auth import Unavailable
+from gdal_mcp.settings import SettingsError
+from gdal_mcp.settings.web import LOOPBACK
+
+_log = structlog.get_logger()
+
+FRESH_SECONDS: Final = 300.0  # how long fetched keys are used without asking again
+KEPT_SECONDS: Final = 3600.0 - FRESH_SECONDS  # for which keys are used while the issuer does not answer
+PAUSE_SECONDS: Final = 10.0  # between two questions to one issuer
+_FETCH_SECONDS: Final = 5.0
+_MOST_BYTES: Final = 256 << 10  # a key has about one thousand
+_THREADS: Final = 2  # that wait for issuers, so that other work has threads
+ALGORITHMS: Final = frozenset({"RS256", "PS256", "ES256", "EdDSA"})
+
+
+PLAIN: Final = "typ=JWT"  # of an issuer in the settings
+
+
+class FetchFailed(Exception):
+    """A document could not be fetched; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """An issuer whose tokens are accepted. Without `jwks`, its metadata gives the address of its keys.
+
+    `plain` accepts tokens whose header says `JWT`, or no type, as some issuers write access tokens.
+    """
+
+    name: str
+    jwks: str = ""
+    plain: bool = False
+
+    @classmethod
+    def parsed(cls, text: str) -> "Issuer":
+        """From a setting: its address, and after spaces that of its keys, and `typ=JWT`. Raises SettingsError."""
+        name, *words = text.split(" ")
+        jwks = " ".join(word for word in words if word != PLAIN)
+        made = cls(name, jwks.strip(), PLAIN in words)
+        for url in filter(None, (made.name, made.jwks)):
+            if not _is_safe(url):
+                raise SettingsError(
+                    f"the issuer address {url[:200]!r} does not begin with https://, or has more than a path."
+                )
+        return made
+
+
+class Keys(jwt.PyJWKClient):
+    """The keys of one issuer. PyJWT's client keeps and chooses them; how they are fetched is our own."""
+
+    def __init__(self, issuer: Issuer) -> None:
+        uri = issuer.jwks or issuer.name
+        super().__init__(uri, lifespan=FRESH_SECONDS, cooldown_duration=PAUSE_SECONDS)
+        self.issuer = issuer
+        self._last: Any = None
+        self._had = self._asked = float("-inf")
+        self._threads = anyio.CapacityLimiter(_THREADS)
+
+    async def find(self, algorithm: str, kid: object) -> jwt.PyJWK | None:
+        """The key of this id, or the only key if a token names none, if it is for this algorithm. Raises Unavailable."""
+
+        def look() -> jwt.PyJWK:
+            if isinstance(kid, str):
+                return self.get_signing_key(kid)
+            (key,) = self.get_jwk_set().keys
+            return key
+
+        if kid is not None and not isinstance(kid, str):
+            return None
+        try:
+            key = await anyio.to_thread.run_sync(look, limiter=self._threads)
+        except jwt.PyJWKClientConnectionError as error:
+            raise Unavailable(self.issuer.name) from error
+        except (jwt.PyJWTError, ValueError, TypeError):  # no such key, or not a set of keys
+            return None
+        return None if key.algorithm_name != algorithm or key.Algorithm.check_key_length(key.key) else key
+
+    def fetch_data(self) -> Any:
+        """The issuer's key set; while it does not answer, the last one. Raises PyJWKClientConnectionError."""
+        now = time.monotonic()
+        if now - self._asked >= PAUSE_SECONDS:
+            self._asked = now
+            try:
+                self._last, self._had = from_thread.run(fetched, self._address()), now
+            except FetchFailed as error:
+                _log.warning("issuer_unavailable", issuer=self.issuer.name, reason=str(error))
+        if now - self._had >= KEPT_SECONDS:
+            raise jwt.PyJWKClientConnectionError(self.issuer.name)
+        return self._last
+
+    def _address(self) -> str:
+        if self.issuer.jwks:
+            return self.issuer.jwks
+        parts = urlsplit(self.issuer.name)
+        root, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
+        # by RFC 8414, and by OpenID Connect
+        for known in ("/.well-known/oauth-authorization-server{}", "{}/.well-known/openid-configuration"):
+            url = root + known.format(path)
+            try:
+                document = from_thread.run(fetched, url)
+            except FetchFailed as error:
+                _log.info("issuer_not_described", url=url, reason=str(error))
+                continue
+            if isinstance(document, dict) and document.get("issuer") == self.issuer.name:
+                return str(document.get("jwks_uri"))
+        raise FetchFailed("it has no metadata by RFC 8414 or OpenID Connect; name the address of its keys")
+
+
+async def fetched(url: str) -> Any:
+    """The JSON document at an address. Raises FetchFailed."""
+    if not _is_safe(url):
+        raise FetchFailed(f"{url[:200]!r} is not an https address")
+    body = bytearray()
+    try:
+        with anyio.fail_after(_FETCH_SECONDS):
+            async with (
+                httpx2.AsyncClient(timeout=_FETCH_SECONDS) as client,
+                client.stream("GET", url) as answer,
+            ):
+                if answer.status_code != httpx2.codes.OK:
+                    raise FetchFailed(f"{url} answers {answer.status_code}")
+                async for part in answer.aiter_bytes():
+                    body += part
+                    if len(body) > _MOST_BYTES:
+                        raise FetchFailed(f"{url} is longer than {_MOST_BYTES} bytes")
+        return json.loads(bytes(body))
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, RecursionError) as error:
+        raise FetchFailed(f"{url} cannot be read: {type(error).__name__}") from error
+
+
+def _is_safe(url: str) -> bool:
+    """https, or plain HTTP from this machine, where nobody can intercept it."""
+    try:
+        parts = urlsplit(url)
+        plain = parts.scheme == "http" and parts.hostname in LOOPBACK
+    except ValueError:
+        return False
+    whole = bool(parts.hostname) and parts.username is None and not parts.fragment and url.isprintable()
+    return whole and '"' not in url and (parts.scheme == "https" or plain)

@@ -1,0 +1,93 @@
+"""Signed links: whoever has one may read one file for some minutes, without a token.
+
+Invariants:
+* a link is for one file of one call with one content, and only for reading;
+* it ends at its expiry, when its maker loses the right that it was made with, or with the server process, which alone has
+  the key;
+* the signature is compared in constant time, before anything else of the link is checked.
+"""
+
+import hashlib
+import hmac
+import json
+import re
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import astuple, dataclass, field
+from typing import Final
+
+from gdal_mcp.policy.identity import READ, Principal
+from gdal_mcp.policy.tokens import TokenStore
+
+EXPIRES: Final = "expires"
+SIGNATURE: Final = "signature"
+_STATIC: Final = "token:"
+_TIME: Final = re.compile(r"[1-9]\d{0,11}", re.ASCII)  # seconds since 1970
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a link is for: a file by call and name, its SHA-256, its owner, and the owner's credential status then."""
+
+    call_id: str
+    name: str
+    sha256: str
+    principal: str
+    standing: str
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialStatus:
+    """Whether a principal may still read here, found out without their token."""
+
+    tokens: TokenStore | None  # None where nobody needs a token
+    clock: Callable[[], float] = time.time
+
+    def of(self, principal: str) -> str | None:
+        """A text that changes if the right is lost and given again; None without the right. Raises TokensUnavailable.
+
+        The expiry of an issuer's token is not known here: links of such principals end only by their own expiry.
+        """
+        if self.tokens is None or not principal.startswith(_STATIC):
+            return "signed elsewhere"
+        name = principal.removeprefix(_STATIC)
+        for token in self.tokens.all():
+            ended = token.expires is not None and token.expires <= self.clock()
+            if token.name == name and READ in token.scopes and not ended:
+                return repr(token.created)
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    clock: Callable[[], float] = time.time
+    _key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
+
+    def sign(self, subject: Subject, seconds: float) -> tuple[int, str]:
+        """The expiry of the link, in seconds since 1970, and its signature."""
+        expires = int(self.clock() + seconds)
+        return expires, self._signature(subject, expires)
+
+    def good(self, subject: Subject, expires: str, signature: str) -> bool:
+        """Whether this process signed exactly that, and it has not expired."""
+        end = int(expires) if _TIME.fullmatch(expires) else 0
+        signed = hmac.compare_digest(
+            self._signature(subject, end).encode(), signature.encode("utf-8", "replace")
+        )
+        return signed and self.clock() < end
+
+    def _signature(self, subject: Subject, expires: int) -> str:
+        """Signs JSON, in which no two subjects have the same text."""
+        text = json.dumps([*astuple(subject), expires])
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def given(pairs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+    """Expiry and signature from the parameters of an address, which must have no others; else None."""
+    return (pairs[0][1], pairs[1][1]) if [name for name, _ in pairs] == [EXPIRES, SIGNATURE] else None
+
+
+def may_link(who: Principal, owner: str) -> bool:
+    """Only the owner of a file may make a link to it: administrators read others' files with their own token."""
+    return who.id == owner and who.holds(READ)

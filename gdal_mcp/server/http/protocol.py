@@ -1,0 +1,129 @@
+"""The protocol over HTTP behind the authentication: which scopes a message needs, and its bounds.
+
+Invariants:
+* each request with a call that writes, or in a session with the answer to its question, needs the scope to write;
+* concurrent requests cannot open more sessions than a principal may have.
+"""
+
+from collections.abc import Collection
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+import anyio
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gdal_mcp.policy.identity import READ, WRITE, Principal
+from gdal_mcp.policy.tokens import TokensUnavailable
+from gdal_mcp.server.http import replies
+from gdal_mcp.server.http.auth import Authenticator, Unavailable
+from gdal_mcp.server.http.concurrency import Full
+from gdal_mcp.server.http.guard import TooLarge, TooSlow, replayed, whole_body
+from gdal_mcp.server.mcp.http import Protocol, marked
+from sandbox.parsing import TooComplex, parse_json
+
+MAX_VALUES: Final = 200_000  # members and elements of one body: they take memory as long as its call runs
+RECHECK_SECONDS: Final = 15.0  # for which a stream may outlive its token
+_SESSION: Final = "mcp-session-id"
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolEndpoint:
+    """The endpoint that takes messages. `writing` are the tools that need the scope to write."""
+
+    protocol: Protocol
+    auth: Authenticator
+    writing: Collection[str]
+    body_bytes: int
+    _wrote: set[str] = field(default_factory=set)  # sessions in which a call that writes was made
+
+    def of(self, who: Principal) -> ASGIApp:
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            marked(scope, who)
+            if scope["method"] == "POST":
+                await self._posted(who, scope, receive, send)
+            elif scope["method"] == "GET":
+                await self._streamed(who, scope, receive, send)
+            else:
+                await self.protocol(scope, receive, send)
+
+        return answer
+
+    async def _posted(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """Checks the very bytes that the protocol reads: the body is read once, and passed on."""
+        try:
+            body = await whole_body(receive, self.body_bytes)
+        except TooLarge:
+            await replies.refused(413, "too_large", "the body is too large")(scope, receive, send)
+        except TooSlow:
+            await replies.refused(408, "too_slow", "the body did not come in time")(scope, receive, send)
+        except ClientDisconnect:
+            return
+        else:
+            app = self._chosen(who, body, Headers(scope=scope))
+            await app(scope, replayed(body, receive), send)
+
+    def _chosen(self, who: Principal, body: bytes, headers: Headers) -> ASGIApp:
+        """What answers the messages in a body: a refusal, a stream, a new session, or the protocol directly."""
+        try:
+            found = parse_json(body, MAX_VALUES)
+        except TooComplex as error:
+            return replies.refused(413, "too_large", f"the body has {error}")
+        except (ValueError, RecursionError):  # which the protocol answers
+            found = []
+        messages = found if isinstance(found, list) else [found]
+        session = headers.get(_SESSION, "")
+        methods = [one.get("method") if isinstance(one, dict) else None for one in messages]
+        writes = any(_called(one) in self.writing for one in messages)
+        answers = session in self._wrote and None in methods
+        if not who.holds(WRITE) and (writes or answers):
+            return self.auth.forbidden((READ, WRITE))
+        if writes and session:
+            self._wrote.add(session)
+            self._wrote.intersection_update(self.protocol.sessions)
+        if "subscriptions/listen" in methods:
+            return partial(self._streamed, who)
+        if _SESSION not in headers and "initialize" in methods:
+            return partial(self._opened, who)
+        return self.protocol
+
+    async def _opened(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """Reserves the session before it exists, since other requests may open one meanwhile."""
+        with ExitStack() as held:
+            try:
+                held.enter_context(self.protocol.opening(who))
+            except Full:
+                await replies.busy(429, "too many sessions of yours are open")(scope, receive, send)
+                return
+
+            async def answered(message: Message) -> None:
+                held.close()  # by now there is a session, or a refusal
+                await send(message)
+
+            await self.protocol(scope, receive, answered)
+
+    async def _streamed(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        """A stream without an end of its own ends with its token; a call runs to its end."""
+        async with anyio.create_task_group() as group:
+
+            async def watch() -> None:
+                while True:
+                    await anyio.sleep(RECHECK_SECONDS)
+                    # while tokens cannot be checked, the one that opened the stream counts as valid
+                    with suppress(Unavailable, TokensUnavailable):
+                        if await self.auth.principal(Headers(scope=scope)) != who:
+                            group.cancel_scope.cancel()
+
+            group.start_soon(watch)
+            await self.protocol(scope, receive, send)
+            group.cancel_scope.cancel()
+
+
+def _called(message: Any) -> str | None:
+    calls = isinstance(message, dict) and message.get("method") == "tools/call"
+    params = message.get("params") if calls else None
+    name = params.get("name") if isinstance(params, dict) else None
+    return name if isinstance(name, str) else None

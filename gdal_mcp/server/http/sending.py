@@ -1,0 +1,63 @@
+"""An open file as an answer: whole, or one range of it."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import anyio
+import structlog
+from starlette.datastructures import Headers
+from starlette.responses import FileResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from gdal_mcp.server.http.serving import TAKE_SECONDS
+
+_log = structlog.get_logger()
+
+# no file size has more digits
+_ONE_RANGE: Final = re.compile(r"bytes=(\d{1,18}-\d{0,18}|-\d{1,18})", re.ASCII)
+
+
+class ChangedWhileSent(Exception):
+    """The file was changed while it was sent."""
+
+
+class OpenFile(FileResponse):
+    """Sends a file that our own code opened, by its descriptor, whatever is at its path now.
+
+    If the file changes meanwhile, or the client takes nothing for a minute, the reply is cut off before its declared length,
+    which clients see as a failure. `headers` must have Content-Type, and ETag and Last-Modified for resumable downloads.
+    """
+
+    chunk_size = 1 << 20
+
+    def __init__(
+        self,
+        file: int,
+        headers: Mapping[str, str],
+        close: Callable[[], object],
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`check` raises ChangedWhileSent; `close` is called at the end, however it comes."""
+        self._close = close
+        self._check = check
+        super().__init__(f"/dev/fd/{file}", headers=headers, stat_result=os.fstat(file))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def checked(message: Message) -> None:
+            self._check()  # after it was read, before it goes out
+            with anyio.fail_after(TAKE_SECONDS):
+                await send(message)
+
+        given = Headers(scope=scope).getlist("range")
+        one = scope["method"] == "GET" and len(given) == 1 and _ONE_RANGE.fullmatch(given[0].strip())
+        if given and not one:  # any other Range is answered by the whole file, as RFC 9110 permits
+            scope = {**scope, "headers": [pair for pair in scope["headers"] if pair[0] != b"range"]}
+        try:
+            await super().__call__(scope, receive, checked)
+        # the incomplete reply closes the connection
+        except (ChangedWhileSent, TimeoutError, OSError) as error:
+            _log.warning("file_cut_off", reason=str(error) or "not taken")
+        finally:
+            self._close()

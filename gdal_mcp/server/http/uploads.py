@@ -1,0 +1,236 @@
+"""`PUT /uploads/NUMBER/PATH` stores a file in a workspace: a call with policy, approval and record like any other.
+
+Invariants:
+* whatever can be refused before the bytes arrive is refused then, and none of them are read;
+* the bytes are bounded in number and in time, whatever the request declares;
+* an upload that was not published leaves nothing behind.
+"""
+
+import base64
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, TypeVar
+from urllib.parse import unquote_to_bytes
+
+import anyio
+import anyio.to_thread
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from gdal_mcp.calls.translation import explain
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.policy.identity import READ, WRITE, Principal
+from gdal_mcp.server.http import replies
+from gdal_mcp.server.http.auth import Authenticator
+from gdal_mcp.server.http.concurrency import Full, RequestLimit
+from gdal_mcp.server.http.files import path_of
+from gdal_mcp.server.http.guard import TooSlow
+from gdal_mcp.server.operations.uploading import Destination, Reception, Uploads, reception
+from sandbox.errors import SandboxError
+from sandbox.workspace import Workspace
+
+UPLOADS_PATH: Final = "/uploads"
+IDLE_SECONDS: Final = 30.0  # without a byte
+_AT_ONCE: Final = 1 << 20  # bytes written at once: getting a thread takes longer than writing a few
+_WRITERS: Final = 4  # threads that write uploads, so that calls have threads
+_TARGET: Final = re.compile(rf"{UPLOADS_PATH}/(\d{{1,4}})/(.+)", re.ASCII | re.DOTALL)
+_LENGTH: Final = re.compile(r"\d{1,18}", re.ASCII)
+_DIGEST: Final = re.compile(r"(?:^|,)\s*sha-256\s*=\s*:([A-Za-z0-9+/]{43}=):")
+_FRESH: Final = {"Cache-Control": "no-store"}
+_STATUS: Final = {
+    Code.PATH_NOT_ALLOWED: 403,
+    Code.NOT_FOUND: 404,
+    Code.INVALID_ARGUMENT: 400,
+    Code.DENIED: 403,
+    Code.APPROVAL_EXPIRED: 409,
+    Code.RATE_LIMITED: 429,
+    Code.BUSY: 503,
+    Code.DISK_LIMIT: 507,
+    Code.OUTPUT_LIMIT: 413,
+    Code.ENGINE_UNAVAILABLE: 503,
+    Code.CANCELLED: 409,
+    Code.INTERNAL: 500,
+}
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class UploadRequest:
+    """What an upload declares about its body."""
+
+    place: tuple[Workspace, str]  # with the path below it
+    size: int | None  # bytes
+    sha256: str | None
+    overwrite: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class UploadRoutes:
+    """Uploads over HTTP. `limit` bounds how many of one principal arrive at once; `seconds` how long one may take."""
+
+    uploads: Uploads
+    auth: Authenticator
+    limit: RequestLimit
+    seconds: float
+    most: int
+    _writers: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(_WRITERS))
+
+    def routes(self) -> list[BaseRoute]:
+        told = self.auth.guarded(lambda who: partial(self._tell, who), READ)
+        taken = self.auth.guarded(lambda who: partial(self._put, who), READ, WRITE)
+        return [
+            Route(UPLOADS_PATH, told, methods=["GET"]),
+            Route(f"{UPLOADS_PATH}/{{target:path}}", taken, methods=["PUT"]),
+        ]
+
+    async def _tell(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            own = self.uploads.workspaces(who)
+        except ToolError as error:
+            await _told(error, error.as_dict(""))(scope, receive, send)
+            return
+        rows = [{"number": number, "path": str(one.root)} for number, one in enumerate(own) if one.writable]
+        await JSONResponse({"workspaces": rows, "most_bytes": self.most}, headers=_FRESH)(
+            scope, receive, send
+        )
+
+    async def _put(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            with self.limit.share(who.id):
+                reply = await self._arrived(who, scope, receive)
+        except Full:
+            reply = replies.busy(429, "too many uploads of yours are in progress")
+        except TooSlow:
+            reply = replies.refused(408, "too_slow", "the file did not come in time")
+        except ClientDisconnect:
+            return
+        except (ToolError, SandboxError) as error:
+            refused = error if isinstance(error, ToolError) else explain(error, Stage.RUN)
+            record = partial(self.uploads.refused, who, scope["path"], refused)
+            reply = _told(refused, await anyio.to_thread.run_sync(record))
+        await reply(scope, receive, send)
+
+    async def _arrived(self, who: Principal, scope: Scope, receive: Receive) -> ASGIApp:
+        """Raises ToolError, SandboxError, TooSlow, ClientDisconnect."""
+        sent = self._sent(who, scope, Headers(scope=scope))
+        look = partial(self.uploads.destination, who, sent.place, sent.size)
+        to: Destination = await anyio.to_thread.run_sync(look)
+        if to.output.replaces and not sent.overwrite:
+            return replies.refused(412, "exists", "there is a file of that name")
+        name, user = to.output.target.name, self.uploads.app.hosting.user()
+        async with self._held(reception(to.area, name, user, to.most)) as received:
+            await self._take(receive, received)
+            if sent.sha256 not in (None, received.sha256):
+                raise _invalid(
+                    "the SHA-256 of the received bytes differs from the declared one", "Send them again."
+                )
+            reply = await self.uploads.publish(who, to, received, overwrite=sent.overwrite)
+        if reply.error is not None:
+            return _told(reply.error, dict(reply.result))
+        done = reply.done
+        assert done is not None
+        assert done.published is not None
+        headers = {**_FRESH, "Location": path_of(reply.call_id, done.published.files[0].located.name)}
+        return JSONResponse(dict(reply.result), 200 if done.published.replaced else 201, headers)
+
+    def _sent(self, who: Principal, scope: Scope, headers: Headers) -> UploadRequest:
+        """Raises ToolError for a request that is malformed or uses what is not supported."""
+        if not self.most:
+            raise ToolError(
+                Code.DENIED, Stage.POLICY, "this server accepts no uploads.", "Ask its administrator."
+            )
+        try:
+            target = unquote_to_bytes(scope["raw_path"]).decode("utf-8")
+        except UnicodeDecodeError as error:  # guessing the encoding could give another name
+            raise _invalid("the path is not UTF-8", "Write it as UTF-8, percent-encoded.") from error
+        found = _TARGET.fullmatch(target)
+        own = self.uploads.workspaces(who)
+        if found is None or int(found[1]) >= len(own):
+            raise _invalid("the address is not in a workspace", "Send it to /uploads/NUMBER/PATH.")
+        if "" in found[2].split("/"):
+            raise _invalid("a name in the path is empty", "Remove the extra slash.")
+        for name in ("content-range", "if-match", "content-encoding"):
+            if name in headers:
+                raise _invalid(
+                    f"{name} is not supported", "Send the plain complete file without that header."
+                )
+        length = headers.get("content-length")
+        return UploadRequest(
+            (own[int(found[1])], found[2]),
+            int(length) if length is not None and _LENGTH.fullmatch(length) else None,
+            _digest(headers),
+            "if-none-match" not in headers,
+        )
+
+    async def _take(self, receive: Receive, received: Reception) -> None:
+        """Writes the body to the disk. Raises ToolError, TooSlow, ClientDisconnect."""
+        with anyio.move_on_after(self.seconds):
+            async for piece in _pieces(receive):
+                await self._thread(received.write, piece)
+            return
+        raise TooSlow
+
+    async def _thread(self, work: Callable[..., _T], *given: Any) -> _T:
+        return await anyio.to_thread.run_sync(partial(work, *given), limiter=self._writers)
+
+    @asynccontextmanager
+    async def _held(self, manager: AbstractContextManager[_T]) -> AsyncIterator[_T]:
+        """Enters and leaves a blocking context manager in threads; it is left even after a cancellation."""
+        stack = ExitStack()
+        try:
+            with anyio.CancelScope(shield=True):
+                entered = await self._thread(stack.enter_context, manager)
+            yield entered
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._thread(stack.close)
+
+
+async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
+    """The body in pieces that are worth writing. Raises TooSlow, ClientDisconnect."""
+    held = bytearray()
+    more = True
+    while more:
+        with anyio.move_on_after(IDLE_SECONDS) as waiting:
+            message = await receive()
+        if waiting.cancelled_caught:
+            raise TooSlow
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        held += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(held) >= _AT_ONCE or not more:
+            yield bytes(held)
+            held.clear()
+
+
+def _digest(headers: Headers) -> str | None:
+    """The SHA-256 that a request declares, in hex. Raises ToolError for a digest of another kind."""
+    for name in ("content-digest", "repr-digest"):
+        given = ",".join(headers.getlist(name))
+        found = _DIGEST.search(given)
+        if found:
+            return base64.b64decode(found[1]).hex()
+        if given:
+            raise _invalid(f"{name} has no SHA-256", "Write it as sha-256=:BASE64:.")
+    return None
+
+
+def _told(error: ToolError, body: dict[str, Any]) -> Response:
+    status = _STATUS.get(error.code, 422)  # else the file arrived, and the container could not read it
+    if error.confirmation is not None or error.stage is Stage.PUBLISH:
+        status = 409
+    headers = dict(_FRESH)
+    if error.retry_after is not None:
+        headers["Retry-After"] = f"{error.retry_after:.0f}"
+    return JSONResponse(body, status, headers)
+
+
+def _invalid(message: str, suggestion: str) -> ToolError:
+    return ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, f"{message}.", suggestion)

@@ -1,0 +1,75 @@
+"""Background work of every server, whatever its transport: warm up, tidy up, and shut down reliably."""
+
+import ctypes
+import gc
+import os
+import signal
+
+import anyio
+import anyio.to_thread
+import structlog
+
+from gdal_mcp.server.app import App
+from sandbox.errors import SandboxError
+
+_log = structlog.get_logger()
+
+# of glibc's malloc.h
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+_ARENAS = 2
+_LARGE = 256 << 10  # bytes; results and previews, which come and go
+REAP_SECONDS = 60.0
+END_SECONDS = 10.0  # for removing the containers of cancelled calls, which takes a fraction of a second
+
+
+def freeze_gc() -> None:
+    """Call it at the end of startup, before there are threads: imported objects are not scanned again.
+
+    glibc gives threads up to eight heaps per processor, which fragment as calls end. With two, a server kept its size over
+    a thousand calls. Large blocks are always mapped and unmapped: by default glibc keeps ever larger ones in those heaps.
+    Other C libraries have nothing to set.
+    """
+    gc.freeze()
+    gc.enable()
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_ARENA_MAX, _ARENAS)
+        mallopt(_M_MMAP_THRESHOLD, _LARGE)
+        mallopt(_M_TRIM_THRESHOLD, _LARGE)
+
+
+async def get_ready(app: App) -> None:
+    """Attests the host and starts the first containers during the client's handshake, so that no call waits for them."""
+    try:
+        await anyio.to_thread.run_sync(app.hosting.keep_warm, abandon_on_cancel=True)
+    except Exception as error:  # noqa: BLE001 - each call tries again, and reports it
+        _log.warning("not_ready", reason=str(error))
+
+
+async def reap(app: App) -> None:
+    """Removes the containers of this user's servers that died, and returns free memory to the kernel."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    while True:
+        await anyio.sleep(REAP_SECONDS)
+        if trim is not None:  # of glibc alone
+            await anyio.to_thread.run_sync(trim, 0)
+        try:
+            removed = await anyio.to_thread.run_sync(app.hosting.reap, abandon_on_cancel=True)
+        except SandboxError as error:
+            _log.info("not_reaped", reason=str(error))
+        else:
+            if removed:
+                _log.warning("reaped", containers=len(removed))
+
+
+async def end_on_signal(serving: anyio.CancelScope, app: App) -> None:
+    """Ends the process once every call has ended: threads, such as the one that reads stdin, cannot be interrupted."""
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for number in signals:
+            serving.cancel()
+            with anyio.move_on_after(END_SECONDS):
+                while app.pipeline.active:  # noqa: ASYNC110 - the process ends next; an event is not worth keeping
+                    await anyio.sleep(0.02)
+            await anyio.to_thread.run_sync(app.hosting.close)
+            app.owner.close()
+            os._exit(128 + number)

@@ -1,0 +1,70 @@
+"""Completions of prompt arguments and of resource templates.
+
+Invariants:
+* paths come only from inside the workspaces, one folder at a time, and no link is followed;
+* at most MOST values of bounded length; whatever is not one visible line is left out;
+* an unknown prompt, template or argument has no values.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Final
+
+import mcp_types as t
+
+from gdal_mcp.toolboxes.base import Prompt, beginning
+from gdal_mcp.untrusted import shown_text
+from sandbox.browse import Kind, opened
+from sandbox.errors import PathRefused
+from sandbox.workspace import Workspaces
+
+MOST: Final = 100  # the protocol's own bound
+MAX_VALUE: Final = 1024  # characters typed
+_LOOKED_AT: Final = 5000  # names in one folder
+
+
+def complete(
+    ref: t.PromptReference | t.ResourceTemplateReference,
+    argument: t.CompletionArgument,
+    workspaces: Workspaces,
+    prompts: Mapping[str, Prompt],
+    outputs: Callable[[], Iterable[str]] = tuple,
+) -> t.CompleteResult:
+    """Values that begin with what was typed; codes and names may also contain it.
+
+    `outputs` are the paths of outputs that may be read as resources.
+    """
+    typed = argument.value
+    found: Iterable[str] = ()
+    if len(typed) > MAX_VALUE or shown_text(typed) != typed:
+        pass
+    elif isinstance(ref, t.PromptReference):
+        prompt = prompts.get(ref.name)
+        value = next((one for one in prompt.values if one.name == argument.name), None) if prompt else None
+        if value is not None:
+            found = workspace_paths(workspaces, typed) if value.is_path else value.propose(typed)
+    elif ref.uri.startswith("file://") and argument.name == "path":  # the templates of resources.py
+        found = beginning(outputs(), typed)
+    longest = 4 * MAX_VALUE
+    visible = (one for one in found if len(one) <= longest and shown_text(one, longest) == one)
+    values = list(islice(visible, MOST + 1))
+    more = len(values) > MOST
+    total = None if more else len(values)
+    return t.CompleteResult(completion=t.Completion(values=values[:MOST], total=total, has_more=more))
+
+
+def workspace_paths(workspaces: Workspaces, typed: str) -> Iterator[str]:
+    """Files and folders in the folder typed so far, spelled as it was typed; folders end in a slash."""
+    folder, slash, begun = typed.rpartition("/")
+    try:
+        located = workspaces.input(f"{folder}{slash}" if folder or slash else ".")
+        if not located.is_folder:
+            return
+        with opened(workspaces, located, limit=_LOOKED_AT) as there:
+            for name, kind in there.names.items():
+                if kind in (Kind.FILE, Kind.FOLDER) and name.startswith(begun):
+                    yield f"{folder}{slash}{name}" + ("/" if kind is Kind.FOLDER else "")
+    except PathRefused:
+        return
+    if not typed:
+        yield from (f"{one.root}/" for one in workspaces.items[1:])

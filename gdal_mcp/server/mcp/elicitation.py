@@ -1,0 +1,89 @@
+"""Asks the client's user by elicitation, in both protocol eras."""
+
+import json
+from dataclasses import dataclass
+
+import mcp_types as t
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from gdal_mcp.approvals.model import Decision, Question, Suspended
+from gdal_mcp.policy.policy import Way
+
+KEY = "approval"
+# Accepting the form is the yes: a form without fields, so that no client can fill in a yes as a default value.
+_FORM = {"type": "object", "properties": {}}
+_LEAD = "Decide this in the server's console, where you sign in. "
+
+
+@dataclass(frozen=True, slots=True)
+class Elicitation:
+    """Asks the user of the client that sent this request; one without elicitation is asked nothing.
+
+    Handshake era: a question while the call waits. 2026-07-28: the reply is the question, and the call comes again.
+    """
+
+    ctx: ServerRequestContext
+    params: t.CallToolRequestParams
+    user: str
+
+    def asks(self, ways: frozenset[Way]) -> bool:
+        offered = self._offered
+        forms = offered is not None and not (offered.url is not None and offered.form is None)
+        return "elicitation" in ways and forms
+
+    def answered(self) -> tuple[str, Decision | None] | None:
+        given = (self.params.input_responses or {}).get(KEY)
+        if self.ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS or not self.params.request_state:
+            return None
+        state = json.loads(self.params.request_state)  # sealed by us, so intact and ours
+        approval = str(state["approval"])
+        # opening the page is no answer: the answer is given there; nor is something else than an answer
+        if not isinstance(given, t.ElicitResult) or (state.get("page") and given.action == "accept"):
+            return approval, None
+        return approval, self._decision(given)
+
+    async def ask(self, question: Question) -> Decision | None:
+        form = self.asks(question.ways)
+        offered, url = self._offered, question.url or ""
+        if not form and not (url and offered is not None and offered.url is not None):
+            return None
+        if self.ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
+            asked = (
+                t.ElicitRequestFormParams(message=question.row.summary, requested_schema=_FORM)
+                if form
+                else t.ElicitRequestURLParams(message=_LEAD + question.row.summary, url=url)
+            )
+            raise Suspended(
+                t.InputRequiredResult(
+                    input_requests={KEY: t.ElicitRequest(params=asked)},
+                    request_state=json.dumps({"approval": question.row.id, "page": not form}),
+                )
+            )
+        session, request_id = self.ctx.session, self.ctx.request_id
+        try:
+            if form:
+                answer = await session.elicit_form(question.row.summary, _FORM, related_request_id=request_id)
+                return self._decision(answer)
+            # only leads the user to the page; the caller watches the row meanwhile
+            await session.elicit_url(
+                _LEAD + question.row.summary, url, question.row.id, related_request_id=request_id
+            )
+        except (MCPError, ValidationError):
+            pass  # the client offers elicitation, but what it answered is an error or no answer: nobody was asked
+        return None
+
+    @property
+    def _offered(self) -> t.ElicitationCapability | None:
+        capabilities = self.ctx.session.client_capabilities
+        return capabilities.elicitation if capabilities else None
+
+    def _decision(self, given: t.ElicitResult) -> Decision:
+        return Decision(
+            approved=given.action == "accept",
+            by=self.user,
+            how=f"elicitation: {given.action}",
+            way="elicitation",
+        )

@@ -1,0 +1,97 @@
+"""The SDK's Streamable HTTP transport as an ASGI application, and who sent a request that came through it."""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Any, Final
+
+from mcp.server.auth.middleware.auth_context import auth_context_var
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, authorization_context
+from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+
+from gdal_mcp.policy.identity import Principal
+from gdal_mcp.server.app import App
+from gdal_mcp.server.http.concurrency import Full
+from gdal_mcp.server.mcp.server import build
+from gdal_mcp.server.mcp.tasks import Context
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+_KEY: Final = "gdal_mcp.principal"  # of an ASGI scope
+
+
+class Protocol:
+    """The protocol of one server, both eras. Every request must have been given its principal by `marked`."""
+
+    def __init__(self, app: App, hosts: Collection[str], origins: Collection[str], downloads: str) -> None:
+        """`hosts` and `origins` are answered; `downloads` is the address below which outputs are served."""
+        settings = app.settings
+        self._sessions_each = settings.http_sessions_each
+        self._opening: Counter[str] = Counter()
+        self._manager = StreamableHTTPSessionManager(
+            build(app, who, downloads),
+            json_response=False,  # with True, progress and cancellation would be lost
+            security_settings=TransportSecuritySettings(
+                enable_dns_rebinding_protection=True,
+                allowed_hosts=list(hosts),
+                allowed_origins=list(origins),
+            ),
+            session_idle_timeout=settings.http_idle_seconds,
+            max_request_body_size=settings.body_size,
+            max_sessions=settings.http_sessions,
+        )
+
+    def running(self) -> AbstractAsyncContextManager[None]:
+        """Serves while the context lasts; then cancels every session and task, and waits for them."""
+        return self._manager.run()
+
+    @property
+    def sessions(self) -> Collection[str]:
+        return self._manager._session_owners.keys()  # noqa: SLF001 - the SDK has no public name for them
+
+    @contextmanager
+    def opening(self, principal: Principal) -> Iterator[None]:
+        """Holds room for a session until it exists, or never will: the SDK makes it only later. Raises Full."""
+        owners = self._manager._session_owners.values()  # noqa: SLF001 - the SDK bounds only all sessions together
+        mine = authorization_context(_user(principal))
+        if sum(owner == mine for owner in owners) + self._opening[principal.id] >= self._sessions_each:
+            raise Full
+        self._opening[principal.id] += 1
+        try:
+            yield
+        finally:
+            self._opening -= Counter([principal.id])
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request; a session stays with the principal that opened it."""
+        user = _user(scope["state"][_KEY])
+        held = auth_context_var.set(user)
+        try:
+            await self._manager.handle_request({**scope, "user": user}, receive, send)
+        finally:
+            auth_context_var.reset(held)
+
+
+def marked(scope: Scope, principal: Principal) -> None:
+    scope.setdefault("state", {})[_KEY] = principal
+
+
+def who(ctx: Context) -> Principal:
+    """Who sent this very request, whatever session it came in. Raises KeyError if it was not `marked`."""
+    assert ctx.request is not None
+    principal = ctx.request.scope["state"][_KEY]
+    assert isinstance(principal, Principal)
+    return principal
+
+
+def _user(principal: Principal) -> AuthenticatedUser:
+    """A principal as the SDK knows it: sessions are bound to its lasting parts. The token itself is left out."""
+    access = AccessToken(
+        token="", client_id=principal.id, scopes=sorted(principal.scopes), subject=principal.id
+    )
+    return AuthenticatedUser(access)

@@ -1,0 +1,268 @@
+"""Calls that may outlive their requests: each runs in the server's own task group, and a long one becomes a task.
+
+Invariants:
+* a call ends once: as the reply to its request, or as its task;
+* cancelling a request cancels its call, until the task is the reply;
+* a task is on disk before its reply goes out, and nothing is pending once its end is on disk;
+* only a credential that may write answers the questions of a call that writes;
+* each question of a task has a key that the task never used before.
+"""
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import anyio
+import anyio.abc
+import anyio.lowlevel
+import anyio.to_thread
+import mcp_types as t
+import structlog
+from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
+from pydantic import TypeAdapter
+
+from gdal_mcp.policy.identity import WRITE
+from gdal_mcp.records.schema import RegistryUnavailable
+from gdal_mcp.records.tasks import Status, Task, TaskStore
+from gdal_mcp.server.mcp.progress import RUNNING, Tell
+
+_log = structlog.get_logger()
+
+Answer = t.CallToolResult | t.InputRequiredResult
+Work = Callable[[t.CallToolRequestParams, Tell], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """When a call becomes a task, and how long its questions stay open, in seconds."""
+
+    after: float
+    answer_seconds: float
+
+
+@dataclass(eq=False)
+class Job:
+    """One call that may outlive its request. If `work` asks something, it is run again from its start with the answers."""
+
+    principal: str
+    params: t.CallToolRequestParams
+    work: Work
+    told: Tell  # reports progress to the open request
+    writes: bool = False  # its tool can write, so answers to its questions need the scope for that
+    task: Task | None = None
+    asked: t.InputRequiredResult | None = None  # what is open
+    keys: dict[str, str] = field(default_factory=dict)  # of its questions: the client's, and the work's own
+    result: Answer | MCPError | None = None  # None if it was cancelled
+    why: str = ""  # it was cancelled
+    report: tuple[str, float] = (RUNNING, 0.0)  # the newest progress message, and its time
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    answered: anyio.Event = field(default_factory=anyio.Event)
+    answers: dict[str, t.InputResponse] = field(default_factory=dict)
+    used: set[str] = field(default_factory=set)  # keys of all questions so far
+
+    def tell(self, fraction: float, message: str) -> None:
+        """Reports progress. Any thread may call it."""
+        self.report = (f"{message} ({fraction:.0%})", time.time())
+        self.told(fraction, message)
+
+    def cancel(self, why: str) -> None:
+        self.why = self.why or why
+        self.scope.cancel()
+
+    def ask(self, question: t.InputRequiredResult) -> None:
+        requests = question.input_requests or {}
+        keys = {key if key not in self.used else f"{key}-{len(self.used)}": key for key in requests}
+        self.used |= keys.keys()
+        self.asked, self.keys, self.answers, self.answered = question, keys, {}, anyio.Event()
+        self.report = ("waiting for an answer", time.time())
+
+    def answer(self, responses: Mapping[str, Any]) -> None:
+        """Takes answers to open questions. Raises ValidationError for a malformed one."""
+        if self.asked is None:
+            return
+        given = (self.keys.keys() - self.answers.keys()) & responses.keys()
+        self.answers |= {key: _response().validate_python(responses[key], by_name=False) for key in given}
+        if self.answers.keys() == self.keys.keys():
+            self.answered.set()
+
+    def repeated(self) -> t.CallToolRequestParams:
+        """The call with the answers, as a client would send it again."""
+        assert self.asked is not None
+        responses = {self.keys[key]: value for key, value in self.answers.items()}
+        update = {"input_responses": responses, "request_state": self.asked.request_state}
+        self.params = self.params.model_copy(update=update)
+        self.asked = None
+        return self.params
+
+    def now(self) -> Task:
+        assert self.task is not None
+        if self.task.ended:
+            return self.task
+        words, since = self.report
+        task = replace(self.task, message=words, updated=max(self.task.updated, since))
+        if self.asked is None:
+            return task
+        wire = self.asked.model_dump(by_alias=True, mode="json", exclude_none=True)["inputRequests"]
+        left = {key: wire[own] for key, own in self.keys.items() if key not in self.answers}
+        return replace(task, status="input_required", payload=left)
+
+
+@dataclass(eq=False)
+class Jobs:
+    """The calls of this process that may become tasks, and those that are."""
+
+    _group: anyio.abc.TaskGroup
+    _store: TaskStore
+    _rules: Rules
+    _pending: set[str]  # a mark for each job that must be recorded before the process may end
+    _live: dict[str, Job] = field(default_factory=dict)
+
+    async def call(self, job: Job) -> Answer | Task:
+        """The call's own answer, or a task in its place. Raises MCPError as the work does."""
+        self._group.start_soon(self._run, job)
+        try:
+            with anyio.move_on_after(self._rules.after):
+                await job.ended.wait()
+            if not job.ended.is_set() and (task := await self._hand_over(job)) is not None:
+                return task
+            await job.ended.wait()
+        except anyio.get_cancelled_exc_class():
+            job.cancel("the client cancelled the call")
+            with anyio.CancelScope(shield=True):
+                await job.ended.wait()
+            raise
+        if job.result is None:
+            raise MCPError(t.INTERNAL_ERROR, "The server is ending.")
+        if isinstance(job.result, MCPError):
+            raise job.result
+        return job.result
+
+    async def _hand_over(self, job: Job) -> Task | None:
+        """Makes the task of a running job. None if it cannot be made, or the job has ended meanwhile."""
+        with anyio.CancelScope(shield=True):  # a row that was made is replied, dropped or ended
+            try:
+                task = await anyio.to_thread.run_sync(
+                    self._store.create, job.principal, job.params.name[:100]
+                )
+            except RegistryUnavailable:
+                _log.exception("no_task")
+                return None
+            if task is None:
+                return None
+            if job.ended.is_set():
+                await anyio.to_thread.run_sync(self._store.drop, task)
+                return None
+            job.task = task
+            self._live[task.id] = job
+        await anyio.lowlevel.checkpoint_if_cancelled()  # from here on the task is the reply
+        return job.now()
+
+    async def _run(self, job: Job) -> None:
+        mark = f"task-{id(job):x}"
+        self._pending.add(mark)
+        try:
+            with job.scope:
+                job.result = await self._rounds(job)
+            if job.task is not None:
+                with anyio.CancelScope(shield=True):
+                    await self._record(job, job.task)
+        finally:
+            job.ended.set()
+            self._pending.discard(mark)
+
+    async def _rounds(self, job: Job) -> Answer | MCPError | None:
+        """Works until there is a result or error, or a question that the open request can carry."""
+        params = job.params
+        while True:
+            try:
+                result = await job.work(params, job.tell)
+            except MCPError as error:
+                return error
+            except Exception:  # noqa: BLE001 - the outermost handler of a job; the error's text may hold data
+                _log.exception("task_failed", tool=job.params.name[:100])
+                return MCPError(t.INTERNAL_ERROR, "Internal error")
+            if isinstance(result, t.CallToolResult) or job.task is None:
+                return result
+            job.ask(result)
+            with anyio.move_on_after(self._rules.answer_seconds) as waiting:
+                await job.answered.wait()
+            if waiting.cancelled_caught:
+                job.why = "nobody answered in time"
+                return None
+            params = job.repeated()
+
+    async def _record(self, job: Job, task: Task) -> None:
+        """Writes the end to disk. If that fails the end is kept in memory, for as long as this server lives."""
+        status: Status = "cancelled"
+        message, payload = job.why or "cancelled", None
+        if isinstance(job.result, MCPError):
+            error = job.result.error
+            status, message = "failed", error.message
+            payload = error.model_dump(by_alias=True, mode="json", exclude_none=True)
+        elif isinstance(job.result, t.CallToolResult):
+            status, message = "completed", "ended with an error" if job.result.is_error else "done"
+            payload = job.result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        try:
+            job.task = await anyio.to_thread.run_sync(self._store.end, task, status, message, payload)
+        except RegistryUnavailable:
+            _log.exception("task_not_recorded", task=task.id)
+            job.task = replace(task, status=status, message=message, payload=payload, updated=time.time())
+        else:
+            del self._live[task.id]
+
+    async def get(self, task_id: str, principal: str) -> Task:
+        """The task as it is. Raises MCPError for one that is another principal's, or no longer kept."""
+        job = self._live.get(task_id)
+        if job is not None and job.principal == principal:
+            return job.now()
+        found = await anyio.to_thread.run_sync(self._store.get, task_id, principal)
+        if found is None:
+            raise MCPError(
+                t.INVALID_PARAMS, "There is no such task. Its record may have been dropped after its time."
+            )
+        return found
+
+    async def update(
+        self, task_id: str, principal: str, responses: Mapping[str, Any], *, may_write: bool = False
+    ) -> None:
+        """Raises MCPError as `get` does, and for a lack of the scope to write; ValidationError for a malformed answer."""
+        await self.get(task_id, principal)
+        if (job := self._live.get(task_id)) is not None:
+            if job.writes and not may_write:
+                raise MCPError(
+                    t.INVALID_REQUEST, f"This answers a call that writes, which needs the scope {WRITE}."
+                )
+            job.answer(responses)
+
+    async def cancel(self, task_id: str, principal: str) -> None:
+        """Stops a running task; leaves one that has ended, or that another server runs."""
+        await self.get(task_id, principal)
+        if (job := self._live.get(task_id)) is not None:
+            job.cancel("the client cancelled the task")
+
+
+@lru_cache(maxsize=1)
+def _response() -> TypeAdapter[t.InputResponse]:
+    """Made with the first answer, since it would slow down every start."""
+    return TypeAdapter(t.InputResponse)
+
+
+@asynccontextmanager
+async def running(
+    _server: Server[Any], store: TaskStore, rules: Rules, pending: set[str]
+) -> AsyncIterator[Jobs]:
+    """The lifespan of a server with tasks: at its end the running ones are cancelled, and waited for.
+
+    Whoever reads the store next sees an unfinished task of a dead server as failed.
+    """
+    try:
+        async with anyio.create_task_group() as group:
+            yield Jobs(group, store, rules, pending)
+            group.cancel_scope.cancel()
+    finally:
+        store.close()

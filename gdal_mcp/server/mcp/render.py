@@ -1,0 +1,76 @@
+"""Turns tools and the pipeline's replies into the protocol's types."""
+
+import base64
+from collections.abc import Mapping
+from urllib.parse import quote
+
+import mcp_types as t
+
+from gdal_mcp.calls.longresults import WHOLE, json_text
+from gdal_mcp.calls.pipeline import Reply
+from gdal_mcp.calls.records import media_type
+from gdal_mcp.server.mcp import panel
+from gdal_mcp.toolboxes.base import Tool
+
+MAX_LINKS = 20
+DOWNLOAD = "io.gdal-mcp/download"  # the address of a file over HTTP, for those who may read it
+
+
+def tool(one: Tool, *, with_panel: bool = False) -> t.Tool:
+    """A tool as clients see it. No tool reaches a network, so none is open-world."""
+    ui = {"ui": {"resourceUri": panel.URI}} if with_panel and (one.writes or one.pictures) else {}
+    return t.Tool(
+        name=one.name,
+        title=one.title,
+        description=one.description,
+        input_schema=dict(one.input_schema),
+        output_schema=dict(one.listed_schema),
+        annotations=t.ToolAnnotations(
+            read_only_hint=not one.writes,
+            # the protocol defines it only for tools that write; that none is idempotent is what it takes for granted
+            destructive_hint=one.replaces if one.writes else None,
+            open_world_hint=one.reaches_out,
+        ),
+        _meta={**one.meta, **ui} or None,
+    )
+
+
+def result(reply: Reply, downloads: str = "") -> t.CallToolResult:
+    """The structured result, also as text; links to the complete result if it was cut, and to the outputs; the preview.
+
+    `downloads` is the address below which outputs are served over HTTP, if they are.
+    """
+    content: list[t.ContentBlock] = [t.TextContent(text=json_text(reply.result))]
+    note = reply.result.get(WHOLE)
+    if isinstance(note, Mapping) and note.get("uri"):
+        content.append(
+            t.ResourceLink(
+                name=f"result-{reply.call_id}.json",
+                title="The whole result",
+                uri=note["uri"],
+                mime_type="application/json",
+                size=note["bytes"],
+            )
+        )
+    published = reply.done.published if reply.done else None
+    for file in published.files[:MAX_LINKS] if published else ():
+        name = file.located.name
+        address = f"{downloads}/{reply.call_id}/{quote(name, safe='')}"
+        content.append(
+            t.ResourceLink(
+                name=name,
+                uri=file.located.uri,
+                mime_type=media_type(name),
+                size=file.size,
+                _meta={DOWNLOAD: address} if downloads else None,
+            )
+        )
+    pictures = (reply.done.preview, *reply.done.figures) if reply.done is not None else ()
+    content += [
+        t.ImageContent(data=base64.b64encode(data).decode(), mime_type="image/png")
+        for data in pictures
+        if data
+    ]
+    return t.CallToolResult(
+        content=content, structured_content=dict(reply.result), is_error=reply.error is not None
+    )

@@ -1,0 +1,109 @@
+"""Asks the client's own model about a call that is over, in both protocol eras, where the client lets a server ask it.
+
+Invariants:
+* the call is finished, published and recorded before anything is asked: no answer changes what was done;
+* without an answer, whatever the reason, the result goes out as it is, which says that nobody looked;
+* in protocol 2026-07-28 the question is the reply, and the result waits for the repeated call, which runs nothing; only so
+  many wait, so that clients that never repeat a call fill no memory.
+"""
+
+import base64
+import json
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import anyio
+import mcp_types as t
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from gdal_mcp.calls.pipeline import Reply
+from gdal_mcp.toolboxes.base import ModelQuestion, Tool
+from gdal_mcp.untrusted import shown_text
+
+KEY: Final = "model"
+ASK_SECONDS: Final = 60.0  # for the client's model, and for its user to let it be asked
+MAX_WAITING: Final = 8  # results, which may have a picture of megabytes each
+MAX_TOKENS: Final = 500
+MAX_WORDS: Final = 2000  # characters of an answer
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """The results that wait for an answer of their client's model, by the ids of their calls."""
+
+    waiting: dict[str, tuple[float, Reply, ModelQuestion]] = field(default_factory=dict)
+
+    async def asked(
+        self, ctx: ServerRequestContext, tool: Tool, arguments: Mapping[str, object], reply: Reply
+    ) -> Reply | t.InputRequiredResult:
+        """The reply with what the model says, as it was where nobody is asked, or the question in its place."""
+        offered = ctx.session.client_capabilities
+        attached = reply.done.attached if reply.done is not None else {}
+        question = tool.ask_model(arguments, attached) if not reply.error else None
+        if question is None or offered is None or offered.sampling is None:
+            return reply
+        params = _request(question)
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            said, to = None, ServerMessageMetadata(related_request_id=ctx.request_id)
+            # its user may say no, it may have no channel for questions, be unable to answer, or take too long
+            with anyio.move_on_after(ASK_SECONDS), suppress(MCPError, ValidationError):
+                sent = t.CreateMessageRequest(params=params)
+                said = await ctx.session.send_request(sent, t.CreateMessageResult, metadata=to)
+            return _told(reply, question, said)
+        for call in [call for call, (until, *_) in self.waiting.items() if until < time.monotonic()]:
+            del self.waiting[call]
+        if len(self.waiting) >= MAX_WAITING:
+            return reply
+        self.waiting[reply.call_id] = time.monotonic() + 2 * ASK_SECONDS, reply, question
+        asked: t.InputRequests = {KEY: t.CreateMessageRequest(params=params)}
+        return t.InputRequiredResult(
+            input_requests=asked, request_state=json.dumps({"finished": reply.call_id})
+        )
+
+    def answered(self, ctx: ServerRequestContext, params: t.CallToolRequestParams) -> Reply | None:
+        """The result that waited for this repeated call; None for a call that is still to run.
+
+        Raises MCPError for one that no longer waits: what the call did is done, and must not be done again.
+        """
+        if ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS or not params.request_state:
+            return None
+        state = json.loads(params.request_state)  # sealed by us, so intact and ours
+        if "finished" not in state:
+            return None
+        if (found := self.waiting.pop(state["finished"], None)) is None:
+            raise MCPError(
+                t.INVALID_PARAMS,
+                f"The call {state['finished']} is over, and its result no longer kept for an answer. Its record is "
+                f"gdal://calls/{state['finished']}.",
+            )
+        _, reply, question = found
+        said = (params.input_responses or {}).get(KEY)
+        return _told(reply, question, said if isinstance(said, t.CreateMessageResult) else None)
+
+
+def _request(question: ModelQuestion) -> t.CreateMessageRequestParams:
+    pictures = (
+        t.ImageContent(data=base64.b64encode(data).decode(), mime_type="image/jpeg")
+        for data in question.pictures
+    )
+    blocks: list[t.ImageContent | t.TextContent] = [*pictures, t.TextContent(text=question.text)]
+    return t.CreateMessageRequestParams(
+        # one block each, as the older protocols know no list of them
+        messages=[t.SamplingMessage(role="user", content=one) for one in blocks],
+        model_preferences=t.ModelPreferences(hints=[t.ModelHint(name=question.hint)]),
+        max_tokens=MAX_TOKENS,
+    )
+
+
+def _told(reply: Reply, question: ModelQuestion, said: t.CreateMessageResult | None) -> Reply:
+    if said is None or not isinstance(said.content, t.TextContent):
+        return reply
+    model, words = shown_text(said.model, 100), shown_text(said.content.text, MAX_WORDS)
+    return replace(reply, result=question.told(reply.result, model, words))

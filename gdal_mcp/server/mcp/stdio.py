@@ -1,0 +1,102 @@
+"""Serves one client over standard input and output, until end of input, SIGTERM or SIGINT.
+
+A request that the SDK cannot parse is answered here: the SDK only logs it, and the client would wait for ever. The answer has
+the request's id if that can still be read, else none, as JSON-RPC says. Notifications and responses get none.
+"""
+
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import anyio
+import mcp_types as t
+from mcp.server.lowlevel.server import Server
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from gdal_mcp.server.app import App
+from gdal_mcp.server.mcp.background import end_on_signal, get_ready, reap
+from gdal_mcp.server.mcp.server import build
+
+_NOTIFICATION = "notifications/"  # begins the method of each notification, and of no request
+_ADVICE = "Send one JSON-RPC 2.0 message per line, as plain JSON: valid characters, numbers of fewer than 4300 digits, 200 levels deep at most."
+
+
+async def serve(app: App, *beside: Callable[[App], Coroutine[Any, Any, None]]) -> None:
+    """Returns at end of input; a signal cancels every call, waits for their containers and ends the process.
+
+    Tasks that run `beside` it, such as a console, are cancelled at the end.
+    """
+    server = build(app)
+    async with anyio.create_task_group() as group:
+        serving = anyio.CancelScope()
+        group.start_soon(end_on_signal, serving, app)
+        for task in (get_ready, reap, *beside):
+            group.start_soon(task, app)
+        with serving:
+            await attend(server)
+        group.cancel_scope.cancel()
+
+
+async def attend(server: Server[Any]) -> None:
+    """Passes messages on to the server, and answers what could not be parsed."""
+    kept, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
+    async with stdio_server() as (reading, writing), kept, messages, anyio.create_task_group() as group:
+
+        async def sort() -> None:
+            async with kept, reading:
+                async for item in reading:
+                    refused = refusal(item) if isinstance(item, Exception) else unanswerable(item.message)
+                    if refused is not None:
+                        await writing.send(SessionMessage(refused))
+                    elif not isinstance(item, Exception):
+                        await kept.send(item)
+
+        group.start_soon(sort)
+        await server.run(messages, writing, server.create_initialization_options())
+        group.cancel_scope.cancel()
+
+
+def unanswerable(message: t.JSONRPCMessage) -> t.JSONRPCError | None:
+    """The answer to a request without an id that can be used, which the SDK takes for a notification; None for any other message."""
+    if not isinstance(message, t.JSONRPCNotification) or message.method.startswith(_NOTIFICATION):
+        return None
+    text = f"The request has no id. Its id must be a string or a whole number. {_ADVICE}"
+    return t.JSONRPCError(jsonrpc="2.0", id=None, error=t.ErrorData(code=t.INVALID_REQUEST, message=text))
+
+
+def refusal(error: Exception) -> t.JSONRPCError | None:
+    """The answer to a line that failed with this error; None if it gets no answer."""
+    if not isinstance(error, ValidationError):
+        return None
+    problems = error.errors(include_url=False)
+    first, unreadable = problems[0], problems[0]["type"] == "json_invalid"
+    if unreadable:
+        given, why = _leniently(first["input"]), f": {first['ctx']['error']}"
+    else:  # JSON, but no message: one of the problems is about the whole of it
+        inputs = [one["input"] for one in problems]
+        given = next((one for one in inputs if isinstance(one, dict) and "method" in one), inputs[0])
+        why = ""
+    if given == "" or (isinstance(given, dict) and not {"id", "method"} <= given.keys()):
+        return None
+    said = t.ErrorData(
+        code=t.PARSE_ERROR if unreadable else t.INVALID_REQUEST,
+        message=f"The message is no {'JSON that can be read' if unreadable else 'JSON-RPC request'}{why}. {_ADVICE}",
+    )
+    one = given.get("id") if isinstance(given, dict) else None
+    readable = isinstance(one, str) and one.isprintable()  # half of a surrogate pair cannot be written back
+    if not (readable or (isinstance(one, int) and not isinstance(one, bool))):
+        one = None
+    return t.JSONRPCError(jsonrpc="2.0", id=one, error=said)
+
+
+def _leniently(line: Any) -> Any:
+    """The line as JSON if Python can parse it at all, "" for a blank line, else None."""
+    if not (text := str(line).strip()):
+        return ""
+    try:
+        # no id needs more digits
+        return json.loads(text, parse_int=lambda one: int(one) if len(one) < 20 else 0, strict=False)
+    except (ValueError, RecursionError):
+        return None

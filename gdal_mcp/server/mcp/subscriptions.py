@@ -1,0 +1,190 @@
+"""Notifies subscribed clients of changes: `subscriptions/listen` of 2026-07-28, and `resources/subscribe` before it.
+
+Invariants:
+* only the principal whose call made a change, and administrators, are notified of it;
+* publishing never waits for a subscriber: the stream of a client that does not read ends, and a session of the handshake
+  era is notified once of repeated changes;
+* a subscription ends with its stream or session, and is bounded while that lasts.
+
+Only changes by calls of this process are seen. There is no replay: a client that reconnects reads again.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
+
+import anyio
+import anyio.abc
+import mcp_types as t
+from mcp.server.context import CallNext, ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp.shared.exceptions import MCPError
+from mcp.shared.subscriptions import (
+    ResourcesListChanged,
+    ResourceUpdated,
+    ServerEvent,
+    event_matches,
+    event_to_notification,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from gdal_mcp.calls.activity import Changed
+from gdal_mcp.policy.identity import ADMIN, Principal
+from gdal_mcp.records.statement import CALLS
+
+MOST_STREAMS: Final = 32  # for one principal; a client needs one
+MOST_URIS: Final = 1000  # for one stream or session
+_ALL_URIS: Final = 256 << 10  # characters, for one stream or session
+MAX_URI: Final = 16384  # characters; the longest path with every byte percent-encoded, and some more
+RESOURCES: Final = t.SubscriptionFilter(resources_list_changed=True)
+
+Context = ServerRequestContext[Any]
+Listener = Callable[[ServerEvent], None]
+_Yielded = TypeVar("_Yielded")
+Lifespan = Callable[[Server[Any]], AbstractAsyncContextManager[_Yielded]]
+Readable = Callable[[Principal, Sequence[str]], Awaitable[list[str]]]  # which of these URIs one may read
+
+
+def events_of(changed: Changed) -> tuple[ServerEvent, ...]:
+    record = f"{CALLS}{changed.call_id}"
+    uris = dict.fromkeys([record, f"{record}/provenance", *changed.outputs])
+    events: tuple[ServerEvent, ...] = tuple(ResourceUpdated(uri=uri) for uri in uris)
+    return (*events, ResourcesListChanged()) if changed.outputs else events
+
+
+@dataclass(eq=False, slots=True)
+class _Watch:
+    """One session of the handshake era: its subscriptions, and the events that it has not been sent yet."""
+
+    who: Principal
+    lists: t.SubscriptionFilter
+    uris: set[str] = field(default_factory=set)
+    _pending: dict[ServerEvent, None] = field(default_factory=dict)  # a set that keeps its order
+    _woken: anyio.Event = field(default_factory=anyio.Event)
+
+    def put(self, event: ServerEvent) -> None:
+        if event_matches(self.lists, frozenset(self.uris), event):
+            self._pending[event] = None
+            self._woken.set()
+
+    async def events(self) -> AsyncIterator[ServerEvent]:
+        """The events as they come; one that was repeated before it was sent comes once."""
+        while True:
+            await self._woken.wait()
+            self._woken = anyio.Event()
+            while self._pending:
+                event = next(iter(self._pending))
+                del self._pending[event]
+                yield event
+
+
+class _PrincipalBus(InMemorySubscriptionBus):
+    """Registers a stream with its principal, for `Subscriptions.publish`, which knows whose change it is."""
+
+    def __init__(self, who: Principal, streams: dict[object, tuple[Principal, Listener]]) -> None:
+        super().__init__()
+        self._who, self._streams = who, streams
+
+    def subscribe(self, listener: Listener) -> Callable[[], None]:
+        token = object()
+        self._streams[token] = self._who, listener
+        return lambda: self._streams.pop(token, None) and None
+
+
+class Subscriptions:
+    """The subscriptions of one server; `lists` names those of its lists that change. For one event loop."""
+
+    def __init__(
+        self, who: Callable[[Context], Principal], readable: Readable, lists: t.SubscriptionFilter = RESOURCES
+    ) -> None:
+        self._who, self._readable, self.lists = who, readable, lists
+        self._streams: dict[object, tuple[Principal, Listener]] = {}
+        self._sessions: dict[object, _Watch] = {}  # by the SDK's connection
+        self._group: anyio.abc.TaskGroup
+
+    def around(self, lifespan: Lifespan[_Yielded]) -> Lifespan[_Yielded]:
+        """Extends a server's lifespan: within it sessions of the handshake era are notified."""
+
+        @asynccontextmanager
+        async def both(server: Server[Any]) -> AsyncIterator[_Yielded]:
+            async with anyio.create_task_group() as self._group, lifespan(server) as made:
+                yield made
+                self._group.cancel_scope.cancel()
+
+        return both
+
+    def publish(self, principal: str, events: Sequence[ServerEvent]) -> None:
+        """Notifies those who may know of a change by this principal's call; returns at once."""
+        watches = ((watch.who, watch.put) for watch in self._sessions.values())
+        for who, listener in (*self._streams.values(), *watches):
+            if who.id == principal or who.holds(ADMIN):
+                for event in events:
+                    listener(event)
+
+    async def listen(
+        self, ctx: Context, params: t.SubscriptionsListenRequestParams
+    ) -> t.SubscriptionsListenResult:
+        """Serves one stream by the SDK's handler, as long as its request lasts."""
+        asked = params.notifications
+        uris = list(dict.fromkeys(asked.resource_subscriptions or ()))
+        _check(uris)
+        who = self._who(ctx)
+        kept = {name: True for name, has in self.lists if has and getattr(asked, name)}
+        granted = t.SubscriptionFilter(**kept, resource_subscriptions=await self._readable(who, uris) or None)
+        if sum(other.id == who.id for other, _ in self._streams.values()) >= MOST_STREAMS:
+            raise MCPError(
+                t.INTERNAL_ERROR, f"There are {MOST_STREAMS} subscriptions already. End one of them first."
+            )
+        handler = ListenHandler(_PrincipalBus(who, self._streams))
+        return await handler(ctx, params.model_copy(update={"notifications": granted}))
+
+    async def subscribe(self, ctx: Context, params: t.SubscribeRequestParams) -> t.EmptyResult:
+        """Accepts every URI, so that the reply does not reveal whether it exists; `publish` sends only what one may see."""
+        uris = self._session(ctx).uris
+        uri = str(params.uri)
+        _check([*uris - {uri}, uri])
+        uris.add(uri)
+        return t.EmptyResult()
+
+    async def unsubscribe(self, ctx: Context, params: t.UnsubscribeRequestParams) -> t.EmptyResult:
+        self._session(ctx).uris.discard(str(params.uri))
+        return t.EmptyResult()
+
+    async def meet(self, ctx: Context, call_next: CallNext) -> Any:
+        """Middleware: from its first request on, a session of the handshake era is notified of changed lists."""
+        legacy = ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS
+        if legacy and ctx.request_id is not None and ctx.session.client_params is not None:
+            self._session(ctx)
+        return await call_next(ctx)
+
+    def _session(self, ctx: Context) -> _Watch:
+        connection = ctx.session._connection  # noqa: SLF001 - the SDK has no public name for what outlives the request
+        known, who = self._sessions.get(connection), self._who(ctx)
+        if known is not None:  # a request with a lesser token of the same principal narrows its session
+            known.who = replace(known.who, scopes=known.who.scopes & who.scopes)
+            return known
+        watch = self._sessions[connection] = _Watch(who, self.lists)
+        until_end = anyio.CancelScope()
+
+        async def notify() -> None:
+            with until_end:
+                async for event in watch.events():
+                    params = {"uri": event.uri} if isinstance(event, ResourceUpdated) else None
+                    await connection.notify(event_to_notification(event, {}).method, params)
+
+        connection.exit_stack.callback(until_end.cancel)
+        connection.exit_stack.callback(self._sessions.pop, connection)
+        self._group.start_soon(notify)
+        return watch
+
+
+def _check(uris: Sequence[str]) -> None:
+    # a URI is ASCII; other characters take up to four bytes each
+    odd = any(len(uri) > MAX_URI or not uri.isascii() for uri in uris)
+    if odd or len(uris) > MOST_URIS or sum(map(len, uris)) > _ALL_URIS:
+        raise MCPError(
+            t.INVALID_PARAMS,
+            f"At most {MOST_URIS} URIs of at most {MAX_URI} characters, {_ALL_URIS} together, can be subscribed to.",
+        )

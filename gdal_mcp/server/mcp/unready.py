@@ -1,0 +1,45 @@
+"""A server that could not be put together. It answers all the same: a client that shows only "disconnected" helps nobody."""
+
+import contextlib
+import signal
+from typing import Any
+
+import mcp_types as t
+from mcp.server.lowlevel.server import Server
+
+from gdal_mcp import __version__
+from gdal_mcp.calls.longresults import json_text
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.server.mcp import render
+from gdal_mcp.server.mcp.stdio import attend
+from gdal_mcp.server.mcp.tasks import Context
+from gdal_mcp.server.toolboxes import toolboxes
+from gdal_mcp.settings import Settings
+from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
+
+_NEXT = "Mend that, then start this server again in the client. `gdal-mcp doctor` checks everything else."
+
+
+async def serve(reason: str) -> None:
+    """Tells one client over stdin and stdout why nothing can be called: in its instructions and in the answer to every call."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the thread that reads stdin cannot be interrupted
+    error = ToolError(Code.ENGINE_UNAVAILABLE, Stage.LOOKUP, reason, _NEXT).as_dict(call_id="")
+    tools, usual = [], Settings.model_construct()  # those that were given may be what is wrong
+    with contextlib.suppress(CatalogueBroken):
+        tools = [render.tool(one) for one in toolboxes(usual).surface(usual).listed]
+
+    async def list_tools(_ctx: Context, _params: t.PaginatedRequestParams | None) -> t.ListToolsResult:
+        return t.ListToolsResult(tools=tools)
+
+    async def call_tool(_ctx: Context, _params: t.CallToolRequestParams) -> t.CallToolResult:
+        text = t.TextContent(text=json_text(error))
+        return t.CallToolResult(content=[text], structured_content=error, is_error=True)
+
+    server: Server[Any] = Server(
+        "gdal-mcp",
+        version=__version__,
+        instructions=f"This server cannot run a call: {reason} {_NEXT}",
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+    await attend(server)

@@ -1,0 +1,355 @@
+"""Checks everything that a call needs on this host: one row per thing, each failing row with its fix."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from gdal_mcp.plan import Effect
+from gdal_mcp.policy.policy import Policy
+from gdal_mcp.records.audit import verify
+from gdal_mcp.runtime.connection import Host
+from gdal_mcp.runtime.hosting import Hosting
+from gdal_mcp.runtime.nested import is_lasting, program
+from gdal_mcp.server.app import running
+from gdal_mcp.server.operations.cluster import AGAIN, State, findings
+from gdal_mcp.settings import Settings
+from gdal_mcp.toolboxes.base import Toolbox
+from gdal_mcp.toolboxes.gdal.catalogue import store
+from gdal_mcp.toolboxes.gdal.catalogue.load import catalogue_of
+from gdal_mcp.toolboxes.gdal.catalogue.probing import probe
+from gdal_mcp.toolboxes.gdal.faults import Probed, faults
+from gdal_mcp.toolboxes.gdal.faults import State as FaultState
+from gdal_mcp.toolboxes.gdal.image import OFFICIAL, version_warning
+from sandbox.engines.oci.runtime import ADVISED, numbers
+from sandbox.errors import ImageMissing, SandboxError
+from sandbox.outputs.staging import StagingArea
+from sandbox.pipes import MOST_ENTRIES, named_pipes
+from sandbox.workspace import Workspaces
+
+_FAULT_STATES: Final = {FaultState.PRESENT: "present", FaultState.UNKNOWN: "not probed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    group: str
+    name: str
+    state: State
+    found: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    rows: tuple[Row, ...]
+    facts: dict[str, Any]
+
+    @property
+    def ok(self) -> bool:
+        return all(row.state != "failed" for row in self.rows)
+
+    @property
+    def verdict(self) -> str:
+        """One line: that calls run, or the one thing to do next."""
+        first = next((row for row in self.rows if row.state == "failed"), None)
+        return "Ready: calls run." if first is None else f"Not ready. {first.fix or first.found}"
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "ok": self.ok,
+            "verdict": self.verdict,
+            **self.facts,
+            "rows": [asdict(row) for row in self.rows],
+        }
+
+
+def examine(settings: Settings) -> Report:
+    """Looks at this host as a server with these settings would. Never raises for what it finds."""
+    try:
+        with some_workspace(settings) as (complete, missing), running(complete) as app:
+            host_rows, facts = _host(app.hosting, complete)
+            rows = [
+                *host_rows,
+                *_cluster(complete),
+                *_further(app.hosting, app.toolboxes.items[1:]),
+                *(missing or _workspaces(app.workspaces, app.hosting, complete)),
+                *(_storage(area) for area in app.areas.values()),
+                *_records(settings),
+                *_removed(settings),
+                *_policy(settings, app.reaches.policy),
+            ]
+    except Exception as error:  # noqa: BLE001 - shows whatever is wrong
+        return Report((Row("server", "start", "failed", str(error) or type(error).__name__, AGAIN),), {})
+    return Report(tuple(rows), facts)
+
+
+# with the paths of this process and nothing from the environment or the working folder, which may be a workspace
+_APART: Final = """
+import json, sys
+path, settings = json.load(sys.stdin)
+sys.path[:] = path
+from gdal_mcp.server.operations.examine import examine
+from gdal_mcp.settings import Settings
+json.dump(examine(Settings(**settings)).as_dict(), sys.stdout)
+"""
+_APART_SECONDS: Final = 600.0  # a host that is slow to attest takes one or two minutes for each toolbox
+
+
+def examine_apart(settings: Settings) -> dict[str, Any]:
+    """As `examine`, as its dictionary, in a process of its own, for one that serves calls. Never raises for what it finds."""
+    values = settings.model_dump(mode="json", exclude_unset=True)
+    try:
+        done = subprocess.run(  # noqa: S603 - this interpreter with a text of ours
+            [sys.executable, "-I", "-c", _APART],
+            input=json.dumps([sys.path, values]),
+            capture_output=True,
+            text=True,
+            timeout=_APART_SECONDS,
+            check=True,
+        )
+        found: dict[str, Any] = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        reason = f"this host was not examined within {_APART_SECONDS:.0f} s"
+    except (subprocess.CalledProcessError, OSError, ValueError) as error:
+        last = str(getattr(error, "stderr", "") or error).strip().rpartition("\n")[2]
+        reason = f"the process that examines this host failed: {last[:300]}"
+    else:
+        return found
+    return Report((Row("server", "doctor", "failed", reason, AGAIN),), {}).as_dict()
+
+
+@contextmanager
+def some_workspace(settings: Settings) -> Iterator[tuple[Settings, tuple[Row, ...]]]:
+    """The settings, or without a workspace the same with an empty one, so that the host can be examined all the same."""
+    if settings.workspaces or settings.workspaces_ro:
+        yield settings, ()
+        return
+    row = Row("workspace", "none", "warning", "no workspace is named", "serve and call need --workspace DIR.")
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "empty"
+        place.mkdir()
+        yield settings.model_copy(update={"workspaces": (place,)}), (row,)
+
+
+def _host(hosting: Hosting, settings: Settings) -> tuple[list[Row], dict[str, Any]]:
+    try:
+        host = hosting.ready(fresh=True)
+    except SandboxError as error:
+        row = Row("engine", "ready", "failed", f"{type(error).__name__}: {error}", _fix(error))
+        return [row, *_passed_over(hosting)], {}
+    facts = {
+        "engine": {
+            "name": host.info.name,
+            "version": host.info.version,
+            "api": ".".join(map(str, host.info.api_version)),
+        },
+        "image": {
+            "reference": host.image.reference,
+            "id": host.image.id,
+            "digest": host.image.digest,
+            "stand_in": host.image.standin,
+        },
+        "gdal_version": host.image.version,
+        "tier": host.tier(settings),
+    }
+    paths = [
+        Row("engine", "path map", "ok", f"{inside} is {outside} for the engine")
+        for inside, outside in hosting.paths.map.pairs
+    ]
+    return [*_engine(host, settings), *_passed_over(hosting), *paths, *_image(host, settings)], facts
+
+
+def _cluster(settings: Settings) -> Iterator[Row]:
+    """Also where no call could run: what is wrong with the cluster is why."""
+    if not settings.on_cluster:
+        return
+    try:
+        for name, finding in findings(settings):
+            yield Row("cluster", name, *finding)
+    except SandboxError as error:
+        yield Row("cluster", "API", "failed", str(error), _fix(error))
+
+
+def _fix(error: SandboxError) -> str:
+    if isinstance(error, ImageMissing):
+        return f"Bring the image: {shlex.join((*program(), 'setup'))}"
+    # discovery tells in its last line what to do about an engine that is not there, or not ours to use
+    return str(error).rpartition("\n")[2] if "\n" in str(error) else AGAIN
+
+
+def _engine(host: Host, settings: Settings) -> Iterator[Row]:
+    info = host.info
+    found = f"{info.name} {info.version} at {info.address}, API {'.'.join(map(str, info.api_version))}"
+    yield Row("engine", "engine", "ok", found)
+    if info.other_hosts:  # whose machines are not this one; what can be known of them is told of the cluster
+        return
+    if advised := ADVISED.get(info.name):
+        power = "no: the server itself is root, and no socket is"
+        if info.rootless:
+            power = "yes: control groups with memory, pids and cpu are delegated to this user"
+        fix = f"{'.'.join(map(str, advised))} has every fix that was published; older packages may have them without saying so. Update it."
+        yield _warning_if(
+            numbers(info.version) < advised, "engine", "runtime", f"{info.name} {info.version}", fix
+        )
+    else:
+        power = "yes" if info.rootless else "no: whoever may use the engine's socket is root on this host"
+    yield Row("engine", "rootless", "ok", power)
+    modules = [option for option in info.security_options if "apparmor" in option or "selinux" in option]
+    found = ", ".join(modules) or "neither AppArmor nor SELinux"
+    fix = "Enable AppArmor or SELinux on this host for one more barrier; calls run without it."
+    yield _warning_if(not modules, "engine", "security module", found, fix)
+    tier = f"{host.tier(settings)}" + ("" if settings.runtime or advised else " (gVisor: --runtime runsc)")
+    yield Row("engine", "tier", "ok", tier)
+
+
+def _passed_over(hosting: Hosting) -> Iterator[Row]:
+    """The engines that come before the one in use, those that are not there in one row: nothing is wrong with them."""
+    absent: dict[str, list[str]] = {}
+    for one in hosting.passed_over:
+        if one.absent:
+            absent.setdefault(one.reason, []).append(one.candidate)
+            continue
+        fix = "Another engine is used. To use this one, remove the reason, or name it with --engine."
+        yield Row("engine", "passed over", "warning", str(one), fix)
+    for reason, names in absent.items():
+        yield Row("engine", "passed over", "ok", f"{reason}: {', '.join(names)}")
+
+
+def _warning_if(wrong: bool, group: str, name: str, found: str, fix: str) -> Row:  # noqa: FBT001 - the question itself
+    return Row(group, name, "warning", found, fix) if wrong else Row(group, name, "ok", found)
+
+
+def _image(host: Host, settings: Settings) -> Iterator[Row]:
+    """And whether the catalogue fits it. Set-up asked the image itself, unless it is the one of the packaged data."""
+    image = host.image
+    found = f"{image.reference}, a local stand-in" if image.standin else image.reference
+    fix = f"Where the registry can be reached: docker pull {OFFICIAL['full']}"
+    yield _warning_if(image.standin, "image", "image", found, fix)
+    yield Row("image", "digest", "ok", image.digest)
+    warning = version_warning(image)
+    yield _warning_if(warning is not None, "image", "GDAL", image.version, warning or "")
+    yield from _attested(host, "attestation")
+    known = catalogue_of(store.select(settings.state_dir, settings.image))
+    if reason := known.unfit(image.version):
+        yield Row("catalogue", "GDAL", "failed", reason, "Run `gdal-mcp setup`, then doctor again.")
+    else:
+        yield Row("catalogue", "GDAL", "ok", known.summary)
+    yield from _faults(probe(host.engine, image.id, image.digest, settings.state_dir))
+
+
+def _faults(probed: Probed) -> Iterator[Row]:
+    """Each known fault of GDAL: whether this very image has it, and what is done about it."""
+    for name, fault in faults().items():
+        state = probed.state(name)
+        found = "absent" if state is FaultState.ABSENT else f"{_FAULT_STATES[state]}. {fault.workaround}"
+        unexpected = fault.probe and state is FaultState.UNKNOWN
+        fix = "The probe did not run in this image. The fault is treated as present."
+        yield _warning_if(unexpected, "fault", name, found, fix)
+
+
+def _further(hosting: Hosting, boxes: Sequence[Toolbox]) -> Iterator[Row]:
+    """The image of each further toolbox, attested anew."""
+    for box in boxes:
+        try:
+            host = hosting.ready(box, fresh=True)
+        except SandboxError as error:
+            fix = f"Run `{box.image.setup}`, then doctor again."
+            yield Row(f"image {box.name}", "ready", "failed", str(error), fix)
+            continue
+        found = f"{host.image.reference}, {box.title} {host.image.version}"
+        yield Row(f"image {box.name}", "image", "ok", found)
+        yield Row(f"image {box.name}", "digest", "ok", host.image.digest)
+        yield from _attested(host, f"attestation {box.name}")
+
+
+def _attested(host: Host, group: str) -> Iterator[Row]:
+    for row in host.attested:
+        value = f"{row.found}" if row.ok else f"asked {row.asked}, found {row.found}"
+        state: State = "warning" if row.verdict == "warning" else "ok" if row.ok else "failed"
+        yield Row(group, row.name, state, value)
+
+
+def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) -> Iterator[Row]:
+    uid, gid = hosting.user()
+    narrow = settings.mount_scope == "inputs"
+    sees = "inputs: only what it names; none waits" if narrow else "workspaces: the whole of each"
+    yield Row("workspace", "a call's container sees", "ok", sees)
+    for workspace in workspaces.items:
+        root, mode = workspace.root, "read-write" if workspace.writable else "read-only"
+        if workspace.writable and not os.access(root, os.W_OK):
+            fix = "Correct its permissions, or use --workspace-ro."
+            yield Row("workspace", str(root), "failed", "not writable by this server", fix)
+        elif not hosting.readable(root):
+            found = f"{mode}, but containers run as {uid}:{gid}, which cannot read it"
+            fix = f"chmod o+rx {root}, or give it to a user that is not root."
+            yield Row("workspace", str(root), "failed", found, fix)
+        else:
+            yield Row("workspace", str(root), "ok", f"{mode}, containers run as {uid}:{gid}")
+            yield _pipes(root)
+
+
+def _pipes(root: Path, most: int = MOST_ENTRIES) -> Row:
+    """Whether a call could take data that a program of the host sends to another one."""
+    found = named_pipes(root, most)
+    if found.paths:
+        shown = f"{found.paths[0]}" + (f" and {len(found.paths) - 1} more" if len(found.paths) > 1 else "")
+        fix = "Move them out of the workspace: a call can read what is written to them."
+        return Row("workspace", "named pipes", "warning", shown, fix)
+    if not found.complete:
+        fix = "Choose a smaller workspace, or use --mount-scope inputs."
+        return Row("workspace", "named pipes", "warning", f"unknown: not all of {root} was looked at", fix)
+    return Row("workspace", "named pipes", "ok", f"none in {root}")
+
+
+def _storage(area: StagingArea) -> Row:
+    """What the file system of a writable workspace can do, by trying."""
+    try:
+        replaces = area.replaces()
+    except SandboxError as error:
+        return Row("workspace", "storage", "failed", str(error), _fix(error))
+    found = f"{area.workspace.root} {'can' if replaces else 'cannot'} swap two names at once"
+    fix = "Calls that would replace a file are refused: write to new names, or keep it on ext4, xfs, btrfs, tmpfs or overlayfs."
+    return _warning_if(not replaces, "workspace", "storage", found, fix)
+
+
+def _records(settings: Settings) -> Iterator[Row]:
+    found = verify(settings.state.audit)
+    if not is_lasting(settings.state_dir):
+        fix = f"docker run -v gdal-mcp:{settings.state_dir} keeps them in a volume."
+        yield Row("records", "kept", "warning", "in this container, and gone with it", fix)
+    if found.ok:
+        value = f"{found.records} records, chain whole, {settings.state_dir}"
+        yield Row("records", "audit", "ok", value)
+    else:
+        fix = "Keep the file as evidence, then move it and audit.head away to begin a new one."
+        yield Row("records", "audit", "failed", found.reason, fix)
+
+
+def _removed(settings: Settings) -> Iterator[Row]:
+    """Settings that were written and do nothing any more."""
+    for notice in settings.notices:
+        found, _, fix = notice.partition(". ")
+        yield Row("settings", "removed", "warning", found, fix)
+
+
+def _policy(settings: Settings, policy: Policy) -> Iterator[Row]:
+    """Whoever may write or call without having been asked who they are."""
+    never = settings.approval == "never"
+    value = "never: calls write without asking anybody" if never else str(settings.approval)
+    yield _warning_if(never, "policy", "approval", value, "Leave --approval out to ask before writes.")
+    freed = [rule for rule in policy.rules if rule.decision == "allow" and rule.effects - {Effect.READ}]
+    if freed:
+        value = f"{policy.source}: {len(freed)} rules let calls write without asking anybody"
+        fix = "Leave out the rules that allow create, replace or destroy, to ask before those."
+        yield Row("policy", "writes", "warning", value, fix)
+    if settings.no_auth:
+        fix = "Make a token with `gdal-mcp token new`, and leave --no-auth out."
+        found = "none: whoever reaches the port is the user who runs the server"
+        yield Row("policy", "authentication", "warning", found, fix)

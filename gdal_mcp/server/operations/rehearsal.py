@@ -1,0 +1,159 @@
+"""Makes a recorded call again without publishing: its outputs are compared in staging and then deleted.
+
+Equal bytes are the same, else equal content: some formats hold the time they were written (GeoPackage, dBASE).
+
+Invariants:
+* the same pipeline runs it, with the validation, approval, audit, limits and container of any call;
+* no file of a workspace is written, replaced or removed, whatever the call did when it was recorded;
+* the content of the new outputs is read in a container of their own, never by this process.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import Any, Literal
+
+from gdal_mcp.calls.execution import home
+from gdal_mcp.calls.invocation import Invocation
+from gdal_mcp.calls.operation import Operation
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.plan import Draft, Output
+from gdal_mcp.records.provenance import Materials
+from gdal_mcp.records.registry import Call
+from gdal_mcp.runtime.hosting import Hosting
+from sandbox.errors import PathRefused
+from sandbox.outputs.staging import Staging
+from sandbox.outputs.store import Published
+from sandbox.program import delivered
+from sandbox.runner import Job
+from sandbox.waiting import Cancellation
+from sandbox.workspace import Located, Workspaces
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The result for one output."""
+
+    path: str
+    sameness: Literal["same_bytes", "same_content", "differs", "unknown"]
+    reason: str = ""
+
+    @property
+    def same(self) -> bool:
+        return self.sameness in ("same_bytes", "same_content")
+
+    def as_dict(self) -> dict[str, Any]:
+        row: dict[str, Any] = {"path": self.path, "verdict": self.sameness}
+        return {**row, "reason": self.reason} if self.reason else row
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rehearsal(Operation):
+    """What a call that is made again would publish, compared with what `recorded` published.
+
+    `as_new` is the recorded call's id, which made the names of outputs that nobody named.
+    """
+
+    hosting: Hosting
+    workspaces: Workspaces
+    recorded: Call
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    def accept(self, draft: Draft) -> None:
+        """Raises ToolError for a draft that does more to the workspace than write new outputs."""
+        changes = any(one.update or one.replaces or one.shared or one.server_named for one in draft.outputs)
+        if draft.transfers or draft.removes or changes:
+            raise ToolError(
+                Code.INVALID_ARGUMENT,
+                Stage.VALIDATE,
+                "the call changed, moved or removed files that are not there any more to do it again.",
+                "Only calls that read, or that write something new, can be replayed.",
+            )
+
+    def publish(self, call: Invocation, staging: Staging, cancel: Cancellation) -> Published:
+        """Nothing is published."""
+        plan = call.plan
+        workspace = home(plan.draft)
+        folder = PurePosixPath(staging.path.relative_to(workspace.root))
+        new = {
+            one.name: Materials.digest(Located(workspace, folder / one.name, is_folder=one.is_folder))
+            for one in staging.collect(plan.limits)
+        }
+        old = {PurePosixPath(row["path"]).name: row.get("sha256") for row in self.recorded.files}
+        places = {output.target.name: output for output in plan.draft.outputs}
+        known = {PurePosixPath(row["path"]).name for row in self.recorded.outputs}
+        for row in self.recorded.outputs:
+            name = PurePosixPath(row["path"]).name
+            files = [own_files(name, {*places, *known}, some) for some in (old, new)]
+            self.verdicts.append(self._verdict(call, row, places.get(name), files, staging, cancel))
+        for output in (places[name] for name in places.keys() - known):
+            reason = "the recorded call did not write it"
+            self.verdicts.append(Verdict(str(output.target), "differs", reason=reason))
+        return Published("", ())
+
+    def _verdict(  # noqa: PLR0913, PLR0917 - what is compared with what, and where
+        self,
+        call: Invocation,
+        row: Mapping[str, Any],
+        output: Output | None,
+        files: list[dict[str, str | None]],
+        staging: Staging,
+        cancel: Cancellation,
+    ) -> Verdict:
+        path = str(row["path"])
+        old, new = files
+        if old == new and None not in new.values():
+            return Verdict(path, "same_bytes")
+        if output is None or output.target.name not in new:
+            return Verdict(path, "differs", reason="the call does not write it any more")
+        if row["kind"] != "dataset":
+            return Verdict(path, "differs", reason="its bytes differ, and it is no dataset")
+        try:
+            located = self.workspaces.input(path)
+            is_as_recorded = str(located) == path and Materials.digest(located) == old.get(located.name)
+        except PathRefused:
+            is_as_recorded = False
+        if not is_as_recorded:
+            reason = "its bytes differ, and what was recorded is not there any more"
+            return Verdict(path, "unknown", reason=reason)
+        return by_content(path, self._told(call, path, output, staging, cancel))
+
+    def _told(
+        self, call: Invocation, path: str, output: Output, staging: Staging, cancel: Cancellation
+    ) -> object:
+        """What a container says of the recorded output and of the new one; None when it could not."""
+        host, toolbox, scope = call.host, call.toolbox, call.plan.confines
+        if toolbox.compare is None:
+            return None
+        # what the call itself saw, and the recorded output: either may refer to what went in
+        if scope.places is not None:
+            compared = replace(call.plan.draft, looked_at=(self.workspaces.input(path),))
+            scope = replace(scope, places=toolbox.mounts(compared))
+        template = self.hosting.template(host, None, scope)
+        mount = replace(staging.mount, read_only=True)
+        sent = delivered(toolbox.compare())
+        mounts = (*template.mounts, mount)
+        template = replace(template, command=sent.command, program=sent.program, mounts=mounts)
+        job = Job(f"compare-{staging.staging_id}", template, {"inputs": [path, output.inside]})
+        return (host.runner.run(job, cancel).final or {}).get("datasets")
+
+
+def own_files(name: str, names: set[str], files: Mapping[str, str | None]) -> dict[str, str | None]:
+    """The digests, by file name, of one output's files; `names` are those of all outputs of the call."""
+    found: dict[str, str | None] = {}
+    for file, digest in files.items():
+        # a companion such as `a.tif.aux.xml` belongs to `a.tif`; else one such as `a.hdr` does
+        appended = [one for one in names if file.startswith(f"{one}.")]
+        stems = [one for one in names if file.startswith(f"{one.rpartition('.')[0] or one}.")]
+        owners = [file] if file in names else sorted(appended, key=len, reverse=True) or sorted(stems)
+        if owners[:1] == [name]:
+            found[file] = digest
+    return found
+
+
+def by_content(path: str, parsed: object) -> Verdict:
+    """The verdict on an output by what the container said of the recorded and of the new one, which may be anything."""
+    old, new = parsed if isinstance(parsed, list) and len(parsed) == 2 else (None, None)
+    if not isinstance(old, dict) or not isinstance(new, dict) or "problem" in old:
+        return Verdict(path, "unknown", reason="what it holds could not be read")
+    return Verdict(path, "same_content" if old == new else "differs")

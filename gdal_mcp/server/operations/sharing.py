@@ -1,0 +1,101 @@
+"""What `gdal-mcp doctor --report` prints: this host as far as it matters to a call, without what is private of its user.
+
+Invariants:
+* of settings and of the environment only names are told, never a value;
+* folders of this user, the user's and the machine's name and the engine's address are told by what they are to the server.
+"""
+
+import getpass
+import importlib.metadata
+import os
+import platform
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from gdal_mcp import __version__
+from gdal_mcp.runtime.nested import in_container
+from gdal_mcp.server.operations.examine import Report
+from gdal_mcp.settings import PREFIX, Settings
+from sandbox.engines.discovery import endpoints
+from sandbox.errors import EngineUnavailable
+from sandbox.mounted import kind_at
+from sandbox.portable import missing, mount_table
+
+_ENGINE_VARIABLES: Final = ("DOCKER_", "CONTAINER_HOST", "XDG_RUNTIME_DIR")
+_ADDRESS: Final = re.compile(r"\b(?:tcp|http|https|ssh)://[^\s\"']+")
+
+
+def shareable(settings: Settings, report: Report) -> dict[str, Any]:
+    """Facts and rows. Opens no connection of its own."""
+    try:
+        system = platform.freedesktop_os_release().get("PRETTY_NAME", "")
+    except OSError:
+        system = platform.platform()
+    places, table = (*settings.workspaces, *settings.workspaces_ro, settings.state_dir), mount_table()
+    told = {
+        "program": {
+            "gdal-mcp": __version__,
+            "python": platform.python_version(),
+            **{name: importlib.metadata.version(name) for name in ("mcp", "docker")},
+        },
+        "system": {
+            "name": platform.system(),
+            "release": platform.release(),
+            "machine": platform.machine(),
+            "os": system,
+            "root": os.geteuid() == 0,
+            "in_container": in_container(),
+            "missing": missing(),
+        },
+        "set": sorted(name for name in os.environ if name.startswith((PREFIX, *_ENGINE_VARIABLES))),
+        "sockets": _sockets(settings),
+        "file_systems": {
+            str(place): kind_at(place.resolve(), table) if table else "unknown" for place in places
+        },
+        **report.as_dict(),
+    }
+    replaced = sorted(_private(settings), key=lambda pair: -len(pair[0]))
+    return {str(key): _without(value, replaced) for key, value in told.items()}
+
+
+def _private(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Texts and what is told in their place."""
+    for number, folder in enumerate((*settings.workspaces, *settings.workspaces_ro), 1):
+        yield from ((str(one), f"WORKSPACE-{number}") for one in {folder, folder.resolve()})
+    yield str(settings.state_dir), "STATE"
+    yield from ((str(one), "POLICY") for one in (settings.policy, settings.config) if one)
+    with suppress(EngineUnavailable):
+        named = (one.socket for one in endpoints(settings.engine, os.environ) if one.named)
+        yield from ((str(socket), "ENGINE") for socket in named if socket)
+    yield platform.node(), "MACHINE"
+    yield str(Path.home()), "HOME"
+    with suppress(KeyError, OSError):
+        yield getpass.getuser(), "USER"
+
+
+def _without(value: Any, replaced: list[tuple[str, str]]) -> Any:
+    if isinstance(value, dict):
+        return {
+            _without(key, replaced) if key.startswith("/") else key: _without(inner, replaced)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_without(inner, replaced) for inner in value]
+    if not isinstance(value, str):
+        return value
+    for private, shown in replaced:
+        if private not in ("", "/"):
+            value = re.sub(rf"(?<![\w-]){re.escape(private)}(?![\w-])", shown, value)
+    return _ADDRESS.sub("ADDRESS", value)
+
+
+def _sockets(settings: Settings) -> list[str]:
+    """Where an engine is looked for, and what is there."""
+    try:
+        places = endpoints(settings.engine, os.environ)
+    except EngineUnavailable as error:
+        return [str(error)]
+    return [f"{one}: {'there' if one.socket and one.socket.exists() else 'not there'}" for one in places]

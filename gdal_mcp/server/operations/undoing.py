@@ -1,0 +1,87 @@
+"""Taking a publication back, with its records, whoever asks for it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from gdal_mcp.records.registry import Call
+from gdal_mcp.server.app import App
+from sandbox.errors import PathMissing, SandboxError, StagingFailed
+from sandbox.outputs.staging import StagingArea
+
+
+@dataclass(frozen=True, slots=True)
+class Undoable:
+    """A call that can be undone: with what it published, and the calls to undo before it, in that order."""
+
+    call: Call
+    paths: tuple[str, ...]
+    later: tuple[str, ...]
+
+
+def undoable(app: App) -> tuple[Undoable, ...]:
+    """The calls that can be undone in the workspaces of these settings, newest first. Raises StagingFailed."""
+    found = []
+    for area in app.areas.values():
+        for one in area.kept():
+            call = app.registry.call(one.call_id)
+            if call is not None and not one.is_undone:
+                later = tuple(row.id for row in _later(app, area, call.id))
+                found.append(Undoable(call, tuple(sorted(_touched(call))), later))
+    return tuple(sorted(found, key=lambda row: row.call.started, reverse=True))
+
+
+def can_undo(app: App, call_id: str) -> bool:
+    """Whether a workspace still keeps what an undo needs, and it was not undone already. Raises StagingFailed."""
+    area = _area(app, call_id)
+    kept = area.kept() if area is not None else ()
+    return any(one.call_id == call_id and not one.is_undone for one in kept)
+
+
+def undo(app: App, call_id: str, by: str) -> dict[str, Any]:
+    """Takes a call back in whichever workspace it published. Tells the paths that are `restored`, and those that it made.
+
+    Raises StagingFailed, PathMissing, AuditUnavailable.
+    """
+    area = _area(app, call_id)
+    if area is None:
+        raise PathMissing(
+            f"no workspace remembers call {call_id[:64]!r}; name its workspace with --workspace, or it was pruned."
+        )
+    call = app.registry.call(call_id)
+    event = {
+        "call": call_id,
+        "subject": {"principal": by},
+        "source": {"server": app.owner.id},
+        "tool": call.tool if call else "",
+    }
+    app.audit.append({**event, "type": "undo.started", "outcome": "started"})
+    try:
+        undone = area.undo(call_id)
+    except SandboxError as error:
+        app.audit.append({**event, "type": "undo.finished", "outcome": "FAILED", "message": str(error)})
+        if isinstance(error, StagingFailed) and (later := _later(app, area, call_id)):
+            names = ", then ".join(f"{one.id} ({one.tool})" for one in later)
+            raise StagingFailed(f"{error} A later call stands in the way: undo {names} first.") from error
+        raise
+    app.registry.retract_artifacts(call_id, by)
+    told = {name: list(map(str, getattr(undone, name))) for name in ("restored", "taken_away")}
+    app.audit.append({**event, "type": "undo.finished", "outcome": "OK", **told})
+    return {"call": call_id, **told}
+
+
+def _area(app: App, call_id: str) -> StagingArea | None:
+    return next((area for area in app.areas.values() if area.remembers(call_id)), None)
+
+
+def _later(app: App, area: StagingArea, call_id: str) -> tuple[Call, ...]:
+    """The calls after this one that wrote, moved or removed the same files and still stand, newest first."""
+    call = app.registry.call(call_id)
+    ids = [one.call_id for one in area.kept() if not one.is_undone]
+    if call is None or call_id not in ids:
+        return ()
+    newer = filter(None, map(app.registry.call, ids[: ids.index(call_id)]))
+    return tuple(one for one in newer if _touched(one) & _touched(call))
+
+
+def _touched(call: Call) -> set[str]:
+    return {str(row["path"]) for row in (*call.files, *call.outputs)} | set(call.removed)

@@ -1,0 +1,218 @@
+"""Uploads: a file is received, checked in a container, then published like any output.
+
+Invariants:
+* what arrives is stored in a staging folder of its own that no container sees, and is deleted however the upload ends;
+* an upload is a call: the same policy, approval, limits, records and undo, with the digest of the bytes in its plan;
+* the container opens a copy; what is published is what arrived, byte for byte.
+
+Approval is asked for after the bytes have arrived, since it is bound to their digest. They are not kept while a person
+decides: after approval the client sends the same bytes again, for which it has `approval_valid` seconds.
+"""
+
+import hashlib
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from gdal_mcp.approvals.model import Nobody
+from gdal_mcp.calls.entitlements import Entitlements
+from gdal_mcp.calls.invocation import Invocation
+from gdal_mcp.calls.operation import Operation
+from gdal_mcp.calls.pipeline import Reply, Request
+from gdal_mcp.calls.refusals import denied, reads_only
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.plan import Draft, Output
+from gdal_mcp.policy.identity import Principal
+from gdal_mcp.server.app import App
+from gdal_mcp.toolboxes.base import Tool
+from sandbox.outputs.copying import is_low
+from sandbox.outputs.staging import Staging, StagingArea
+from sandbox.outputs.store import Published
+from sandbox.waiting import Cancellation
+from sandbox.workspace import Workspace, open_folder
+
+UPLOAD: Final = "upload"  # the name of the tool in policy, questions and records
+CLIENT: Final = "HTTP upload"  # in the records
+
+
+@dataclass(eq=False)
+class Reception:
+    """A file that arrives: `size` bytes so far, of at most `_most`, for the open `_file`."""
+
+    staging: Staging
+    name: str
+    _file: int
+    _most: int
+    size: int = 0
+    _digest: "hashlib._Hash" = field(default_factory=hashlib.sha256)
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+    def write(self, piece: bytes) -> None:
+        """Appends. Raises ToolError when the file grows too large or the disk is full."""
+        if self.size + len(piece) > self._most:
+            raise too_large()
+        self.size += len(piece)
+        self._digest.update(piece)
+        rest = memoryview(piece)
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError as error:
+            raise ToolError(
+                Code.DISK_LIMIT,
+                Stage.RUN,
+                f"what was sent cannot be stored: {error.strerror}.",
+                "Ask the person who runs the server to make room.",
+            ) from error
+        if is_low(os.fstatvfs(self._file)):
+            raise ToolError(
+                Code.DISK_LIMIT,
+                Stage.RUN,
+                "the disk of the workspace is nearly full, so what was sent is not stored.",
+                "Ask the person who runs the server to make room.",
+            )
+
+
+def too_large() -> ToolError:
+    return ToolError(
+        Code.OUTPUT_LIMIT,
+        Stage.VALIDATE,
+        "the file is larger than this server takes.",
+        "Send a smaller one, or ask the person who runs the server.",
+    )
+
+
+@contextmanager
+def reception(area: StagingArea, name: str, user: tuple[int, int], most: int) -> Iterator[Reception]:
+    """Receives up to `most` bytes into a file of this name, which is deleted at the end. Raises SandboxError."""
+    with area.open(f"upload-{secrets.token_hex(10)}", user) as staging:
+        folder = PurePosixPath(staging.path.relative_to(area.workspace.root))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open_folder(area.workspace, folder) as opened:
+            file = os.open(name, flags, 0o600, dir_fd=opened)
+        try:
+            yield Reception(staging, name, file, most)
+        finally:
+            os.close(file)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upload(Operation):
+    """The call that checks a copy of the received file in a container and publishes the file itself."""
+
+    received: Reception
+
+    def copies(self, _draft: Draft) -> bool:
+        return True
+
+    def copy_in(
+        self, call: Invocation, staging: Staging, _seen: Callable[[Path], Path], go_on: Callable[[], object]
+    ) -> None:
+        staging.copy_from(self.received.staging, self.received.name, call.plan.limits, go_on)
+
+    def publish(self, call: Invocation, _staging: Staging, cancel: Cancellation) -> Published:
+        return super().publish(call, self.received.staging, cancel)
+
+    def explain(self, error: ToolError) -> ToolError:
+        if error.code not in (Code.GDAL_ERROR, Code.TOOL_ERROR):
+            return error
+        return ToolError(
+            Code.OUTPUT_REJECTED,
+            Stage.RUN,
+            "what was sent cannot be read as a dataset, so nothing was published.",
+            "Send one whole file of a format that can be read; a shapefile in parts is sent as .shz or .shp.zip.",
+            error.untrusted,
+        )
+
+
+@dataclass(frozen=True)
+class Destination:
+    """Where an upload would go, as known before it is sent."""
+
+    area: StagingArea
+    output: Output
+    most: int  # bytes
+
+
+def upload_tool(app: App) -> Tool:
+    """The tool of the first toolbox that can check uploaded files. Raises ToolError when none can."""
+    for toolbox in app.toolboxes.items:
+        if toolbox.upload is not None:
+            return toolbox.upload
+    raise denied("no toolbox of this server can look at files that are sent")
+
+
+def draft_upload(app: App, reach: Entitlements, principal: str, arguments: Mapping[str, Any]) -> Draft:
+    """What an upload with these arguments would write. Raises ToolError."""
+    tool = upload_tool(app)
+    toolbox = reach.surface.toolboxes[tool.name]
+    draft = tool.draft(arguments, toolbox.context(app.pipeline.drafting.scope(reach, toolbox, principal, "")))
+    assert isinstance(draft, Draft)
+    return draft
+
+
+@dataclass(frozen=True)
+class Uploads:
+    app: App
+
+    def workspaces(self, who: Principal) -> tuple[Workspace, ...]:
+        """All that this principal has. Raises ToolError."""
+        return self.app.reaches.of(who.id).workspaces.items
+
+    def destination(self, who: Principal, place: tuple[Workspace, str], declared: int | None) -> Destination:
+        """Checks an upload before it is sent: `place` is a path below a workspace, `declared` the size the client states.
+
+        Raises ToolError.
+        """
+        reach = self.app.reaches.of(who.id)
+        if reach.settings.read_only:
+            raise reads_only()
+        entry = reach.entry
+        given = entry is None or entry.tools is None or any(fnmatchcase(UPLOAD, one) for one in entry.tools)
+        excluded = entry is not None and any(fnmatchcase(UPLOAD, one) for one in entry.exclude_tools)
+        if not reach.surface.permits(UPLOAD) or not given or excluded:
+            raise denied("it leaves you no tool upload")
+        path = f"{place[0].root}/{place[1]}"
+        arguments = {"path": path, "bytes": declared or 0, "sha256": "0" * 64, "overwrite": True}
+        output = draft_upload(self.app, reach, who.id, arguments).outputs[0]
+        most = min(self.app.settings.upload_size, reach.limits.file_bytes, reach.limits.staging_bytes)
+        if declared is not None and declared > most:
+            raise too_large()
+        allowed = entry.output_bytes_a_day if entry is not None else None
+        written = self.app.pipeline.rates.used(who.id)[1] if allowed is not None else 0
+        if allowed is not None and written + (declared or 0) > allowed:
+            raise ToolError(
+                Code.RATE_LIMITED,
+                Stage.QUEUE,
+                f"you may write {allowed} bytes a day, and that would be more.",
+                "Send it tomorrow (UTC), or ask the person who runs the server.",
+            )
+        return Destination(self.app.areas[output.target.workspace.root], output, most)
+
+    async def publish(
+        self, who: Principal, to: Destination, received: Reception, *, overwrite: bool
+    ) -> Reply:
+        """Runs the call, which answers at once when it still needs approval."""
+        arguments = {
+            "path": str(to.output.target),
+            "bytes": received.size,
+            "sha256": received.sha256,
+            "overwrite": overwrite,
+        }
+        upload = Upload(tool=upload_tool(self.app), approval_wait=0.0, received=received)
+        request = Request(UPLOAD, arguments, who, CLIENT, Nobody(), operation=upload)
+        return await self.app.pipeline.call(request)
+
+    def refused(self, who: Principal, path: str, error: ToolError) -> dict[str, Any]:
+        """Records an upload that did not become a call; returns the error for its sender."""
+        call = Invocation(Request(UPLOAD, {"path": path}, who, CLIENT, Nobody())).failed(error)
+        self.app.pipeline.records.finished(call)
+        return error.as_dict(call.call_id)

@@ -1,0 +1,161 @@
+"""What the calls of the toolbox `augment` run: the prompt's steps, and the files and bytes they are for."""
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from gdal_mcp.plan import Command, Draft, Output
+from gdal_mcp.remote.address import is_address
+from gdal_mcp.toolboxes.augment.answers import chips_made, dataset_made, image_made
+from gdal_mcp.toolboxes.augment.arguments import (
+    AugmentDatasetArguments,
+    AugmentImageArguments,
+    MakeChipsArguments,
+    Options,
+)
+from gdal_mcp.toolboxes.augment.failures import refusal
+from gdal_mcp.toolboxes.augment.prompts import parse
+from gdal_mcp.toolboxes.augment.steps import Parsed
+from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
+from gdal_mcp.toolboxes.base import Answer, DraftScope
+from gdal_mcp.toolboxes.gdal.datasets.paths import Paths
+from sandbox.errors import PathRefused
+from sandbox.workspace import Located
+
+LONGEST_IMAGE: Final = 10 << 20  # characters of base64, as the specification has it
+LONGEST_PROMPT: Final = 500
+LONGEST_PATH: Final = 4096  # characters of a path or an address
+# of a result's longest length, in bytes of a picture that a path was given for: as base64 about a half of it
+PICTURE_SHARE: Final = 0.35
+# of PNG, JPEG, WEBP and TIFF, as base64
+_SIGNATURES: Final = ("iVBOR", "/9j/", "UklGR", "SUkq", "TU0A", "SUkr")
+
+
+def augment_image(arguments: AugmentImageArguments, scope: DraftScope) -> Draft:
+    parsed, options, paths = understood(arguments.prompt), arguments.options, _paths(scope)
+    sent = _sent(arguments.image)
+    image = None if sent is not None else paths.input(arguments.image)
+    given: dict[str, Located | None] = {"path": image, "classifier": None, "classes": None}
+    folder = scope.settings.classifiers
+    if folder is not None and options.enable_classification_check:
+        # the model that the operator named for what is asked for, and its list of classes
+        for key, ending in (("classifier", "onnx"), ("classes", "txt")):
+            with suppress(PathRefused):
+                given[key] = paths.workspaces.input(f"{folder}/{options.classifier_model}.{ending}")
+    output = paths.new_output("augment", "", "folder")
+    # what the caller sent itself may come back as long as it is; a path was given so that it need not
+    most = 4 * LONGEST_IMAGE if sent is not None else int(scope.settings.result_size * PICTURE_SHARE)
+    asked: dict[str, Any] = {"tool": "augment_image", "prompt": arguments.prompt, "image": sent}
+    asked |= {"whole": False, "options": options.model_dump(), "most_bytes": most}
+    return _draft(parsed, given, output, asked, partial(image_made, parsed, options, output.target.name))
+
+
+def augment_dataset(arguments: AugmentDatasetArguments, scope: DraftScope) -> Draft:
+    parsed, paths = understood(arguments.prompt), _paths(scope)
+    given, output = _given(arguments, paths)
+    options = Options(enable_classification_check=False).model_dump()
+    most = int(scope.settings.result_size * PICTURE_SHARE)
+    asked: dict[str, Any] = {"tool": "augment_dataset", "prompt": arguments.prompt, "whole": True}
+    asked |= {"seed": arguments.seed, "options": options, "most_bytes": most}
+    return _draft(parsed, given, output, asked, partial(dataset_made, parsed))
+
+
+def make_chips(arguments: MakeChipsArguments, scope: DraftScope) -> Draft:
+    parsed = understood(arguments.prompt) if arguments.prompt is not None else Parsed()
+    if arguments.overlap >= arguments.size:
+        raise refusal("PARSE_ERROR", "the overlap is as large as a chip.", "Give a smaller `overlap`.")
+    given, output = _given(arguments, _paths(scope))
+    asked = {
+        **arguments.model_dump(exclude={"input", "output", "labels", "mask", "overwrite"}),
+        "tool": "make_chips",
+        "arguments": arguments.model_dump(exclude={"only", "output", "overwrite"}),
+    }
+    return _draft(parsed, given, output, asked, chips_made)
+
+
+def parsed_of(prompt: str) -> Parsed:
+    """Raises ToolError for a prompt that the specification does not allow."""
+    if not 1 <= len(prompt) <= LONGEST_PROMPT:
+        raise refusal(
+            "PARSE_ERROR", f"a prompt has 1 to {LONGEST_PROMPT} characters.", "Say it in other words."
+        )
+    return parse(prompt)
+
+
+def understood(prompt: str) -> Parsed:
+    """What a prompt asks for. Raises ToolError where a part of it is wrong, or nothing is asked for."""
+    parsed = parsed_of(prompt)
+    wrong = [one for one in parsed.errors if one.severity == "error"]
+    if wrong or not parsed.steps:
+        message = " ".join(one.message for one in wrong) or "the prompt names no transform."
+        advice = " ".join(one.suggestion for one in wrong) or "list_available_transforms has their names."
+        raise refusal("PARSE_ERROR", message, advice)
+    return parsed
+
+
+def _draft(
+    parsed: Parsed,
+    given: Mapping[str, Located | None],
+    output: Output,
+    asked: Mapping[str, Any],
+    present: Callable[[Answer], Mapping[str, Any]],
+) -> Draft:
+    tool = str(asked["tool"])
+    of_step, of_transform = ("name", "probability", "group"), ("georeference", "bands", "category")
+    steps = [
+        {key: getattr(one, key) for key in of_step}
+        | {key: getattr(TRANSFORMS[one.name], key) for key in of_transform}
+        | {"parameters": dict(one.parameters)}
+        for one in parsed.steps
+    ]
+    inputs = tuple(dict.fromkeys(one for one in given.values() if one is not None))
+    places = {key: None if one is None else str(one) for key, one in given.items()}
+    kind = "geojson" if str(places.get("labels")).lower().endswith("json") else "gpkg"
+    absent = dict.fromkeys(("image", "seed", "mask", "labels", "classifier", "classes"))
+    extra = {**absent, "labels_format": kind, "steps": steps, **places, **asked}
+    program, names = "chips" if tool == "make_chips" else "augment", (one.name for one in parsed.steps)
+    command = Command(program, (tool, *names), tuple(map(str, inputs)), extra=extra)
+    return Draft(command, inputs, (output,), wants_json=True, algorithm=tool, present=present)
+
+
+def _paths(scope: DraftScope) -> Paths:
+    remote = scope.remote if scope.door is not None else None
+    folder = scope.settings.outputs_folder
+    return Paths(scope.workspaces, folder, scope.call_id, as_new=scope.as_new, remote=remote)
+
+
+def _given(
+    arguments: AugmentDatasetArguments | MakeChipsArguments, paths: Paths
+) -> tuple[dict[str, Located | None], Output]:
+    """The files that a call names, and the folder that it writes."""
+    named = {"path": arguments.input, "mask": arguments.mask, "labels": arguments.labels}
+    found = {key: None if text is None else paths.input(text) for key, text in named.items()}
+    inputs = tuple(one for one in found.values() if one is not None)
+    folder = paths.output(arguments.output, inputs=inputs, overwrite=arguments.overwrite, kind="folder")
+    return found, folder
+
+
+def _sent(text: str) -> str | None:
+    """The base64 of an image, without what may stand before it; None for a path or an address. Raises ToolError."""
+    if len(text) > LONGEST_IMAGE:
+        raise refusal(
+            "INVALID_IMAGE", "the image has more than 10 MiB of base64.", "Give its path, or a smaller one."
+        )
+    head, comma, data = text.partition(",")
+    data = data if comma and head.startswith("data:") else text
+    if is_address(text) or not (head.startswith("data:") or text.startswith(_SIGNATURES)):
+        if len(text) > LONGEST_PATH:
+            raise refusal(
+                "INVALID_IMAGE", "the image's format is not known.", "Send PNG, JPEG, WEBP or TIFF."
+            )
+        return None
+    try:
+        base64.b64decode(data, validate=True)
+    except binascii.Error as error:
+        raise refusal(
+            "INVALID_IMAGE", "the image is not base64.", "Send the file's bytes as base64."
+        ) from error
+    return data

@@ -1,0 +1,58 @@
+"""The handler of a container of the toolbox `augment`: GDAL's worker, with programs of ours beside its own."""
+
+import importlib
+import json
+import os
+import sys
+import types
+
+PACKAGE = "gdal_mcp.toolboxes.augment.inside"
+PACKAGES = "/opt/gdal-mcp/packages"
+PROGRAMS = {"augment": "single", "chips": "chips"}  # and the module of each
+
+
+def prepare():
+    global gdal
+    sys.path.insert(0, PACKAGES)
+    words = dict(word.split("\n", 1) if isinstance(word, str) else word for word in sys.argv[3:])
+    gdal = types.ModuleType("gdal_worker")
+    exec(words["gdal_worker"], gdal.__dict__)
+    gdal.prepare()
+    sys.meta_path.insert(0, gdal.Parts(sys.argv[3:], PACKAGE))
+    for program in PROGRAMS:
+        gdal.part("programs").RUNNERS[program] = run_program
+
+
+def warm():
+    for name in ("numpy", "cv2", "albumentations"):
+        importlib.import_module(name)
+        yield
+
+
+def run(job, report):
+    from importlib.metadata import version
+
+    job["report"], job["refused"] = report, None
+    answer = gdal.run(job, report)
+    return answer | {"refused": job["refused"], "tool_version": version("albumentations")}
+
+
+def run_program(job, _progress):
+    """Prints what was done as JSON. An image that cannot be used, or steps none of which can, are told in `refused`."""
+    import cv2
+
+    cv2.setNumThreads(1)  # so that what comes out is the same on any number of processors
+    os.environ["OGR_CURRENT_DATE"] = "1970-01-01T00:00:00Z"  # as a file that is made again has the same bytes
+    program = importlib.import_module(f"{PACKAGE}.{PROGRAMS[job['program']]}")
+    rasters = importlib.import_module(f"{PACKAGE}.rasters")
+    try:
+        said = program.run(job, job["report"])
+    except rasters.Unreadable as error:
+        job["refused"] = {"code": "INVALID_IMAGE"}
+        raise RuntimeError(str(error)) from error
+    except (ValueError, TypeError) as error:  # of a constructor, for arguments that do not fit together
+        job["refused"] = {"code": "TRANSFORM_FAILED"}
+        raise RuntimeError(str(error)[:500]) from error
+    sys.stdout.write(json.dumps(said))
+    sys.stdout.flush()
+    return True

@@ -1,0 +1,56 @@
+"""Whether a classifier that the operator named says the same of an image before and after. OpenCV runs the model."""
+
+import time
+
+import cv2
+import numpy as np
+
+from gdal_mcp.toolboxes.augment.inside import rasters
+
+SIDE = 224  # pixels, of the models that the field calls MobileNet
+MEAN, SPREAD = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])  # of ImageNet, in RGB
+TOP = 5
+RISKS = ((0.8, "low"), (0.5, "medium"), (0.0, "high"))  # by the least consistency
+
+
+def compared(path, classes, before, after):
+    """Numbers of classes, and confidences. Raises nothing: a model that cannot be run is told in `failed`."""
+    begun = time.perf_counter()
+    try:
+        model = cv2.dnn.readNetFromONNX(path)
+        shares = [predicted(model, raster) for raster in (before, after)]
+    except (cv2.error, ValueError) as error:
+        return {"failed": str(error)[:300]}
+    labels = {}
+    if classes is not None:
+        with open(classes, encoding="utf-8", errors="replace") as file:
+            labels = dict(enumerate(file.read().splitlines()))
+    old, new = (
+        [
+            {"index": n, "class": labels.get(n, str(n)), "confidence": float(one[n])}
+            for n in np.argsort(-one, kind="stable")[:TOP].tolist()
+        ]
+        for one in shares
+    )
+    alike = float(np.minimum(*shares).sum())  # what the two distributions have in common
+    return {
+        "label_changed": old[0]["index"] != new[0]["index"],
+        "confidence_delta": new[0]["confidence"] - old[0]["confidence"],
+        "original_prediction": old,
+        "augmented_prediction": new,
+        "consistency_score": min(1.0, max(0.0, alike)),
+        "risk_level": next(word for least, word in RISKS if alike >= least),
+        "processing_time": time.perf_counter() - begun,
+    }
+
+
+def predicted(model, raster):
+    pixels = cv2.resize(rasters.shown(raster), (SIDE, SIDE), interpolation=cv2.INTER_LINEAR)
+    pixels = np.repeat(pixels[:, :, None], 3, 2) if pixels.ndim == 2 else pixels
+    model.setInput(((pixels.astype(np.float32) / 255 - MEAN) / SPREAD).transpose(2, 0, 1)[None].copy())
+    values = model.forward().astype(np.float64).ravel()
+    if not values.size or not np.isfinite(values).all():
+        raise ValueError("the model answers with numbers that are no shares of classes")
+    if values.min() < 0 or abs(values.sum() - 1) > 1e-3:  # no shares yet
+        values = np.exp(values - values.max())
+    return values / values.sum()

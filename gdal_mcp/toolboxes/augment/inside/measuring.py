@@ -1,0 +1,135 @@
+"""What a step did to an image, measured without a model: the numbers, and whether they are what such a step is for."""
+
+import cv2
+import numpy as np
+
+from gdal_mcp.toolboxes.augment.inside import rasters
+
+SIDE = 512  # pixels: larger images are measured on a smaller copy
+TURNS = {
+    "the same": lambda one: one,
+    "a quarter turn": lambda one: np.rot90(one, 1),
+    "a half turn": lambda one: np.rot90(one, 2),
+    "three quarter turns": lambda one: np.rot90(one, 3),
+    "a horizontal flip": np.fliplr,
+    "a vertical flip": np.flipud,
+    "a transposition": lambda one: one.swapaxes(0, 1),
+    "a transposition over the other diagonal": lambda one: np.rot90(one, 2).swapaxes(0, 1),
+}
+FEATURES, ENOUGH = 800, 12  # points that are looked for, and that have to fit a turn of the image
+LEAST = 0.002  # of the range of values; less is no visible change
+# what a step of a category is for: the number that it changes, and by how much at least
+AIMS = {
+    "blur": ("sharpness", -0.02),
+    "sharpness": ("sharpness", 0.02),
+    "noise": ("noise", LEAST),
+    "brightness": ("changed", LEAST),
+    "contrast": ("changed", LEAST),
+}
+
+
+def measured(category, before, after):
+    """Numbers on what changed from one raster to the next; `agrees` is None where that cannot be told."""
+    one, other = (small(rasters.shown(raster)) for raster in (before, after))
+    old, new = grey(one), grey(other)
+    found = {
+        "brightness": float(new.mean() - old.mean()),
+        "contrast": float(new.std() / max(old.std(), 1e-6) - 1),
+        "sharpness": float(np.log(max(edges(new), 1e-9) / max(edges(old), 1e-9))),
+        "noise": noise(new) - noise(old),
+        "histogram": histogram(old, new),
+    }
+    if before.size == after.size:
+        # on the values themselves, as a picture is stretched anew
+        pair = [raster.pixels.astype(np.float32) for raster in (before, after)]
+        span = max(before.range[1] - before.range[0], 1e-9)
+        if pair[0].shape == pair[1].shape:
+            with np.errstate(over="ignore", invalid="ignore"):
+                changed = float(np.abs(pair[0] - pair[1]).mean(dtype=np.float64) / span)
+            if np.isfinite(changed):  # not where a value is no number, or the largest that there is
+                found["changed"] = changed
+        found["ssim"] = ssim(old, new)
+    found["found"], found["angle"] = "", None
+    if category == "geometric":
+        found["found"] = turned(old, new)
+        found["angle"] = angle(one, other) if not found["found"] else None
+        found["agrees"] = bool(found["found"] or found["angle"] is not None) or None
+        if before.size == after.size and not found.get("changed", 1.0):
+            found["agrees"] = False
+    else:
+        aim, least = AIMS.get(category, ("changed", 0.0))
+        value = found.get(aim)
+        found["agrees"] = None if value is None else value <= least if least < 0 else value > least
+    return {name: round(value, 5) if isinstance(value, float) else value for name, value in found.items()}
+
+
+def small(pixels):
+    share = SIDE / max(pixels.shape[:2])
+    if share >= 1:
+        return pixels
+    height, width = (max(1, round(side * share)) for side in pixels.shape[:2])
+    return cv2.resize(pixels, (width, height), interpolation=cv2.INTER_AREA)
+
+
+def grey(pixels):
+    """0 to 1, in rows and columns."""
+    flat = pixels.astype(np.float32) / 255
+    return np.ascontiguousarray(flat.mean(2) if flat.ndim == 3 else flat)
+
+
+def edges(image):
+    return float(cv2.Laplacian(image, cv2.CV_32F).var())
+
+
+def noise(image):
+    """The standard deviation of noise, by the second differences that neither a plane nor an edge has (Immerkaer 1996)."""
+    kernel = np.array([[1, -2, 1], [-2, 4, -2], [1, -2, 1]], np.float32)
+    inner = np.abs(cv2.filter2D(image, cv2.CV_32F, kernel)[1:-1, 1:-1])
+    return float(inner.mean() * np.sqrt(np.pi / 2) / 6) if inner.size else 0.0
+
+
+def histogram(old, new):
+    """How far values were moved on average: the earth mover's distance of two histograms, 0 to 1."""
+    shares = [np.histogram(one, 64, (0, 1))[0] / one.size for one in (old, new)]
+    return float(np.abs(np.cumsum(shares[0] - shares[1])).sum() / 64)
+
+
+def ssim(old, new):
+    """Structural similarity (Wang 2004), with its Gaussian window of 11 pixels."""
+    blur = lambda one: cv2.GaussianBlur(one, (11, 11), 1.5)  # noqa: E731 - the formula reads better so
+    first, second = 0.01**2, 0.03**2
+    means = blur(old), blur(new)
+    variances = blur(old * old) - means[0] ** 2, blur(new * new) - means[1] ** 2
+    both = blur(old * new) - means[0] * means[1]
+    above = (2 * means[0] * means[1] + first) * (2 * both + second)
+    return float((above / ((means[0] ** 2 + means[1] ** 2 + first) * (sum(variances) + second))).mean())
+
+
+def turned(old, new):
+    """Which flip or quarter turn makes the new image of the old one; empty where none does."""
+    for name, turn in TURNS.items():
+        made = turn(old)
+        # not 0, as both may be smaller copies
+        if made.shape == new.shape and float(np.abs(made - new).mean()) < 1e-3:
+            return name
+    return ""
+
+
+def angle(one, other):
+    """Degrees by which an image was turned, counted as the library does; None without enough points that fit."""
+    if 1 in (*one.shape[:2], *other.shape[:2]):  # OpenCV would halve it to nothing
+        return None
+    finder = cv2.ORB_create(FEATURES)
+    (places, words), (to, moved) = (finder.detectAndCompute((grey(image) * 255).astype(np.uint8), None) for image in (one, other))  # fmt: skip
+    if words is None or moved is None or min(len(places), len(to)) < ENOUGH:
+        return None
+    pairs = cv2.BFMatcher(cv2.NORM_HAMMING, crossCheck=True).match(words, moved)
+    if len(pairs) < ENOUGH:
+        return None
+    sources = np.float32([places[pair.queryIdx].pt for pair in pairs])
+    targets = np.float32([to[pair.trainIdx].pt for pair in pairs])
+    cv2.setRNGSeed(0)
+    matrix, fits = cv2.estimateAffinePartial2D(sources, targets, ransacReprojThreshold=2.0)
+    if matrix is None or int(fits.sum()) < ENOUGH:
+        return None
+    return float(-np.degrees(np.arctan2(matrix[1, 0], matrix[0, 0])))

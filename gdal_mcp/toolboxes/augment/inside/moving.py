@@ -1,0 +1,194 @@
+"""One step after the other: a transform draws once, and what it drew is applied to pixels, masks, nodata and labels alike.
+
+A transform that moves pixels works on their own type; one that changes values works on 8 bits, or on 32-bit floats from 0 to 1
+that the raster's range is scaled to. What a step draws depends on its seed alone: step `n` of a call has the call's seed and `n`.
+"""
+
+import math
+import random
+import time
+from dataclasses import dataclass, field
+
+import albumentations as A
+import numpy as np
+
+from gdal_mcp.toolboxes.augment.inside import rasters
+from gdal_mcp.toolboxes.augment.inside.ranges import scaled, unscaled
+
+SEEDS = 1 << 32
+# types that it cannot move, and one that holds their values
+BY_OPENCV = dict.fromkeys(("i4", "u4"), np.float64)
+WINDOWED = ("crop_coords", "crop_params")  # of what a transform drew: it cut a window out
+WHOLE = 1e-3  # of a pixel that may come from outside
+MAX_DRAWN = 16  # numbers of one drawn value that are told
+GIVEN = ("shape", "interpolation", "fill", "fill_mask")  # among what was drawn, though it was not
+
+
+class Skipped(Exception):
+    """A step that cannot be applied to this image; the text says why."""
+
+
+@dataclass
+class Scene:
+    """A raster and all that moves with it. `matrix` maps corners of pixels as they were to where they are."""
+
+    raster: rasters.Raster
+    masks: list = field(default_factory=list)  # of rows and columns
+    # x and y, from the upper left corner
+    points: np.ndarray = field(default_factory=lambda: np.zeros((0, 2)))
+    matrix: np.ndarray = field(default_factory=lambda: np.eye(3))
+    exact: bool = True  # whether the matrix says where everything is
+
+
+def transform(step):
+    """Made once for many images, as that takes longer than to apply it."""
+    alone = step["group"] is None
+    return getattr(A, step["name"])(**step["parameters"], p=step["probability"] if alone else 1.0)
+
+
+def run(steps, transforms, scene, seed, watch=None):
+    """Applies all steps. Returns a row for each that was applied, and one for each that was not, with the reason."""
+    applied, skipped, groups = [], [], {}
+    for number, (step, made) in enumerate(zip(steps, transforms, strict=True)):
+        begun, own = time.perf_counter(), (seed + number) % SEEDS
+        if (group := step["group"]) is not None:
+            hit = groups.setdefault(group, random.Random(own).random() < step["probability"])
+        before, why = scene.raster, {"code": "chance", "reason": ""}
+        try:
+            done = apply(step, made, scene, own) if group is None or hit else False
+        except Skipped as reason:
+            done, why = False, {"code": "unfit", "reason": str(reason)}
+        except Exception as error:  # the library has no errors of its own; other steps are still worth having
+            done, why = False, {"code": "failed", "reason": str(error)[:300]}
+        if not done:
+            skipped.append({"step": number, "bands": before.pixels.shape[2], **why})
+            continue
+        # as JSON; of long arrays, such as the noise of each pixel, the shape, as the seed has the rest
+        drawn = {name: plain(value) for name, value in made.params.items() if name not in GIVEN}
+        row = {"step": number, "drawn": drawn, "seconds": time.perf_counter() - begun}
+        applied.append(row)
+        if watch is not None:
+            watch(row, before, scene.raster)
+    return applied, skipped
+
+
+def apply(step, made, scene, seed):
+    """False when chance left the step out. The scene is as it was when this raises."""
+    made.set_random_seed(seed)
+    old = scene.raster
+    if step["bands"] == "rgb" and old.pixels.shape[2] != 3:
+        raise Skipped("it is for images of three bands")
+    new = rasters.Raster(**vars(old))
+    moves = step["georeference"] != "kept"
+    plain = moves or old.pixels.dtype == np.uint8
+    sent = movable(old.pixels) if moves else old.pixels if plain else scaled(old.pixels, old.range)
+    done = made(image=sent)["image"]
+    if not made.params and made.p < 1:
+        return False
+    new.pixels = (
+        layered(done).astype(old.pixels.dtype, copy=False)
+        if plain
+        else unscaled(layered(done), old.range, old.pixels.dtype)
+    )
+    masks = [layer(made, one) for one in scene.masks]
+    if not moves:
+        scene.raster, scene.masks = new, masks
+        return True
+    new.alpha = None if old.alpha is None else layer(made, old.alpha)
+    new.invalid = None if old.invalid is None else layered(layer(made, old.invalid))
+    if step["georeference"] == "exact":
+        matrix = matrix_of(made, old.size, new.size)
+        points = moved(scene.points, matrix)
+        scene.matrix = matrix @ scene.matrix
+        if new.place is not None:
+            new.place = placed(new.place, matrix)
+    else:
+        points = warped(made, scene.points)
+        scene.exact, new.place, new.crs = False, None, None
+    gaps(made, new, old)
+    scene.raster, scene.masks, scene.points = new, masks, points
+    return True
+
+
+def gaps(made, new, old):
+    """What lies around the old image, or is mixed with that, is no data, where the raster has a mark for it."""
+    if old.nodata is None and old.invalid is None:
+        return
+    ones = made.apply(np.ones((*old.pixels.shape[:2], 1), np.float32), **made.params)
+    outside = np.abs(layered(ones) - 1) > WHOLE
+    if outside.any():
+        outside = np.repeat(outside, new.pixels.shape[2], 2).astype(np.uint8)
+        new.invalid = outside if new.invalid is None else new.invalid | outside
+
+
+def layer(made, values):
+    """A mask, as the transform's last draw moves it; where it moves none, as it was."""
+    if "mask" not in made.targets:
+        return values
+    return made.apply_to_mask(movable(values), **made.params).astype(values.dtype, copy=False)
+
+
+def movable(pixels):
+    return pixels.astype(BY_OPENCV.get(pixels.dtype.str[1:], pixels.dtype), copy=False)
+
+
+def layered(pixels):
+    """With an axis of bands, which the library leaves out where there is one."""
+    return pixels if pixels.ndim == 3 else pixels[:, :, None]
+
+
+def matrix_of(made, old, new):
+    """Where a transform that is a flip, a turn, a window, a margin or a new size takes the corners of pixels.
+
+    The library counts from the middle of pixels where it flips, and from their corners where it scales.
+    """
+    drawn, (width, height) = made.params, old
+    if "pad_left" in drawn:
+        return np.array([[1, 0, drawn["pad_left"]], [0, 1, drawn["pad_top"]], [0, 0, 1]], float)
+    probes = np.zeros((3, 5))
+    probes[1, 0], probes[2, 1] = width, height
+    found = np.asarray(made.apply_to_keypoints(probes, **drawn), float)[:, :2]
+    if len(found) != 3:
+        raise Skipped("it repeats the image beyond its edges, which has no one place")
+    linear = np.column_stack([(found[1] - found[0]) / width, (found[2] - found[0]) / height])
+    linear[np.abs(linear) < 1e-4] = 0
+    if any(one in drawn for one in WINDOWED):
+        return np.array([[*linear[0], found[0, 0]], [*linear[1], found[0, 1]], [0, 0, 1]])
+    ratio = np.array(new, float)[:, None] / np.array(old, float)[None, :]  # of the whole image
+    linear = np.sign(linear) * ratio
+    offset = [new[row] if linear[row].sum() < 0 else 0.0 for row in (0, 1)]
+    return np.array([[*linear[0], offset[0]], [*linear[1], offset[1]], [0, 0, 1]])
+
+
+def placed(place, matrix):
+    """The geotransform of an image whose pixels were moved so."""
+    a, b, c, d, e, f = place
+    found = np.array([[b, c, a], [e, f, d], [0, 0, 1]]) @ np.linalg.inv(matrix)
+    return (*found[0, [2, 0, 1]].tolist(), *found[1, [2, 0, 1]].tolist())
+
+
+def moved(points, matrix):
+    return points @ matrix[:2, :2].T + matrix[:2, 2]
+
+
+def warped(made, points):
+    """The same for a transform of any kind, by the library's own account of single points, in the middle of pixels."""
+    if not len(points):
+        return points
+    rows = np.zeros((len(points), 5))
+    rows[:, :2] = points - 0.5
+    return np.asarray(made.apply_to_keypoints(rows, **made.params), float)[:, :2] + 0.5
+
+
+def plain(value):
+    if isinstance(value, np.ndarray) and value.size > MAX_DRAWN:
+        return {"shape": list(value.shape)}
+    if isinstance(value, np.ndarray | np.generic):
+        found = value.tolist()
+        return found if value.dtype.kind != "f" or np.isfinite(value).all() else None
+    if isinstance(value, dict):
+        return {str(key): plain(one) for key, one in list(value.items())[:MAX_DRAWN]}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value[:MAX_DRAWN]]
+    finite = isinstance(value, float) and math.isfinite(value)
+    return value if finite or isinstance(value, bool | int | str) else None

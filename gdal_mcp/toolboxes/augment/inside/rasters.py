@@ -1,0 +1,229 @@
+"""Images in and out: pixels of any number of bands in their own type, what of them is data, and where they lie on earth."""
+
+import contextlib
+import os
+from dataclasses import dataclass, field
+
+import cv2
+import numpy as np
+from osgeo import gdal, osr
+from scipy import ndimage
+
+from gdal_mcp.toolboxes.augment.inside.ranges import widened
+
+TYPES = {
+    gdal.GDT_Byte: "u1", gdal.GDT_UInt16: "u2", gdal.GDT_Int16: "i2", gdal.GDT_UInt32: "u4", gdal.GDT_Int32: "i4",
+    gdal.GDT_Float32: "f4", gdal.GDT_Float64: "f8",
+}  # fmt: skip
+CODES = {np.dtype(name): code for code, name in TYPES.items()}
+SIGNATURES = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpg", b"RIFF": "webp", b"II*\0": "tif", b"MM\0*": "tif", b"II+\0": "tif"}  # fmt: skip
+DRIVERS = ["GTiff", "PNG", "JPEG", "WEBP"]  # of `augment_image`, which takes these formats and no others
+LOOK = 1024  # pixels of the longer side of a raster's copy that its range of values is taken from, before a part of it is read
+WRITE = ["COMPRESS=DEFLATE", "BIGTIFF=IF_SAFER"]
+
+
+class Unreadable(RuntimeError):
+    """It is no image that this can work on; the text says why."""
+
+
+@dataclass
+class Raster:
+    pixels: np.ndarray  # rows, columns, bands
+    invalid: np.ndarray | None = None  # 1 where a band has no data, of the same shape
+    alpha: np.ndarray | None = None  # rows, columns
+    nodata: tuple | None = None  # of each band; None is NaN
+    place: tuple | None = None  # GDAL's geotransform
+    crs: osr.SpatialReference | None = None
+    names: tuple = ()  # of the bands
+    range: tuple = field(default=(0.0, 255.0))  # of values, which is 0 to 1 for transforms that change values
+
+    @property
+    def size(self):
+        return self.pixels.shape[1], self.pixels.shape[0]
+
+
+def decoded(data):
+    """A PNG, JPEG or WEBP file in 8 or 16 bits, as it is: nothing is turned, scaled or compressed again."""
+    with contextlib.suppress(cv2.error):
+        found = cv2.imdecode(np.frombuffer(data, np.uint8), cv2.IMREAD_UNCHANGED)
+        if found is not None:
+            found = found[:, :, None] if found.ndim == 2 else found
+            alpha = np.ascontiguousarray(found[:, :, 3]) if found.shape[2] == 4 else None
+            pixels = np.ascontiguousarray(found[:, :, 2::-1] if found.shape[2] > 1 else found)
+            return Raster(pixels, alpha=alpha, range=(0.0, float(np.iinfo(pixels.dtype).max)))
+    raise Unreadable("it is no PNG, JPEG or WEBP file that can be read")
+
+
+class Source:
+    """A raster dataset, all or a part of which is read; for one thread. `span` is the range of its values, where it is known."""
+
+    def __init__(self, path, span=None, drivers=()):
+        self._dataset = dataset = gdal.OpenEx(path, gdal.OF_RASTER, allowed_drivers=list(drivers))
+        if dataset is None or not dataset.RasterCount:
+            raise Unreadable("it is no image that GDAL can open")
+        bands = [dataset.GetRasterBand(number + 1) for number in range(dataset.RasterCount)]
+        kinds = {band.DataType for band in bands}
+        if len(kinds) > 1 or not kinds <= TYPES.keys():
+            raise Unreadable("its bands are of several types, or of one that is not taken, such as Int8")
+        if bands[0].GetColorTable() is not None:
+            raise Unreadable("its values are numbers of a palette; turn it into bands of colours first")
+        self.size = dataset.RasterXSize, dataset.RasterYSize
+        self.place = dataset.GetGeoTransform(can_return_null=True)
+        self.crs = dataset.GetSpatialRef()
+        if self.crs is not None:
+            self.crs.SetAxisMappingStrategy(osr.OAMS_TRADITIONAL_GIS_ORDER)
+        self._kind = TYPES[bands[0].DataType]
+        self._names = tuple(band.GetDescription() for band in bands)
+        self._alpha = len(bands) > 1 and bands[-1].GetColorInterpretation() == gdal.GCI_AlphaBand
+        if self._alpha:
+            bands.pop()
+        nodata = tuple(held(band.GetNoDataValue(), self._kind) for band in bands)
+        self._nodata = None if nodata == (None,) * len(bands) else nodata
+        whole = gdal.GMF_ALL_VALID | gdal.GMF_ALPHA
+        self._masks = {
+            n: band.GetMaskBand() for n, band in enumerate(bands) if not band.GetMaskFlags() & whole
+        }
+        self.span = span or ((0.0, 255.0) if self._kind == "u1" else self._span(bands))
+
+    def _span(self, bands):
+        """The least and the greatest value of a copy that is at most 1024 pixels wide and high."""
+        share = max(1.0, max(self.size) / LOOK)
+        columns, rows = (max(1, round(one / share)) for one in self.size)
+        small = {"buf_xsize": columns, "buf_ysize": rows}
+        low, high = np.inf, -np.inf
+        for band in bands:
+            data = np.frombuffer(band.ReadRaster(**small), self._kind)
+            mask = band.GetMaskBand().ReadRaster(**small, buf_type=gdal.GDT_Byte)
+            some = data[(np.frombuffer(mask, "u1") > 0) & np.isfinite(data)]
+            if some.size:
+                low, high = min(low, float(some.min())), max(high, float(some.max()))
+        return (low, high) if high > low else (0.0, 1.0)
+
+    def read(self, window=None):
+        """All of it, or a window: column, row, columns and rows."""
+        left, top, width, height = window = window or (0, 0, *self.size)
+        pixels = np.empty((height, width, self._dataset.RasterCount), self._kind)
+        if self._dataset.ReadRaster(*window, buf_obj=pixels, **spaces(pixels)) is None:
+            raise Unreadable("a part of its pixels cannot be read")
+        alpha = None
+        if self._alpha:
+            alpha, pixels = pixels[:, :, -1].copy(), np.ascontiguousarray(pixels[:, :, :-1])
+        invalid = np.zeros(pixels.shape, bool) if pixels.dtype.kind != "f" else ~np.isfinite(pixels)
+        for number, band in self._masks.items():
+            mask = band.ReadRaster(*window, buf_type=gdal.GDT_Byte)
+            if mask is None:
+                raise Unreadable("a part of its pixels cannot be read")
+            invalid[:, :, number] |= np.frombuffer(mask, "u1").reshape(height, width) == 0
+        invalid = invalid.view(np.uint8) if invalid.any() else None
+        place = self.place
+        if place is not None:
+            a, b, c, d, e, f = place
+            place = (a + left * b + top * c, b, c, d + left * e + top * f, e, f)
+        # of eight bits the whole range is taken; of other types the sample may lack peaks that this part has
+        span = self.span if self._kind == "u1" else widened(self.span, pixels, invalid)
+        filled_up = pixels if invalid is None else filled(pixels, invalid)
+        return Raster(filled_up, invalid, alpha, self._nodata, place, self.crs, self._names, span)
+
+
+def spaces(pixels):
+    """Where the values of an array of rows, columns and bands lie, so that GDAL reads and writes it without a copy."""
+    line, pixel, band = pixels.strides
+    return {"buf_pixel_space": pixel, "buf_line_space": line, "buf_band_space": band}
+
+
+def filled(pixels, invalid):
+    """With the nearest value where there is none, so that nothing is mixed with a mark for nodata."""
+    made = pixels.copy()
+    for number in range(pixels.shape[2]):
+        gaps = invalid[:, :, number] > 0
+        if gaps.all():
+            made[:, :, number] = 0
+        elif gaps.any():
+            rows, columns = ndimage.distance_transform_edt(gaps, return_distances=False, return_indices=True)
+            made[:, :, number] = pixels[:, :, number][rows, columns]
+    return made
+
+
+def held(nodata, kind):
+    """The nodata value of a band; None where no pixel of its type can have it, such as -9999 of bytes."""
+    if nodata is None or np.dtype(kind).kind not in "iu":
+        return nodata
+    limits = np.iinfo(kind)
+    return nodata if limits.min <= nodata <= limits.max and nodata == int(nodata) else None
+
+
+def marked(raster):
+    """The pixels with the mark for nodata where there is none."""
+    if raster.invalid is None:
+        return raster.pixels
+    made = raster.pixels.copy()
+    for number in range(made.shape[2]):
+        mark = raster.nodata[number] if raster.nodata else None
+        if mark is None and made.dtype.kind != "f":
+            mark = 0
+        made[:, :, number][raster.invalid[:, :, number] > 0] = np.nan if mark is None else mark
+    return made
+
+
+def write(raster, path, driver="GTiff"):
+    """A file with the place, the nodata value and the names of the bands."""
+    pixels = marked(raster)
+    colours = pixels.shape[2] == 3 and pixels.dtype.kind == "u"
+    if raster.alpha is not None:
+        pixels = np.dstack([pixels, raster.alpha])
+    pixels = np.ascontiguousarray(pixels)
+    direct = driver == "GTiff"
+    width, height = raster.size
+    kind = CODES[pixels.dtype]
+    options = [*WRITE, *["PHOTOMETRIC=RGB"] * colours, *["ALPHA=YES"] * (raster.alpha is not None)]
+    made = gdal.GetDriverByName("GTiff" if direct else "MEM").Create(
+        path if direct else "", width, height, pixels.shape[2], kind, options if direct else []
+    )
+    annotate(made, raster)
+    made.WriteRaster(0, 0, width, height, pixels, **spaces(pixels))
+    if not direct:
+        options = ["WORLDFILE=YES"] if raster.place is not None else []
+        if gdal.GetDriverByName(driver).CreateCopy(path, made, options=options) is None:
+            raise RuntimeError(f"{driver} cannot hold these bands: write GTiff")
+    elif made.Close() != gdal.CE_None:
+        raise RuntimeError(f"{os.path.basename(path)} could not be written")
+
+
+def annotate(made, raster):
+    if raster.place is not None:
+        made.SetGeoTransform(raster.place)
+    if raster.crs is not None:
+        made.SetSpatialRef(raster.crs)
+    for number, mark in enumerate(raster.nodata or ()):
+        if mark is not None:
+            made.GetRasterBand(number + 1).SetNoDataValue(mark)
+    for number, name in enumerate(raster.names):
+        if name:
+            made.GetRasterBand(number + 1).SetDescription(name)
+
+
+def shown(raster):
+    """8 bits in one or three bands, and alpha, for people and for models that look at pictures."""
+    pixels = raster.pixels[:, :, :3] if raster.pixels.shape[2] >= 3 else raster.pixels[:, :, :1]
+    if pixels.dtype != np.uint8:
+        known = pixels if raster.invalid is None else pixels[raster.invalid[:, :, : pixels.shape[2]] == 0]
+        low, high = np.percentile(known, (2, 98)) if known.size else (0, 1)
+        stretched = (pixels.astype(np.float64) - low) / max(high - low, 1e-12) * 255
+        pixels = np.clip(stretched, 0, 255).astype(np.uint8)
+    return pixels
+
+
+def encoded(pixels, alpha, kind, quality=95):
+    """The bytes of a picture; JPEG has no alpha."""
+    layers = pixels[:, :, ::-1] if pixels.shape[2] == 3 else pixels
+    if alpha is not None and kind != "JPEG":
+        layers = np.dstack([np.repeat(layers, 3, 2) if layers.shape[2] == 1 else layers, alpha])
+    options = {
+        "JPEG": [cv2.IMWRITE_JPEG_QUALITY, quality],
+        "WEBP": [cv2.IMWRITE_WEBP_QUALITY, 101],  # above 100 nothing is lost
+        "PNG": [],
+    }
+    done, data = cv2.imencode(f".{kind.lower()}", np.ascontiguousarray(layers), options[kind])
+    if not done:
+        raise RuntimeError(f"the picture cannot be written as {kind}")
+    return data.tobytes()

@@ -1,0 +1,180 @@
+"""The words of a prompt and what each phrase of them means, from data/lexicon.toml and the names in the catalogue. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
+from gdal_mcp.toolboxes.gdal import data_of
+
+Value = TypeVar("Value")
+Phrase = tuple[str, ...]
+LONGEST_WORD: Final = 24  # nothing longer is in the lexicon: it is not compared with what is
+HIGHEST: Final = 1e9  # a number beyond is read as this, which no argument takes
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_TOKEN: Final = re.compile(
+    r"(?P<number>(?:(?<![\w.)%°])[-+−])?(?:\d{1,3}(?:,\d{3})+(?![\d])|\d+(?:\.\d+)?|\.\d+))"  # noqa: RUF001 - a minus sign
+    r"|(?P<word>[^\W\d_]+(?:['’][^\W\d_]+)?)|(?P<mark>(?!(?<=[^\W\d_])-[^\W\d_])[^\w\s])"  # noqa: RUF001 - an apostrophe as it is typeset
+)
+_MARKS: Final = {"×": "x", "*": "x", "–": "-", "—": "-", "−": "-", "…": "-", "’": "'"}  # noqa: RUF001 - what they stand for
+
+
+@dataclass(frozen=True)
+class Token:
+    text: str  # in small letters, as the lexicon spells it
+    start: int
+    end: int
+    number: float | None = None
+    typo: str = ""  # what stood there, where it was read as another word
+
+
+@dataclass(frozen=True)
+class Concept:
+    """One thing to ask for, and how degrees and numbers become arguments; the fields are told in lexicon.toml."""
+
+    key: str
+    transform: str
+    amount: str = ""
+    levels: Sequence[Any] = ()
+    set: Mapping[str, Any] = field(default_factory=dict)
+    numbers: Mapping[str, str] = field(default_factory=dict)
+    axis: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    relative: Mapping[str, Any] = field(default_factory=dict)
+    sign: int | None = None
+    base: float = 0
+    scale: float = 1
+    build: str = "plain"
+    family: str = ""
+    negates: Sequence[str] = ()
+    yields: bool = False  # is what a following concept does: "scale the longest side"
+
+
+@dataclass(frozen=True)
+class Meaning:
+    kind: str
+    value: Any
+
+
+def tokens(text: str, spelling: Mapping[str, str]) -> Iterator[Token]:
+    """Words, numbers and marks in order; in linear time."""
+    for found in _TOKEN.finditer(text):
+        raw, start, end = found[0], found.start(), found.end()
+        if found["number"]:
+            value = float(raw.replace(",", "").replace("−", "-"))  # noqa: RUF001
+            yield Token(raw, start, end, max(-HIGHEST, min(HIGHEST, value)))
+            continue
+        for part in _CAMEL.split(raw):
+            word = part.lower().replace("'", "").replace("’", "")  # noqa: RUF001
+            if word:
+                yield Token(spelling.get(word, _MARKS.get(word, word)), start, start + len(part))
+            start += len(part)
+
+
+def _one_edit(one: str, other: str) -> bool:
+    """Whether a letter was left out, added or mistaken, or two changed places."""
+    for _ in range(2):  # without what both begin with, then without what both end with
+        differ = (i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+        same = next(differ, min(len(one), len(other)))
+        one, other = one[same:][::-1], other[same:][::-1]
+    return max(len(one), len(other)) < 2 or (len(one) == 2 and one == other[::-1])
+
+
+def _concepts(entries: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Concept, str]]:
+    """Each with its words: those of the lexicon first, then the names of the catalogue."""
+    made = {}
+    for key in dict.fromkeys([*entries, *TRANSFORMS]):
+        entry = entries.get(key, {})
+        given = {name: value for name, value in entry.items() if name != "words"}
+        made[key] = Concept(**{"key": key, "transform": key, **given})
+        yield made[key], entry.get("words", "")
+    for name, transform in TRANSFORMS.items():
+        yield made[name], ";".join([name, name.lower(), *transform.aliases])
+
+
+def _entries(read: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
+    """Kind, value and phrases; of two that are alike the first keeps the phrase."""
+    kinds = ("idle", "level", "sign", "side", "axis", "spin", "chance", "random", "not", "join", "argument")
+    yield from ((kind, value, words) for kind in kinds for value, words in read[kind].items())
+    yield from (("absent", value, words) for words, value in read["absent"].items())
+    yield from (("vague", tuple(ways), words) for words, ways in read["ambiguous"].items())
+    yield from (("preset", name, preset["words"]) for name, preset in read["preset"].items())
+    yield from (("concept", concept, words) for concept, words in _concepts(read["concept"]))
+    yield from (("link", one, one) for one in read["links"].split())
+
+
+class Lexicon:
+    """All phrases, as tuples of words; built once and never changed."""
+
+    def __init__(self, read: Mapping[str, Any]) -> None:
+        self.fillers = frozenset(read["fillers"].split())
+        self.spelling: Mapping[str, str] = read["same"]
+        self.presets: Mapping[str, Sequence[Mapping[str, Any]]] = {
+            name: one["steps"] for name, one in read["preset"].items()
+        }
+        given: dict[Phrase, Meaning] = {}
+        for kind, value, words in _entries(read):
+            for phrase in self._split(words):
+                given.setdefault(phrase, Meaning(kind, value))
+        plain = {
+            kind: {phrase: value for value, words in read[kind].items() for phrase in self._split(words)}
+            for kind in ("bound", "number", "share", "unit")
+        }
+        phrases = [*given, *(phrase for table in plain.values() for phrase in table)]
+        self.words = self.fillers | {word for phrase in phrases for word in phrase}
+        self.phrases = self._stemmed(given)
+        # what stands beside numbers; and the length of the longest phrase by its first word
+        self.plain = {kind: self._stemmed(table) for kind, table in plain.items()}
+        self.longest = {phrase[0]: len(phrase) for phrase in sorted(self.phrases, key=len)}
+        self.spelt: dict[str, list[str]] = {}  # by the first letter
+        for word in sorted({*self.words, *self.spelling} - self.fillers - set(read["links"].split())):
+            if len(word) >= 4:  # shorter ones are near to too much
+                self.spelt.setdefault(word[0], []).append(word)
+
+    def _split(self, words: str) -> Iterator[Phrase]:
+        for phrase in words.split(";"):
+            given = ";" if phrase.strip() == "semicolon" else phrase
+            found = tuple(one.text for one in tokens(given, self.spelling) if one.text not in self.fillers)
+            if found:
+                yield found
+
+    def _stemmed(self, table: Mapping[Phrase, Value]) -> dict[Phrase, Value]:
+        """The same phrases in the words that `known` gives; of two that fall together the one that is spelled so goes first."""
+        found = {
+            tuple(self.known(word) or word for word in phrase): value
+            for phrase, value in reversed(list(table.items()))
+        }
+        return found | {phrase: table[phrase] for phrase in found if phrase in table}
+
+    def known(self, word: str) -> str | None:
+        """The lexicon's form of a word: its stem without a plural or a verb's ending, where that is a word of it, else itself."""
+        stems = [word[: -len(end)] for end in ("ing", "ed", "es", "s", "d") if word.endswith(end)]
+        stems += [stem[:-1] for stem in stems if stem[-2:-1] == stem[-1:]] + [f"{stem}e" for stem in stems]
+        found = (stem for stem in stems if len(stem) > 2 and stem in self.words)
+        return next(found, word if word in self.words else None)
+
+    def near(self, word: str) -> str | None:
+        """A word of the lexicon that one edit makes of this one, with the same first letter."""
+        if not 4 <= len(word) <= LONGEST_WORD:
+            return None
+        found = next((one for one in self.spelt.get(word[0], ()) if _one_edit(one, word)), None)
+        return self.spelling.get(found or "", found)
+
+    def match(self, given: Sequence[Token], place: int) -> tuple[Meaning, int] | None:
+        """The longest phrase that begins at this place, and how many tokens it has."""
+        for length in range(min(self.longest.get(given[place].text, 0), len(given) - place), 0, -1):
+            meaning = self.phrases.get(tuple(one.text for one in given[place : place + length]))
+            if meaning is not None:
+                return meaning, length
+        return None
+
+    def beside(self, kind: str, given: Sequence[Token], place: int) -> tuple[str, int] | None:
+        """As `match`, among the words that stand beside numbers."""
+        for length in range(min(4, len(given) - place), 0, -1):
+            value = self.plain[kind].get(tuple(one.text for one in given[place : place + length]))
+            if value is not None:
+                return value, length
+        return None
+
+
+LEXICON: Final = Lexicon(data_of("gdal_mcp.toolboxes.augment", "lexicon.toml"))

@@ -1,0 +1,138 @@
+"""What a prompt asks for, as a pipeline of transforms: rules and a lexicon, the same answer each time. Pure.
+
+Invariants: nothing is left out without a word (what is not understood is an error or a warning); a number that is said is taken
+exactly, and is drawn from a range only where one is asked for; every step's arguments lie within the catalogue's schema; no
+prompt raises, and the time grows with its length alone.
+"""
+
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, Literal
+
+from gdal_mcp.toolboxes.augment.geometric import Geometric
+from gdal_mcp.toolboxes.augment.lexicon import LEXICON, Concept
+from gdal_mcp.toolboxes.augment.reading import Clause, clauses, items
+from gdal_mcp.toolboxes.augment.steps import Ambiguity, Parsed, Problem, Step, conflicts
+from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
+
+
+class _Pipeline:
+    """What one prompt has given so far."""
+
+    def __init__(self, prompt: str) -> None:
+        self.prompt = prompt
+        self.steps: list[Step] = []
+        self.errors: list[Problem] = []
+        self.suggestions: list[str] = []
+        self.ambiguities: list[Ambiguity] = []
+        self.preset: str | None = None
+        self.groups = 0
+
+    def add(self, clause: Clause) -> None:
+        for typo, word in clause.values("typo"):
+            self.suggestions.append(f"{typo!r} was read as {word!r}")
+        for word in clause.values("unknown"):
+            self._tell(f"{word!r} was not understood", "say it in other words, or leave it out", "warning")
+        concept = clause.concept
+        said = clause.items
+        text = self.prompt[min(one.start for one in said) : max(one.end for one in said)]
+        if clause.negated:
+            self._without(concept, text)
+        elif clause.join == "or" and concept is not None and self.steps:
+            words = {one.start: self.prompt[one.start : one.end] for one in said if one.kind != "link"}
+            if clause.value("axis") is not None:  # "flip vertically" of "flip horizontally or vertically"
+                words[said[0].start] = re.sub(r"\s*(horizontal|vertical)(ly)?\s*", "", words[said[0].start])
+            self.ambiguities.append(Ambiguity(text, (self.steps[-1].text, " ".join(words.values()))))
+        elif concept is not None:
+            built = Geometric(clause, concept, text)
+            self.errors += built.problems
+            self.suggestions += built.suggestions
+            self.ambiguities += built.ambiguities
+            together = len(built.made) > 1 and concept.build == "rotate"
+            self.groups += together
+            for name, parameters in built.made:
+                group = self.groups if together else None
+                self._take(Step(name, parameters, built.chance, round(built.confidence, 2), text, group))
+        else:
+            self._other(clause)
+
+    def _tell(self, message: str, suggestion: str, severity: Literal["warning", "error"] = "error") -> None:
+        self.errors.append(Problem(message, severity, suggestion))
+
+    def _take(self, step: Step) -> None:
+        transform = TRANSFORMS[step.name]
+        faults = transform.faults(step.parameters)
+        for fault in faults[:3]:
+            self._tell(f"{step.text!r}: {fault}", f"for example: {transform.examples[0]}")
+        self.steps += [] if faults else [step]
+
+    def _other(self, clause: Clause) -> None:
+        """A call, a preset, what the library cannot do, or what may mean several things."""
+        for item in clause.items:
+            text = self.prompt[item.start : item.end]
+            if item.kind == "call":
+                name, given = item.value
+                self._call(name, given, text)
+            elif item.kind == "preset":
+                self.preset, chance = item.value, clause.probability
+                for one in LEXICON.presets[item.value]:
+                    probability = one["probability"] if chance is None else chance
+                    self._take(Step(one["name"], one["parameters"], probability, 1.0, text))
+            elif item.kind == "absent":
+                self._tell(f"{text!r} is not among the transforms", item.value)
+            elif item.kind == "vague":
+                self.ambiguities.append(Ambiguity(text, item.value))
+
+    def _call(self, name: str, given: Mapping[str, Any] | None, text: str) -> None:
+        if given is None:
+            self._tell(f"{text!r}: not name=value with plain values", f"{name}(argument=value)")
+            return
+        arguments = {key: value for key, value in given.items() if key != "p"}
+        chance = given.get("p", 1.0)
+        if isinstance(chance, bool) or not isinstance(chance, int | float) or not 0 <= chance <= 1:
+            self._tell(f"{text!r}: p is a number from 0 to 1", f"{name}(p=0.5)")
+            return
+        self._take(Step(name, arguments, float(chance), 1.0, text))
+
+    def _without(self, concept: Concept | None, text: str) -> None:
+        if concept is None:
+            self._tell(f"{text!r}: what is not to be done was not understood", 'say "no blur"', "warning")
+            return
+        unwanted = {concept.transform, *concept.negates}
+        if concept.family:
+            unwanted |= {name for name, one in TRANSFORMS.items() if one.category == concept.family}
+        self.steps = [step for step in self.steps if step.name not in unwanted]
+
+    def finished(self) -> Parsed:
+        self.errors += conflicts(self.steps)
+        if not self.steps and not any(one.severity == "error" for one in self.errors):
+            unclear = "; ".join(dict.fromkeys(way for one in self.ambiguities for way in one.interpretations))
+            example = "for example: rotate 15 degrees and add some noise"
+            hint = f"say one of: {unclear}" if unclear else example
+            self._tell("no transform is asked for in words that are understood", hint)
+        return Parsed(
+            tuple(self.steps),
+            tuple(dict.fromkeys(self.errors)),
+            tuple(dict.fromkeys(self.suggestions)),
+            tuple(dict.fromkeys(self.ambiguities)),
+            self.preset,
+        )
+
+
+def parse(prompt: str) -> Parsed:
+    found = clauses(items(prompt))
+    # as in "increase saturation and contrast by 20 %": the direction is said before both, the number after both
+    for one, other in pairwise(found):
+        alike = all(each.concept is not None and each.concept.sign == 0 for each in (one, other))
+        if not alike or one.negated or other.join != "and":
+            continue
+        if one.value("sign") is not None and other.value("sign") is None:
+            numbers = [item for item in other.items if item.kind in ("quantity", "level")]
+            other.items = [*(item for item in one.items if item.kind == "sign"), *other.items]
+            if not one.quantities and one.level is None:
+                one.items += numbers
+    pipeline = _Pipeline(prompt)
+    for clause in found:
+        pipeline.add(clause)
+    return pipeline.finished()

@@ -1,0 +1,367 @@
+"""From a prompt to clauses: what is asked for, with the numbers and modifiers that belong to it. Pure.
+
+Everything is read once from left to right. A clause has at most one concept (a thing to do); it ends at "and", a comma, "then" and
+the like, or where the next concept begins. Modifiers before a concept belong to it, numbers after it as well; a clause without a
+concept goes to the one before it.
+"""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any, Final, Literal
+
+from gdal_mcp.toolboxes.augment.lexicon import LEXICON, Concept, Meaning, Token, tokens
+from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
+
+Form = Literal["exact", "range", "most", "least", "around", "size", "box"]
+_CALL: Final = re.compile(r"([A-Za-z][A-Za-z0-9_]*)[ ]?\(")
+_NAMES: Final = {name.lower(): name for name in TRANSFORMS}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number or two, as it was said: "up to 10 degrees" is (10, 10, most, deg)."""
+
+    low: float
+    high: float
+    form: Form = "exact"
+    unit: str = ""  # % deg px x bit k rad m
+    link: str = ""  # to, where a value is named that is to be reached
+    argument: tuple[str, ...] = ()  # "sigma 2": the arguments that may be meant
+    rest: tuple[float, float] = (0, 0)  # of a box: its right and lower side
+
+
+@dataclass(frozen=True)
+class Item:
+    kind: str
+    value: Any
+    start: int
+    end: int
+
+
+@dataclass
+class Clause:
+    """What belongs together; `items` in the order in which they were said."""
+
+    join: str  # and, then, or, after, before: what stands before it
+    items: list[Item] = field(default_factory=list)
+    negated: bool = False
+
+    def values(self, kind: str) -> list[Any]:
+        return [item.value for item in self.items if item.kind == kind]
+
+    def value(self, kind: str) -> Any:
+        """The last one said, None where nothing was."""
+        return next(reversed(self.values(kind)), None)
+
+    @property
+    def concept(self) -> Concept | None:
+        return self.value("concept")  # type: ignore[no-any-return]
+
+    @property
+    def level(self) -> int | None:
+        """0 weak, 1 medium, 2 strong."""
+        return min(map(("weak", "medium", "strong").index, self.values("level")), default=None)
+
+    @property
+    def quantities(self) -> list[Quantity]:
+        return [one for one in self.values("quantity") if "p" not in one.argument]
+
+    @property
+    def probability(self) -> float | None:
+        for one in self.values("quantity"):
+            if "p" in one.argument:
+                return float(one.high / 100 if one.unit == "%" or one.high > 1 else one.high)
+        chance = self.value("chance")
+        return None if chance is None else float(chance) / 100
+
+
+def calls(prompt: str) -> tuple[list[Item], str]:
+    """`GaussianBlur(blur_limit=5)` as items (name, arguments or None), and the prompt with spaces in their place."""
+    found: list[Item] = []
+    place = 0
+    while (match := _CALL.search(prompt, place)) is not None:
+        place = match.end()
+        name = _NAMES.get(match[1].lower().replace("_", ""))
+        if name is None:
+            continue
+        end = _closing(prompt, match.end())
+        if end is None:
+            break
+        found.append(Item("call", (name, _arguments(prompt[match.end() : end - 1])), match.start(), end))
+        prompt = prompt[: match.start()] + " " * (end - match.start()) + prompt[end:]
+        place = end
+    return found, prompt
+
+
+def _closing(text: str, place: int) -> int | None:
+    depth = 1
+    for end in range(place, len(text)):
+        depth += (text[end] == "(") - (text[end] == ")")
+        if depth == 0:
+            return end + 1
+    return None
+
+
+def _arguments(text: str) -> Mapping[str, Any] | None:
+    try:
+        call = ast.parse(f"f({text})", mode="eval").body
+        if not isinstance(call, ast.Call) or call.args or any(one.arg is None for one in call.keywords):
+            return None
+        return {str(one.arg): _json(ast.literal_eval(one.value)) for one in call.keywords}
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+        return None
+
+
+def _json(value: Any) -> Any:
+    """Tuples as lists; no other value than JSON has."""
+    if isinstance(value, list | tuple):
+        return [_json(one) for one in value]
+    if isinstance(value, dict):
+        return {str(key): _json(one) for key, one in value.items()}
+    if not isinstance(value, bool | int | str | float | None) or value in (inf, -inf) or value != value:  # noqa: PLR0124
+        raise ValueError(f"{value!r} is no JSON")
+    return value
+
+
+def items(prompt: str) -> list[Item]:
+    called, rest = calls(prompt)
+    words = list(_words(rest))
+    found: list[Item] = []
+    place = 0
+    while place < len(words):
+        start = words[place].start
+        meaning, length = LEXICON.match(words, place) or (Meaning("unknown", words[place].text), 1)
+        number = None
+        if length == 1 or meaning.kind in ("argument", "link"):  # "half of the time" is no half
+            number = _quantity(words, place)
+        if number is not None:
+            quantity, place = number
+            found.append(Item("quantity", quantity, start, words[place - 1].end))
+            continue
+        used = words[place : place + length]
+        place += length
+        found.append(Item(meaning.kind, meaning.value, start, used[-1].end))
+        found += [Item("typo", (one.typo, one.text), one.start, one.end) for one in used if one.typo]
+    return sorted([*_named(found), *called], key=lambda item: item.start)
+
+
+def _words(text: str) -> Iterator[Token]:
+    for token in tokens(text, LEXICON.spelling):
+        if token.number is not None:
+            yield token
+            continue
+        word = LEXICON.known(token.text)
+        if word is None and (near := LEXICON.near(token.text)) is not None:
+            yield replace(token, text=near, typo=token.text)
+        elif word is None and not token.text[0].isalpha():
+            continue  # a mark that means nothing here
+        elif (word or token.text) not in LEXICON.fillers:
+            yield replace(token, text=word or token.text)
+
+
+def _number(words: Sequence[Token], place: int) -> tuple[float, str, int] | None:
+    """A value, the unit that is in the word ("half" is 50 %), and the place after it."""
+    sign = 1
+    if place + 1 < len(words) and words[place].text in ("minus", "negative", "-"):
+        sign, place = -1, place + 1
+    if place >= len(words):
+        return None
+    if words[place].text in ("x", "factor"):  # "x2", "by a factor of 2"
+        after = place + 1 + (words[place + 1 : place + 2] != [] and words[place + 1].text == "of")
+        times = words[after].number if after < len(words) else None
+        return None if times is None else (times, "x", after + 1)
+    share = LEXICON.beside("share", words, place)
+    if share is not None:
+        value, unit = share[0].split()
+        return float(value) / (100 if unit == "x" else 1), unit, place + share[1]
+    total, after = words[place].number, place + 1
+    if total is None:
+        written = LEXICON.beside("number", words, place)
+        if written is None:
+            return None
+        total, after = float(written[0]), place + written[1]
+        ones = LEXICON.beside("number", words, after)
+        if ones is not None and total >= 20 and float(ones[0]) < 10:  # twenty five
+            total, after = total + float(ones[0]), after + 1
+        elif ones is not None and ones[0] == "100":  # two hundred
+            total, after = total * 100, after + 1
+    elif after + 1 < len(words) and words[after].text == "/" and words[after + 1].number:
+        total, after = total / (words[after + 1].number or 1), after + 2
+    return sign * total, "", after
+
+
+def _unit(words: Sequence[Token], place: int) -> tuple[str, int]:
+    found = LEXICON.beside("unit", words, place)
+    if found is None or (found[0] == "x" and place + 1 < len(words) and words[place + 1].number is not None):
+        return "", place  # in "512x512" it is no unit
+    return found[0], place + found[1]
+
+
+def _quantity(words: Sequence[Token], place: int) -> tuple[Quantity, int] | None:
+    bound = LEXICON.beside("bound", words, place)
+    form: Any = bound[0] if bound else "exact"
+    place += bound[1] if bound else 0
+    first = _number(words, place)
+    if first is None or (box := _box(words, place)) is not None:
+        return box if first else None
+    low, unit, after = first
+    if unit == "":
+        unit, after = _unit(words, after)
+    joined, second = _second(words, after, between=form == "between")
+    if second is None:
+        return None if form == "between" else (Quantity(low, low, form, unit), after)
+    high, own, after = second
+    other, after = (own, after) if own else _unit(words, after)
+    if joined == "size":
+        return Quantity(low, high, "size", other), after
+    return Quantity(min(low, high), max(low, high), "range", other or unit), after
+
+
+def _second(
+    words: Sequence[Token], place: int, *, between: bool
+) -> tuple[str, tuple[float, str, int] | None]:
+    """What follows a number: size for "x 512" and "by 512", range for "to 10" and "- 10"; with the number there."""
+    marks = [one.text for one in words[place : place + 2]]
+    joined = "size" if marks[:1] in (["x"], ["by"]) else ""
+    if marks[:1] in (["to"], ["-"]) or marks == [".", "."] or (between and marks[:1] in (["and"], [","])):
+        joined = "range"
+    found = _number(words, place + (2 if marks == [".", "."] else 1)) if joined else None
+    if found is None or (joined == "size" and (found[1] or _unit(words, found[2])[0] not in ("", "px"))):
+        return "", None
+    return joined, found
+
+
+def _box(words: Sequence[Token], place: int) -> tuple[Quantity, int] | None:
+    """As "10, 20 to 200, 220": a left upper and a right lower corner."""
+    given = words[place : place + 7]
+    marks = [one.text for one in given[1::2]]
+    numbers = [one.number for one in given[::2] if one.number is not None]
+    if len(numbers) != 4 or marks not in ([",", "to", ","], [",", "-", ","]):
+        return None
+    left, top, right, bottom = numbers
+    return Quantity(left, top, "box", rest=(right, bottom)), place + 7
+
+
+def _named(found: Sequence[Item]) -> Iterator[Item]:
+    """Numbers with the word of an argument before or after them, and "to" before them, as part of them."""
+    taken: set[int] = set()
+    for place, item in enumerate(found):
+        if item.kind != "quantity":
+            yield item
+            continue
+        before = _past(found, place - 1, -1)
+        after = _past(found, place + 1, 1)
+        # a word that has its number behind it
+        own = after is not None and _is(found, _past(found, after + 1, 1), "quantity")
+        wanted = [one for one in (before, None if own else after) if _is(found, one, "argument")]
+        name = next((one for one in wanted if one not in taken), None)
+        link = found[place - 1].value if _is(found, place - 1, "link") else ""
+        argument = tuple(found[name].value.split()) if name is not None else ()
+        taken |= {name} if name is not None else set()
+        yield replace(item, value=replace(item.value, link=link, argument=argument))
+
+
+def _past(found: Sequence[Item], place: int, way: int) -> int | None:
+    """The next place that is more than a link."""
+    while 0 <= place < len(found) and found[place].kind == "link":
+        place += way
+    return place if 0 <= place < len(found) else None
+
+
+def _is(found: Sequence[Item], place: int | None, kind: str) -> bool:
+    return place is not None and place >= 0 and found[place].kind == kind
+
+
+_THINGS: Final = ("concept", "call", "preset", "absent")  # "denoise with a median blur" is one thing
+_NOUNS: Final = ("blur", "noise", "weather", "dropout")  # categories whose words are things rather than deeds
+_WAYS: Final = {"axis", "side", "spin", "quantity", "level", "link", "typo"}  # how a thing is done
+_FORWARD: Final = ("level", "sign", "random", "not", "chance", "axis")
+
+
+def clauses(found: Sequence[Item]) -> list[Clause]:
+    """Items in groups of one thing to do each, in the order in which they are to be done."""
+    made = [Clause("then")]
+    for item in found:
+        if item.kind == "join":
+            made.append(Clause(item.value))
+        elif item.kind in _THINGS and any(made[-1].values(kind) for kind in _THINGS[:-1]):
+            held = made[-1].items
+            last = next((one for one in reversed(held) if one.kind in _THINGS), item)
+            if last.kind == item.kind == "concept":
+                if last.value is item.value:  # "cutout with 8 holes" is one thing
+                    continue
+                if last.value.yields and not made[-1].quantities:  # so is "scale the longest side"
+                    held[held.index(last)] = item
+                    continue
+            keep = len(held)
+            while held[keep - 1].kind in (*_FORWARD, "link", "typo"):
+                keep -= 1
+            made.append(Clause("and", [*held[keep:], item]))
+            del held[keep:]
+        else:
+            made[-1].items.append(item)
+    return _ordered(_whole([one for one in made if one.items or one.join in ("before", "after")]))
+
+
+def _whole(made: Sequence[Clause]) -> list[Clause]:
+    """Clauses without a thing to do go to the one before, or, where there is none, to the next."""
+    result: list[Clause] = []
+    waiting: list[Item] = []
+    for clause in made:
+        first = clause.join in ("before", "after") and not result
+        if first or any(clause.values(kind) for kind in (*_THINGS, "vague")):
+            result.append(clause)
+            if clause.join == "or" and waiting and clause.concept:  # "horizontal or vertical flip"
+                result.append(_another(clause, waiting))
+            else:
+                clause.items[:0] = waiting
+            waiting = []
+        elif result and clause.join != "or":
+            result[-1].items += clause.items
+        elif result and result[-1].concept and {one.kind for one in clause.items} <= _WAYS:
+            result.append(_another(result[-1], clause.items))  # "flip horizontally or vertically"
+        else:
+            waiting += clause.items
+    result = result or [Clause("then")]
+    result[-1].items += waiting
+    return _negations([one for one in result if one.items])
+
+
+def _another(clause: Clause, ways: Sequence[Item]) -> Clause:
+    """The same thing, done in other ways."""
+    return Clause("or", [next(one for one in clause.items if one.kind == "concept"), *ways])
+
+
+def _negations(made: list[Clause]) -> list[Clause]:
+    """Those that say "no" or "not", and what is listed after it: "without blur or noise"."""
+    before, plain = Clause("then"), {"concept", "link", "typo"}
+    for clause in made:
+        # "do not blur or add noise", but not "no blur and add noise"
+        said = {one.kind for one in clause.items if one.kind != "sign" or clause.join != "or"}
+        bare = clause.concept is not None and said <= plain
+        category = TRANSFORMS[clause.concept.transform].category if clause.concept else ""
+        listed = clause.join == "or" or (clause.join == "and" and category in _NOUNS)
+        clause.negated = clause.value("not") is not None or (before.negated and bare and listed)
+        before = clause
+    return made
+
+
+def _ordered(made: list[Clause]) -> list[Clause]:
+    """What "B after A" and "before B, A" say: A first."""
+    result: list[Clause] = []
+    held: Clause | None = None
+    for clause in made:
+        if clause.join == "after" and result:
+            result.insert(len(result) - 1, clause)
+        elif clause.join == "before" and not result:
+            held = clause
+            continue
+        else:
+            result.append(clause)
+        if held is not None:
+            result.append(held)
+            held = None
+    return [*result, *([held] if held else [])]

@@ -1,0 +1,97 @@
+"""A pipeline of transforms: its steps, what was not taken at its word, conflicts between steps, and what it will cost. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, Literal
+
+from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
+
+INVERSES: Final = ("HorizontalFlip", "VerticalFlip", "Transpose", "InvertImg")  # of themselves
+
+
+@dataclass(frozen=True)
+class Step:
+    """One transform, with the constructor's arguments as JSON (lists for tuples)."""
+
+    name: str
+    parameters: Mapping[str, Any]
+    probability: float = 1.0
+    confidence: float = 1.0
+    text: str = ""  # the words it came from
+    # steps with one number are one act (a quarter turn): drawn together, with their probability
+    group: int | None = None
+
+
+@dataclass(frozen=True)
+class Problem:
+    message: str
+    # an error: something that was asked for is not among the steps, or cannot run
+    severity: Literal["warning", "error"]
+    suggestion: str
+
+
+@dataclass(frozen=True)
+class Ambiguity:
+    text: str
+    interpretations: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """Steps in the order in which they run, and all that was not taken at its word."""
+
+    steps: tuple[Step, ...] = ()
+    errors: tuple[Problem, ...] = ()
+    suggestions: tuple[str, ...] = ()
+    ambiguities: tuple[Ambiguity, ...] = ()
+    preset: str | None = None
+
+
+def estimated_seconds(steps: Sequence[Step]) -> float:
+    """Expected seconds of work on a million pixels of three bands, by the measured time of each transform; without a container's start."""
+    return round(sum(TRANSFORMS[one.name].cost * one.probability for one in steps), 4)
+
+
+def complexity(steps: Sequence[Step]) -> int:
+    """1 (one plain step) to 10: each step counts, one that moves pixels or comes by chance more than others."""
+    weights = (
+        {"kept": 1.0, "exact": 1.0, "lost": 2.0}[TRANSFORMS[one.name].georeference]
+        + (one.probability < 1) / 2
+        for one in steps
+    )
+    return max(1, min(10, round(sum(weights))))
+
+
+def conflicts(steps: Sequence[Step]) -> Iterator[Problem]:
+    """Steps that undo one another, or that cannot follow one another."""
+    yield from _undone(steps)
+    size: tuple[int, int] | None = None
+    for step in steps:
+        height, width = step.parameters.get("height"), step.parameters.get("width")
+        if height is None or width is None:
+            continue
+        if step.name in ("CenterCrop", "RandomCrop") and size and (height > size[0] or width > size[1]):
+            left = f"the {size[1]}x{size[0]} that are left before it"
+            message = f"a crop of {width}x{height} does not fit into {left}"
+            yield Problem(message, "error", "crop first, or crop less")
+        size = (height, width)
+
+
+def _undone(steps: Sequence[Step]) -> Iterator[Problem]:
+    certain = [step for step in steps if step.probability == 1]
+    for one, other in pairwise([step for step in certain if step.group is None]):
+        if one.name == other.name and one.name in INVERSES:
+            message = f"{one.name} twice gives the image back as it was"
+            yield Problem(message, "warning", "leave out both or one of them")
+    for argument, middle, more, less in (
+        ("brightness_limit", 0, "brighter", "darker"),
+        ("contrast_limit", 0, "more contrast", "less contrast"),
+        ("saturation", 1, "more saturated", "less saturated"),
+    ):
+        asked = [step for step in certain if isinstance(step.parameters.get(argument), list)]
+        if argument == "brightness_limit":  # where contrast is set, brightness only keeps the mean
+            asked = [step for step in asked if step.parameters.get("contrast_limit") == [0, 0]]
+        ends = [step.parameters[argument] for step in asked]
+        if any(end[0] > middle for end in ends) and any(end[1] < middle for end in ends):
+            yield Problem(f"{more} and {less} at once", "warning", "leave out one of them")

@@ -1,0 +1,145 @@
+"""The tools of the toolbox `augment`: those of the specification to the letter, and two for what it has no place for."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from gdal_mcp.toolboxes.augment.answers import CHAINED, chained, question
+from gdal_mcp.toolboxes.augment.arguments import (
+    AugmentDatasetArguments,
+    AugmentImageArguments,
+    ListArguments,
+    MakeChipsArguments,
+    ValidateArguments,
+)
+from gdal_mcp.toolboxes.augment.drafts import augment_dataset, augment_image, make_chips, parsed_of
+from gdal_mcp.toolboxes.augment.steps import complexity, estimated_seconds
+from gdal_mcp.toolboxes.augment.transforms import TRANSFORMS
+from gdal_mcp.toolboxes.base import DraftScope, ImmediateResult, Tool, taking, typed
+
+START_SECONDS: Final = 4.0  # of a container with its imports
+_WRITTEN: Final[Mapping[str, Any]] = {"writes": True, "replaces": True}
+
+
+@cache
+def specified() -> Mapping[str, Any]:
+    """The tools of the specification, as it prints them."""
+    text = files("gdal_mcp.toolboxes.augment").joinpath("data", "tools.json").read_text(encoding="utf-8")
+    return json.loads(text)  # type: ignore[no-any-return]
+
+
+def tools() -> tuple[Tool, ...]:
+    image = _specified(
+        "augment_image",
+        "Augment an image",
+        typed(AugmentImageArguments, augment_image),
+        writes=True,
+        pictures=True,
+        required_keys=tuple(specified()["augment_image"]["outputSchema"]["required"]),
+        uncut=("augmented_image",),
+        ask_model=question,
+    )
+    listing = _specified(
+        "list_available_transforms",
+        "List transforms",
+        typed(ListArguments, _listed),
+        writes=False,
+        runs=False,
+    )
+    validating = _specified(
+        "validate_prompt", "Validate a prompt", typed(ValidateArguments, _validated), writes=False, runs=False
+    )
+    dataset = Tool(
+        name="augment_dataset",
+        title="Augment a dataset",
+        description="Augments a georeferenced raster of any type as a prompt says, with its mask and labels by the same draw. "
+        "Flips, quarter turns, crops and new sizes keep their place on earth; free rotation and warps lose it, and say so.",
+        **taking(AugmentDatasetArguments, augment_dataset),
+        like="augment_dataset",
+        **_WRITTEN,
+    )
+    chips = Tool(
+        name="make_chips",
+        title="Make chips",
+        description="Cuts a large raster into chips for training, with labels and masks, augmented as a prompt says, and split by "
+        "place so that no two parts share a pixel. Writes a manifest, footprints, annotations in COCO's format and a config.json "
+        "from which each chip is made again to the byte.",
+        **taking(MakeChipsArguments, make_chips),
+        like="make_chips",
+        **_WRITTEN,
+    )
+    return image, listing, validating, dataset, chips
+
+
+def _specified(name: str, title: str, draft: Any, **further: Any) -> Tool:
+    said = specified()[name]
+    return Tool(
+        name=name,
+        title=title,
+        description=said["description"],
+        schema=lambda: said["inputSchema"],
+        draft=draft,
+        own_keys={**said["outputSchema"]["properties"], **CHAINED},
+        meta={key: said[key] for key in ("visibility", "capabilities")},
+        like=name,
+        lists_keys=True,
+        **further,
+    )
+
+
+def _listed(arguments: ListArguments, _scope: DraftScope) -> ImmediateResult:
+    chosen = [one for one in TRANSFORMS.values() if arguments.category in ("all", one.category)]
+    rows = [
+        {
+            "name": one.name,
+            "category": one.category,
+            "description": one.description,
+            "parameters": one.parameters,
+            **({"examples": list(one.examples)} if arguments.include_examples else {}),
+            "aliases": list(one.aliases),
+        }
+        for one in chosen
+    ]
+    return ImmediateResult(
+        {
+            "transforms": rows,
+            "total_count": len(rows),
+            "categories": list(dict.fromkeys(one.category for one in TRANSFORMS.values())),
+            **chained("validate_prompt"),
+        }
+    )
+
+
+def _validated(arguments: ValidateArguments, _scope: DraftScope) -> ImmediateResult:
+    parsed = parsed_of(arguments.prompt)
+    problems = [asdict(one) for one in parsed.errors]
+    if arguments.strict_mode:
+        problems += [
+            {
+                "message": f"{one.text!r} can be meant in {len(one.interpretations)} ways.",
+                "severity": "error",
+                "suggestion": f"Say which: {'; '.join(one.interpretations)}.",
+            }
+            for one in parsed.ambiguities
+        ]
+    usable = parsed.steps and not any(one["severity"] == "error" for one in problems)
+    following = (
+        chained("augment_image", prompt=arguments.prompt) if usable else chained("list_available_transforms")
+    )
+    return ImmediateResult(
+        {
+            "parsed_transforms": [
+                {"name": one.name, "parameters": dict(one.parameters), "confidence": one.confidence}
+                for one in parsed.steps
+            ],
+            "validation_errors": problems,
+            "suggestions": list(parsed.suggestions),
+            "ambiguities": [asdict(one) for one in parsed.ambiguities],
+            "estimated_execution_time": START_SECONDS + estimated_seconds(parsed.steps),
+            "complexity_score": complexity(parsed.steps),
+            **following,
+        }
+    )

@@ -1,0 +1,134 @@
+"""The catalogue of transforms: data/transforms.toml as frozen values with JSON schemas. Pure.
+
+No module of the library that does the work is loaded here: what is said of it is data, held against its signatures by tests.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from jsonschema import Draft202012Validator
+
+from gdal_mcp.toolboxes.gdal import data_of
+
+LIBRARY: Final = "albumentations 2.0.8"
+
+
+@dataclass(frozen=True)
+class Transform:
+    """A transform of the library, as the host knows it."""
+
+    name: str  # the library's class
+    category: str
+    description: str
+    # JSON schema of the constructor's arguments but `p`, `unit` with each that has one
+    parameters: Mapping[str, Any]
+    examples: tuple[str, ...]
+    aliases: tuple[str, ...]
+    georeference: Literal["kept", "exact", "lost"]
+    bands: Literal["any", "rgb"]
+    cost: float  # seconds for a million pixels of three uint8 bands, measured once: an order of magnitude
+
+    @property
+    def arguments(self) -> Mapping[str, Mapping[str, Any]]:
+        return self.parameters["properties"]  # type: ignore[no-any-return]
+
+    def faults(self, parameters: Mapping[str, Any]) -> list[str]:
+        """What keeps these arguments from the constructor, in words; empty where nothing does."""
+        found = [
+            f"{fault.path[0]}: {_allowed(self.arguments[fault.path[0]])}, not {json.dumps(parameters[fault.path[0]])}"
+            if fault.path
+            else f"{self.name}: {fault.message}"
+            for fault in _validator(self.name).iter_errors(parameters)
+        ]
+        return found or [
+            f"{name}: the lower end comes first, not {value}"
+            for name, value in parameters.items()
+            if self.arguments[name].get("ordered") and isinstance(value, list) and value != sorted(value)
+        ]
+
+
+def _schema(given: Mapping[str, Any]) -> dict[str, Any]:
+    """One argument's JSON schema, from the short form of the catalogue."""
+    one = {"type": given["type"]}
+    one |= {
+        word: given[key]
+        for key, word in (("min", "minimum"), ("max", "maximum"), ("enum", "enum"))
+        if key in given
+    }
+    if given.get("odd"):
+        odd = {"not": {"multipleOf": 2}}
+        one |= {"anyOf": [{"const": 0}, odd]} if given["min"] == 0 else odd
+    schema: dict[str, Any] = dict(one)
+    if (of := given.get("of")) is not None:
+        least = most = given.get("length", 2)
+        if of == "list" and "length" not in given:
+            least, most = 1, 16
+        pair = {"type": "array", "items": one, "minItems": least, "maxItems": most}
+        both = {"type": "object", "properties": {"x": pair, "y": pair}, "minProperties": 1}
+        both["additionalProperties"] = False
+        forms = [pair, *([one] if given.get("scalar") else []), *([both] if of == "axes" else [])]
+        forms += [{"enum": given["words"]}] if "words" in given else []
+        schema = {"anyOf": forms} if len(forms) > 1 else pair
+        schema = {**schema, "ordered": True} if of != "list" else schema
+    if given.get("nullable"):
+        schema = {"anyOf": [schema, {"type": "null"}], **({"ordered": True} if schema.get("ordered") else {})}
+    kept = {key: given[key] for key in ("default", "unit") if key in given}
+    return schema | kept | ({"description": given["note"]} if "note" in given else {})
+
+
+def _allowed(schema: Mapping[str, Any]) -> str:
+    """What an argument takes, in words."""
+    one = number_of(schema)
+    if "enum" in one:
+        return f"one of {', '.join(map(str, one['enum']))}"
+    limits = f" from {one['minimum']} to {one['maximum']}" if "minimum" in one else ""
+    odd = ", odd" if "not" in one or "anyOf" in one else ""
+    return ("a pair, each " if schema.get("ordered") else "") + f"{one.get('type', 'value')}{limits}{odd}"
+
+
+def number_of(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema of one number of an argument that takes one, two or more."""
+    if "items" in schema:
+        return schema["items"]  # type: ignore[no-any-return]
+    if "type" in schema:
+        return schema
+    return next((number_of(one) for one in schema["anyOf"] if one.get("type") != "null"), {})
+
+
+def _transform(name: str, entry: Mapping[str, Any], shared: Mapping[str, Any]) -> Transform:
+    arguments = {
+        **entry.get("parameters", {}),
+        **{one.split()[0]: shared[one] for one in entry.get("shared", ())},
+    }
+    return Transform(
+        name=name,
+        category=entry["category"],
+        description=entry["description"],
+        parameters={
+            "type": "object",
+            "properties": {argument: _schema(given) for argument, given in arguments.items()},
+            "required": [argument for argument, given in arguments.items() if given.get("required")],
+            "additionalProperties": False,
+            **entry.get("constraint", {}),
+        },
+        examples=tuple(entry["examples"]),
+        aliases=tuple(entry["aliases"]),
+        georeference=entry["georeference"],
+        bands=entry.get("bands", "any"),
+        cost=entry.get("cost", 0.01),
+    )
+
+
+_DATA: Final = data_of("gdal_mcp.toolboxes.augment", "transforms.toml")
+TRANSFORMS: Final[Mapping[str, Transform]] = MappingProxyType(
+    {name: _transform(name, entry, _DATA["shared"]) for name, entry in _DATA.items() if name != "shared"}
+)
+
+
+@cache
+def _validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator(TRANSFORMS[name].parameters)

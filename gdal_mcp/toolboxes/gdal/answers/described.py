@@ -1,0 +1,214 @@
+"""What the container says of datasets, as what a caller may be told. Pure.
+
+The container may say anything: whatever took it over writes its last words. Invariants:
+* `facts` hold numbers, switches and GDAL's own words only, under known keys; anything else is left out;
+* `names` hold text from inside files, cleaned and capped, in the order of the facts;
+* a check is one of our codes with our words (`checks`).
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Field
+
+from gdal_mcp.toolboxes.base import Described
+from gdal_mcp.toolboxes.gdal.answers.checks import checks
+from gdal_mcp.toolboxes.gdal.answers.words import (
+    Box,
+    Color,
+    Compression,
+    Count,
+    CrsCode,
+    DataType,
+    DimensionKind,
+    Driver,
+    FieldType,
+    Geometry,
+    Number,
+    Pair,
+    Real,
+    Shape,
+    Switch,
+    field_type,
+    kept,
+    many,
+    otherwise,
+    shape,
+)
+from gdal_mcp.untrusted import clean_text
+
+NAME_CHARACTERS: Final = 200
+# keys that say what a dataset has besides; left out where it has none
+_WHERE_THERE_ARE: Final = frozenset(
+    "overviews compression crs extent wgs84 rotated gcps subdatasets band_count layer_count".split()
+)
+
+
+def described(final: Mapping[str, Any], expected: int) -> tuple[Described, ...]:
+    """One for each of the `expected` outputs of a job, in order; empty ones where the container said nothing sensible."""
+    said = final.get("outputs")
+    given = said[:expected] if isinstance(said, list) else []
+    parts = [one if isinstance(one, dict) else {} for one in given]
+    parts += [{}] * (expected - len(parts))
+    told = []
+    for row in parts:
+        found, texts, odd = facts(row.get("facts")), names(row.get("names")), checks(row.get("checks"))
+        told.append(Described(found, texts, odd, amounts(found), amounts(facts(row.get("before")))))
+    return tuple(told)
+
+
+def amounts(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """How much a dataset holds: features of all layers, fields of the widest, pixels and bands."""
+    layers = [one for one in facts.get("layers", ()) if one]
+    counts = [one.get("features") for one in layers]
+    told = {
+        "layers": facts.get("layer_count"),
+        "features": sum(counts) if counts and None not in counts else None,
+        "fields": max((one.get("field_count") or 0 for one in layers), default=None),
+        "size": facts.get("size"),
+        "bands": facts.get("band_count"),
+        "values": value_range(facts),
+    }
+    return {key: value for key, value in told.items() if value is not None}
+
+
+def value_range(facts: Mapping[str, Any]) -> list[float] | None:
+    """The lowest and the highest value of all bands that are looked at."""
+    bands = [one for one in facts.get("bands") or () if one and "min" in one and "max" in one]
+    return [min(one["min"] for one in bands), max(one["max"] for one in bands)] if bands else None
+
+
+def facts(value: Any) -> Mapping[str, Any]:
+    """The facts of a description: of an output, or of an input."""
+    return kept(_FACTS, value)
+
+
+def shortened(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without what is absent (such as overviews or a rotation) or follows from another fact; fields become their types."""
+    short = {key: value for key, value in facts.items() if value or key not in _WHERE_THERE_ARE}
+    crs = short.get("crs")
+    if crs:
+        usual = {"degrees": crs.get("kind") == "geographic", "metres": crs.get("kind") == "projected"}
+        short["crs"] = {key: value for key, value in crs.items() if value is not usual.get(key, ...)}
+    if box := short.get("wgs84"):
+        short["wgs84"] = [round(number, 7) for number in box]  # a centimetre
+        if short["wgs84"] == [round(number, 7) for number in short.get("extent") or ()]:
+            del short["wgs84"]
+    for rows, count in (("bands", "band_count"), ("layers", "layer_count"), ("fields", "field_count")):
+        if short.get(rows) and short.get(count) == len(short[rows]):
+            del short[count]
+    if short.get("bands"):
+        plain = {"nodata": None, "exact": True}
+        short["bands"] = [
+            one and {key: value for key, value in one.items() if value is not plain.get(key, ...)}
+            for one in short["bands"]
+        ]
+    if short.get("layers"):
+        short["layers"] = [one and shortened(one) for one in short["layers"]]
+    if short.get("fields"):
+        short["fields"] = [one and field_type(one.get("type"), one.get("subtype")) for one in short["fields"]]
+    return short
+
+
+def names(value: Any) -> Mapping[str, Any]:
+    """The names of a description, cleaned; parts without any text are left out."""
+    return {key: one for key, one in kept(_NAMES, value).items() if _says_something(one)}
+
+
+def _says_something(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(_says_something(one) for one in value)
+    if isinstance(value, dict):
+        return any(_says_something(one) for one in value.values())
+    return bool(value)
+
+
+_TEXT: Final = Annotated[str, AfterValidator(lambda text: clean_text(text, NAME_CHARACTERS))]
+_TEXTS: Final = many(_TEXT, 1000)
+_CRS: Final = shape(
+    code=CrsCode,
+    kind=Literal["compound", "geographic", "projected", "geocentric", "vertical", "local", "other"],
+    degrees=Switch,
+    metres=Switch,
+    unit_metres=Number,
+    unit_degrees=Number,
+)
+_BAND: Final = shape(
+    type=DataType, nodata=Real, color=Color, scale=Real, offset=Real, min=Real, max=Real, exact=Switch
+)
+_PLACE: Final = {"crs": _CRS, "extent": Box, "wgs84": Box}
+_LAYER: Final = shape(
+    geometry=Geometry,
+    features=Count,
+    field_count=Count,
+    fields=many(shape(type=FieldType, subtype=FieldType), 1000),
+    **_PLACE,
+)
+_ARRAY: Final = shape(type=DataType, shape=Shape, nodata=Real, block_size=Shape, crs=_CRS)
+_FACTS: Final = shape(
+    driver=Driver,
+    bytes=Count,
+    size=Pair,
+    band_count=Count,
+    bands=many(_BAND, 1000),
+    block_size=Pair,
+    overviews=Count,
+    compression=Annotated[Compression | None, otherwise("other")],  # a text option of the file
+    **_PLACE,
+    pixel_size=Annotated[list[Number], Field(min_length=2, max_length=2)],
+    rotated=Switch,
+    gcps=Count,
+    subdatasets=Count,
+    layer_count=Count,
+    layers=many(_LAYER, 200),
+    group_count=Count,
+    array_count=Count,
+    dimensions=many(shape(size=Count, kind=DimensionKind), 1000),
+    arrays=many(_ARRAY, 1000),
+    rows=Count,
+    files=Count,
+    shape=Shape,
+    type=DataType | Literal["bool", "complex64", "complex128"],
+    zoom=Pair,
+    kinds=many(shape(files=Count), 20),
+)
+_NAMES: Final = shape(
+    crs=_TEXT,
+    bands=_TEXTS,
+    layers=many(shape(name=_TEXT, crs=_TEXT, fields=_TEXTS), 200),
+    dimensions=_TEXTS,
+    arrays=many(shape(name=_TEXT, unit=_TEXT, dimensions=_TEXTS, crs=_TEXT), 1000),
+    kinds=_TEXTS,
+)
+SHOWN: Final = shape(
+    kind=Literal["raster", "vector"],
+    color=Literal["gray", "rgb", "hillshade", "palette"],
+    bands=many(Count, 4),
+    size=Pair,
+    source_size=Pair,
+    stretch=many(Annotated[list[Real], Field(min_length=2, max_length=2)], 4),
+    coarse=Switch,
+    empty=Switch,
+    complete=Switch,
+    bytes=Count,
+    layers=many(Count, 200),
+    **_PLACE,
+)
+CRS_MATCH: Final = shape(
+    code=CrsCode,
+    kind=Literal[
+        "projected", "geographic 2D", "geographic 3D", "geocentric", "vertical", "compound", "other"
+    ],
+    property=Literal["equal-area", "conformal", "equidistant", "web"],
+    bbox=Box,
+    accuracy_m=Number,
+    deprecated=Switch,
+    replaced_by=many(CrsCode, 10),
+)
+LOOK: Final = shape(
+    **dict.fromkeys(
+        ("holes", "fills", "assumed", "classes", "mask", "exact", "curves", "wide", "masked"), Switch
+    ),
+    **dict.fromkeys(("outside", "nan", "fractional", "digits", "count", "bands"), Count),
+    **dict.fromkeys(("minimum", "maximum"), Number),
+)

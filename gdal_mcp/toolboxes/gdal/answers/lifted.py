@@ -1,0 +1,109 @@
+"""GDAL's own warnings as checks: what it says of losses is told by a code of ours, with our words (`data/warnings.toml`). Pure.
+
+GDAL's text names fields, layers and values of the data, so it stays under `untrusted`, folded: equal texts, and texts that differ
+in their numbers only, are told once with their count.
+
+Invariants: a check holds our words and numbers only, whatever the text that was matched; one code is told once.
+"""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Final
+
+from gdal_mcp.toolboxes.base import Described, LibraryMessage, MessageSummary
+from gdal_mcp.toolboxes.gdal.answers import read
+from gdal_mcp.toolboxes.gdal.answers.checks import CHECKS, checks
+from gdal_mcp.toolboxes.gdal.discovery.sql import sql_advice
+
+MOST_TEXTS: Final = 20
+UNCLASSIFIED: Final = "unclassified_warning"  # of GDAL's, for which no rule has words
+_NUMBER: Final = r"-?[0-9]{1,19}(?:\.[0-9]{1,19})?(?:e[+-]?[0-9]{1,3})?"
+_ANY_NUMBER: Final = re.compile(r"[-+]?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?", re.IGNORECASE)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text.replace("{number}", _NUMBER), re.DOTALL)
+
+
+@cache
+def _warnings() -> Sequence[tuple[re.Pattern[str], Mapping[str, Any]]]:
+    """Texts that mean one thing, with their row. A group's name is the key of its number."""
+    return [(_pattern(text), one) for one in read("warnings.toml")["warning"] for text in one["patterns"]]
+
+
+@cache
+def _harmless() -> Sequence[re.Pattern[str]]:
+    return [_pattern(text) for text in read("warnings.toml")["harmless"]["patterns"]]
+
+
+def _is_harmless(text: str) -> bool:
+    return not text.strip() or any(pattern.fullmatch(text.strip()) for pattern in _harmless())
+
+
+@cache
+def _errors() -> Sequence[tuple[re.Pattern[str], str]]:
+    return [(_pattern(one["pattern"]), one["suggestion"]) for one in read("warnings.toml")["error"]]
+
+
+def lifted(
+    messages: Sequence[LibraryMessage], outputs: Sequence[Described] = (), odd: object = None
+) -> MessageSummary:
+    """The warnings that a job ended well with, and what the container found `odd` about the call itself.
+
+    `outputs` are what it wrote, which GDAL's text may contradict.
+    """
+    counts: Counter[str] = Counter()
+    rows: dict[str, dict[str, Any]] = {}
+    layers = [layer for one in outputs for layer in one.facts.get("layers") or () if layer]
+    # GDAL's GeoJSON driver says that it leaves Z out, and writes it
+    has_z = bool(layers) and all(str(layer.get("geometry")).startswith("3D ") for layer in layers)
+    for one in messages:
+        found = _rule(one.text)
+        if found is None and one.level == "warning" and not _is_harmless(one.text):
+            counts[UNCLASSIFIED] += one.count
+        if found is None or (has_z and found[0]["code"] == "z_lost"):
+            continue
+        rule, numbers = found
+        code = rule["code"]
+        counts[code] += one.count
+        rows.setdefault(code, {**CHECKS[code], **numbers})
+        if rule.get("repeats", True):  # GDAL warns of others only once
+            rows[code]["count"] = counts[code]
+    if count := counts[UNCLASSIFIED]:
+        rows[UNCLASSIFIED] = {**CHECKS[UNCLASSIFIED], "count": count}
+    return MessageSummary((*checks(odd), *rows.values()), tuple(folded(messages)))
+
+
+def suggested(errors: Sequence[LibraryMessage]) -> str:
+    """What to do about the errors that a job failed with; "" where nothing certain is known."""
+    known = (suggestion for one in errors for pattern, suggestion in _errors() if pattern.fullmatch(one.text))
+    return next(known, "") or sql_advice(one.text for one in errors)
+
+
+def folded(messages: Iterable[LibraryMessage]) -> list[str]:
+    """Each text once, the first of those that differ in their numbers only, with how many there were."""
+    first: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    same: dict[str, bool] = {}
+    for one in messages:
+        key = _ANY_NUMBER.sub("#", one.text)
+        same[key] = same.get(key, True) and first.get(key, one.text) == one.text
+        first.setdefault(key, one.text)
+        counts[key] += one.count
+    times = {key: f" ({counts[key]} times{'' if same[key] else ', with other numbers'})" for key in first}
+    return [first[key] + (times[key] if counts[key] > 1 else "") for key in list(first)[:MOST_TEXTS]]
+
+
+def _rule(text: str) -> tuple[Mapping[str, Any], dict[str, float]] | None:
+    for pattern, rule in _warnings():
+        if match := pattern.fullmatch(text.strip()):
+            numbers = {key: float(value) for key, value in match.groupdict().items()}
+            return rule, {
+                key: int(value) if value.is_integer() and abs(value) < 2**53 else value
+                for key, value in numbers.items()
+                if math.isfinite(value)
+            }
+    return None

@@ -1,0 +1,69 @@
+"""What a container says of a change of CRS: the operations that PROJ uses, their accuracy, and whether there is a better one. Pure.
+
+Invariant: `known` keeps numbers, switches and codes of authorities. Names of operations hold names of CRSs, which may be text of a
+file: `names` are cleaned, for `untrusted`.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator
+
+from gdal_mcp.toolboxes.gdal.answers.words import Box, CrsCode, Number, Switch, kept, many, shape
+from gdal_mcp.untrusted import clean_text
+
+_NAME_CHARACTERS: Final = 300
+_CODES: Final = many(CrsCode, 12)
+_OPERATION: Final = shape(
+    name=Annotated[str, AfterValidator(lambda text: clean_text(text, _NAME_CHARACTERS))],
+    codes=_CODES,
+    through=_CODES,
+    accuracy=Number,
+    ballpark=Switch,
+    grid_missing=Switch,
+    share=Number,
+    area=Box,
+)
+_SAID: Final = shape(
+    **{"from": CrsCode, "to": CrsCode},
+    operations=many(_OPERATION, 3),
+    ballpark=Switch,
+    alike=Switch,
+    in_use=Switch,
+    better=_OPERATION,
+)
+
+
+def known(value: Any) -> Mapping[str, Any] | None:
+    """One change of CRS as the container described it; None for what is no such description."""
+    found = kept(_SAID, value)
+    return found if any(found.get("operations") or ()) else None
+
+
+def told(change: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A row for each operation. `accuracy` is in metres, None where PROJ does not know it."""
+    better = change.get("better") or {}
+    rows = []
+    for one in filter(None, change["operations"]):
+        row = {
+            "from": change.get("from"),
+            "to": change.get("to"),
+            "operation": [code for code in one.get("codes") or () if code],
+            "accuracy": one.get("accuracy"),
+            "ballpark": one.get("ballpark", False),
+            "grid_missing": bool(better.get("grid_missing")),
+        }
+        if one.get("share", 1) < 1:
+            row["share"] = round(one["share"], 2)
+        if better:
+            row["better"] = {
+                "operation": [code for code in better.get("codes") or () if code],
+                "accuracy": better.get("accuracy"),
+            }
+        rows.append(row)
+    return rows
+
+
+def names(change: Mapping[str, Any]) -> list[str]:
+    """The names of the same operations, in their order."""
+    return [one.get("name") or "" for one in filter(None, change["operations"])]

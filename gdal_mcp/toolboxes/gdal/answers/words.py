@@ -1,0 +1,166 @@
+"""GDAL's own words, and types that let through only well-formed numbers, switches and such words. Pure.
+
+What passes a type can carry no sentence: no text of a file, however it is spelled, gets past it. What does not fit is left out:
+a key of an object is dropped, an item of a list becomes null, so that lists can be joined by position.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, StrictBool, ValidationError, WrapValidator
+from pydantic_core import PydanticOmit
+from typing_extensions import TypedDict
+
+from gdal_mcp.toolboxes.gdal.catalogue.load import adapter, packaged
+
+_LARGEST: Final = 1 << 64  # GDAL's widest whole numbers have 64 bits
+
+DATA_TYPES: Final = frozenset(
+    "Unknown Byte UInt8 Int8 UInt16 Int16 UInt32 Int32 UInt64 Int64 Float16 Float32 Float64 CInt16 CInt32 CFloat16 CFloat32 "
+    "CFloat64 String Compound int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
+)
+COLORS: Final = frozenset(
+    "Undefined Gray Palette Red Green Blue Alpha Hue Saturation Lightness Cyan Magenta Yellow Black YCbCr_Y YCbCr_Cb YCbCr_Cr "
+    "Pan Coastal RedEdge NIR SWIR MWIR LWIR TIR OtherIR IR_Reserved_1 IR_Reserved_2 IR_Reserved_3 IR_Reserved_4 SAR_Ka SAR_K "
+    "SAR_Ku SAR_X SAR_C SAR_S SAR_L SAR_P SAR_Reserved_1 SAR_Reserved_2".split()
+)
+_SHAPES: Final = [
+    *"Unknown None Point Polygon Curve Surface PolyhedralSurface TIN Triangle".split(),
+    *("Unknown (any)", "Line String", "Multi Point", "Multi Line String", "Multi Polygon", "Multi Curve"),
+    *("Geometry Collection", "Circular String", "Compound Curve", "Curve Polygon", "Multi Surface"),
+    "Polyhedral Surface",
+]
+# as OGR names them ("3D Multi Point") and as OGC does ("MultiPoint Z")
+GEOMETRIES: Final = frozenset(
+    f"{before}{shape}" for shape in _SHAPES for before in ("", "3D ", "Measured ", "3D Measured ")
+) | frozenset(
+    f"{shape.replace(' ', '')}{after}"
+    for shape in _SHAPES
+    for after in ("", "Z", "M", "ZM", " Z", " M", " ZM")
+)
+FIELD_TYPES: Final = frozenset(
+    "Integer IntegerList Integer64 Integer64List Real RealList String StringList Binary Date Time DateTime "
+    "WideString WideStringList Boolean Int16 Float32 JSON UUID".split()
+)
+MULTIDIMENSIONAL: Final = frozenset(
+    "HORIZONTAL_X HORIZONTAL_Y VERTICAL TEMPORAL PARAMETRIC EAST WEST SOUTH NORTH UP DOWN FUTURE PAST".split()
+)
+MASKS: Final = frozenset("ALL_VALID PER_DATASET ALPHA NODATA".split())
+_COMPRESSIONS: Final = frozenset(
+    "JPEG YCbCr JPEG2000 LZW PACKBITS DEFLATE CCITTRLE CCITTFAX3 CCITTFAX4 LZMA ZSTD LERC LERC_DEFLATE LERC_ZSTD WEBP JXL NONE "
+    "GZIP ZLIB BLOSC LZ4 RLE SZIP BZIP2 PNG QB3 ZEN RUNLENGTH WAVELET".split()
+) | {"YCbCr JPEG", "CCITT Group 3", "CCITT Group 4", "CCITT RLE"}
+
+
+# drivers that GDAL's source has beside those of `some_builds`, each of which needs a library that no free image may hold
+_UNFREE: Final = frozenset("FileGDB JP2ECW JP2KAK JP2MrSID JPIPKAK MSG".split())
+_NO_DATASET: Final = frozenset({"text", "numpy"})  # what the container calls what no driver opens
+
+
+@cache
+def drivers() -> frozenset[str]:
+    """Short names of the formats that a build of GDAL may have, whatever image is in use."""
+    known = packaged()
+    names = frozenset(one.name for one in known.drivers) | {one.name for one in known.some_builds}
+    return names | _UNFREE | _NO_DATASET
+
+
+@cache
+def compressions() -> frozenset[str]:
+    """The choices of every format's compression option."""
+    return _COMPRESSIONS | {
+        choice
+        for driver in packaged().drivers
+        for options in driver.options.values()
+        for option in options
+        if "COMPRESS" in option.name.upper()
+        for choice in option.choices
+    }
+
+
+def _among(words: Callable[[], frozenset[str]]) -> AfterValidator:
+    def known(word: str) -> str:
+        if word not in words():
+            raise ValueError
+        return word
+
+    return AfterValidator(known)
+
+
+def field_type(kind: Any, subtype: Any) -> str | None:
+    """Such as `String` or `Integer(Boolean)`."""
+    known, more = (one if isinstance(one, str) and one in FIELD_TYPES else None for one in (kind, subtype))
+    return f"{known}({more})" if known and more else known
+
+
+def _or_omit(value: Any, validate: Callable[[Any], Any]) -> Any:
+    try:
+        return None if value is None else validate(value)
+    except ValidationError:
+        raise PydanticOmit from None
+
+
+def otherwise(fallback: Any) -> WrapValidator:
+    """What stands in place of that which does not fit."""
+
+    def validated(value: Any, validate: Callable[[Any], Any]) -> Any:
+        try:
+            return validate(value)
+        except ValidationError:
+            return fallback
+
+    return WrapValidator(validated)
+
+
+def kept(model: Any, value: Any) -> Mapping[str, Any]:
+    """What a model leaves of an object; nothing of what is none."""
+    try:
+        found: Mapping[str, Any] = adapter(model).validate_python(value)
+    except ValidationError:
+        return {}
+    return found
+
+
+def at_most(count: int) -> BeforeValidator:
+    """Cuts a list before its items are looked at."""
+    return BeforeValidator(lambda value: value[:count] if isinstance(value, list) else value)
+
+
+def shape(**keys: Any) -> Any:
+    """The type of an object of which these keys are kept, each where its value is null or fits."""
+    kept = {key: Annotated[kind | None, WrapValidator(_or_omit)] for key, kind in keys.items()}
+    return TypedDict("Shape", kept, total=False)  # type: ignore[operator]
+
+
+def many(item: Any, most: int) -> Any:
+    """The type of a list of so many items at most; what does not fit becomes null."""
+    return Annotated[list[Annotated[item | None, otherwise(None)]], at_most(most)]
+
+
+Switch = StrictBool
+Count = Annotated[int, Field(strict=True, ge=0, le=_LARGEST)]
+Number = (
+    Annotated[int, Field(strict=True, ge=-_LARGEST, le=_LARGEST)]
+    | Annotated[float, Field(strict=True, allow_inf_nan=False)]
+)
+# a number, or the name of one that JSON has no way to write
+Real = Number | Literal["nan", "inf", "-inf", "NaN", "Infinity", "-Infinity"]
+Pair = Annotated[list[Count], Field(min_length=2, max_length=2)]
+Box = Annotated[list[Number], Field(min_length=4, max_length=4)]
+Shape = many(Count, 32)
+# AUTH:CODE of an authority that PROJ knows, of the form that its codes have
+CrsCode = Annotated[
+    str,
+    Field(
+        pattern=r"^(?:(?:EPSG|ESRI|IAU_2015):[0-9]{1,9}|OGC:CRS(?:84|83|27|84h)|IGNF:[A-Z0-9_.]{1,24}|"
+        r"(?:NKG|NRCAN|PROJ):[A-Z0-9_]{1,24})$"
+    ),
+]
+Driver = Annotated[str, _among(drivers)]
+Compression = Annotated[str, _among(compressions)]
+DataType = Annotated[str, _among(lambda: DATA_TYPES)]
+Color = Annotated[str, _among(lambda: COLORS)]
+Geometry = Annotated[str, _among(lambda: GEOMETRIES)]
+FieldType = Annotated[str, _among(lambda: FIELD_TYPES)]
+DimensionKind = Literal["HORIZONTAL_X", "HORIZONTAL_Y", "VERTICAL", "TEMPORAL", "PARAMETRIC"]

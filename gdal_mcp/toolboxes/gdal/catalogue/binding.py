@@ -1,0 +1,231 @@
+"""Binds what a client says to an algorithm's arguments, and writes it as words that GDAL cannot misread. Pure.
+
+Invariants of what is rendered:
+* every word is `--name` or `--name=value` with a canonical name of the catalogue, never one that the main process takes;
+* every value passed the check of its argument; a path was put there by the caller's resolver, which saw it alone, without
+  what stands around it (`forms`), and is absolute;
+* what the server decides (`host_owned`) is returned but not rendered; what is `forbidden` is refused.
+"""
+
+import re
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+from gdal_mcp.toolboxes.gdal.catalogue.checks import (
+    Context,
+    Situation,
+    accepted,
+    refuse_absent_output,
+    unsplit,
+)
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused, UnknownArgument
+from gdal_mcp.toolboxes.gdal.catalogue.forms import split
+from gdal_mcp.toolboxes.gdal.catalogue.given import (
+    ELEMENT_BYTES,
+    GivenArgument,
+    argument_named,
+    read_words,
+    refuse_excess,
+    texts_of,
+)
+from gdal_mcp.toolboxes.gdal.catalogue.model import PATH_ROLES, RESERVED_TOKENS, Algorithm, Argument, Role
+from gdal_mcp.toolboxes.gdal.catalogue.schema import SAME_NAMES
+
+# A resolver answers with an absolute path or, for an input, with a driver's name of a part of a file at one.
+_PLACE: Final = re.compile(r'[A-Za-z0-9_]+:(?:[^/\\@":]{0,128}:)*"?/(?!/)')
+
+Resolver = Callable[[Argument, str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Checked arguments of one command."""
+
+    path: str
+    arguments: tuple[GivenArgument, ...]
+    resolved: bool = False  # until then the values of path roles are as the client wrote them
+
+    def has_mode(self, mode: Literal["replace", "update"]) -> bool:
+        """Whether an existing output may be replaced, or is changed, on a copy, and not made anew."""
+        return any(one.argument.rule.mode == mode and one.values == ("true",) for one in self.arguments)
+
+    def get(self, name: str) -> tuple[str, ...]:
+        return next((one.values for one in self.arguments if one.name == name), ())
+
+    def resolve(self, resolver: Resolver) -> "Bound":
+        """The same with every path put through `resolver`, which returns an absolute path or raises."""
+
+        def placed(argument: Argument, text: str) -> str:
+            what = f"--{argument.name}"
+            parts = split(argument.rule.form, text, what)
+            if parts.path is None:
+                return parts.text
+            place = resolver(argument, parts.path)
+            absolute = place.startswith("/") or (argument.role is Role.INPUT and _PLACE.match(place))
+            if not absolute or "\0" in place:
+                raise ValueError(f"the resolver of {what} returned a path that is not absolute")
+            return unsplit(argument, parts.join(place, what))
+
+        found = (
+            replace(one, values=tuple(placed(one.argument, text) for text in one.values))
+            if one.role in PATH_ROLES
+            else one
+            for one in self.arguments
+        )
+        return Bound(self.path, tuple(found), resolved=True)
+
+
+def bind_either(
+    algorithms: Sequence[Algorithm], arguments: Mapping[str, Any], words: Sequence[str], context: Context
+) -> Bound:
+    """Arguments of a tool that names input and output itself, in the order given, and extra words.
+
+    They are bound to the first algorithm that takes all of them: which one `gdal convert` becomes shows at a look at the data, in
+    the container. Raises ArgumentRefused.
+    """
+    refusals: list[ArgumentRefused] = []
+    for algorithm in algorithms:
+        try:
+            given = [*_given(algorithm, arguments, words).values()]
+            for one in given:
+                _refuse_owned(one.argument)
+            return _bind(algorithm, given, context)
+        except ArgumentRefused as error:
+            refusals.append(error)
+    raise next((one for one in refusals if not isinstance(one, UnknownArgument)), refusals[0])
+
+
+def bind(
+    algorithm: Algorithm, arguments: Mapping[str, Any], context: Context, words: Sequence[str] = ()
+) -> Bound:
+    """All arguments of a call: as JSON by their names or aliases, with - or _, and as words. Raises ArgumentRefused.
+
+    null, and false for a switch that is off by itself, are the same as leaving the argument out.
+    """
+    given = _given(algorithm, arguments, words)
+    names = given.keys() | context.taken
+    missing = [one.name for one in algorithm.arguments if one.required and one.name not in names]
+    if missing:
+        raise ArgumentRefused(f"gdal {algorithm.path} needs {', '.join(missing)}.", "Give them.")
+    for group in algorithm.one_of:
+        if not names & set(group):
+            raise ArgumentRefused(
+                f"gdal {algorithm.path} needs one of {', '.join(group)}.", "Give one of them."
+            )
+    # in the order of the description: keys of JSON have none, and GDAL takes `--limit` before `--features` for both
+    bound = _bind(algorithm, [given[one.name] for one in algorithm.arguments if one.name in given], context)
+    roles = {one.role for one in bound.arguments}
+    if bound.has_mode("update") and not roles & {Role.OUTPUT, Role.UPDATE}:
+        raise ArgumentRefused("the call changes an output and names none.", "Name the output.")
+    return bound
+
+
+def _given(
+    algorithm: Algorithm, arguments: Mapping[str, Any], words: Sequence[str]
+) -> dict[str, GivenArgument]:
+    """What a client gives, by canonical name, in its order."""
+    known = algorithm.long_names
+    if len(arguments) > 2 * len(known):  # each unknown name costs a search for the one that was meant
+        raise ArgumentRefused(
+            f"gdal {algorithm.path} has no such number of arguments as {len(arguments)}.",
+            "Look up its arguments with gdal_describe.",
+        )
+    given: dict[str, GivenArgument] = {}
+    for name, value in arguments.items():
+        spelling = name if name in known else _known_name(name.lstrip("-").replace("_", "-"), known)
+        argument = argument_named(algorithm, spelling)
+        if argument.name in given:
+            raise ArgumentRefused(f"--{argument.name} is given twice, by two of its names.", "Give it once.")
+        texts = texts_of(argument, value)
+        if texts or (value == [] and argument.min_count):
+            given[argument.name] = GivenArgument(argument, texts)
+    for one in read_words(algorithm, words):
+        before = given.get(one.name)
+        if before and not (one.argument.is_list and one.argument.repeatable):
+            raise ArgumentRefused(f"--{one.name} is given twice.", "Give it once.")
+        given[one.name] = replace(one, values=(*before.values, *one.values)) if before else one
+    return given
+
+
+def _known_name(name: str, known: Container[str]) -> str:
+    """The argument that is called otherwise elsewhere, if the algorithm has one of those names and not several."""
+    plain = name.replace("-", "_")
+    others = next((some for some in SAME_NAMES if plain in some), ()) if name not in known else ()
+    found = [other for one in others if (other := one.replace("_", "-")) in known]
+    return found[0] if len(found) == 1 else name
+
+
+def render(bound: Bound) -> tuple[str, ...]:
+    """The words of the command line, without the command's own name. Every path must be resolved.
+
+    --update goes first: GDAL takes it behind --append or --overwrite-layer, which imply it, for a second one.
+    """
+    arguments = sorted(bound.arguments, key=lambda one: one.name != "update")
+    passed = [one for one in arguments if one.role is not Role.HOST_OWNED]
+    if not bound.resolved and (paths := [one.name for one in passed if one.role in PATH_ROLES]):
+        raise ValueError(f"the paths of --{paths[0]} are not resolved")
+    words: list[str] = []
+    for one in passed:
+        argument, values = one.argument, one.values
+        if argument.type == "boolean":
+            words.append(f"--{one.name}" if values == ("true",) else f"--{one.name}=false")
+            continue
+        if argument.packed and (not argument.repeatable or argument.element_type in ("integer", "real")):
+            values = (",".join(values),)
+        words += [f"--{one.name}={value}" for value in values]
+    return tuple(map(_guarded, words))
+
+
+def _refuse_owned(argument: Argument) -> None:
+    """Of what a tool that names input and output itself is given besides."""
+    rule = argument.rule
+    if rule.mode == "update":
+        raise ArgumentRefused(
+            f"--{argument.name} changes an existing dataset, which this tool does not.",
+            "Use gdal_write with the same algorithm.",
+        )
+    if rule.primary:
+        raise ArgumentRefused(f"--{argument.name} is set by the tool itself.", "Use the tool's own argument.")
+    if rule.role is Role.HOST_OWNED:
+        raise ArgumentRefused(
+            f"--{argument.name} is not the caller's to set: {rule.reason}.", "Leave it out."
+        )
+
+
+def _bind(algorithm: Algorithm, given: Sequence[GivenArgument], context: Context) -> Bound:
+    for one in given:  # before any is looked at in the light of another
+        refuse_excess(one)
+    names = {one.name for one in given} | context.taken
+    for argument in (one for one in algorithm.arguments if one.name in names):
+        rivals = algorithm.companions(argument, "exclusion_group") & names
+        if rivals:
+            raise ArgumentRefused(
+                f"--{min(rivals)} is mutually exclusive with '{argument.name}'.", "Give one of them."
+            )
+        needed = algorithm.companions(argument, "dependency_group") | set(argument.depends_on)
+        if needed - names:
+            raise ArgumentRefused(f"--{argument.name} also needs --{min(needed - names)}.", "Give both.")
+    values = {one.name: one.values for one in given}
+    refuse_absent_output(context, algorithm, values)
+    arguments = []
+    for one in given:
+        if one.role is Role.FORBIDDEN:
+            raise ArgumentRefused(
+                f"--{one.name} is never passed on: {one.argument.rule.reason}.", "Leave it out."
+            )
+        checked = accepted(Situation(context, algorithm, values, one.argument), one.values)
+        arguments.append(GivenArgument(one.argument, checked))
+    return Bound(algorithm.path, tuple(arguments))
+
+
+def _guarded(word: str) -> str:
+    """The word itself. A last look, independent of all that came before."""
+    token = word.partition("=")[0].lower()
+    if not word.startswith("--") or token in RESERVED_TOKENS or "\0" in word:
+        raise ValueError(f"{token} must never be passed to GDAL")
+    if word.endswith("=?"):  # a path may
+        raise ArgumentRefused(f"{token} ends with =?, which asks GDAL for completions.", "Use another name.")
+    if len(word.encode()) > ELEMENT_BYTES + 1024:
+        raise ArgumentRefused(f"{token} is too long.", f"The most is {ELEMENT_BYTES} bytes.")
+    return word

@@ -1,0 +1,93 @@
+"""Asks a GDAL image what it can be told, for `gdal-mcp catalogue build` and `gdal-mcp doctor`.
+
+The image is asked with the drivers switched off that are off in every call, inside a container like a call's without any
+folder. The server never imports this.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+from importlib.resources import files
+from typing import Any, Final
+
+from gdal_mcp.toolboxes.gdal.catalogue.load import GENERATOR
+from gdal_mcp.toolboxes.gdal.environment import FIXED
+from sandbox.engine import Engine
+from sandbox.errors import SandboxError
+from sandbox.outcome import Exited
+from sandbox.program import delivered, worker_command
+from sandbox.runner import Job, Runner
+from sandbox.template import Limits, SandboxTemplate
+from sandbox.waiting import Cancellation
+
+_LISTS: Final = ("algorithms", "steps", "drivers", "warp", "transform")
+# a capture needs a tenth of the memory and prints 1 MB
+_LIMITS: Final = Limits(memory_bytes=1 << 30, pids=64, stdout_bytes=16 << 20, scratch_bytes=64 << 20)
+_NOBODY: Final = (65534, 65534)
+_compact: Final = partial(json.dumps, ensure_ascii=False, separators=(",", ":"))
+_OWNER: Final = "catalogue"  # a server takes away what is left of it
+_HANDLER: Final = """
+import sys
+def prepare(): pass
+def run(job, _report):
+    sys.argv = ["program", job["argument"]]
+    exec(compile(job["program"], "program.py", "exec"), {"__name__": "__main__"})
+    return {"code": 0}
+"""
+
+
+class CaptureFailed(SandboxError):
+    """The image did not describe its GDAL."""
+
+
+def captured(engine: Engine, image: str) -> str:
+    """The catalogue data of this image, as text. Raises CaptureFailed."""
+    program = (
+        files("gdal_mcp.toolboxes.gdal.catalogue").joinpath("capture_program.py").read_text(encoding="utf-8")
+    )
+    try:
+        return rendered(json.loads(output_of(engine, image, program, "")))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CaptureFailed(
+            f"{image} printed no description of its GDAL: {error!r}. Use an image with GDAL 3.11 or later and its Python module."
+        ) from error
+
+
+def output_of(engine: Engine, image: str, program: str, argument: str) -> bytes:
+    """What a Python program prints in a container of the image, with the environment of every call.
+
+    Raises CaptureFailed when the program fails or the engine does.
+    """
+    sent = delivered(worker_command(_HANDLER))
+    template = SandboxTemplate(image, sent.command, _NOBODY, _LIMITS, environment=FIXED, program=sent.program)
+    try:
+        with closing(Cancellation()) as cancel:
+            job = Job("capture", template, {"program": program, "argument": argument})
+            result = Runner(engine, _OWNER).run(job, cancel)
+    except SandboxError as error:
+        raise CaptureFailed(f"the engine did not run {image}: {error} Try again.") from error
+    if not isinstance(result.outcome, Exited):
+        said = result.stderr[-2000:].decode(errors="replace")
+        raise CaptureFailed(f"the program in {image} ended as {result.outcome}: {said!r}. Use another image.")
+    return result.stdout
+
+
+def rendered(facts: dict[str, Any]) -> str:
+    """One line for each algorithm, argument, step, driver and shared option, so that a change is a small difference."""
+    head = {"generator": GENERATOR, "gdal": facts["gdal"], "skipped": facts["skipped"]}
+    lines = [f'"{key}":{_compact(value)}' for key, value in head.items()]
+    lines += [f'"{name}":[\n' + ",\n".join(_rows(name, facts[name])) + "\n]" for name in _LISTS]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _rows(name: str, entries: list[dict[str, Any]]) -> Iterator[str]:
+    for entry in entries:
+        described = [one for one in entry.get("arguments", ()) if not isinstance(one, str)]
+        # a step mostly names arguments of its algorithm
+        if name not in ("algorithms", "steps") or not described:
+            yield _compact(entry)
+            continue
+        head = _compact({key: value for key, value in entry.items() if key != "arguments"})
+        arguments = ",\n".join(_compact(argument) for argument in entry["arguments"])
+        yield f'{head[:-1]},"arguments":[\n{arguments}\n]}}'

@@ -1,0 +1,284 @@
+"""The values of one argument as they may be passed on, in the light of the whole call, by the checks that `roles.toml` names. Pure."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gdal_mcp.toolboxes.gdal.catalogue.crs import check_crs
+from gdal_mcp.toolboxes.gdal.catalogue.documents import check_geometry
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.formats import (
+    drivers_for,
+    input_format,
+    output_format,
+    refuse_absent,
+    refuse_unknown_extension,
+)
+from gdal_mcp.toolboxes.gdal.catalogue.forms import split
+from gdal_mcp.toolboxes.gdal.catalogue.model import (
+    DATASET_KINDS,
+    PATH_ROLES,
+    Algorithm,
+    Argument,
+    Catalogue,
+    Kind,
+    Role,
+    Scope,
+    Shape,
+)
+from gdal_mcp.toolboxes.gdal.catalogue.options import check_option
+from gdal_mcp.toolboxes.gdal.catalogue.plain import PLAIN
+from gdal_mcp.toolboxes.gdal.catalogue.sql import (
+    check_allowed,
+    check_condition,
+    check_dialect,
+    check_statement,
+)
+from gdal_mcp.toolboxes.gdal.catalogue.values import check_shape, check_text, choices_text, number_of
+
+_INT32: Final = (1 << 31) - 1
+_TEMPLATE: Final = re.compile(r"\{(?:AUTO_NAME|DS_BASENAME|DS_INDEX|LAYER_NAME|LAYER_INDEX)\}")
+_NODATA_WORDS: Final = re.compile(r"none|[+-]?(nan|inf)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the tool has decided already."""
+
+    catalogue: Catalogue
+    output_name: str = ""  # file name of the output; without a format its extension names the driver
+    threads: int = 1  # the most that the container has
+    taken: frozenset[str] = frozenset()  # canonical names that the tool passes itself
+    allow_sql: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """One argument in the light of the whole call, of which `given` has every argument's values by name."""
+
+    context: Context
+    algorithm: Algorithm
+    given: Mapping[str, tuple[str, ...]]
+    argument: Argument
+
+    @property
+    def what(self) -> str:
+        return f"--{self.argument.name}"
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of data that the argument is about, where there is only one."""
+        side = "input" if self.argument.rule.check in ("input-format", "open-option") else "output"
+        place = self.algorithm.long_names.get(side)
+        if place is None or not place.dataset_kinds:
+            return self.algorithm.kind
+        return DATASET_KINDS[place.dataset_kinds[0]] if len(place.dataset_kinds) == 1 else None
+
+    @property
+    def input_drivers(self) -> tuple[str, ...]:
+        """Those that an input format names; empty is any."""
+        named = self.given.get("input-format", ())
+        return tuple(input_format(self.context.catalogue, name, self.kind) for name in named)
+
+    @property
+    def output_drivers(self) -> tuple[str, ...]:
+        """The drivers that may write the output: the one that is named, else what its name says; empty is unknown."""
+        argument, named = self.algorithm.long_names.get("output-format"), self.given.get("output-format")
+        chosen = named[0] if named else argument and argument.usage.get("default")
+        if argument is not None and isinstance(chosen, str):
+            # others of that name choose json or text
+            reports = (*argument.choices, *extra_formats(argument))
+            if argument.rule.check == "output-format" and chosen.lower() not in reports:
+                return (output_format(self.context.catalogue, chosen, self.kind),)
+        made = (
+            one for role in (Role.OUTPUT, Role.UPDATE) for one in self.algorithm.arguments if one.role is role
+        )
+        texts = (self.given[one.name][0] for one in made if self.given.get(one.name))
+        return drivers_for(self.context.catalogue, next(texts, self.context.output_name), self.kind)
+
+    def option(self, scope: Scope, drivers: tuple[str, ...], text: str) -> str:
+        return check_option(self.context.catalogue, scope, drivers, text)
+
+    def written_option(self, scope: Scope, text: str) -> str:
+        drivers = self.output_drivers
+        if not drivers:
+            raise ArgumentRefused(
+                f"{self.what} depends on the output format, and nothing says which it is.",
+                "Name the output format, for example GTiff.",
+            )
+        return self.option(scope, drivers, text)
+
+
+Check = Callable[[Situation, str], str]
+
+
+def extra_formats(argument: Argument) -> tuple[str, ...]:
+    """The formats of a report that an argument takes besides those of drivers."""
+    metadata = argument.usage.get("metadata")
+    extra = metadata.get("extra_formats", ()) if isinstance(metadata, dict) else ()
+    return tuple(str(one) for one in extra)
+
+
+def _choice(situation: Situation, text: str) -> str:
+    choices = (*situation.argument.choices, *situation.argument.hidden_choices)
+    if text.lower() == "byte" and "UInt8" in choices:  # the older name, which GDAL takes and does not list
+        return "UInt8"
+    return check_shape(Shape("choice", choices=choices), text, situation.what)
+
+
+def _output_format(situation: Situation, text: str) -> str:
+    if situation.argument.choices:  # a report's own formats: no driver's name is one
+        return _choice(situation, text)
+    if text.lower() in extra_formats(situation.argument):
+        return text.lower()
+    return output_format(situation.context.catalogue, text, situation.kind)
+
+
+def _crs_or(*words: str) -> Check:
+    """GDAL accepts these words only in lower case."""
+    return lambda _situation, text: text if text in words else check_crs(text)
+
+
+def _layer(situation: Situation, text: str) -> str:
+    """The name of a layer that exists; groups of some formats hold slashes."""
+    if not text or text.startswith(("@", "/", "~", "<")) or ".." in text:
+        raise ArgumentRefused(f"{situation.what} is the name of a layer.", "Give the name as info shows it.")
+    return check_text(text, situation.what)
+
+
+def _new_layer(situation: Situation, text: str) -> str:
+    if not text:
+        raise ArgumentRefused(f"{situation.what} is the name of a layer.", "Give a name.")
+    plain = _TEMPLATE.sub("x", text) if "template" in situation.argument.description else text
+    check_shape(Shape("label", max_letters=128), plain, situation.what)
+    return text
+
+
+def _nodata(situation: Situation, text: str) -> str:
+    if number_of(text) is None and not _NODATA_WORDS.fullmatch(text):
+        raise ArgumentRefused(
+            f"{situation.what} is a number, nan or None.", "Give one value, or one for each band."
+        )
+    return text
+
+
+def _threads(situation: Situation, text: str) -> str:
+    asked, most = check_shape(Shape("threads"), text, situation.what), situation.context.threads
+    return str(most if asked == "ALL_CPUS" else min(int(asked), most))
+
+
+def _sql(situation: Situation, text: str) -> str:
+    check_allowed(situation.context.allow_sql, situation.what)
+    return check_statement(text, situation.what)
+
+
+def _pipeline(situation: Situation, _text: str) -> str:
+    raise ArgumentRefused(
+        f"{situation.what} is read step by step, never as one text.",
+        "Use the tool `pipeline` with its steps.",
+    )
+
+
+def _of_text(check: Callable[[str, str], str]) -> Check:
+    return lambda situation, text: check(text, situation.what)
+
+
+CHECKS: Final[Mapping[str, Check]] = {
+    "choice": _choice,
+    "crs": _crs_or(),
+    "crs-or-none": _crs_or("none", "null"),
+    "position-crs": _crs_or("pixel", "dataset"),
+    "input-format": lambda one, text: input_format(one.context.catalogue, text, one.kind),
+    "output-format": _output_format,
+    "open-option": lambda one, text: one.option(Scope.OPEN, one.input_drivers, text),
+    "output-open-option": lambda one, text: one.option(Scope.OPEN, one.output_drivers, text),
+    "creation-option": lambda one, text: one.written_option(Scope.CREATION, text),
+    "layer-option": lambda one, text: one.written_option(Scope.LAYER, text),
+    "warp-option": lambda one, text: one.option(Scope.WARP, (), text),
+    "transform-option": lambda one, text: one.option(Scope.TRANSFORM, (), text),
+    "layer": _layer,
+    "new-layer": _new_layer,
+    "nodata": _nodata,
+    "threads": _threads,
+    "sql": _sql,
+    "where": _of_text(check_condition),
+    "sql-dialect": _of_text(check_dialect),
+    "pipeline": _pipeline,
+    "geometry": _of_text(check_geometry),
+    **{name: _of_text(one.check) for name, one in PLAIN.items()},
+}
+
+
+def accepted(situation: Situation, values: Sequence[str]) -> tuple[str, ...]:
+    """The values in the form that is passed on. Raises ArgumentRefused."""
+    argument, count = situation.argument, len(values)
+    most = argument.max_count if argument.is_list else 1
+    least = max(1, argument.min_count)
+    if count < least or (most is not None and count > most):
+        bounds = f"{least}" if least == most else f"{least} to {'any number of' if most is None else most}"
+        raise ArgumentRefused(f"--{argument.name} has {count} values.", f"It takes {bounds}.")
+    return tuple(_value(situation, text) for text in values)
+
+
+def unsplit(argument: Argument, value: str) -> str:
+    """The value itself, if GDAL takes it for one: it splits packed lists at commas and has no way to quote one."""
+    if argument.is_list and argument.packed and (not value or any(sign in value for sign in ',"')):
+        raise ArgumentRefused(
+            f"a value of --{argument.name} is empty or holds a comma or a quote.", "Rename it first."
+        )
+    return value
+
+
+# with one of these the output is there, and GDAL finds its format by opening it
+_CHANGES_OUTPUT: Final = frozenset({"append", "update", "upsert", "overwrite-layer"})
+
+
+def refuse_absent_output(
+    context: Context, algorithm: Algorithm, given: Mapping[str, tuple[str, ...]]
+) -> None:
+    """Raises ArgumentRefused where only the name of the output says its format, and the image has no such format."""
+    if "output-format" not in algorithm.long_names or given.get("output-format"):
+        return
+    made = [one.name for one in algorithm.arguments if one.role is Role.OUTPUT and one.dataset_kinds]
+    named = [text for name in made for text in given.get(name, ())]
+    for text in (context.output_name, *named):
+        refuse_absent(context.catalogue, text)
+    has_default = "default" in algorithm.long_names["output-format"].usage
+    if made and not has_default and not _CHANGES_OUTPUT & given.keys():
+        for text in named or [context.output_name]:
+            refuse_unknown_extension(context.catalogue, text)
+
+
+def _value(situation: Situation, text: str) -> str:
+    argument, what = situation.argument, situation.what
+    if argument.role in PATH_ROLES:
+        split(argument.rule.form, text, what)
+        return text
+    if argument.element_type == "boolean":
+        if text.lower() not in ("true", "false"):
+            raise ArgumentRefused(
+                f"{what} is true or false.", "Write the switch alone, or with =true or =false."
+            )
+        return text.lower()
+    if argument.element_type != "string":
+        return _number(argument, text, what)
+    checked = CHECKS[argument.rule.check](situation, text)
+    if checked == "?" or checked.endswith("=?"):
+        raise ArgumentRefused(f"{what} asks GDAL for completions.", "Give the value itself.")
+    return unsplit(argument, checked)
+
+
+def _number(argument: Argument, text: str, what: str) -> str:
+    limit = _INT32 if argument.element_type == "integer" else None
+    low = argument.minimum if argument.minimum is not None else (-_INT32 if limit else None)
+    high = argument.maximum if argument.maximum is not None else limit
+    checked = check_shape(Shape(argument.element_type, minimum=low, maximum=high), text, what)
+    value = float(checked)
+    below = argument.minimum is not None and not argument.min_included and value <= argument.minimum
+    above = argument.maximum is not None and not argument.max_included and value >= argument.maximum
+    if below or above:
+        raise ArgumentRefused(f"{what} is out of range.", "The bound itself does not belong to the range.")
+    if argument.choices and checked not in argument.choices:
+        raise ArgumentRefused(f"{what} does not take {text[:60]!r}.", choices_text(argument.choices))
+    return checked

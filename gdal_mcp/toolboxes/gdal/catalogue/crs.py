@@ -1,0 +1,140 @@
+"""Which texts may name a coordinate reference system. Pure.
+
+Asked for a CRS, GDAL tries the text as a code, a document, a file, a URL and a dictionary file, and PROJ opens grids, init files
+and pipelines that a document names. Invariants of what passes:
+* it has the form of a code, an OGC URN, a well-known name or a CRS document, so that GDAL never takes it for a file or a URL;
+* nothing in a document names a file, a grid, an address or an operation;
+* it is one line, at most MAX_BYTES long.
+
+Whether a document is a valid CRS is for GDAL in the container to say. GDAL's own ALLOW_FILE_ACCESS=NO is no replacement for the
+second rule: with it PROJ still reads `+init=/path:code` and opens `+nadgrids=/path`.
+"""
+
+import json
+import re
+from typing import Any, Final
+
+from gdal_mcp.errors import Code
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+
+MAX_BYTES: Final = 32 << 10  # the longest CRS of EPSG, with all its usages, is about 16 kB as PROJJSON
+SUGGESTION: Final = "Give an authority code such as EPSG:4326 or ESRI:102001, a PROJ string of one projection, WKT or PROJJSON."
+
+# WGS84 and its like are understood by GDAL itself; CRS84 alone is not, so it is spelled out.
+_WELL_KNOWN: Final = {
+    **{name: name for name in ("WGS84", "WGS72", "NAD27", "NAD83")},
+    **{name: f"OGC:{name}" for name in ("CRS84", "CRS83", "CRS27")},
+    **{f"CRS:{code}": f"OGC:CRS{code}" for code in ("84", "83", "27")},
+}
+
+# the shapes of all codes in PROJ's database; only those of the IGN hold a dot, before the name of a vertical CRS in capitals
+_NUMBER: Final = r"[0-9]{1,9}"
+_WORD: Final = r"[A-Za-z0-9]{1,32}"
+_IGN: Final = r"(?-i:[A-Z0-9_]{1,32}(?:\.[A-Z][A-Z0-9]{1,31})?)"
+_NUMBERED: Final = rf"(?:EPSG|ESRI|IAU(?:_[0-9]{{4}})?):{_NUMBER}"
+_NAMED: Final = rf"(?:(?:OGC|NKG):{_WORD}|IGNF:{_IGN})"
+_AUTHORITY: Final = re.compile(
+    rf"(?P<horizontal>{_NUMBERED}|{_NAMED})"
+    rf"(?:\+(?P<vertical>[0-9]{{1,9}}|{_NUMBERED}|{_NAMED}))?"
+    r"(?:\s?@\s?(?P<epoch>[12][0-9]{3}(?:\.[0-9]{1,6})?))?",
+    re.IGNORECASE,
+)
+_EDITION: Final = "[0-9.]{0,16}"
+_URN_PART: Final = (
+    rf"crs:(?:(?:EPSG|ESRI|IAU(?:_[0-9]{{4}})?):{_EDITION}:{_NUMBER}"
+    rf"|(?:OGC|NKG):{_EDITION}:{_WORD}|IGNF:{_EDITION}:{_IGN})"
+)
+_URN: Final = re.compile(
+    rf"urn:(?:x-)?ogc:def:{_URN_PART}|urn:(?:x-)?ogc:def:crs(?:,{_URN_PART}){{2,3}}", re.IGNORECASE
+)
+
+_WKT: Final = re.compile(
+    r"(GEOGCS|PROJCS|GEOCCS|VERT_CS|VERTCS|COMPD_CS|LOCAL_CS|GEOD(ETIC)?CRS|GEOG(RAPHIC)?CRS|PROJ(ECTED)?CRS|VERT(ICAL)?CRS"
+    r"|COMPOUNDCRS|BOUNDCRS|ENG(INEERING)?CRS|DERIVEDPROJCRS|COORDINATEMETADATA)\s*[\[(]",
+    re.IGNORECASE,
+)
+_REMARK: Final = re.compile(r',\s*REMARK\s*\[\s*"(?:[^"]|"")*+"\s*\]', re.IGNORECASE)
+_PROSE: Final = frozenset(("$schema", "remarks", "scope", "area"))  # never read by PROJ; often holds URLs
+
+# What makes PROJ open something, in a PROJ string, in a WKT or PROJJSON member, or inside a name of either
+# (`GEOIDMODEL["PROJ egm96.gtx"]`, `METHOD["PROJ grids=x"]`); and whatever reads like a path or an address.
+# "no datum shift": opens nothing
+_NULL_GRID: Final = re.compile(r"nadgrids=@null(?![^\s\"\])}])", re.IGNORECASE)
+_OPENS: Final = re.compile(
+    r"""
+      (?:^|[\s,;:=("'\[])[/~@](?=\S) | \\ | \.\./ | \./ | // | /\. | /vsi
+    | (?:^|["'])\s*PROJ[\s_-]
+    | (?:init|grids|file|model|catalog)\s*= | \+step\b | =\s*pipeline\b
+    | PARAMETER_?FILE | PROJ4_GRIDS | "value":"
+    | \.(?:gsb|gtx|gvb|gsa|tif|tiff|ct2|lla|las|los|dat|asc|bin|byn|mnt|json|xml|prj|wkt|txt|db|sqlite|gpkg|ini|so|pol|lst|nlb|vrt)\b
+    """,
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def check_crs(text: str) -> str:
+    """The CRS on one line; codes and names in canonical form. Raises ArgumentRefused for what might be a file, a URL or a grid."""
+    plain = text.strip()
+    if not plain:
+        raise ArgumentRefused("the CRS is empty.", SUGGESTION)
+    if len(plain.encode("utf-8", "replace")) > MAX_BYTES:
+        raise ArgumentRefused(f"the CRS is longer than {MAX_BYTES} bytes.", SUGGESTION)
+    if plain.startswith("{"):
+        return _checked_document(_projjson(plain))
+    if _WKT.match(plain):
+        return _checked_document(_REMARK.sub("", " ".join(plain.split())))
+    if plain.startswith("+") and "+proj=" in plain:
+        return _checked_document(plain)
+    name = _WELL_KNOWN.get(plain.upper()) or (plain if _URN.fullmatch(plain) else None)
+    if match := _AUTHORITY.fullmatch(plain):
+        codes = (part.rpartition(":") for part in match.group("horizontal", "vertical") if part)
+        epoch = f"@{match['epoch']}" if match["epoch"] else ""
+        name = "+".join(f"{authority.upper()}{colon}{code}" for authority, colon, code in codes) + epoch
+    if name is None:
+        raise _unknown(plain)
+    return _checked_document(name)
+
+
+def _checked_document(text: str) -> str:
+    # no-break spaces stand in some names of EPSG
+    if not text.replace("\u00a0", " ").isprintable():
+        raise ArgumentRefused("the CRS holds a control character or a line break.", SUGGESTION)
+    if _OPENS.search(_NULL_GRID.sub("", text)):
+        raise ArgumentRefused(
+            "the CRS names a file, a grid, an address or an operation, which a CRS given as text may not.",
+            "Leave that part out; transformations choose their grids themselves. For web Mercator write EPSG:3857.",
+        )
+    return text
+
+
+def _projjson(text: str) -> str:
+    """The same document, compact, without schema URL and prose."""
+    try:
+        document = json.loads(text, object_pairs_hook=_members)
+        root = str(document.get("type")) if isinstance(document, dict) else ""
+        # NaN and 1e999, which is read as infinity, are not JSON
+        compact = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        raise ArgumentRefused("the text is not well-formed JSON.", SUGGESTION) from error
+    if not re.fullmatch("[A-Za-z]{1,32}CRS", root):
+        raise ArgumentRefused("the JSON is not a CRS in PROJJSON.", SUGGESTION)
+    return compact
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("a member stands twice")
+    return {name: member for name, member in members.items() if name not in _PROSE}
+
+
+def _unknown(name: str) -> ArgumentRefused:
+    """What the text would have been taken for, as far as that helps."""
+    low = name.lower()
+    if "://" in low or low.startswith(("http:", "https:", "ftp:")):
+        return ArgumentRefused(
+            "the CRS is a URL; containers have no network.", SUGGESTION, code=Code.NETWORK_BLOCKED
+        )
+    if name.isdecimal():
+        return ArgumentRefused("the CRS is a bare number.", f"If it is an EPSG code, write EPSG:{name}.")
+    return ArgumentRefused("the CRS is of no known form; it is never read from a file.", SUGGESTION)

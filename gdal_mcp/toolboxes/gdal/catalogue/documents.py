@@ -1,0 +1,80 @@
+"""JSON documents and geometries given as text. Pure; whether a geometry is valid is for GDAL to say.
+
+Invariant: nothing that passes names a file. Of WKT that is so because it holds words, numbers and brackets alone; of GeoJSON, because all
+members but the type and the coordinates are left out (`crs` may be a link).
+"""
+
+import json
+import re
+from contextlib import suppress
+from typing import Any, Final
+
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.values import check_text
+
+MAX_TEXT: Final = 48 << 10  # bytes; one word of a command line has 128 KiB
+_TYPES: Final = frozenset(
+    "Point LineString Polygon MultiPoint MultiLineString MultiPolygon GeometryCollection CircularString CompoundCurve"
+    " CurvePolygon MultiCurve MultiSurface PolyhedralSurface TIN Triangle".split()
+)
+_WKT: Final = re.compile(
+    rf"(?:{'|'.join(_TYPES)})\s*(?:ZM|Z|M)?\s*(?:EMPTY|\([A-Za-z0-9 (),.+-]*\))", re.IGNORECASE
+)
+# lists of numbers, at any depth; one of more digits would be infinite
+_NUMBERS: Final = re.compile(r"\[(?:[][, ]|-?[0-9][0-9.eE+-]{0,39}(?![0-9.eE+-]))*+")
+_HARMLESS: Final = re.compile(r'\\["\\]')  # escapes of JSON that stand for a visible character
+
+
+def check_document(text: str, what: str) -> str:
+    """A JSON object on one line. Raises ArgumentRefused."""
+    value = _parsed(text, what)
+    if not isinstance(value, dict):
+        raise ArgumentRefused(
+            f"{what} is no JSON object.", "Give an object, such as GDAL's export-schema prints."
+        )
+    return json.dumps(value, separators=(",", ":"))
+
+
+def check_geometry(text: str, what: str) -> str:
+    """A geometry as WKT or GeoJSON, on one line. Raises ArgumentRefused for anything else."""
+    plain = " ".join(text.split())
+    if plain.startswith("{"):
+        with suppress(RecursionError):
+            if (geometry := _geometry(_parsed(plain, what))) is not None:
+                return json.dumps(geometry, separators=(",", ":"))
+    elif _WKT.fullmatch(check_text(plain, what, limit=MAX_TEXT)):
+        return plain
+    raise ArgumentRefused(
+        f"{what} is no geometry that can be read.",
+        "Give WKT such as POLYGON ((0 0,1 0,1 1,0 0)), or a GeoJSON geometry.",
+    )
+
+
+def _geometry(value: Any) -> dict[str, Any] | None:
+    """The members of a GeoJSON geometry, or of a feature's, that make its shape; None for anything else."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    if kind == "Feature":
+        return _geometry(value.get("geometry"))
+    if kind == "GeometryCollection" and isinstance(value.get("geometries"), list):
+        parts = [_geometry(one) for one in value["geometries"]]
+        return {"type": kind, "geometries": parts} if None not in parts else None
+    known = isinstance(kind, str) and kind in _TYPES
+    if known and _NUMBERS.fullmatch(json.dumps(value.get("coordinates"))):
+        return {"type": kind, "coordinates": value["coordinates"]}
+    return None
+
+
+def _parsed(text: str, what: str) -> Any:
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT:
+        raise ArgumentRefused(
+            f"{what} is longer than {MAX_TEXT} bytes.", "Put it into a file of the workspace."
+        )
+    try:
+        value = json.loads(text)
+        # NaN and 1e999, which is read as infinity, are not JSON
+        shown = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError) as error:
+        raise ArgumentRefused(f"{what} is no JSON.", "Check its quotes and brackets.") from error
+    if not shown.isprintable() or "\\" in _HARMLESS.sub("", shown):
+        raise ArgumentRefused(f"{what} holds a control or invisible character.", "Take it out.")
+    return value

@@ -1,0 +1,200 @@
+"""Which formats may be written and read, which one GDAL takes for the name of an output, and what to do without one. Pure."""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Final
+
+from gdal_mcp.errors import Code
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue, Driver, Kind, SomeBuilds
+from gdal_mcp.toolboxes.gdal.catalogue.values import check_text
+
+# Extensions of two parts; GDAL looks at these before it takes what stands behind the last dot.
+_DOUBLE: Final = ("shp.zip", "gpkg.zip", "gdb.zip")
+# other usual endings, which GDAL does not know: the driver that is then named to it
+_USUAL: Final = {
+    **dict.fromkeys(("geoparquet", "gpq", "parq"), "Parquet"),
+    **dict.fromkeys(("ndjson", "ndgeojson", "geojsonseq", "geojsonl.json"), "GeoJSONSeq"),
+    **dict.fromkeys(("geotiff", "gtiff", "gtif"), "GTiff"),
+    "geo.json": "GeoJSON",
+    "geopackage": "GPKG",
+    "flatgeobuf": "FlatGeobuf",
+}
+# what is written in place of each kind of data, the most useful first
+_INSTEAD: Final[dict[Kind, tuple[str, ...]]] = {
+    "raster": ("GTiff", "COG", "PNG"),
+    "vector": ("GPKG", "FlatGeobuf", "GeoJSON"),
+    "multidim": ("netCDF", "Zarr"),
+}
+
+
+def driver_for(catalogue: Catalogue, name: str, kind: Kind | None) -> str | None:
+    """The driver that GDAL itself takes for an output of this file name, if no format is given; None if it finds none.
+
+    For `kind` None (the commands that look at the data first) it is the driver on which raster and vector agree.
+    """
+    found = drivers_for(catalogue, name, kind)
+    return found[0] if len(found) == 1 else None
+
+
+def drivers_for(catalogue: Catalogue, name: str, kind: Kind | None) -> tuple[str, ...]:
+    """Every driver that GDAL might take for an output of this name: one for each kind of data, or none."""
+    kinds: tuple[Kind, ...] = ("raster", "vector") if kind is None else (kind,)
+    found = (_first(catalogue, name, one) for one in kinds)
+    return tuple(dict.fromkeys(driver for driver in found if driver is not None))
+
+
+def usual_driver(catalogue: Catalogue, name: str, kind: Kind | None) -> str | None:
+    """The driver that an ending means which GDAL does not know, and that has to be named to it; None for all other names."""
+    low = name.lower().rpartition("/")[2]
+    parts = low.split(".")
+    endings = (".".join(parts[-2:]) if len(parts) > 2 else "", parts[-1] if len(parts) > 1 else "")
+    named = next((_USUAL[one] for one in endings if one in _USUAL), "").lower()
+    driver = catalogue.driver_names.get(named)
+    if (
+        driver is None
+        or not driver.writes(kind)
+        or any(
+            parts[-1] in one.extensions
+            for one in catalogue.drivers
+            if one.writes(kind) and driver.name != one.name and endings[0] not in _USUAL
+        )
+    ):
+        return None
+    return driver.name
+
+
+def refuse_absent(catalogue: Catalogue, name: str) -> None:
+    """Raises FormatAbsent for the name of an output whose extension is that of a format which this image lacks."""
+    if (lacks := absent_by_file(catalogue, name)) is not None:
+        raise FormatAbsent(catalogue, lacks, reads=False)
+
+
+def refuse_unknown_extension(catalogue: Catalogue, name: str) -> None:
+    """Raises ArgumentRefused where GDAL cannot guess the format of an output. Without an extension it has a default."""
+    if "." not in name.strip("/").rpartition("/")[2].lstrip("."):
+        return
+    kinds: tuple[Kind, ...] = ("raster", "vector", "multidim")
+    if not any(_first(catalogue, name, kind) for kind in kinds):
+        extension = name.rpartition(".")[2][:20]
+        raise ArgumentRefused(
+            f"no format that GDAL writes has the extension .{extension}.",
+            "Name the output format, for example GTiff or GPKG, or use an extension such as .tif or .gpkg; `formats` lists them.",
+        )
+
+
+def output_format(catalogue: Catalogue, name: str, kind: Kind | None) -> str:
+    """GDAL's spelling of the name of a format that may be written. Raises ArgumentRefused."""
+    driver = known_driver(catalogue, name)
+    reason = catalogue.unwritten.get(driver.name.lower())
+    if reason is not None:
+        raise ArgumentRefused(f"{driver.name} is never written: {reason}.", _writable(kind))
+    if not driver.writes(kind):
+        what = "data" if kind is None else f"{kind} data"
+        raise ArgumentRefused(f"GDAL cannot write {what} as {driver.name}.", _writable(kind))
+    return driver.name
+
+
+def input_format(catalogue: Catalogue, name: str, kind: Kind | None) -> str:
+    """GDAL's spelling of the name of a format that may be read. Raises ArgumentRefused."""
+    driver = known_driver(catalogue, name)
+    if not driver.reads(kind):
+        raise ArgumentRefused(
+            f"GDAL cannot read {kind or 'data'} as {driver.name}.", "Leave the input format out."
+        )
+    return driver.name
+
+
+def _first(catalogue: Catalogue, name: str, kind: Kind) -> str | None:
+    if name.lower().endswith(".gdalg.json"):
+        return "GDALG" if "gdalg" in catalogue.driver_names else None
+    low = name.lower().rpartition("/")[2]
+    if (usual := usual_driver(catalogue, name, kind)) is not None:
+        return usual
+    double = next((one for one in _DOUBLE if low.endswith(f".{one}")), "")
+    extension = double or ("." in low and low.rpartition(".")[2]) or ""
+    found = [one.name for one in catalogue.drivers if extension in one.extensions and one.writes(kind)]
+    if "GMT" in found and "netCDF" in found:  # GDAL's own exception: GMT comes first for reading only
+        return "netCDF"
+    return found[0] if found and found[0].lower() not in catalogue.unwritten else None
+
+
+def known_driver(catalogue: Catalogue, name: str) -> Driver:
+    """The driver of GDAL's short name, in any case. Raises ArgumentRefused, with why there is none."""
+    text = check_text(name, "the format", 64)
+    driver = catalogue.driver_names.get(text.lower())
+    if driver is not None:
+        return driver
+    if text.lower() in {skipped.lower() for skipped in catalogue.skipped}:
+        raise ArgumentRefused(
+            f"the format {text} reaches a network, a database or another program, and is switched off.",
+            "Use a file format such as GTiff or GPKG.",
+            code=Code.NETWORK_BLOCKED,
+        )
+    reason = catalogue.unwritten.get(text.lower())
+    if reason is not None:
+        raise ArgumentRefused(
+            f"{text} is never written: {reason}.", "Use a file format such as GTiff or GPKG."
+        )
+    if (lacks := absent_by_name(catalogue, text)) is not None:
+        raise FormatAbsent(catalogue, lacks, reads=False)
+    near = get_close_matches(text.lower(), list(catalogue.driver_names), n=3)
+    meant = ", ".join(catalogue.driver_names[one].name for one in near) or "GTiff, COG, GPKG or GeoJSON"
+    raise ArgumentRefused("GDAL has no format of that name.", f"Use GDAL's short name, such as {meant}.")
+
+
+def _writable(kind: Kind | None) -> str:
+    examples = {
+        "raster": "GTiff, COG, PNG or VRT",
+        "vector": "GPKG, GeoJSON or ESRI Shapefile",
+        "multidim": "netCDF, Zarr or VRT",
+    }
+    return f"For example {examples[kind] if kind else 'GTiff or GPKG'}."
+
+
+# --- formats of GDAL that the image in use lacks
+
+
+def absent_by_name(catalogue: Catalogue, name: str) -> SomeBuilds | None:
+    return _lacking(catalogue, lambda one: one.name.lower() == name.lower())
+
+
+def absent_by_file(catalogue: Catalogue, name: str, head: bytes = b"") -> SomeBuilds | None:
+    """By the first bytes of a file, else by the extension of its name, which no format of this image may have."""
+    if found := _lacking(catalogue, lambda one: any(head[at:].startswith(start) for at, start in one.starts)):
+        return found
+    _, dot, extension = name.lower().rpartition("/")[2].rpartition(".")
+    if not dot or any(extension in driver.extensions for driver in catalogue.drivers):
+        return None
+    return _lacking(catalogue, lambda one: extension in one.extensions)
+
+
+def _lacking(catalogue: Catalogue, fits: Callable[[SomeBuilds], bool]) -> SomeBuilds | None:
+    known = catalogue.driver_names
+    return next((one for one in catalogue.some_builds if one.name.lower() not in known and fits(one)), None)
+
+
+class FormatAbsent(ArgumentRefused):
+    """A format that GDAL has and the image in use lacks."""
+
+    def __init__(self, catalogue: Catalogue, lacks: SomeBuilds, *, reads: bool) -> None:
+        super().__init__(
+            f"the format is {lacks.name}, which GDAL has but the image of this server lacks.",
+            advice(catalogue, lacks, reads=reads),
+            code=Code.FORMAT_UNAVAILABLE,
+        )
+
+
+def advice(catalogue: Catalogue, lacks: SomeBuilds, *, reads: bool) -> str:
+    if reads:
+        first = "Convert the file elsewhere to a format that `formats` lists"
+    else:
+        first = f"Write {', '.join(instead(catalogue, lacks.kind))} in its place"
+    if lacks.full:
+        return f"{first}, or ask whoever runs the server to change the image: `gdal-mcp setup --image full`."
+    return f"{first}; an image with {lacks.name} has to be built by whoever runs the server, as its library is not free."
+
+
+def instead(catalogue: Catalogue, kind: Kind) -> list[str]:
+    """Formats of this image that hold the same kind of data."""
+    return [name for name in _INSTEAD[kind] if name.lower() in catalogue.driver_names]

@@ -1,0 +1,191 @@
+"""What a client gives, as arguments and their texts: JSON values, or words as a command line would hold them. Pure.
+
+The grammar of words is GDAL's own without what makes it ambiguous: `--name=value`, `--name value`, `--flag`, `--flag=true`,
+`-x value`, `-x`, and values alone for positional arguments. A word in the place of a value that begins like a switch is refused, not
+guessed at. Of JSON is accepted what `schema` says of an argument, and what can mean nothing else: a list of one where it wants the value
+alone, a text that says a number or a boolean, numbers for a text, rows of numbers for what GDAL separates by commas.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final
+
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused, UnknownArgument
+from gdal_mcp.toolboxes.gdal.catalogue.model import PATH_ROLES, Algorithm, Argument, Role
+
+# of one argument, however it is written; each file among them is looked up, some 50 microseconds
+MAX_VALUES: Final = 1024
+ELEMENT_BYTES: Final = 64 << 10  # the kernel takes 128 KiB for one word of a command line
+
+MAX_BYTES: Final = 512 << 10  # of all texts of one argument
+
+# Checks of KEY=VALUE texts, which a client may give as an object.
+KEYED: Final = frozenset(
+    "array-option creation-option layer-option metadata open-option output-open-option pixel-function-argument"
+    " transform-option warp-option".split()
+)
+# Checks of texts that are often a number.
+NUMERIC: Final = frozenset("band by-band level nodata percentage point-count size threads".split())
+
+_SWITCH: Final = re.compile(r"-(?![0-9.])")  # a negative number is a value
+
+
+@dataclass(frozen=True, slots=True)
+class GivenArgument:
+    """An argument with its texts: as the client wrote them, then checked, and of a path role at last resolved."""
+
+    argument: Argument
+    values: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return self.argument.name
+
+    @property
+    def role(self) -> Role:
+        return self.argument.role
+
+
+def read_words(algorithm: Algorithm, words: Sequence[str]) -> tuple[GivenArgument, ...]:
+    """The arguments of switches, by their names, and of other words, by their places, as GDAL reads them.
+
+    Raises ArgumentRefused, UnknownArgument.
+    """
+    found: dict[str, tuple[Argument, list[str]]] = {}
+    for argument, text in _pairs(algorithm, words):
+        if argument.name in found and not (argument.is_list and argument.repeatable):
+            raise ArgumentRefused(f"--{argument.name} is given twice.", "Give it once.")
+        values = found.setdefault(argument.name, (argument, []))[1]
+        packed = argument.is_list and argument.packed and argument.element_type != "dataset"
+        values += split_packed(argument, text) if packed else [text]
+    return tuple(GivenArgument(argument, tuple(values)) for argument, values in found.values())
+
+
+def argument_named(algorithm: Algorithm, name: str) -> Argument:
+    """The argument of a canonical name or an alias, if GDAL shows it to anybody. Raises UnknownArgument."""
+    argument = algorithm.long_names.get(name)
+    if argument is None or argument.hidden:
+        shown = [one for one, found in algorithm.long_names.items() if not found.hidden]
+        # `layer` for `input-layer`, else a slip of the hand: what is less alike than that is another thing
+        near = [one for one in shown if name in one.split("-")][:3] or get_close_matches(name, shown, 1, 0.75)
+        meant = " or ".join(f"--{one}" for one in near)
+        hint = f"Did you mean {meant}?" if near else f"gdal_describe `{algorithm.path}` lists its arguments."
+        raise UnknownArgument(f"gdal {algorithm.path} has no argument --{name[:64]}.", hint)
+    return argument
+
+
+def _pairs(algorithm: Algorithm, words: Sequence[str]) -> Iterator[tuple[Argument, str]]:
+    rest = iter(words)
+    loose: list[str] = []
+    named: set[str] = set()
+    for word in rest:
+        if not _SWITCH.match(word):
+            loose.append(word)
+            continue
+        name, sign, text = word.removeprefix("-").removeprefix("-").partition("=")
+        argument = argument_named(algorithm, name)
+        if not sign:
+            text = "true" if argument.type == "boolean" else next(rest, "-")
+            if _SWITCH.match(text):
+                raise ArgumentRefused(
+                    f"--{argument.name} has no value.", f"Write --{argument.name}=value in one word."
+                )
+        named.add(argument.name)
+        yield argument, text
+    free = [one for one in algorithm.arguments if one.positional and one.name not in named]
+    for after, argument in zip(reversed(range(len(free))), free, strict=True):
+        count = max(1, len(loose) - after) if argument.is_list else 1  # a list takes all that are left
+        yield from ((argument, text) for text in loose[:count])
+        loose = loose[count:]
+    if loose:
+        raise ArgumentRefused(
+            f"{loose[0][:60]!r} belongs to no argument of {algorithm.path}.", "Write --name=value."
+        )
+
+
+def split_packed(argument: Argument, text: str) -> list[str]:
+    """The single values in a text. GDAL splits at commas where the argument packs several into one. Raises ArgumentRefused."""
+    if '"' in text:
+        raise ArgumentRefused(
+            f"--{argument.name} holds a quote.", "Give the values one by one instead of quoting."
+        )
+    parts = text.split(",")
+    return [part.strip() for part in parts] if argument.element_type in ("integer", "real") else parts
+
+
+def texts_of(argument: Argument, value: Any) -> tuple[str, ...]:
+    """The texts of one argument's value; none for what is the same as leaving it out. Raises ArgumentRefused."""
+    if value is None or (value is False and argument.usage.get("default") is not True):
+        return ()
+    if isinstance(value, Mapping):
+        keyed = argument.rule.check in KEYED or argument.rule.form == "named"
+        if not keyed or not argument.is_list:
+            raise ArgumentRefused(f"--{argument.name} is no object.", "See its schema.")
+        return tuple(_pair(argument, key, one) for key, one in value.items())
+    values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    if argument.rule.check == "kernel":
+        values = _matrices(values)
+    texts = [_text(argument, one) for one in (values if argument.is_list or len(values) == 1 else [values])]
+    if is_packed(argument) and (isinstance(value, str) or argument.element_type in ("integer", "real")):
+        return tuple(part for text in texts for part in split_packed(argument, text))
+    if argument.rule.check in KEYED and len(texts) == 1:  # GDAL splits A=B,C=D as well
+        pairs = texts[0].split(",")
+        return tuple(pairs if all("=" in one for one in pairs) else texts)
+    return tuple(texts)
+
+
+def _matrices(values: Sequence[Any]) -> list[Any]:
+    """Kernels as texts. A list of rows is one of them, a list of such several."""
+    is_one = all(isinstance(row, list) and not any(isinstance(one, list) for one in row) for row in values)
+    return [one if isinstance(one, str) else json.dumps(one) for one in ([values] if is_one else values)]
+
+
+def refuse_excess(given: GivenArgument) -> None:
+    """Raises ArgumentRefused for more texts, or longer ones, than a command line may hold."""
+    sizes = [len(one.encode("utf-8", "surrogatepass")) for one in given.values]
+    if len(sizes) > MAX_VALUES or sum(sizes) > MAX_BYTES:
+        raise ArgumentRefused(f"--{given.name} has too many values.", f"The most are {MAX_VALUES}.")
+    if any("\0" in one for one in given.values) or any(size > ELEMENT_BYTES for size in sizes):
+        raise ArgumentRefused(
+            f"a value of --{given.name} is too long or holds a NUL.", f"The most is {ELEMENT_BYTES} bytes."
+        )
+
+
+def is_packed(argument: Argument) -> bool:
+    """Whether one text may hold several values with commas between them, as GDAL's users write them."""
+    return argument.is_list and argument.packed and argument.role not in PATH_ROLES
+
+
+def _pair(argument: Argument, key: Any, value: Any) -> str:
+    if not isinstance(key, str) or not key or "=" in key:
+        raise ArgumentRefused(f"--{argument.name} has a key that is empty or holds =.", "Write KEY: value.")
+    said = ("YES" if value else "NO") if isinstance(value, bool) else _text(argument, value)
+    return f"{key}={said}"
+
+
+def _text(argument: Argument, value: Any) -> str:
+    """A text is looked at afterwards, as a word is: "10" is as good as 10, and numbers in a list as GDAL writes them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) and argument.element_type == "boolean":
+        return "true" if value else "false"
+    numbers = value if isinstance(value, Sequence) else [value]
+    plain = all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers)
+    if not numbers or not plain or argument.role in PATH_ROLES:
+        raise ArgumentRefused(f"--{argument.name} has a value of another type.", "See its schema.")
+    return ",".join(number_text(one, f"--{argument.name}") for one in numbers)
+
+
+def number_text(value: float, what: str = "the value") -> str:
+    """The shortest text that reads back as the same finite number. Raises ArgumentRefused."""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ArgumentRefused(f"{what} is a finite number.", "Leave it out where there is none.")
+        return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    if abs(value) >= 10**18:
+        raise ArgumentRefused(f"{what} is out of range.", "Give a smaller number.")
+    return repr(value)

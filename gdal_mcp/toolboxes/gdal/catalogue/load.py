@@ -1,0 +1,249 @@
+"""Reads the data and the hand-written rules, and puts them together. The only input of this package.
+
+Invariants:
+* a catalogue that loads is complete: every argument has a role and, if it takes text, a check; every rule is well-formed, whether
+  or not an argument has it. Anything else is CatalogueBroken, at start and not at a call;
+* in the packaged data each patch changes exactly what it names. Data of another image is what that image says: a patch whose
+  fault is not in it, or that a probe found absent, is passed over.
+"""
+
+import json
+from collections.abc import Collection, Mapping
+from copy import deepcopy
+from dataclasses import replace
+from functools import cache, lru_cache
+from importlib.resources import files
+from itertools import product
+from types import MappingProxyType
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+
+from gdal_mcp.toolboxes.gdal import data_of
+from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
+from gdal_mcp.toolboxes.gdal.catalogue.model import (
+    Algorithm,
+    Argument,
+    Catalogue,
+    Driver,
+    OptionRule,
+    OptionSpec,
+    Role,
+    Rule,
+    Scope,
+    Shape,
+    SomeBuilds,
+    Step,
+)
+
+_PACKAGE: Final = "gdal_mcp.toolboxes.gdal.catalogue"
+DATA: Final = "gdal-3.13.json"
+RELEASE: Final = (3, 13)  # of the packaged data
+GENERATOR: Final = "gdal-mcp catalogue build --image REFERENCE"  # the header of what `capture` makes
+
+
+@lru_cache(maxsize=1)
+def packaged() -> Catalogue:
+    """The catalogue of this package's own data. Raises CatalogueBroken."""
+    return catalogue_of(packaged_text())
+
+
+def catalogue_of(text: str, absent: Collection[str] = ()) -> Catalogue:
+    """The catalogue of data as `capture` writes it, with the packaged rules. Raises CatalogueBroken.
+
+    `absent` names the faults of faults.toml that the image does not have.
+    """
+    try:
+        facts = json.loads(text)
+    except ValueError as error:
+        raise CatalogueBroken(f"the catalogue's data is not JSON: {error}. Build it again.") from error
+    roles, options, formats, patches = (
+        data_of(_PACKAGE, f"{name}.toml") for name in ("roles", "options", "formats", "patches")
+    )
+    try:
+        right = patched(facts, patches, absent, strict=text == packaged_text())
+        return build(right, roles, options, formats)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise CatalogueBroken(f"the catalogue's data is not complete: {error!r}. Build it again.") from error
+
+
+def packaged_text() -> str:
+    """The data of this package, as it was generated."""
+    return files(_PACKAGE).joinpath("data", DATA).read_text(encoding="utf-8")
+
+
+@cache
+def adapter(model: Any) -> TypeAdapter[Any]:
+    """Validates what a type says; made when it is first needed, which takes tens of milliseconds."""
+    return TypeAdapter(model)
+
+
+def _read_as(model: Any, entry: Any) -> Any:
+    """An entry of the data as a value of the model, which names what it reads of it. Raises CatalogueBroken."""
+    try:
+        return adapter(model).validate_python(entry)
+    except ValueError as error:
+        raise CatalogueBroken(
+            f"an entry is not as it must be: {error}. Correct it, or build the data again."
+        ) from error
+
+
+def build(
+    facts: dict[str, Any], roles: Mapping[str, Any], options: Mapping[str, Any], formats: Mapping[str, Any]
+) -> Catalogue:
+    reader = _Reader(roles)
+    algorithms = {entry["path"]: reader.algorithm(entry) for entry in facts["algorithms"]}
+    steps = [reader.step(entry, algorithms) for entry in facts["steps"]]
+    if reader.missing:  # all at once, as a new GDAL brings several arguments
+        shown = "\n  ".join(reader.missing[:200])
+        raise CatalogueBroken(
+            f"{len(reader.missing)} arguments of GDAL {facts['gdal']} have no role. Give each one in roles.toml:\n  {shown}"
+        )
+    extra = options.get("extra", ())
+    shared = {}
+    for scope in (Scope.WARP, Scope.TRANSFORM):
+        entries = [*facts[scope], *(one for one in extra if one["scope"] == scope)]
+        shared[scope] = _read_as(tuple[OptionSpec, ...], entries)
+    return Catalogue(
+        gdal_version=facts["gdal"],
+        skipped=tuple(facts["skipped"]),
+        algorithms=MappingProxyType(algorithms),
+        steps=MappingProxyType({step.algorithm.path: step for step in steps}),
+        drivers=tuple(_driver(entry, formats.get("written_by_algorithms", {})) for entry in facts["drivers"]),
+        shared_options=MappingProxyType(shared),
+        option_rules=MappingProxyType(_option_rules(options)),
+        unwritten=MappingProxyType({name.lower(): reason for name, reason in formats["refuse"].items()}),
+        some_builds=_read_as(tuple[SomeBuilds, ...], formats["some_builds"]),
+    )
+
+
+class _Reader:
+    """Makes algorithms and steps of entries. Arguments that are the same are one object: of 2,600 one in four differs.
+
+    An algorithm's own rule for a name goes before the rule that all algorithms share, which holds for its types only.
+    """
+
+    def __init__(self, roles: Mapping[str, Any]) -> None:
+        """Raises CatalogueBroken for a rule without a reason or without a role."""
+        tables = {"": roles["shared"], **roles.get("algorithm", {})}
+        self._rules = {
+            (path, name): _read_as(Rule, entry)
+            for path, entries in tables.items()
+            for name, entry in entries.items()
+        }
+        self._made: dict[tuple[int, str], Argument] = {}
+        self.missing: list[str] = []
+
+    def algorithm(self, entry: dict[str, Any], like: Algorithm | None = None) -> Algorithm:
+        """A step's entry may name arguments of the algorithm of the same path instead of describing them."""
+        known = {argument.name: argument for argument in like.arguments} if like else {}
+        arguments = [self._argument(entry["path"], one, known) for one in entry["arguments"]]
+        return Algorithm(entry["path"], entry["description"], entry["url"], tuple(filter(None, arguments)))
+
+    def step(self, entry: dict[str, Any], algorithms: Mapping[str, Algorithm]) -> Step:
+        """GDAL describes the input of a few steps, which have it from the step before."""
+        algorithm = self.algorithm(entry, algorithms.get(entry["path"]))
+        if entry["takes"] and "first" not in entry["places"]:
+            own = tuple(one for one in algorithm.arguments if one.name != "input")
+            algorithm = replace(algorithm, arguments=own)
+        flow = {side: entry[side] or None for side in ("takes", "gives")}
+        step: Step = _read_as(Step, {**entry, **flow, "algorithm": algorithm})
+        return step
+
+    def _argument(
+        self, path: str, entry: dict[str, Any] | str, known: Mapping[str, Argument]
+    ) -> Argument | None:
+        """None for one without a role, which goes into `missing`, and for what refers to such a one."""
+        if isinstance(entry, str):
+            if entry not in known and not self.missing:
+                raise CatalogueBroken(
+                    f"the step {path} names an argument {entry} that no algorithm of that path has. Build the data again."
+                )
+            return known.get(entry)
+        own, shared = (self._rules.get((one, entry["name"])) for one in (path, ""))
+        rule = own or shared
+        if rule is None or (entry["type"] not in rule.types and (own is None or own.types)):
+            self.missing.append(f"{path} {entry['name']} ({entry['type']})")
+            return None
+        key = (id(rule), repr(entry))
+        if key not in self._made:
+            said = {**entry, "rule": rule, "usage": MappingProxyType(entry)}
+            self._made[key] = _read_as(Argument, said)
+            _refuse_open(path, self._made[key])
+        return self._made[key]
+
+
+def _refuse_open(path: str, argument: Argument) -> None:
+    """Raises CatalogueBroken for an argument whose role would let anything pass."""
+    role, element = argument.role, argument.element_type
+    if role is Role.VALUE and element == "string" and not argument.rule.check:
+        raise CatalogueBroken(
+            f"argument {argument.name} of {path} is a text without a check. Name one in roles.toml."
+        )
+    if role in (Role.VALUE, Role.EXPRESSION) and element == "dataset":
+        raise CatalogueBroken(
+            f"argument {argument.name} of {path} is a dataset and cannot have the role {role}."
+        )
+
+
+def _driver(entry: dict[str, Any], written_by_algorithms: Mapping[str, str]) -> Driver:
+    more = ("create", "raster", "vector") if entry["name"] in written_by_algorithms else ()
+    capabilities = [*entry.get("capabilities", ()), *more]
+    options = {scope: entry.get(scope, ()) for scope in (Scope.CREATION, Scope.LAYER, Scope.OPEN)}
+    driver: Driver = _read_as(Driver, {**entry, "capabilities": capabilities, "options": options})
+    return driver
+
+
+def _option_rules(options: Mapping[str, Any]) -> dict[tuple[str, Scope, str], OptionRule]:
+    """`options` of a row is a list that holds for each of its `drivers`, or a table of lists by driver."""
+    rules: dict[tuple[str, Scope, str], OptionRule] = {}
+    for entry in (*options["permit"], *({**one, "kind": ""} for one in options["refuse"])):
+        choices, pattern = tuple(entry.get("choices", ())), entry.get("pattern", "")
+        shape = Shape(entry["kind"], choices, pattern=pattern) if entry["kind"] else None
+        rule = OptionRule(entry["reason"], shape, entry.get("suggestion", ""))
+        named = entry["options"]
+        by_driver = named if isinstance(named, dict) else dict.fromkeys(entry["drivers"], named)
+        for driver, scope in product(by_driver, entry["scopes"]):
+            for key in ((driver, Scope(scope), name) for name in by_driver[driver]):
+                if key in rules:
+                    raise CatalogueBroken(f"option {key} has two rules in options.toml.")
+                rules[key] = rule
+    return rules
+
+
+def patched(
+    facts: dict[str, Any], patches: Mapping[str, Any], absent: Collection[str] = (), *, strict: bool = False
+) -> dict[str, Any]:
+    """The facts with every patch applied, but for those of faults that are absent; those given stay as they are.
+
+    A step that describes an argument again is patched with its algorithm. Raises CatalogueBroken for a patch without a reason,
+    and, when `strict`, for one that finds no fault.
+    """
+    paths = {path for patch in patches["patch"] for path in patch["algorithms"]}
+    algorithms, steps = (
+        {entry["path"]: deepcopy(entry) if entry["path"] in paths else entry for entry in facts[part]}
+        for part in ("algorithms", "steps")
+    )
+    for patch in (one for one in patches["patch"] if one.get("fault") not in absent):
+        named = f"the patch of {patch['argument']} {patch['key']} in patches.toml"
+        if not patch.get("reason"):
+            raise CatalogueBroken(f"{named} has no reason.")
+        for path in patch["algorithms"]:
+            _apply(steps.get(path), patch)
+            if not _apply(algorithms.get(path), patch) and strict:
+                raise CatalogueBroken(f"{named} finds no fault in {path}. Take it out, or correct `was`.")
+    return {**facts, "algorithms": list(algorithms.values()), "steps": list(steps.values())}
+
+
+def _apply(entry: dict[str, Any] | None, patch: Mapping[str, Any]) -> bool:
+    """Whether the fault was there."""
+    described = [one for one in entry["arguments"] if not isinstance(one, str)] if entry else ()
+    found: dict[str, Any] = next((one for one in described if one["name"] == patch["argument"]), {})
+    was = found.get(patch["key"])
+    if type(was) is not type(patch["was"]) or was != patch["was"]:  # 1 is no text, no list and not true
+        return False
+    if "now" in patch:
+        found[patch["key"]] = patch["now"]
+    else:
+        del found[patch["key"]]
+    return True

@@ -1,0 +1,138 @@
+"""Which KEY=VALUE options may be passed to a driver, to the warper or to the transformer. Pure.
+
+Invariants:
+* only options that GDAL declares are passed, in the declared spelling, with one of the values of their type;
+* every declared option has a decision with a reason: `decide` is total;
+* a text option passes only with a hand-written rule (`data/options.toml`); one that is named or described like a file, a
+  URL, a library or SQL passes only with a hand-written rule even when its type is closed;
+* where GDAL chooses the driver by looking at the file, an option passes only if no driver is refused it.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Final
+
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue, OptionRule, OptionSpec, Scope, Shape
+from gdal_mcp.toolboxes.gdal.catalogue.values import check_shape, check_text
+
+_KEY: Final = re.compile(r"[A-Za-z0-9_]{1,128}")
+_REVIEW_NAME: Final = re.compile(
+    r"(?<!PRO)FILE|PATH|URL|URI|HREF|HTTP|REMOTE|DOWNLOAD|SERVER|HOST|PASSW|PWD|USER(?!UNIT|PIXEL)|TOKEN|SECRET|SQL|SCRIPT"
+    r"|XML|XSD|XMP|JSON|TEMPLATE|SEED|CONF(?!ORM|LICT)|TEMP|TMP|CACHE|EXTERNAL|DRIVER|LIBRARY|PLUGIN|LINK|APPEND|OVERWRITE"
+    r"|_DIR$|VIRTUAL"
+)
+_REVIEW_DESCRIPTION: Final = re.compile(
+    r"file ?names?\b|\bpaths?\b|\burls?\b|https?:|download|\bsql\b|librar|script|director|folder|shell|command|network|server",
+    re.IGNORECASE,
+)
+_INTEGER_TYPES: Final = frozenset(("int", "integer", "unsigned int"))
+_OPTION_NAMES: Final = {
+    Scope.CREATION: "creation option",
+    Scope.LAYER: "layer creation option",
+    Scope.OPEN: "open option",
+    Scope.WARP: "warp option",
+    Scope.TRANSFORM: "transform option",
+}
+
+
+def check_option(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], text: str) -> str:
+    """The option as it is passed on, if at least one of the drivers takes it and none of them is refused it. Raises ArgumentRefused.
+
+    Warp and transform options belong to no driver. Where no driver is named for an open option, GDAL chooses it by looking at
+    the file, so it may be any that reads.
+    """
+    if scope is Scope.OPEN:
+        drivers = drivers or tuple(driver.name for driver in catalogue.drivers if driver.reads(None))
+    key, value = _split(_OPTION_NAMES[scope], text)
+    what = f"{_OPTION_NAMES[scope]} {key.upper()}"
+    declared = _declared(catalogue, scope, drivers, key)
+    found = [(name, spec, decide(catalogue, name, scope, spec)) for name, spec in declared]
+    if not found:
+        raise ArgumentRefused(
+            f"{what} does not exist{_for(drivers)}.", _existing(catalogue, scope, drivers, key)
+        )
+    for name, _, rule in found:
+        if rule.shape is None:
+            raise ArgumentRefused(
+                f"{what}{_for([name])} is not passed on: {rule.reason}.", rule.suggestion or "Leave it out."
+            )
+    refusals: list[ArgumentRefused] = []
+    for _, spec, rule in found:  # in the form of the first driver that takes it
+        assert rule.shape is not None
+        try:
+            return f"{spec.canonical(key) or spec.name}={check_shape(rule.shape, value, what)}"
+        except ArgumentRefused as error:
+            refusals.append(error)
+    raise refusals[0]
+
+
+def decide(catalogue: Catalogue, driver: str, scope: Scope, spec: OptionSpec) -> OptionRule:
+    """Whether an option may be passed, why, and the shape of its values. `driver` is "*" for warp and transform options."""
+    rules = catalogue.option_rules
+    rule = rules.get((driver, scope, spec.name)) or rules.get(("*", scope, spec.name))
+    if rule is not None:
+        if rule.shape is not None and rule.shape.kind == "closed":
+            return OptionRule(rule.reason, _closed_shape(spec))
+        if rule.shape is None or spec.max_letters is None:
+            return rule
+        return OptionRule(rule.reason, replace(rule.shape, max_letters=spec.max_letters))
+    shape = _closed_shape(spec)
+    if shape is None:
+        return OptionRule("free text that nobody has reviewed", None, "Leave it out; GDAL's default is used.")
+    if needs_review(spec):
+        return OptionRule("it is named or described like a file, a URL or a program", None)
+    return OptionRule(f"its values are of the closed type {spec.type}", shape)
+
+
+def needs_review(spec: OptionSpec) -> bool:
+    """Whether an option's name or description calls for a person's decision, whatever its type."""
+    return bool(_REVIEW_NAME.search(spec.name.upper()) or _REVIEW_DESCRIPTION.search(spec.description))
+
+
+def _closed_shape(spec: OptionSpec) -> Shape | None:
+    if spec.choices:
+        return Shape("choice", choices=(*spec.choices, *spec.choice_aliases))
+    if spec.type == "boolean":
+        return Shape("boolean")
+    if spec.type in _INTEGER_TYPES:
+        low = 0 if spec.type == "unsigned int" and spec.minimum is None else spec.minimum
+        return Shape("integer", minimum=low, maximum=spec.maximum)
+    if spec.type == "float":
+        return Shape("real", minimum=spec.minimum, maximum=spec.maximum)
+    return None
+
+
+def _split(what: str, text: str) -> tuple[str, str]:
+    key, sign, value = text.partition("=")
+    if not sign or not _KEY.fullmatch(key):
+        raise ArgumentRefused(
+            f"a {what} is KEY=VALUE with a key of letters, digits and underscores.",
+            "For example COMPRESS=LZW.",
+        )
+    return key, check_text(value, f"the value of {what} {key}")
+
+
+def _declared(
+    catalogue: Catalogue, scope: Scope, drivers: Iterable[str], key: str
+) -> list[tuple[str, OptionSpec]]:
+    if scope in (Scope.WARP, Scope.TRANSFORM):
+        return [("*", spec) for spec in catalogue.shared_options[scope] if spec.canonical(key)]
+    found = (catalogue.driver_names.get(name.lower()) for name in drivers)
+    known = ((one.name, one.options.get(scope, ())) for one in found if one is not None)
+    return [(name, spec) for name, specs in known for spec in specs if spec.canonical(key)]
+
+
+def _for(drivers: Sequence[str]) -> str:
+    return f" for {drivers[0]}" if len(drivers) == 1 and drivers[0] != "*" else ""
+
+
+def _existing(catalogue: Catalogue, scope: Scope, drivers: Sequence[str], key: str) -> str:
+    if len(drivers) > 1:
+        return "Name the format of the input, or leave the option out."
+    driver = catalogue.driver_names.get(drivers[0].lower()) if drivers else None
+    specs = driver.options.get(scope, ()) if driver else catalogue.shared_options.get(scope, ())
+    near = get_close_matches(key.upper(), [spec.name for spec in specs], 3)
+    return f"Did you mean {', '.join(near)}?" if near else "`formats` lists those that may be set."

@@ -1,0 +1,24 @@
+"""Runs the probes in a container of an image, for `gdal-mcp setup` and `doctor`. The server never imports this."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+
+from gdal_mcp.toolboxes.gdal.catalogue.capture import CaptureFailed, output_of
+from gdal_mcp.toolboxes.gdal.faults import Probed, probe_program, save_probed, states_of
+from sandbox.engine import Engine
+
+
+def probe(engine: Engine, image: str, digest: str, state_dir: Path) -> Probed:
+    """Probes the image and stores the results.
+
+    Where the program does not run, nothing is stored and every fault is unknown; a result that cannot be stored is still returned.
+    """
+    try:
+        printed = json.loads(output_of(engine, image, probe_program(), ""))
+    except (CaptureFailed, ValueError):
+        return Probed(digest)
+    probed = Probed(digest, states_of(printed))
+    with suppress(OSError):
+        save_probed(state_dir, probed)
+    return probed

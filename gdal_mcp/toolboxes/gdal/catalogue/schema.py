@@ -1,0 +1,190 @@
+"""JSON Schema (2020-12) of an algorithm's arguments, for tools and for gdal_describe. Pure.
+
+What a schema accepts by type, count, choice and range, `binding.bind` accepts too; which texts are safe, and which
+arguments exclude each other where the schema does not say it, is for the binding alone. Names are GDAL's, with _ for -.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import Any, Final
+
+from gdal_mcp.toolboxes.gdal.catalogue.given import KEYED, MAX_VALUES, NUMERIC, is_packed
+from gdal_mcp.toolboxes.gdal.catalogue.model import PATH_ROLES, Algorithm, Argument, Role
+
+_LISTED_IN_A_FILE: Final = re.compile(r"\s*\(or specify a @[^)]*\)")  # of GDAL's help; such a text is refused
+_SHORT: Final = 48  # letters of a description in a list of a hundred tools
+_SHOWN: Final[Mapping[str, str]] = {
+    "output-crs": "dst_crs",  # GDAL knows both
+    "input-crs": "src_crs",
+    "pipeline": "steps",  # as of the tool `pipeline`
+}
+# what algorithms, hand-made tools and classic programs call the same thing; each takes all of these names for its own
+SAME_NAMES: Final = (
+    ("input", "path", "filename", "dataset", "source", "src_dataset"),
+    ("output", "destination", "dst_dataset"),
+    ("output_format", "format"),
+    ("dst_crs", "output_crs", "t_srs"),
+    ("src_crs", "input_crs", "s_srs"),
+    *((name, f"{name}s") for name in ("creation_option", "warp_option", "transform_option")),
+)
+_UNOFFERED: Final = frozenset(("quiet",))  # taken for the sake of habits, and of no effect
+_FILLERS: Final = frozenset(
+    "name the of a dataset datasets raster vector s input output layer option options format".split()
+)
+_UNBOUNDED: Final = 2147483647
+_MOST_PAIRS: Final = 6  # of one group; more are left to the binding
+_NOTES: Final[Mapping[str, str]] = {
+    "replace": "Replace an existing output; default false",
+    "sql": "one SELECT of layers of the input",
+    "where": "a condition on fields, such as \"pop > 1000 AND name LIKE 'A%'\"",
+    "geometry": "WKT or GeoJSON",
+    "named": "NAME=path, or a path alone for the name X",
+    "band": "path, or path,band=N for one band",
+    "document": "path of a JSON file, or the JSON text itself",
+    "mapping": "such as [1,3]=10; (3,7]=20; 9=30; DEFAULT=0",
+    "gcp": "pixel,line,easting,northing[,elevation]",
+    "pipeline": "list of steps, or GDAL's notation",
+}
+_INSTEAD: Final = frozenset(("replace", "mapping", "gcp"))  # GDAL's help speaks of what is not passed on
+
+
+def input_schema(algorithm: Algorithm, *, compact: bool = False) -> dict[str, Any]:
+    """The schema of a call. Compact is for tools/list: short descriptions, and no rules on what goes together."""
+    shown = sorted(offered(algorithm), key=lambda one: (not one.rule.primary, not one.required))
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {json_name(one.name): property_schema(one, compact=compact) for one in shown},
+        "additionalProperties": False,
+    }
+    required = [json_name(one.name) for one in shown if one.required]
+    if required:
+        schema["required"] = required
+    if not compact:
+        schema.update(_together(algorithm, shown))
+    return schema
+
+
+def json_name(name: str) -> str:
+    """How clients see an argument's name, the same in all tools; GDAL's own spelling is taken as well."""
+    return _SHOWN.get(name, name.replace("-", "_"))
+
+
+def offered(algorithm: Algorithm) -> Iterator[Argument]:
+    """The arguments that a client can set. Of a pipeline command that is the pipeline; its steps have the rest."""
+    steps = next((one for one in algorithm.arguments if one.rule.check == "pipeline"), None)
+    if steps is not None:
+        yield steps
+        return
+    for argument in algorithm.arguments:
+        owned = argument.role is Role.HOST_OWNED and argument.rule.mode != "replace"
+        if not (owned or argument.hidden or argument.role is Role.FORBIDDEN or argument.name in _UNOFFERED):
+            yield argument
+
+
+def property_schema(argument: Argument, *, compact: bool) -> dict[str, Any]:
+    is_list = argument.is_list and argument.max_count != 1 and argument.rule.check != "pipeline"
+    schema = _list(argument) if is_list else _scalar(argument)
+    if compact and argument.element_type == "string" and "enum" not in schema.get("items", {}):
+        schema = {key: value for key, value in schema.items() if key not in ("items", "additionalProperties")}
+    description = _description(argument, compact=compact)
+    if description:
+        schema["description"] = description
+    default = argument.usage.get("default")
+    if not compact and default is not None and default not in (False, "", _UNBOUNDED):
+        schema["default"] = default
+    return schema
+
+
+def _list(argument: Argument) -> dict[str, Any]:
+    """A list; the bare value is a list of one, and a text may hold several where GDAL packs them."""
+    items = _scalar(argument)
+    if argument.rule.form == "named":  # {"A": "a.tif"} as well
+        return {
+            "type": ["object", "array", "string"],
+            "additionalProperties": {"type": "string"},
+            "items": {"type": "string"},
+        }
+    if argument.rule.check in KEYED:
+        values = {"type": ["string", "number", "boolean"]}
+        return {"type": ["object", "array"], "additionalProperties": values, "items": {"type": "string"}}
+    packed = is_packed(argument)
+    bare = argument.min_count <= 1 and items.get("type") == "string" and "enum" not in items
+    schema: dict[str, Any] = {"type": ["array", "string"] if packed or bare else "array", "items": items}
+    if argument.min_count:
+        schema["minItems"] = argument.min_count
+    if argument.max_count is not None and argument.max_count <= MAX_VALUES:
+        schema["maxItems"] = argument.max_count
+    return schema
+
+
+def _scalar(argument: Argument) -> dict[str, Any]:
+    kind = argument.element_type
+    if argument.rule.check == "pipeline":
+        return {"type": ["array", "string"]}
+    if kind in ("integer", "real"):
+        schema: dict[str, Any] = {"type": "integer" if kind == "integer" else "number"}
+        if argument.minimum is not None:
+            schema["minimum" if argument.min_included else "exclusiveMinimum"] = _number(argument.minimum)
+        if argument.maximum is not None:
+            schema["maximum" if argument.max_included else "exclusiveMaximum"] = _number(argument.maximum)
+        if argument.choices:
+            schema["enum"] = [int(one) for one in argument.choices]
+        return schema
+    if kind == "boolean":
+        return {"type": "boolean"}
+    if argument.choices and argument.role not in PATH_ROLES:
+        return {"type": "string", "enum": list(argument.choices)}
+    return {"type": ["string", "number"] if argument.rule.check in NUMERIC else "string"}
+
+
+def _number(value: float) -> float:
+    return int(value) if float(value).is_integer() else value
+
+
+def _description(argument: Argument, *, compact: bool) -> str:
+    rule = argument.rule
+    key = next((one for one in (rule.mode, rule.form, rule.check) if one in _NOTES), "")
+    text, note = _LISTED_IN_A_FILE.sub("", argument.description).strip().rstrip("."), _NOTES.get(key, "")
+    if key in _INSTEAD:
+        text, note = note[0].upper() + note[1:], ""
+    if compact:
+        return note or _short(argument, text)
+    metavar = argument.usage.get("metavar")
+    form = f" as {metavar}" if isinstance(metavar, str) and set("<[,=") & set(metavar) else ""
+    return f"{text}{'' if '@' in form else form}{f': {note}' if note else ''}"
+
+
+def _short(argument: Argument, text: str) -> str:
+    """The beginning of a text, or nothing where it only repeats the argument's name."""
+    words = {word.strip("().,'").lower() for word in text.split()}
+    own = set(argument.name.split("-"))
+    if words <= own | {f"{word}s" for word in own} | _FILLERS:
+        return ""
+    if len(text) <= _SHORT:
+        return text
+    return text[:_SHORT].rpartition(" ")[0].rstrip(" ,(-") + "…"
+
+
+def _together(algorithm: Algorithm, shown: list[Argument]) -> dict[str, Any]:
+    names = {one.name for one in shown}
+    rules: dict[str, Any] = {}
+    needed = {
+        json_name(one.name): sorted(map(json_name, found))
+        for one in shown
+        if (found := (algorithm.companions(one, "dependency_group") | set(one.depends_on)) & names)
+    }
+    if needed:
+        rules["dependentRequired"] = needed
+    groups: dict[str, list[str]] = {}
+    for one in shown:
+        if one.exclusion_group:
+            groups.setdefault(one.exclusion_group, []).append(json_name(one.name))
+    rivals = ([list(pair) for pair in combinations(group, 2)] for group in groups.values())
+    pairs = [pair for found in rivals if len(found) <= _MOST_PAIRS for pair in found]
+    if pairs:
+        rules["not"] = {"anyOf": [{"required": pair} for pair in pairs]}
+    either = [{"anyOf": [{"required": [json_name(name)]} for name in group]} for group in algorithm.one_of]
+    if either:
+        rules["allOf"] = either
+    return rules

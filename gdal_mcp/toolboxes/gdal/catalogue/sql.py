@@ -1,0 +1,260 @@
+"""SQL statements and conditions: their shape, and the few words that reach further than the input. Pure.
+
+What a statement could reach was found out by running it in GDAL 3.13, in a call's environment. OGRSQL opens the file in
+`FROM 'file'.layer`, the SQLite dialect that in `FROM "file".layer`; a condition (`where`) of a GeoPackage goes to SQLite as it is, with
+subqueries and whatever follows a semicolon or a comment; a text that begins with `@` is a file in all of them. The dialects do not
+agree on where a quoted text ends (a backslash, a doubled double quote) nor on brackets and backticks.
+
+Invariants of what passes:
+* it is one SELECT, or one condition without a subquery, and every dialect reads the same tokens in it;
+* no table is a file: where a table is named there is one name without a dot, and no name before a dot, there or elsewhere,
+  looks like a path, a driver's prefix or a URL;
+* no function opens a file by name, runs another text as SQL or loads code. Every other function may be called.
+
+What only computes for too long, a table made from itself without an end among it, is ended by the call's limits. SpatiaLite registers
+its functions that import and export files only where SPATIALITE_SECURITY says so, which our environment does not; SQLite's
+`load_extension` is not authorized there; OGR_SQLITE_ALLOW_EXTERNAL_ACCESS=NO stops GDAL's own. They are refused here for the sake of a clear
+answer, and in case an image is built otherwise. `XB_Create` reads the schema that it is told, and quotes its first line in an error;
+`ST_Transform` has PROJ read the grids of a pipeline in its fourth argument.
+"""
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+
+MAX_STATEMENT: Final = 16 << 10  # bytes
+MAX_CONDITION: Final = 4 << 10
+DIALECTS: Final = ("OGRSQL", "SQLITE")
+
+Kind = Literal["space", "text", "name", "quoted", "number", "sign"]
+
+_TOKEN: Final = re.compile(
+    r"""(?P<space>[ \t\r\n]+)
+      | (?P<text>'(?:[^']|'')*')
+      | (?P<quoted>"[^"]*")
+      | (?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?![A-Za-z0-9_.]))
+      | (?P<name>[^\W\d]\w*)
+      | (?P<sign><=|>=|<>|<<|>>|!=|==|\|\||->>|->|[-+*/%&|~<>=(),.;])""",
+    re.VERBOSE,
+)
+_PATH_LIKE: Final = re.compile(r"[/:<>{}]|\.\.|^[~@]")
+_END_OF_TABLES: Final = frozenset(
+    "SELECT WHERE GROUP HAVING WINDOW ORDER LIMIT UNION INTERSECT EXCEPT VALUES".split()
+)
+# They begin a statement, or change what one does. A field of that name is quoted; REPLACE is also a function.
+_STATEMENTS: Final = frozenset(
+    """
+    ALTER ANALYZE ATTACH BEGIN COMMIT CREATE DELETE DETACH DROP EXPLAIN INDEXED INSERT INTO PRAGMA REINDEX RELEASE
+    RENAME REPLACE ROLLBACK SAVEPOINT TRIGGER UPDATE UPSERT VACUUM VIRTUAL
+    """.split()
+)
+_NOT_IN_A_CONDITION: Final = frozenset(
+    "SELECT WITH VALUES FROM JOIN WHERE GROUP HAVING ORDER LIMIT UNION INTERSECT EXCEPT".split()
+)
+_REACHES_OUT: Final = re.compile(
+    r"""(?:st_)?(?: load_extension | eval | edit | fsdir | fts[0-9]_tokenizer
+      | readfile | writefile | lsmode | .*(?:from|to)_?file | (?:import|export|dump|load)(?!fromepsg).* | .*_(?:import|export|load|store).*
+      | sqlproc_.* | storedproc_.* | proj_setdatabasepath | xb_(?:load|store).* | rl2_(?:load|write|import|export).*
+      | ogr_datasource_.* | zipfile_.* | ogr_geocode.* | gdal_get_pixel_value
+      | xb_create | xb_schemavalidate | (?:enable)?pause)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+# functions of PostGIS that do not exist here, so that GDAL's own answer names what there is
+_ABSENT: Final = re.compile(r"st_dump(?:points|rings|segments)?", re.IGNORECASE)
+_TRANSFORMS: Final = re.compile(r"(?:st_)?transform(?:3|xyz?)?", re.IGNORECASE)
+_TRANSFORM_MOST: Final = 3  # arguments: a geometry, the number of a CRS, a box
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    kind: Kind
+    text: str
+
+    @property
+    def word(self) -> str:
+        """A bare word in upper case; empty for anything else."""
+        return self.text.upper() if self.kind == "name" else ""
+
+
+def check_allowed(allowed: bool, what: str) -> None:  # noqa: FBT001 - it is the setting itself
+    """Raises ArgumentRefused where the server has SQL switched off."""
+    if not allowed:
+        raise ArgumentRefused(
+            f"{what} is SQL, which this server was started without.",
+            "Use where, select, filter and the like, or ask the person who runs the server to leave --no-sql out.",
+        )
+
+
+def check_statement(text: str, what: str) -> str:
+    """One SELECT of layers of the input, as it was written. Raises ArgumentRefused."""
+    tokens = _tokens(text, what, MAX_STATEMENT)
+    if tokens and tokens[-1].text == ";":
+        tokens.pop()
+        text = text.rstrip()[:-1]
+    if not tokens or tokens[0].word not in ("SELECT", "WITH"):
+        raise ArgumentRefused(
+            f"{what} is no SELECT statement.", "Only SELECT, and WITH ... SELECT, are passed on."
+        )
+    _check_tokens(tokens, what)
+    return text.strip()
+
+
+def check_condition(text: str, what: str) -> str:
+    """One condition on the fields of one layer, as it was written. Raises ArgumentRefused."""
+    tokens = _tokens(text, what, MAX_CONDITION)
+    if not tokens:
+        raise ArgumentRefused(f"{what} is empty.", "For example \"population > 1000 AND name LIKE 'A%'\".")
+    if tokens[0].kind == "sign" and tokens[0].text not in ("(", "-", "+"):
+        raise ArgumentRefused(f"{what} begins with {tokens[0].text}.", "Begin with a field.")
+    words = [one.word for one in tokens]
+    if ("DISTINCT", "FROM") in itertools.pairwise(words):
+        raise ArgumentRefused(
+            f"{what} holds DISTINCT FROM, of which GDAL takes what follows for a table.",
+            "Write IS in place of IS NOT DISTINCT FROM, and IS NOT in place of IS DISTINCT FROM.",
+        )
+    found = next((word for word in words if word in _NOT_IN_A_CONDITION), None)
+    if found is not None:
+        raise ArgumentRefused(
+            f"{what} holds {found}; it is a condition on the fields of one layer.",
+            f'Quote it as "{found.lower()}" if it is a field; subqueries are for SQL.',
+        )
+    _check_tokens(tokens, what)
+    return text.strip()
+
+
+def check_dialect(text: str, what: str) -> str:
+    """OGRSQL or SQLITE. Raises ArgumentRefused."""
+    if text.upper() not in DIALECTS:
+        raise ArgumentRefused(
+            f"{what} is none of GDAL's two dialects.", "Use OGRSQL or SQLITE, or leave it out."
+        )
+    return text.upper()
+
+
+def may_be_called(name: str) -> bool:
+    """Whether a function of this name opens no file, reaches no network and runs no other SQL."""
+    return not _REACHES_OUT.fullmatch(name) or bool(_ABSENT.fullmatch(name))
+
+
+def _tokens(text: str, what: str, limit: int) -> list[Token]:
+    if len(text.encode("utf-8", "surrogatepass")) > limit:
+        raise ArgumentRefused(f"{what} is longer than {limit} bytes.", "Simplify it.")
+    if text.lstrip().startswith("@"):
+        raise ArgumentRefused(f"{what} names a file.", "Give the text itself.")
+    tokens: list[Token] = []
+    position = 0
+    while position < len(text):
+        if text.startswith(("--", "/*"), position):
+            raise ArgumentRefused(f"{what} holds a comment.", "Leave comments out; write - -1 with a blank.")
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise ArgumentRefused(
+                f"{what} holds a quote that is not closed, or {text[position]!r}, which the dialects read differently.",
+                "Quote names with \" and texts with '; write parameters out.",
+            )
+        token = Token(match.lastgroup, match[0])  # type: ignore[arg-type] # the groups are named as the kinds
+        position = match.end()
+        doubled = token.kind == "quoted" and text.startswith('"', position)
+        escape = {"quoted": "\\", "text": "\\'"}.get(token.kind)
+        if escape is not None and (doubled or escape in token.text or not token.text.isprintable()):
+            raise ArgumentRefused(
+                f"{what} holds a backslash, a control character or a doubled quote within quotes.",
+                "The dialects read these differently; rename it.",
+            )
+        if token.kind != "space":
+            tokens.append(token)
+    return tokens
+
+
+def _check_tables(tokens: Sequence[Token], what: str) -> None:
+    """Between FROM and the next clause, in every pair of brackets by itself, each comma may begin another table."""
+    tables = [False]
+    before = Token("sign", "")
+    compared = False  # whether the last FROM was that of IS DISTINCT FROM
+    for token, following in zip(tokens, [*tokens[1:], before], strict=True):
+        first = before.word in ("FROM", "JOIN") or before.text in (",", "(")
+        if token.text == "(":
+            tables.append(tables[-1] and first)
+        elif token.text == ")" and len(tables) > 1:
+            tables.pop()
+        elif token.text == ")":
+            raise ArgumentRefused(f"{what} closes a bracket that it did not open.", "Balance ( and ).")
+        elif token.word in ("FROM", "JOIN") or token.word in _END_OF_TABLES:
+            tables[-1] = token.word in ("FROM", "JOIN")
+            compared = token.word == "FROM" and before.word == "DISTINCT"
+        elif token.kind in ("name", "quoted", "text"):
+            named, dotted = tables[-1] and first, following.text == "."
+            path = token.kind == "quoted" and _PATH_LIKE.search(token.text[1:-1]) is not None
+            refused = (named and (dotted or path)) or (dotted and (path or token.kind == "text"))
+            if refused and compared:
+                raise ArgumentRefused(
+                    f"{what} holds DISTINCT FROM, of which GDAL takes what follows for a table.",
+                    "Write IS in place of IS NOT DISTINCT FROM, and IS NOT in place of IS DISTINCT FROM: SQLite compares NULL so, too.",
+                )
+            if refused:
+                raise ArgumentRefused(
+                    f"{what} names another file as a table.",
+                    "Tables are layers of the input, by their names alone; other files are inputs of their own.",
+                )
+        before = token
+    if len(tables) > 1:  # what stands around a statement would change what is in it
+        raise ArgumentRefused(f"{what} leaves a bracket open.", "Balance ( and ).")
+
+
+def _check_tokens(tokens: Sequence[Token], what: str) -> None:
+    _check_tables(tokens, what)
+    for at, token in enumerate(tokens):
+        called = [one.text for one in tokens[at + 1 : at + 2]] == ["("]
+        name = token.text.strip('"')
+        if token.text == ";":
+            raise ArgumentRefused(f"{what} holds several statements.", "Give one.")
+        if token.text == '""':
+            raise ArgumentRefused(f'{what} holds "", a name without letters.', "An empty text is ''.")
+        if token.kind in ("name", "quoted") and name.lower().startswith("pragma_"):
+            raise ArgumentRefused(
+                f"{what} reads {name[:60]}, which is about the database file and not about its layers.",
+                "Only layers of the input can be named.",
+            )
+        if called and not may_be_called(name) and not _begins_table(tokens, at):
+            raise ArgumentRefused(
+                f"{what} calls {name[:60]}, which opens files, reaches a network or runs other SQL.",
+                "Functions that compute from their arguments are passed on.",
+            )
+        if token.word in _STATEMENTS and not (called and token.word == "REPLACE"):
+            raise ArgumentRefused(
+                f"{what} holds {token.word}.",
+                f'Only SELECT is passed on; quote "{token.text}" if it is a name.',
+            )
+        if _TRANSFORMS.fullmatch(name) and _arguments(tokens[at + 1 :]) > _TRANSFORM_MOST:
+            raise ArgumentRefused(
+                f"{what} gives {token.text[:60]} more than three arguments.",
+                "The others name files that PROJ reads; give a geometry and the number of a CRS.",
+            )
+
+
+def _begins_table(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a name is that of a table of the statement's WITH, its columns in brackets: `WITH name(a, b) AS (`."""
+    depths = list(itertools.accumulate((one.text == "(") - (one.text == ")") for one in tokens[:at]))
+    selects = any(one.word == "SELECT" and not depth for one, depth in zip(tokens, depths, strict=False))
+    if not at or tokens[0].word != "WITH" or depths[-1] or selects:
+        return False
+    columns = itertools.takewhile(lambda one: one.text != ")", tokens[at + 2 :])
+    after = tokens[at + 2 + len(list(columns)) :][:2]
+    return tokens[at - 1].text.upper() in ("WITH", "RECURSIVE", ",") and [
+        one.text.upper() for one in after
+    ] == [")", "AS"]
+
+
+def _arguments(tokens: Sequence[Token]) -> int:
+    """How many arguments a call has, by the tokens behind its name; 0 where there is no call."""
+    depth, count = 0, 1
+    for token in tokens:
+        depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if depth == 0:
+            return count if token.text == ")" else 0
+        count += token.text == "," and depth == 1
+    return 0

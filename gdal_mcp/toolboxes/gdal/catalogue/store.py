@@ -1,0 +1,71 @@
+"""What images other than the stand-in of the packaged release say of their GDAL: one private file for each image setting.
+
+    catalogue/<SHA-256 of the setting>    a line with the image's digest, then the data as `capture` wrote it
+
+Whether it is whole is found when a catalogue is made of it (`load.catalogue_of`), as with the packaged data.
+"""
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+from gdal_mcp.settings.state import put_private
+from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
+from gdal_mcp.toolboxes.gdal.catalogue.load import packaged_text
+
+FOLDER: Final = "catalogue"
+
+
+def select(state_dir: Path, image: str | None) -> str:
+    """The data for a server with this image setting: what was stored for it, else the packaged data.
+
+    No engine is asked: whether the image is still the same is found when it is used (`Catalogue.unfit`). Raises CatalogueBroken.
+    """
+    stored = _read(_place(state_dir, image))
+    return packaged_text() if stored is None else stored[1]
+
+
+def holds(state_dir: Path, image: str | None, digest: str) -> bool:
+    """Whether there is stored data for this image setting, of this very image. Raises CatalogueBroken."""
+    stored = _read(_place(state_dir, image))
+    return stored is not None and stored[0] == digest
+
+
+def image_of(state_dir: Path, image: str | None) -> str:
+    """The digest of the image whose data is stored for this image setting; "" where none is. Raises CatalogueBroken."""
+    stored = _read(_place(state_dir, image))
+    return stored[0] if stored is not None else ""
+
+
+def save(state_dir: Path, image: str | None, digest: str, text: str) -> Path:
+    """Stores data for the image of this setting and digest, and returns where. Raises CatalogueBroken."""
+    place = _place(state_dir, image)
+    try:
+        put_private(place, f"{digest}\n{text}".encode())
+    except OSError as error:
+        raise CatalogueBroken(
+            f"{place} cannot be written: {error.strerror}. Make room, or correct the state folder's permissions."
+        ) from error
+    return place
+
+
+def forget(state_dir: Path, image: str | None) -> None:
+    """Removes what was stored for this image setting, so that the packaged data is used again."""
+    _place(state_dir, image).unlink(missing_ok=True)
+
+
+def _place(state_dir: Path, image: str | None) -> Path:
+    return state_dir / FOLDER / hashlib.sha256((image or "").encode()).hexdigest()
+
+
+def _read(place: Path) -> tuple[str, str] | None:
+    """Digest and data; None where there is no file."""
+    try:
+        digest, _, text = place.read_text(encoding="utf-8").partition("\n")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeError) as error:
+        raise CatalogueBroken(
+            f"the catalogue {place} cannot be read: {error}. Remove it and run `gdal-mcp setup`."
+        ) from error
+    return digest, text

@@ -1,0 +1,186 @@
+"""What is in a workspace as pages of rows: a dataset with all its files is one row. It opens nothing itself.
+
+The names are made up by whoever made the files: in a row they are cleaned for display, and a row whose name cannot be
+written in a call says so.
+"""
+
+import base64
+import binascii
+import hashlib
+import os
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.toolboxes.gdal.datasets.sidecars import WHOLE, Names
+from gdal_mcp.untrusted import clean_text, shown_text
+from sandbox.browse import Barred, Folder, Found, Kind
+from sandbox.workspace import Located
+
+# held by the tool's schema
+MAX_ROWS: Final = 500  # of one page
+MAX_PATTERN: Final = 256  # characters
+_MAX_CURSOR: Final = 8192  # characters; a path of 4096 bytes in base64, and more
+_DIGEST: Final = 8  # bytes that tell a cursor of another question
+
+Key = tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One question. `pattern` is a glob for names, or for paths from the folder if it has a slash."""
+
+    folder: Located
+    pattern: str = "*"
+    limit: int = 100
+
+    def matches(self, above: str, name: str) -> bool:
+        """Whether a name is meant; `above` is the way from the folder to it, which ends with a slash."""
+        return fnmatchcase(above + name if "/" in self.pattern else name, self.pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A dataset, another file, a folder or a link. `bytes` counts the companions too; of a folder it is unknown."""
+
+    found: Found
+    companions: tuple[str, ...] = ()
+    bytes: int | None = None
+    is_dataset: bool = False  # a folder whose name or contents say that it is one dataset
+
+    @property
+    def addressable(self) -> bool:
+        path = str(self.found.relative)
+        return path == self.found.shown and path == shown_text(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """`cursor` asks for the next page. Not `complete`: the folder holds more than is looked at at once."""
+
+    rows: tuple[Row, ...]
+    cursor: str | None
+    complete: bool
+
+    @property
+    def to_identify(self) -> tuple[Located, ...]:
+        """What to ask GDAL about, see `as_json`; it would take a comma for the end of a name."""
+        fit = (row for row in self.rows if row.found.kind is Kind.FILE or row.is_dataset)
+        found = (row.found.located for row in fit if row.addressable)
+        return tuple(one for one in found if "," not in str(one))
+
+
+def page(top: Folder, query: Query, cursor: str | None = None) -> Page:
+    """The rows after a cursor, in the order of the names. Raises ToolError for a cursor that is not of this question.
+
+    A page is made of what is there now: what comes and goes between two pages shows or not, and nothing shows twice.
+    Files are looked at for the rows of the page alone, folders up to its last row.
+    """
+    after = _read_cursor(cursor, query) if cursor else ()
+    reader = _Reader(query)
+    with closing(reader.rows(top, "", after)) as rows:
+        some = list(islice(rows, query.limit + 1))
+    last = None
+    if len(some) > query.limit:
+        some.pop()
+        last = base64.urlsafe_b64encode(_signature(query) + os.fsencode(some[-1].found.relative)).decode()
+    return Page(tuple(some), last, reader.complete)
+
+
+def as_json(shown: Page, report: Any = None) -> Mapping[str, Any]:
+    """A page as JSON, with the drivers of GDAL's report on `to_identify`: the driver of each by its name, cleaned."""
+    drivers = report if isinstance(report, dict) else {}
+    entries = [_entry(row, drivers.get(clean_text(str(row.found.located)))) for row in shown.rows]
+    more = {"next_cursor": shown.cursor} if shown.cursor else {}
+    return {"entries": entries, **more, "complete": shown.complete}
+
+
+def _entry(row: Row, driver: Any) -> dict[str, Any]:
+    found = row.found
+    entry: dict[str, Any] = {"path": shown_text(f"{found.workspace.root}/{found.shown}"), "kind": found.kind}
+    if isinstance(driver, str):
+        entry["driver"] = clean_text(driver, 100)
+    if row.bytes is not None:
+        entry["bytes"] = row.bytes
+    at = found.identity.modified
+    entry["modified"] = None if at is None else datetime.fromtimestamp(at // 1, UTC).isoformat()
+    if row.companions:
+        entry["files"] = [shown_text(name, 255) for name in row.companions]
+    if found.leads is not None:
+        entry["leads"] = found.leads
+    if not row.addressable:
+        entry["addressable"] = False
+    return entry
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Rows without what belongs to another row: the inside of a folder that is a dataset, and companions."""
+
+    query: Query
+    complete: bool = True
+
+    def rows(self, folder: Folder, above: str, after: Key) -> Generator[Row]:
+        """Those of a folder and all below it, behind the place that `after` names from there."""
+        self.complete &= folder.complete
+        owners = Names(name for name, kind in folder.names.items() if kind is Kind.FILE).owners
+        families: dict[str, list[str]] = {}
+        for name in folder.names:
+            if (owner := owners.get(name)) is not None:
+                families.setdefault(owner, []).append(name)
+        for name, kind in folder.names.items():
+            raw = os.fsencode(name)
+            if name in owners or (after and raw < after[0]):
+                continue
+            resumes = bool(after) and raw == after[0]
+            if kind is Kind.FOLDER:
+                yield from self._folder(folder, name, above, None if not resumes else after[1:])
+            elif not resumes and self.query.matches(above, name) and (found := folder.look(name)) is not None:
+                is_file = found.kind is Kind.FILE
+                family = families.get(name, ()) if is_file else ()
+                beside = [one for one in map(folder.look, family) if one is not None]
+                size = sum(one.identity.size for one in (found, *beside)) if is_file else None
+                yield Row(found, tuple(one.name for one in beside), size)
+
+    def _folder(self, folder: Folder, name: str, above: str, after: Key | None) -> Iterator[Row]:
+        """A row for a folder that was not told, and those below it unless it is one dataset."""
+        found = folder.look(name) if after is None and self.query.matches(above, name) else None
+        if PurePosixPath(name).suffix.lower() in WHOLE["folders"]:
+            yield from [Row(found, is_dataset=found.kind is Kind.FOLDER)] if found else []
+            return
+        with folder.enter(name) as inner:
+            whole = isinstance(inner, Folder) and any(mark in inner.names for mark in WHOLE["marks"])
+            if found is not None and inner is not Barred.GONE:
+                yield Row(found, is_dataset=whole)
+            if isinstance(inner, Folder) and not whole:
+                yield from self.rows(inner, f"{above}{name}/", after or ())
+
+
+def _read_cursor(cursor: str, query: Query) -> Key:
+    try:
+        raw = base64.b64decode(cursor[:_MAX_CURSOR].encode(), b"-_", validate=True)
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise _invalid("the cursor is none of ours.") from error
+    if raw[:_DIGEST] != _signature(query):
+        raise _invalid("the cursor belongs to another question.")
+    key = tuple(raw[_DIGEST:].split(b"/"))
+    above = tuple(map(os.fsencode, query.folder.relative.parts))
+    if key[: len(above)] != above:
+        raise _invalid("the cursor is none of ours.")
+    return key[len(above) :]
+
+
+def _signature(query: Query) -> bytes:
+    question = f"{query.folder}\0{query.pattern}".encode(errors="surrogateescape")
+    return hashlib.sha256(question).digest()[:_DIGEST]
+
+
+def _invalid(message: str) -> ToolError:
+    fix = "Give the cursor of the last page with the same path and pattern, or none to start anew."
+    return ToolError(Code.INVALID_ARGUMENT, Stage.VALIDATE, message, fix)

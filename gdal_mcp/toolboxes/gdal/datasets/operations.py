@@ -1,0 +1,326 @@
+"""GDAL's algorithms that copy, rename and delete files, as calls in which GDAL moves nothing.
+
+Invariants:
+* what belongs to a dataset is told by names alone (`gdal_mcp.toolboxes.gdal.datasets.sidecars`), never by the list that its driver reports:
+  that of a VRT holds its sources, which are other people's files;
+* a link is never followed to what is renamed or deleted, and neither a workspace nor `.gdal-mcp` ever is one of these;
+* GDAL looks at the files in the container, read-only; the host renames and removes once that succeeded, in one
+  publication, which one undo takes back;
+* all places that change are in one workspace: there is no such promise across two.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.plan import Output, OutputKind
+from gdal_mcp.remote.address import is_address
+from gdal_mcp.toolboxes.gdal.datasets.names import invalid, parse, refused
+from gdal_mcp.toolboxes.gdal.datasets.paths import POINTING, Paths
+from gdal_mcp.toolboxes.gdal.datasets.sidecars import REPLACED, WHOLE
+from gdal_mcp.untrusted import clean_text
+from sandbox.errors import PathMissing, PathRefused
+from sandbox.outputs.inspection import listing_of
+from sandbox.outputs.store import Transfer
+from sandbox.workspace import Located, open_folder
+
+Given = Mapping[str, tuple[str, ...]]
+_NAMED_INSIDE: Final = frozenset({".ige", ".rrd", ".rde"})  # an .img holds the names of these
+
+
+@dataclass(frozen=True, slots=True)
+class FileWork:
+    """One file operation: what runs in the container, and what the host does before and after it."""
+
+    argv: tuple[str, ...]  # after `gdal`; it writes at most to the outputs' places in staging
+    inputs: tuple[Located, ...]
+    outputs: tuple[Output, ...] = ()
+    copies: tuple[Transfer, ...] = ()  # before: each source to the staged name of its target, an output
+    transfers: tuple[Transfer, ...] = ()  # after: each is renamed
+    removes: tuple[Located, ...] = ()  # after: each is taken away, with all that is in it
+    listings: Mapping[PurePosixPath, str] = field(default_factory=dict)  # for `Staging.publish`
+    identified: tuple[Located, ...] = ()  # GDAL must know each, see `check_identified`
+
+
+def plan_operation(path: str, given: Given, paths: Paths) -> FileWork:
+    """The work of one algorithm of `FILE_OPERATIONS` on arguments that are bound but not resolved. Raises ToolError."""
+    if path == "dataset copy" and any(map(is_address, given.get("source", ()))):
+        raise invalid("only files of a workspace are copied so.", "Use fetch, or vsi copy for a single file.")
+    try:
+        return _PLANNERS[path](given, paths)
+    except PathMissing as error:
+        raise ToolError(Code.NOT_FOUND, Stage.RESOLVE, str(error), "Check the name.") from error
+    except PathRefused as error:
+        fix = "Name a file or folder in a writable workspace; links are named by what they lead to."
+        raise refused(str(error), fix) from error
+
+
+def check_identified(identified: tuple[Located, ...], named: tuple[str, ...], report: Any) -> None:
+    """Raises ToolError unless GDAL's report (the JSON of `dataset identify`, cleaned) names a driver, or the `named` one, for each file."""
+    rows = report if isinstance(report, list) else []
+    known = {row.get("name"): row.get("driver") for row in rows if isinstance(row, dict)}
+    drivers = {one: known.get(clean_text(str(one))) for one in identified}
+    unknown = [one for one, driver in drivers.items() if not driver or driver not in (named or (driver,))]
+    if unknown:
+        raise ToolError(
+            Code.INVALID_ARGUMENT,
+            Stage.RUN,
+            f"GDAL knows {unknown[0].name!r} as no {named[0] if named else 'dataset'}; nothing was changed.",
+            "Use vsi delete, vsi move or vsi copy for files that are no datasets.",
+        )
+
+
+# --- datasets
+
+
+def _delete_datasets(given: Given, paths: Paths) -> FileWork:
+    mains = tuple(_dataset(text, paths) for text in given.get("filename", ()))
+    if not mains:
+        raise invalid("filename is needed.", "Name one dataset or more.")
+    files = (one for main in mains for one in (main, *paths.listings.companions(main)))
+    gone = tuple({one.relative: one for one in files}.values())
+    return _on_datasets(mains, gone, removes=gone)
+
+
+def _move_dataset(given: Given, paths: Paths, *, copies: bool) -> FileWork:
+    """Under a new name, which keeps its extension; what is there and replaced by nothing of it is removed."""
+    text = _one(given, "source")
+    source = paths.input(text) if copies else _dataset(text, paths)
+    if copies:
+        _refuse_plain_folder(source)
+    overwrite = given.get("overwrite") == ("true",)
+    output = _destination(_one(given, "destination"), source, paths, overwrite=overwrite)
+    moves = _named_alike(source, output, paths)
+    targets = {one.target.relative: one.target for one in moves}
+    stale = tuple(one for one in output.replaces if one.relative not in targets)
+    if not copies:
+        places = (*stale, *(place for one in moves for place in (one.source, one.target)))
+        return _on_datasets((source,), places, transfers=moves, removes=stale)
+    outputs: tuple[Output, ...] = ()
+    for one in moves:
+        kind: OutputKind = "dataset" if one.source == source else "file"
+        replaces = (one.target,) if one.target.identity is not None else ()
+        outputs += (Output(one.target, kind, replaces=replaces),)
+    return _on_datasets((source,), (*stale, *targets.values()), outputs=outputs, copies=moves, removes=stale)
+
+
+def _on_datasets(mains: tuple[Located, ...], places: tuple[Located, ...], **work: Any) -> FileWork:
+    """Work on what GDAL must know, in which `places` change."""
+    _refuse_several(places)
+    if any("," in str(one) for one in mains):  # GDAL would read two names
+        fix = "Use vsi move to give it another name first."
+        raise invalid("a path with a comma cannot be looked at.", fix)
+    names = (f"--filename={one}" for one in mains)
+    argv = ("dataset", "identify", "--report-failures", "--output-format=json", *names)
+    return FileWork(argv, mains, listings=_listings(places), identified=mains, **work)
+
+
+def _dataset(text: str, paths: Paths) -> Located:
+    """The main file or folder of a dataset that may be renamed or deleted."""
+    found = _existing(text, paths)
+    _refuse_plain_folder(found)
+    if (owner := paths.listings.owner(found)) is not None:
+        raise invalid(f"{found.name} is a part of {owner.name}.", f"Name {owner.name}, or use the vsi tools.")
+    return found
+
+
+def _refuse_plain_folder(located: Located) -> None:
+    """GDAL takes any folder with a shapefile in it for a dataset, and we would take all that is in it."""
+    if not located.is_folder or _ending(located) in WHOLE["folders"]:
+        return
+    with open_folder(located.workspace, located.relative) as folder, os.scandir(folder) as entries:
+        if any(one.name in WHOLE["marks"] for one in entries):
+            return
+    fix = "Name a dataset in it, or use the vsi tools."
+    raise invalid(f"{located.name} is a folder of files, not one dataset.", fix)
+
+
+def _destination(text: str, source: Located, paths: Paths, *, overwrite: bool) -> Output:
+    found = _place(text, paths)
+    if found.is_folder and not (source.is_folder and _ending(source) == _ending(found)):
+        text = str(found.path / source.name)
+    kind: OutputKind = "folder" if source.is_folder else "dataset"
+    output = paths.output(text, inputs=(source,), overwrite=overwrite, kind=kind)
+    target, ending = output.target, _ending(source)
+    if ending != _ending(target):
+        raise invalid(
+            f"{source.name} would get another extension, and not another format.",
+            "Keep the extension, or convert the dataset.",
+        )
+    _refuse_nested(source, target)
+    # the files under their new names might not be the dataset any more
+    if not source.is_folder and ending not in REPLACED and ending not in WHOLE["files"]:
+        raise invalid(
+            f"which files belong to a dataset of the kind of {source.name} is not known.",
+            "Use vsi move or vsi copy for each of its files, or convert the dataset.",
+        )
+    for inner in (source, *paths.listings.companions(source)):
+        if _ending(inner) in _NAMED_INSIDE:
+            raise invalid(
+                f"{source.name} holds the name of {inner.name}, so it would not find it under another.",
+                "Use raster convert to write it under another name.",
+            )
+    if ending in POINTING and source.path.parent != target.path.parent:
+        raise invalid(
+            f"{source.name} names its sources relative to its folder, and would not find them from another.",
+            "Give the new name in the same folder, or write it anew there.",
+        )
+    return output
+
+
+def _named_alike(source: Located, output: Output, paths: Paths) -> tuple[Transfer, ...]:
+    """Each file of a dataset with its new name: what follows the name or the stem of the main file stays."""
+    known = {one.name: one for one in output.replaces}
+    old, new = PurePosixPath(source.name), PurePosixPath(output.target.name)
+    moves = []
+    for one in (source, *paths.listings.companions(source)):
+        whole = one.name.startswith(old.name)
+        before, after = (old.name, new.name) if whole else (old.stem, new.stem)
+        name = after + one.name.removeprefix(before)
+        target = known.get(name) or _free(_place(str(output.target.path.parent / name), paths))
+        moves.append(Transfer(one, target))
+    return tuple(moves)
+
+
+# --- files and folders
+
+
+def _delete_file(given: Given, paths: Paths) -> FileWork:
+    gone = _existing(_one(given, "filename"), paths)
+    if gone.is_folder and given.get("recursive") != ("true",):
+        with open_folder(gone.workspace, gone.relative) as opened, os.scandir(opened) as entries:
+            if next(entries, None) is not None:
+                fix = "Set recursive to delete it with all in it."
+                raise invalid(f"folder {gone.name} is not empty.", fix)
+    return FileWork(_list(gone), (gone,), removes=(gone,), listings=_listings((gone,)))
+
+
+def _move_file(given: Given, paths: Paths) -> FileWork:
+    source = _existing(_one(given, "source"), paths)
+    target = _inside(_one(given, "destination"), source, paths)
+    _refuse_several((source, target))
+    transfers = (Transfer(source, target),)
+    return FileWork(_list(source), (source,), transfers=transfers, listings=_listings((source,)))
+
+
+def _copy_file(given: Given, paths: Paths) -> FileWork:
+    source = _tree(_one(given, "source"), paths)
+    if source.is_folder and given.get("recursive") != ("true",):
+        raise invalid(f"{source.name} is a folder.", "Set recursive to copy it with all in it.")
+    target = _inside(_one(given, "destination"), source, paths)
+    output = Output(target, "folder" if source.is_folder else "file")
+    recursive = ("--recursive",) if source.is_folder else ()  # GDAL refuses it for a file
+    skipping = ("--skip-errors",) if given.get("skip-errors") == ("true",) else ()
+    argv = ("vsi", "copy", *recursive, *skipping)
+    return FileWork((*argv, f"--source={source}", f"--destination={output.inside}"), (source,), (output,))
+
+
+def _sync(given: Given, paths: Paths) -> FileWork:
+    """As GDAL has it, a source that ends with a slash is its contents; else it gets its own name in the destination."""
+    text = _one(given, "source")
+    source = _tree(text, paths)
+    found = _place(_one(given, "destination"), paths)
+    nested = source.is_folder and not text.endswith("/")
+    if found.is_folder and (nested or not source.is_folder):
+        found, nested = _place(str(found.path / source.name), paths), False
+    there = found.identity is not None
+    if there and found.is_folder is not source.is_folder:
+        raise invalid(f"{found.name} would turn from file to folder or back.", "Choose another destination.")
+    _refuse_nested(source, found)
+    kind: OutputKind = "folder" if source.is_folder else "file"
+    output = Output(found, kind, update=there, replaces=(found,) if there else ())
+    recursive = ("--recursive",) if given.get("recursive") == ("true",) else ()
+    values = (f"--{name}={value}" for name in ("strategy", "num-threads") for value in given.get(name, ()))
+    named = f"{source}/" if source.is_folder and not nested else str(source)
+    argv = ("vsi", "sync", *recursive, *values, f"--source={named}", f"--destination={output.inside}")
+    return FileWork(argv, (source,), (output,), listings=_listings((found,)))
+
+
+_PLANNERS: Final[Mapping[str, Callable[[Given, Paths], FileWork]]] = {
+    "dataset copy": partial(_move_dataset, copies=True),
+    "dataset delete": _delete_datasets,
+    "dataset rename": partial(_move_dataset, copies=False),
+    "vsi copy": _copy_file,
+    "vsi delete": _delete_file,
+    "vsi move": _move_file,
+    "vsi sync": _sync,
+}
+FILE_OPERATIONS: Final = frozenset(_PLANNERS)
+# a person says yes to each call, whatever the policy
+ALWAYS_ASKED: Final = FILE_OPERATIONS - {"dataset copy", "vsi copy"}
+
+
+def _list(located: Located) -> tuple[str, ...]:
+    return ("vsi", "list", "--output-format=json", f"--filename={located}")
+
+
+def _place(text: str, paths: Paths) -> Located:
+    try:
+        return paths.workspaces.output(text)
+    except PathRefused:
+        parse(text)  # tells of a name that is no path at all
+        raise
+
+
+def _existing(text: str, paths: Paths) -> Located:
+    """A file or folder that may be renamed or deleted: in a writable workspace, and no link."""
+    found = _place(text, paths)
+    if found.identity is None:
+        parse(text)
+        raise PathMissing(f"{found.name!r} does not exist in a workspace.")
+    return found
+
+
+def _free(target: Located) -> Located:
+    if target.identity is not None:
+        fix = "Choose another name, or delete it first."
+        raise invalid(f"{target.name} exists already and would be lost.", fix)
+    return target
+
+
+def _inside(text: str, source: Located, paths: Paths) -> Located:
+    """The free place that a text names, or the source's name in it if it is a folder."""
+    found = _place(text, paths)
+    target = _free(_place(str(found.path / source.name), paths) if found.is_folder else found)
+    _refuse_nested(source, target)
+    return target
+
+
+def _tree(text: str, paths: Paths) -> Located:
+    found = paths.tree(text)
+    if not found.relative.parts:
+        raise PathRefused("a whole workspace is not copied. Name a folder in it.")
+    return found
+
+
+def _refuse_nested(source: Located, target: Located) -> None:
+    if target.path.is_relative_to(source.path):
+        fix = "Choose another destination."
+        raise invalid(f"the destination is {source.name} itself or lies in it.", fix)
+
+
+def _refuse_several(places: tuple[Located, ...]) -> None:
+    if len({one.workspace.root for one in places}) > 1:
+        raise invalid(
+            "files of two workspaces would change, which cannot be published or undone at once.",
+            "Copy to the other workspace first, then delete the source, in two calls.",
+        )
+
+
+def _listings(places: tuple[Located, ...]) -> Mapping[PurePosixPath, str]:
+    return {one.relative: listing_of(one) for one in places if one.is_folder}
+
+
+def _ending(located: Located) -> str:
+    return located.relative.suffix.lower()
+
+
+def _one(given: Given, name: str) -> str:
+    values = given.get(name, ())
+    if len(values) != 1:
+        raise invalid(f"{name} is needed, once.", "Give it.")
+    return values[0]

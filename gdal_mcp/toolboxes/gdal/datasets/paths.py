@@ -1,0 +1,389 @@
+"""Turns the path texts of a call into `Located` places, `Source`s and `Output`s, with answers a caller can act on.
+
+A text is a path first, and is opened under its absolute path, where none of GDAL's special names means anything. Only a
+text that is no file or folder of a workspace is looked at for another way to write a dataset.
+"""
+
+import re
+import stat
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Final, TypeAlias
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.plan import Output, OutputKind
+from gdal_mcp.remote.address import is_address
+from gdal_mcp.remote.places import Numbered, Remote
+from gdal_mcp.toolboxes.base import nearest
+from gdal_mcp.toolboxes.gdal.datasets.names import DatasetName, invalid, parse, refused
+from gdal_mcp.toolboxes.gdal.datasets.sidecars import Listings, could_belong, regular_files, shared_endings
+from gdal_mcp.untrusted import clean_text
+from sandbox.errors import PathMissing, PathRefused
+from sandbox.outputs.filetree import Entry, walk
+from sandbox.workspace import RESERVED, Identity, Located, Workspaces, open_folder
+
+TREE_ENTRIES: Final = 100_000  # what a walk of some seconds meets; a larger tree is indexed folder by folder
+TREE_LINKS: Final = 8  # links to folders behind one another
+# an address and what lies in the archive there; without braces its end is told by the name
+_IN_ARCHIVE: Final = re.compile(r"(.+?\.(?:zip|kmz|tar|tgz|tar\.gz))(/.*)?", re.IGNORECASE | re.DOTALL)
+POINTING: Final = frozenset({".vrt", ".gti"})  # hold the names of what they were made of
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A dataset to read: the one place in a workspace that it is about, and its name for GDAL."""
+
+    located: Located
+    name: str
+    in_archive: bool = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the dataset is the file or folder itself, neither a part of it nor in an archive."""
+        return self.name == str(self.located)
+
+
+class Reading:
+    """What a call reads, asked for by what it would write.
+
+    Invariants:
+    * a place is an input's when it is that file, stands under a name that goes with it, or is a folder that holds it; what lies
+      beside an archive goes with no file in it;
+    * a name that two datasets could claim counts for each of them: too much is refused rather than too little;
+    * inputs cost one pass, and a question after that nothing that grows with them.
+    """
+
+    def __init__(self, inputs: "Iterable[Located | Source]") -> None:
+        self._paths: set[str] = set()
+        self._mains: set[tuple[str, str]] = set()
+        self._endings: dict[tuple[str, str], frozenset[str]] = {}
+        for one in dict.fromkeys(inputs):
+            located = one.located if isinstance(one, Source) else one
+            self._paths.add(str(located))
+            if located.is_folder or (isinstance(one, Source) and one.in_archive):
+                continue
+            folder = str(located.path.parent)
+            self._mains.add((folder, located.name))
+            if own := shared_endings(located.name):
+                key = (folder, PurePosixPath(located.name).stem)
+                self._endings[key] = own | self._endings.get(key, frozenset())
+        self._sorted = sorted(self._paths)
+
+    def takes(self, place: Located) -> bool:
+        """Whether what is written there would stand in the place of something that is read."""
+        if str(place) in self._paths:
+            return True
+        if place.identity is None:  # where nothing is, nothing goes with an input
+            return False
+        if place.is_folder:
+            at = bisect_left(self._sorted, f"{place}/")
+            return at < len(self._sorted) and self._sorted[at].startswith(f"{place}/")
+        folder = str(place.path.parent)
+        return any(
+            (folder, stem) in self._mains
+            if ending is None
+            else ending in self._endings.get((folder, stem), ())
+            for stem, ending in could_belong(place.name)
+        )
+
+
+Inputs: TypeAlias = tuple[Located | Source, ...] | Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The workspaces as the tools see them while one call is drafted: each folder is listed once.
+
+    `call_id` makes the names of outputs that nobody named. `as_new`: as if nothing stood where outputs go, as it was before the
+    recorded call of that id, which is made again and writes nothing.
+    """
+
+    workspaces: Workspaces
+    outputs_folder: str
+    call_id: str
+    threads: int = 1  # the most that a container of this server has
+    as_new: bool = False
+    listings: Listings = field(default_factory=Listings, compare=False, repr=False)
+    remote: Numbered | None = field(default=None, compare=False, repr=False)  # None: no address is taken
+
+    def __post_init__(self) -> None:
+        for one in self.workspaces.items:
+            if one.root.parts[1].lower().startswith("vsi"):
+                why = f"GDAL takes names under {one.root} for something else, so it is no workspace."
+                raise _refusal(PathRefused(why))
+
+    def _remote(self, text: str) -> Remote | None:
+        return self.remote.place(text) if self.remote is not None and is_address(text) else None
+
+    def input(self, text: str) -> Located:
+        """An existing file or folder by its plain path, or remote data. Raises ToolError."""
+        if (remote := self._remote(text)) is not None:
+            return remote
+        try:
+            return self.workspaces.input(text)
+        except PathRefused as error:
+            if not parse(text).is_plain:
+                raise refused(
+                    "this argument takes the plain path of a file or folder, not a part of one or a file in an archive.",
+                    "Give the path of the file or folder itself.",
+                ) from error
+            raise self._refused(text, error) from error
+
+    def _refused(self, text: str, error: PathRefused) -> ToolError:
+        """The error for a path that cannot be used, with the existing names most similar to a missing one."""
+        refusal = _refusal(error)
+        folder, _, name = text.rpartition("/")
+        if isinstance(error, PathMissing) and (folder or not text.startswith("/")):
+            with suppress(PathRefused):
+                beside = self.workspaces.input(folder or ".")
+                there = self.listings.names(beside.workspace, beside.relative) if beside.is_folder else []
+                if near := nearest(name, [one for one in there if one.casefold() != RESERVED], 3):
+                    refusal.untrusted = {"similar": [clean_text(one, 255) for one in near]}
+        return refusal
+
+    def inputs(self, texts: list[str]) -> tuple[Located, ...]:
+        return tuple(map(self.input, texts))
+
+    def folder(self, text: str) -> Located:
+        """An existing folder of a workspace by its plain path. Raises ToolError."""
+        if is_address(text):
+            raise refused("this takes a folder of a workspace.", "Use remote_list for what a bucket holds.")
+        return _must_be("folder", self.input(text))
+
+    def source(self, text: str) -> Source:
+        """An existing dataset: a plain path, an address, one in an archive, or a part of a file. Raises ToolError."""
+        if (remote := self._remote(text)) is not None:
+            return Source(remote, str(remote))
+        try:
+            located = self.workspaces.input(text)
+        except PathRefused as error:
+            name = parse(text, addresses=self.remote is not None)
+            if name.is_plain:
+                raise self._refused(text, error) from error
+            return self._within(name)
+        return Source(located, DatasetName("", text, "").at(str(located)))
+
+    def tree(self, text: str) -> Located:
+        """An existing file, or a folder that GDAL may walk: no link in it leads out or in a circle. Raises ToolError.
+
+        Links that stay in the workspaces are fine. What comes into the folder afterwards is not seen.
+        """
+        located = self.input(text)
+        if located.is_folder and not isinstance(located, Remote):
+            try:
+                _Tree(self.workspaces, TREE_ENTRIES).check(located, ())
+            except PathRefused as error:
+                raise _refusal(error) from error
+        return located
+
+    def _within(self, name: DatasetName) -> Source:
+        """The first reading whose path is a file; for a name without an archive, its only one."""
+        if self.remote is not None and is_address(name.path):
+            whole = _archive_of(name)
+            remote = self.remote.place(whole.path)
+            return Source(remote, whole.at(str(remote)), whole.in_archive)
+        failure = PathRefused("the path is empty.")
+        for reading in name.splits():
+            try:
+                located = self.workspaces.input(reading.path)
+            except PathRefused as error:
+                failure = error
+                continue
+            if name.unsplit and located.is_folder:
+                failure = PathRefused("no part of the path is a file; an archive is one.")
+                continue
+            _must_be(reading.place, located)
+            return Source(located, reading.at(str(located)), reading.in_archive)
+        raise _refusal(failure) from failure
+
+    def output(
+        self,
+        text: str,
+        *,
+        inputs: Inputs,
+        overwrite: bool,
+        update: bool = False,
+        kind: OutputKind = "dataset",
+    ) -> Output:
+        """A place to write. `update` keeps an existing dataset and works on a copy of it. Raises ToolError.
+
+        An existing folder is replaced whole; what was in it is kept for undo.
+        """
+        try:
+            target = self.workspaces.output(text)
+        except PathRefused as error:
+            parse(text)
+            raise _refusal(error) from error
+        if target.identity is None:
+            refuse_other_name(text)
+        if self.as_new:
+            return Output(replace(target, identity=None, is_folder=False), kind)
+        if target.identity and kind != "dataset" and target.is_folder != (kind == "folder"):
+            there, made = ("folder", "file") if target.is_folder else ("file", "folder")
+            why = f"{target.name} is a {there}, and this output is a {made}."
+            raise invalid(why, "Write to another name.")
+        if self.remote is not None and self.remote.addresses and target.relative.suffix.lower() in POINTING:
+            raise invalid(
+                "such a file would name the remote data as this one call sees it, which means nothing afterwards.",
+                "Write a format that holds the data, such as COG, or fetch the files into a workspace first.",
+            )
+        replaces = self._replaced(target, kind)
+        shared = () if kind == "folder" else _shared(target, replaces)
+        read = inputs if isinstance(inputs, Reading) else Reading(inputs)
+        if any(read.takes(one) for one in (target, *replaces, *shared)):
+            raise invalid(
+                "the output, or a file that goes with it, belongs to an input; a dataset is never converted onto itself.",
+                "Write to another name.",
+            )
+        if replaces and not overwrite and not update:
+            raise invalid(
+                f"{replaces[0].name} already exists and overwrite is false.",
+                "Choose another name, or set overwrite to true; what is replaced can be restored with undo.",
+            )
+        return Output(target, kind, update and target.identity is not None, replaces, shared)
+
+    def _replaced(self, target: Located, kind: OutputKind) -> tuple[Located, ...]:
+        """What stands in the place of an output: the old dataset's files, the main one first.
+
+        Companions without their dataset count too: they would pass for the new one's. A folder has none.
+        """
+        exists = target.identity is not None
+        if kind == "folder":
+            return (target,) if exists else ()
+        assumed = target if exists else replace(target, identity=Identity(0, 0, 0, 0))
+        try:
+            return (*([target] if exists else []), *self.listings.companions(assumed))
+        except PathRefused as error:
+            raise refused(str(error), "Write to another name, or move that file away.") from error
+
+    def new_output(self, stem: str, extension: str, kind: OutputKind = "dataset") -> Output:
+        """A uniquely named output in the outputs folder of the first writable workspace."""
+        workspace = next((one for one in self.workspaces.items if one.writable), None)
+        if workspace is None:
+            message = "every workspace is read-only, so there is nowhere to write."
+            raise refused(message, "Start the server with --workspace DIR.")
+        safe = re.sub(r"[^A-Za-z0-9._-]", "_", stem)[:80].lstrip("-.") or "output"
+        name = f"{safe}_{self.call_id[-10:]}{extension}"
+        target = Located(workspace, PurePosixPath(self.outputs_folder, name))
+        return Output(target, kind, server_named=not self.as_new)
+
+
+def family(source: Located | Source, listings: Listings | None = None) -> tuple[Path, ...]:
+    """The paths that belong to an input, its own first; of its companions as far as they can be told.
+
+    An archive is its own family: what lies beside it belongs to no file in it.
+    """
+    if isinstance(source, Source):
+        return (source.located.path,) if source.in_archive else family(source.located, listings)
+    if source.is_folder:
+        return (source.path,)
+    try:
+        own = (listings or Listings()).companions(source)
+    except PathRefused:
+        own = ()
+    return (source.path, *(one.path for one in (*own, *_shared(source, own))))
+
+
+def companions() -> Callable[[Located], tuple[Path, ...]]:
+    """What tells of an input which files go with it by their names; each folder is listed once."""
+    listings = Listings()
+    return lambda located: family(located, listings)[1:]
+
+
+def refuse_other_name(text: str) -> None:
+    """A new file whose name reads like a part of a dataset, or like a database, would hide what it reads like."""
+    try:
+        plain = parse(text).is_plain
+    except ToolError as error:
+        plain = error.code is not Code.NETWORK_BLOCKED
+    if not plain:
+        raise refused(
+            "the name of the output reads like a part of a dataset or like a connection, and only files are written.",
+            "Give the plain name of a file, such as out.tif.",
+        )
+
+
+def _shared(target: Located, replaces: tuple[Located, ...]) -> tuple[Located, ...]:
+    """Files that the output's format writes beside it and that are left out of `replaces`, as another dataset has them too."""
+    names = {f"{target.path.stem}{ending}" for ending in shared_endings(target.name)}
+    beside = sorted(names - {one.name for one in replaces})
+    return tuple(regular_files(target.workspace, target.relative.parent, beside))
+
+
+def _must_be(place: str, located: Located) -> Located:
+    if place != "any" and located.is_folder != (place == "folder"):
+        there = "folder" if located.is_folder else "file"
+        why = f"{located.name!r} is a {there}, and a {place} is needed here."
+        raise refused(why, f"Give the path of a {place}.")
+    return located
+
+
+def _archive_of(name: DatasetName) -> DatasetName:
+    """The same with the address of the archive alone as its path. Raises ToolError where that ends cannot be told."""
+    if not name.unsplit:
+        return name
+    if found := _IN_ARCHIVE.fullmatch(name.path):
+        return replace(name, path=found[1], after=f"}}{found[2] or ''}{name.after}", unsplit=False)
+    why = "where the address of the archive ends cannot be told from its name."
+    raise refused(why, "Write /vsizip/{ADDRESS}/NAME INSIDE.")
+
+
+@dataclass(slots=True)
+class _Tree:
+    """A walk through a folder as GDAL would make it, which follows every link. Bounded in entries and in links."""
+
+    workspaces: Workspaces
+    left: int  # entries that may still come
+
+    def check(self, top: Located, holders: tuple[Path, ...]) -> None:
+        """Raises PathRefused, naming the entry. `holders` are the folders of the links that led here."""
+        with open_folder(top.workspace, top.relative) as folder:
+            try:
+                for entry in walk(folder):
+                    # where staging and undo live, which no container sees
+                    ours = not top.relative.parts and entry.path.partition("/")[0].casefold() == RESERVED
+                    if not ours:
+                        self._look(top, entry, holders)
+            except OSError as error:
+                raise PathRefused(f"folder {top.name!r} cannot be read: {error.strerror}.") from error
+
+    def _look(self, top: Located, entry: Entry, holders: tuple[Path, ...]) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise PathRefused(f"the folder holds more than {TREE_ENTRIES} entries. Give a smaller one.")
+        if entry.blocked:
+            raise PathRefused(f"folder {entry.path!r} is too deep or not readable. Move it away first.")
+        mode = entry.status.st_mode
+        if stat.S_ISLNK(mode):
+            self._follow(top.path / entry.path, holders)
+        elif not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise PathRefused(f"{entry.path!r} is a device, pipe or socket. Move it away first.")
+
+    def _follow(self, link: Path, holders: tuple[Path, ...]) -> None:
+        try:
+            target = self.workspaces.input(str(link))
+        except PathMissing:
+            return  # it leads to nothing that is there
+        except PathRefused as error:
+            raise PathRefused(f"the link {link.name!r} leads out of the workspaces: {error}") from error
+        if not target.is_folder:
+            return
+        inside = (*holders, link.parent)
+        if any(holder.is_relative_to(target.path) for holder in inside):
+            raise PathRefused(f"the link {link.name!r} leads in a circle. Take it away first.")
+        if len(inside) > TREE_LINKS:
+            raise PathRefused(f"{link.name!r} is more than {TREE_LINKS} links deep. Give another folder.")
+        self.check(target, inside)
+
+
+def _refusal(error: PathRefused) -> ToolError:
+    """The error for a path outside the workspaces, or with nothing at it."""
+    if isinstance(error, PathMissing):
+        fix = "Check the name; relative paths start at the first workspace."
+        if "*" in str(error):
+            fix = "No pattern is expanded here: list_workspace has the names for one, and raster index takes a folder."
+        return ToolError(Code.NOT_FOUND, Stage.RESOLVE, str(error), fix)
+    return refused(str(error), "Use a path inside a workspace; `gdal-mcp doctor` lists them.")

@@ -1,0 +1,56 @@
+"""What a call's container sees of the workspaces when only what the call names is mounted.
+
+Invariants:
+* every place was named by the call and looked up like any path, or stands beside such a file under a name that formats give
+  to the parts of a dataset, or is the folder that is the dataset a named file is a part of;
+* no file is opened to find others: what a file says of other files is never followed, as that is the attack;
+* no place lies in another, and there are at most `MAX_PLACES`.
+"""
+
+import os
+from typing import Final
+
+from gdal_mcp.plan import Draft
+from gdal_mcp.remote.places import local
+from gdal_mcp.toolboxes.gdal.datasets.names import invalid, refused
+from gdal_mcp.toolboxes.gdal.datasets.sidecars import WHOLE, read_with
+from sandbox.errors import PathRefused
+from sandbox.workspace import Identity, Located, open_folder
+
+MAX_PLACES: Final = 256  # so many delay the start of a container by about a second
+ADVICE: Final = (
+    "This server mounts only what a call names, so a dataset that refers to other files does not find them: name those files "
+    "themselves, or ask the person who runs the server for --mount-scope workspaces."
+)
+_COVERAGE: Final = ".adf"  # any file of an Arc/Info coverage or grid names the whole
+
+
+def places(draft: Draft) -> tuple[Located, ...]:
+    """What to mount for a draft, the named ones first. Raises ToolError."""
+    try:
+        named = [_dataset_of(one) for one in local((*draft.inputs, *draft.looked_at))]
+        found = {str(one): one for one in (*named, *read_with(named))}
+    except PathRefused as error:
+        raise refused(str(error), "Check the name and call again.") from error
+    inner = {name for name, one in found.items() if any(str(folder) in found for folder in one.path.parents)}
+    outermost = tuple(one for name, one in found.items() if name not in inner)
+    if len(outermost) > MAX_PLACES:
+        raise invalid(
+            f"the call names {len(outermost)} files with what belongs to them; this server mounts each by itself, and at most "
+            f"{MAX_PLACES}.",
+            "Take them in parts and join the results, name a folder where the tool takes one, or ask the person who runs the server "
+            "for --mount-scope workspaces.",
+        )
+    return outermost
+
+
+def _dataset_of(named: Located) -> Located:
+    """The folder that a file is a part of, as formats have it that make a dataset a folder; else what was named."""
+    above = [one for one in reversed(named.relative.parents) if one.parts]  # a workspace itself is none
+    folders = [one for one in above if one.suffix.lower() in WHOLE["folders"]]
+    if not named.is_folder and (named.name in WHOLE["marks"] or named.relative.suffix.lower() == _COVERAGE):
+        folders += above[-1:]
+    if not folders:
+        return named
+    with open_folder(named.workspace, folders[0]) as opened:
+        return Located(named.workspace, folders[0], Identity.of(os.fstat(opened)), is_folder=True)

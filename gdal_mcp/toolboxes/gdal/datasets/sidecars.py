@@ -1,0 +1,246 @@
+"""Which files belong to the same dataset, by their names alone, and which of them are there.
+
+A dataset that is replaced takes its companions with it: a stale `.aux.xml`, `.ovr` or world file would give the new one wrong
+statistics, pixels or position, and SQLite replays a stale `-wal` or `-journal` into whatever database stands beside it.
+
+The table of what goes with a dataset is short on purpose, and a file that would belong to two datasets (`x.prj` of `x.shp` and
+`x.asc`) belongs to neither: better a stale companion than one taken from its owner.
+
+Invariant: a folder costs one pass over its names, and each question after it no more than what a stem can have by the table, some
+hundred endings in every case of their letters, however many names there are and however alike they look.
+"""
+
+import os
+import stat
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from gdal_mcp.toolboxes.gdal import data_of
+from sandbox.errors import PathRefused
+from sandbox.outputs.dirops import DirEntry
+from sandbox.workspace import Identity, Located, Workspace, open_folder
+
+# in all folders that a call has listed: some two seconds, and 100 MB while it is drafted
+MAX_NAMES: Final = 500_000
+
+_DATA = data_of("gdal_mcp.toolboxes.gdal.datasets", "sidecars.toml")
+
+
+def _by_main(rows: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    return {main: frozenset(endings.split()) for mains, endings in rows.items() for main in mains.split()}
+
+
+APPENDED = frozenset(_DATA["appended"].split())  # after the whole name
+REPLACED = _by_main(_DATA["replaced"])  # after the stem, by the extension of the main file
+_READ_APPENDED = APPENDED.union(_DATA["read"]["appended"].split())
+_READ_WITH_ANY = frozenset(_DATA["read"]["with_any"].split())
+_READ = _by_main(_DATA["read"]["with"])
+WHOLE: Final[Mapping[str, frozenset[str]]] = {  # folders, and files, that are one dataset
+    name: frozenset(endings.split()) for name, endings in _DATA["whole"].items()
+}
+_BARE = frozenset({".ers"})  # the pixels of x.ers are in x
+# every ending that says anything of what belongs to whom
+_KNOWN = frozenset(REPLACED).union(*REPLACED.values())
+
+
+class Names:
+    """The names in one folder, by the datasets that they could belong to."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.all = dict.fromkeys(names)
+        self._sharing: dict[str, list[str]] = {}
+        self._appended: dict[str, list[str]] = {}
+        self._groups: dict[str, dict[str, list[str]]] = {}  # of a stem, by ending; made when it is asked for
+        for name in self.all:
+            for stem, ending in _splits(name):
+                if ending in _KNOWN:
+                    self._sharing.setdefault(stem, []).append(name)
+                if ending in APPENDED:
+                    self._appended.setdefault(stem, []).append(name)
+
+    def family(self, main: str) -> list[str]:
+        """Those that belong to `main`, which need not be there itself, and to no other dataset, sorted."""
+        stem, kind = _parted(main)
+        group = self._by_ending(stem) if kind in REPLACED else {}
+        own = shared_endings(main)
+        if any(name != main for name in group.get(kind, ())):  # x.tif and x.TIF
+            own = frozenset()
+        rivals = (REPLACED.get(ending, ()) for ending in group if ending not in own and ending != kind)
+        shared = (name for ending in own.difference(*rivals) for name in group.get(ending, ()))
+        return sorted({*self._appended.get(main, ()), *shared})
+
+    @cached_property
+    def owners(self) -> dict[str, str]:
+        """Each companion with the main file of its dataset."""
+        owners: dict[str, str] = {}
+        shared = (ones for ones in self._sharing.values() if len(ones) > 1)
+        mains = {name for ones in shared for name in ones if _parted(name)[1] in REPLACED}
+        mains |= self._appended.keys()
+        for main in self.all:
+            if main in mains:
+                for name in self.family(main):
+                    owners[name] = main
+        return {one: _first(main, owners) for one, main in owners.items()}
+
+    def _by_ending(self, stem: str) -> dict[str, list[str]]:
+        if stem not in self._groups:
+            group = self._groups[stem] = dict[str, list[str]]()
+            for name in self._sharing.get(stem, ()):
+                group.setdefault(name[len(stem) :].lower(), []).append(name)
+        return self._groups[stem]
+
+
+def read_beside(mains: Collection[str], names: Iterable[str]) -> list[str]:
+    """Of the names in a folder those that the formats of some files in it read with one of them, in the order given."""
+    appended = frozenset(mains)
+    beside: dict[tuple[str, str], set[str]] = {}  # stem and ending -> the files that are read with it
+    for main in mains:
+        stem, kind = _parted(main)
+        world = {f"{kind}w", f"{kind[:2]}{kind[-1:]}w"}  # x.tif has x.tifw or x.tfw
+        bare = {""} if kind in _BARE else set[str]()
+        own = REPLACED.get(kind, frozenset()) | _READ.get(kind, frozenset())
+        for ending in _READ_WITH_ANY | own | world | bare:
+            beside.setdefault((stem, ending), set()).add(main)
+
+    def is_read(name: str) -> bool:
+        for stem, ending in ((name, ""), *_splits(name)):
+            others = beside.get((stem, ending), set[str]()) - {name}
+            if others or (ending in _READ_APPENDED and stem in appended):
+                return True
+        return False
+
+    return list(filter(is_read, names))
+
+
+def shared_endings(name: str) -> frozenset[str]:
+    """The endings that the files beside a main file have in the place of its own."""
+    return REPLACED.get(_parted(name)[1], frozenset())
+
+
+def could_belong(name: str) -> Iterator[tuple[str, str | None]]:
+    """Which main files a name could belong to, whoever else claims it: a name, or a stem with the ending that stands behind it."""
+    for stem, ending in _splits(name):
+        if ending in APPENDED:
+            yield stem, None
+        if ending in _KNOWN:
+            yield stem, ending
+
+
+def _splits(name: str) -> Iterator[tuple[str, str]]:
+    """Every stem with the ending behind it, in lower case, that the tables can know: from one of the last three dots, or a dash or an underscore."""
+    at = len(name)
+    for _ in range(3):
+        if (at := name.rfind(".", 0, at)) <= 0:
+            break
+        yield name[:at], name[at:].lower()
+    for mark in "-_":
+        if (at := name.rfind(mark)) > 0:
+            yield name[:at], name[at:].lower()
+
+
+def _first(main: str, owners: dict[str, str]) -> str:
+    """The dataset itself, where a companion has companions: `x.tif` for `x.tif.ovr.aux.xml`."""
+    return _first(owners[main], owners) if main in owners else main
+
+
+def _parted(name: str) -> tuple[str, str]:
+    """Stem and ending, the latter in lower case; a name that only begins or ends with its dot has no ending."""
+    dot = name.rfind(".")
+    return (name[:dot], name[dot:].lower()) if 0 < dot < len(name) - 1 else (name, "")
+
+
+# --- the files themselves
+
+
+@dataclass(slots=True)
+class Listings:
+    """The folders of one call, each listed once however many files of it are named. Not for several threads.
+
+    Raises PathRefused for more than `left` names in all.
+    """
+
+    left: int = MAX_NAMES  # that may still be listed
+    _folders: dict[tuple[Path, PurePosixPath], Names] = field(default_factory=dict)
+
+    def companions(self, located: Located) -> tuple[Located, ...]:
+        """The existing files that belong to an existing dataset file, sorted; none for a folder or a new place.
+
+        Raises PathRefused when one of them is a link or a device: it can neither go with the dataset nor stay.
+        """
+        if located.identity is None or located.is_folder:
+            return ()
+        family, parent = self._names(located).family(located.name), located.relative.parent
+        found = []
+        for name, status in _statuses(located.workspace, parent, family):
+            if stat.S_ISREG(status.st_mode):
+                found.append(Located(located.workspace, parent / name, Identity.of(status)))
+            elif not stat.S_ISDIR(status.st_mode):
+                why = f"{name!r} beside {located.name!r} is not a regular file. Move it away first."
+                raise PathRefused(why)
+        return tuple(found)
+
+    def owner(self, located: Located) -> Located | None:
+        """The dataset in the same folder that a file belongs to, if it is a file itself."""
+        name = None if located.is_folder else self._names(located).owners.get(located.name)
+        there = regular_files(located.workspace, located.relative.parent, [name] if name else [])
+        return there[0] if there else None
+
+    def names(self, space: Workspace, folder: PurePosixPath) -> list[str]:
+        """What is in a folder. Raises PathRefused."""
+        found = []
+        with open_folder(space, folder) as opened, os.scandir(opened) as entries:
+            for entry in entries:
+                if not self.left:  # a second refusal costs nothing
+                    raise PathRefused(
+                        f"the folders of this call hold more than {MAX_NAMES:,} names. "
+                        "Move its files to folders of their own, or name fewer."
+                    )
+                self.left -= 1
+                found.append(entry.name)
+        return found
+
+    def _names(self, beside: Located) -> Names:
+        key = (beside.workspace.root, beside.relative.parent)
+        if key not in self._folders:
+            self._folders[key] = Names(self.names(beside.workspace, beside.relative.parent))
+        return self._folders[key]
+
+
+def read_with(mains: Iterable[Located]) -> tuple[Located, ...]:
+    """The existing regular files beside dataset files that their formats read with them. A link is none of them."""
+    folders: dict[tuple[Workspace, PurePosixPath], list[str]] = {}
+    for one in mains:
+        if one.identity is not None and not one.is_folder:
+            folders.setdefault((one.workspace, one.relative.parent), []).append(one.name)
+    listings, read = Listings(), list[Located]()
+    for place, names in folders.items():
+        read += regular_files(*place, read_beside(names, sorted(listings.names(*place))))
+    return tuple(read)
+
+
+def regular_files(space: Workspace, folder: PurePosixPath, names: Iterable[str]) -> list[Located]:
+    """Those of some names in a folder that are regular files; a link is none."""
+    found = _statuses(space, folder, names)
+    regular = [(name, status) for name, status in found if stat.S_ISREG(status.st_mode)]
+    return [Located(space, folder / name, Identity.of(status)) for name, status in regular]
+
+
+def _statuses(
+    space: Workspace, folder: PurePosixPath, names: Iterable[str]
+) -> list[tuple[str, os.stat_result]]:
+    with open_folder(space, folder) as opened:
+        found = [(name, DirEntry(opened, name).status()) for name in names]
+    return [(name, status) for name, status in found if status is not None]
+
+
+def belongs(name: str, target: str) -> int:
+    """The output itself, else a companion such as `dem.tif.aux.xml`, else `dem.hdr`; the pixels of `x.ers` are in `x`."""
+    stem = target.rsplit(".", 1)[0]
+    if name == target:
+        return 3
+    if name.startswith(f"{target}."):
+        return 2
+    return int(name == stem or name.startswith(f"{stem}."))

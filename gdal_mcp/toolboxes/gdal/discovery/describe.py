@@ -1,0 +1,68 @@
+"""Everything that a client may want to know of one algorithm before it calls it. Pure."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from gdal_mcp.toolboxes.gdal.catalogue.model import Algorithm, Catalogue, Step
+from gdal_mcp.toolboxes.gdal.catalogue.schema import input_schema, json_name
+from gdal_mcp.toolboxes.gdal.discovery import read
+from gdal_mcp.toolboxes.gdal.discovery.entries import effects, tool_name
+from gdal_mcp.toolboxes.gdal.discovery.sql import sql_of
+
+
+def describe(catalogue: Catalogue, algorithm: Algorithm) -> dict[str, Any]:
+    """Name, help, input schema, effects, worked examples, the plainest first, and what goes with it."""
+    step = catalogue.steps.get(algorithm.path)
+    told = {
+        "algorithm": algorithm.path,
+        "tool": tool_name(algorithm.path),
+        "line": algorithm.description,
+        "url": algorithm.url,
+        "effects": effects(algorithm),
+        "pipeline_step": _step(step) if step is not None else None,
+        "examples": [
+            {"does": one["does"], "arguments": one["arguments"]}
+            for one in examples()
+            if one["algorithm"] == algorithm.path
+        ],
+        # what somebody who looks at it may mean, or need next
+        "related": list(read("examples.toml")["related"].get(algorithm.path, ())),
+        "input_schema": input_schema(algorithm),
+    }
+    steps: dict[str, list[str]] = {}  # of a pipeline command, by what they do to the data
+    for path, one in catalogue.steps.items():
+        if algorithm.path in one.pipelines:
+            steps.setdefault(f"{one.takes or 'nothing'} -> {one.gives or 'nothing'}", []).append(path)
+    return {**told, **({"steps": steps} if steps else {}), **sql_of(algorithm.path)}
+
+
+def describe_step(catalogue: Catalogue, path: str) -> dict[str, Any]:
+    """A step of pipelines by its key, such as `raster read`: what it takes and gives, and the schema of its arguments."""
+    step = catalogue.steps[path]
+    return {
+        "step": path,
+        "line": step.algorithm.description,
+        **_step(step),
+        "input_schema": input_schema(step.algorithm),
+        **sql_of(path),
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "name": step.name,
+        "pipelines": list(step.pipelines),
+        "places": list(step.places),
+        "takes": step.takes,
+        "gives": step.gives,
+    }
+
+
+@lru_cache(maxsize=1)
+def examples() -> tuple[Mapping[str, Any], ...]:
+    """Worked calls. File names are made up and relative to the first workspace."""
+    return tuple(
+        {**one, "arguments": {json_name(name): value for name, value in one["arguments"].items()}}
+        for one in read("examples.toml")["example"]
+    )

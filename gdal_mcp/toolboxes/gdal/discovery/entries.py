@@ -1,0 +1,138 @@
+"""What can be found: algorithms and hand-picked tools, with what they do and the words under which they are searched. Pure."""
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+from gdal_mcp.toolboxes.gdal.catalogue.model import Algorithm, Catalogue, Role
+from gdal_mcp.toolboxes.gdal.discovery import read
+
+# How much a word counts by where it stands, by judgement; tests/data/questions.toml holds what they reach.
+FIELDS: Final[Mapping[str, float]] = {
+    "name": 4.0,
+    "called": 3.0,
+    "help": 2.0,
+    "argument": 1.0,
+    "choice": 0.6,
+    "argument_help": 0.1,
+}
+_WORD: Final = re.compile(r"[a-z0-9]+")
+
+# name, title and description of a hand-picked tool, and whether it writes
+Picked = tuple[str, str, str, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Something to call. `path` is the algorithm's for gdal_describe, empty for a tool that is no algorithm of its own."""
+
+    path: str
+    tool: str
+    line: str
+    effect: Literal["reads", "may write", "writes"]
+    why: tuple[str, ...] = ()
+    score: float = 0.0
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            **({"algorithm": self.path} if self.path else {}),
+            "tool": self.tool,
+            "line": self.line,
+            "why": "; ".join(self.why),
+            "effect": self.effect,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One thing that can be found. `texts` is what is searched, by the names of FIELDS; an absent one is empty."""
+
+    hit: Hit
+    texts: Mapping[str, str]
+    factor: float = 1.0  # on its score
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its name as plain words; a longer one also without the group."""
+        name = plain_words(self.hit.path or self.hit.tool)
+        return (" ".join(name), " ".join(name[1:])) if len(name) > 2 and self.hit.path else (" ".join(name),)
+
+
+def tool_name(path: str) -> str:
+    return path.replace(" ", "_").replace("-", "_")
+
+
+def of_algorithm(catalogue: Catalogue, algorithm: Algorithm) -> Entry:
+    usable = [one for one in algorithm.arguments if not one.hidden and one.role is not Role.FORBIDDEN]
+    own = [one for one in usable if one.name not in _common(catalogue)]
+    found = effects(algorithm)
+    always = found["creates"] == "always" or found["updates"] or found["removes"]
+    effect: Literal["reads", "may write", "writes"] = (
+        "writes" if always else "reads" if found["needs_approval"] == "no" else "may write"
+    )
+    texts = {
+        "name": algorithm.path,
+        "called": " ".join(read("vocabulary.toml")["algorithms"].get(algorithm.path, ())),
+        "help": algorithm.description,
+        "argument": " ".join(one.name for one in own),
+        "choice": " ".join(choice for one in own for choice in one.choices),
+        "argument_help": " ".join(one.description for one in own),
+    }
+    hit = Hit(algorithm.path, tool_name(algorithm.path), algorithm.description, effect)
+    factor = float(read("vocabulary.toml")["quiet"].get(algorithm.path, 1.0))
+    return Entry(hit, texts, factor)
+
+
+def effects(algorithm: Algorithm) -> dict[str, Any]:
+    """The most that a call can do, as a client sees it: what its roles say, and what only data/effects.toml knows.
+
+    `creates` is "optional" where the result can be returned instead of written; `replaces` may take the place of an existing output,
+    which is kept for undo; `updates` changes a dataset or a folder in place; `sql` has the arguments that hold a statement, which a
+    server with --no-sql refuses. Everything reads.
+    """
+    usable = [one for one in algorithm.arguments if not one.hidden and one.role is not Role.FORBIDDEN]
+    outputs = [one for one in usable if one.role is Role.OUTPUT]
+    known = read("effects.toml")
+    removes = algorithm.path in known["removes"]
+    in_place = any(one.role is Role.UPDATE for one in usable) or algorithm.path in known["updates"]
+    always_asked = removes or algorithm.path == "vsi sync"  # which may replace a whole folder
+    return {
+        "reads": True,
+        "creates": "always" if any(one.required for one in outputs) else "optional" if outputs else "no",
+        "replaces": bool(outputs) and any(one.rule.mode == "replace" for one in algorithm.arguments),
+        "updates": in_place and not removes,
+        "removes": removes,
+        "needs_approval": "always"
+        if always_asked
+        else "as the server is set"
+        if outputs or in_place
+        else "no",
+        # a condition such as `where` is no statement
+        "sql": [one.name for one in usable if one.role is Role.EXPRESSION and one.rule.check == "sql"],
+    }
+
+
+@lru_cache(maxsize=4)
+def _common(catalogue: Catalogue) -> frozenset[str]:
+    """The arguments that say nothing of their algorithm, because many have them."""
+    algorithms = catalogue.algorithms.values()
+    counts = Counter(argument.name for one in algorithms for argument in one.arguments)
+    return frozenset(name for name, count in counts.items() if count > max(8, len(algorithms) // 8))
+
+
+def plain_words(text: str) -> list[str]:
+    return _WORD.findall(text.casefold())
+
+
+def words(text: str) -> list[str]:
+    """The words that are searched, in one spelling and in their order; filling words are left out."""
+    spelling, stop = read("vocabulary.toml")["spelling"], _stop()
+    return [spelling.get(word, word) for word in plain_words(text) if word not in stop]
+
+
+@lru_cache(maxsize=1)
+def _stop() -> frozenset[str]:
+    return frozenset(read("vocabulary.toml")["stop"]["words"].split())

@@ -1,0 +1,124 @@
+"""GDAL's prompts, as `data/prompts.toml` has them, and the values that their arguments take. Pure."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial
+from types import MappingProxyType
+from typing import Any, Final
+
+from gdal_mcp.toolboxes.base import Prompt, PromptValue, beginning
+from gdal_mcp.toolboxes.gdal.catalogue.crs import check_crs
+from gdal_mcp.toolboxes.gdal.catalogue.errors import ArgumentRefused
+from gdal_mcp.toolboxes.gdal.catalogue.formats import output_format
+from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
+from gdal_mcp.toolboxes.gdal.discovery import read
+
+_UTM_ZONES: Final = range(1, 61)
+_WORDS: Final = re.compile(r"[A-Za-z0-9_]{1,40}(\s*,\s*[A-Za-z0-9_]{1,40}){0,31}")
+# how a value is checked and passed on, and which values there are for what is typed so far
+_Kind = tuple[Callable[[str], str], Callable[[str], Iterable[str]]]
+
+
+def prompts(catalogue: Catalogue) -> Mapping[str, Prompt]:
+    data = read("prompts.toml")
+    made = [
+        Prompt(
+            one["name"],
+            one["title"],
+            one["description"],
+            f"{str(data['preamble']).strip()}\n\n{one['text'].strip()}",
+            tuple(_value(catalogue, value) for value in one["argument"]),
+        )
+        for one in data["prompt"]
+    ]
+    return MappingProxyType({one.name: one for one in made})
+
+
+def _value(catalogue: Catalogue, given: Mapping[str, Any]) -> PromptValue:
+    choices = ", ".join(given.get("choices", ()))
+    default = given.get("default", "")
+    description = f"{given['description']}." + (f" One of {choices}." if choices else "")
+    description += f" Default: {default}." if default else ""
+    required, is_path = given.get("required", False), given["kind"] == "path"
+    check, propose = _kind(catalogue, given)
+    return PromptValue(given["name"], description, required, default, is_path, check, propose)
+
+
+def _kind(catalogue: Catalogue, given: Mapping[str, Any]) -> _Kind:
+    match given["kind"]:
+        case "path":
+            return str, lambda _typed: ()  # checked by the tool that is called with it
+        case "crs":
+            return check_crs, crs_codes
+        case "driver":
+            writable = (one.name for one in catalogue.drivers if one.writes(None))
+            known = tuple(name for name in writable if name.lower() not in catalogue.unwritten)
+            return lambda text: output_format(catalogue, text, None), partial(beginning, known)
+        case "resampling":
+            return _one_of(("auto", *choices(catalogue, "resampling")))
+        case "choice":
+            return _one_of(tuple(given["choices"]))
+        case "number":
+            return _number(given["minimum"], given["maximum"])
+    assert given["kind"] == "words"
+    return _words, partial(_last_word, choices(catalogue, "stat"))
+
+
+def _one_of(known: tuple[str, ...]) -> _Kind:
+    def check(text: str) -> str:
+        found = next((one for one in known if one.lower() == text.lower()), None)
+        if found is None:
+            raise ArgumentRefused(f"it is one of {', '.join(known)}")
+        return found
+
+    return check, partial(beginning, known)
+
+
+def _number(lowest: int, highest: int) -> _Kind:
+    def check(text: str) -> str:
+        if not re.fullmatch(r"[0-9]{1,6}", text) or not lowest <= int(text) <= highest:
+            raise ArgumentRefused(f"it is a whole number from {lowest} to {highest}")
+        return str(int(text))
+
+    return check, partial(beginning, tuple(map(str, range(lowest, highest + 1))))
+
+
+def _words(text: str) -> str:
+    if not _WORDS.fullmatch(text):
+        raise ArgumentRefused("it is a comma-separated list of names made of letters, digits and underscores")
+    return ",".join(word.strip() for word in text.split(","))
+
+
+def _last_word(known: tuple[str, ...], typed: str) -> Iterator[str]:
+    """Completes the last name of a comma-separated list; names already in the list are not proposed again."""
+    before, comma, begun = typed.rpartition(",")
+    there = {word.strip() for word in before.split(",")}
+    fresh = (word for word in known if word not in there)
+    return (f"{before}{comma}{word}" for word in beginning(fresh, begun.strip()))
+
+
+def crs_codes(typed: str) -> Iterator[str]:
+    """Codes that begin as typed, with or without the authority; then those whose names hold every typed word."""
+    plain = typed.strip().lower()
+    table = _crs_table()
+    first = [one for one in table if one.lower().startswith(plain) or one.partition(":")[2].startswith(plain)]
+    yield from first
+    if plain:
+        words = plain.split()
+        named = (code for code, name in table.items() if all(word in name for word in words))
+        yield from (code for code in named if code not in first)
+
+
+@cache
+def _crs_table() -> Mapping[str, str]:
+    """Codes with their names in lower case, the most common first."""
+    table = {code: name.lower() for code, name in read("crs.toml")["codes"].items()}
+    north = {f"EPSG:{32600 + zone}": f"wgs 84 utm zone {zone}n {zone} north" for zone in _UTM_ZONES}
+    south = {f"EPSG:{32700 + zone}": f"wgs 84 utm zone {zone}s {zone} south" for zone in _UTM_ZONES}
+    return MappingProxyType({**table, **north, **south})
+
+
+def choices(catalogue: Catalogue, name: str) -> tuple[str, ...]:
+    """All choices of the arguments of one name, in the order of the first that lists them."""
+    arguments = (one for algorithm in catalogue.algorithms.values() for one in algorithm.arguments)
+    return tuple(dict.fromkeys(choice for one in arguments if one.name == name for choice in one.choices))

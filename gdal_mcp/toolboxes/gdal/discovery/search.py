@@ -1,0 +1,111 @@
+"""Ranked search over algorithms and hand-picked tools, by SQLite's full-text index in memory.
+
+Invariants:
+* the same question gives the same hits in the same order;
+* a question costs at most MAX_WORDS words, however long it is, and nothing of it is kept.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Any, Final
+
+from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
+from gdal_mcp.toolboxes.gdal.discovery import read
+from gdal_mcp.toolboxes.gdal.discovery.entries import (
+    FIELDS,
+    Entry,
+    Hit,
+    Picked,
+    of_algorithm,
+    plain_words,
+    words,
+)
+
+MAX_WORDS: Final = 32
+MAX_LETTERS: Final = 500
+MAX_HITS: Final = 50
+
+_RELATED: Final = 0.45  # weight of what a word also means
+_NEAREST: Final = 0.6  # weight of the nearest known word for an unknown one
+_NAMED: Final = 12.0  # for the name itself, filling words and all
+_NEAR_ENOUGH: Final = 0.78
+_SHORT: Final = 4  # letters; a shorter unknown word is near to too many
+# the words are our own or bound; numbers of rows begin at 1, those of entries at 0
+_RANKED: Final = f"SELECT rowid - 1, -bm25(entries, {', '.join(map(str, FIELDS.values()))}) FROM entries WHERE entries MATCH ?"  # noqa: S608
+_MEANT: Final = "SELECT meant FROM synonyms WHERE word MATCH ?"
+
+
+def search(
+    catalogue: Catalogue, query: str, limit: int = 10, picked: Sequence[Picked] = ()
+) -> tuple[Hit, ...]:
+    """The best answers first; none if no word is known."""
+    return index(catalogue, tuple(picked)).search(query[:MAX_LETTERS], min(limit, MAX_HITS))
+
+
+@lru_cache(maxsize=4)
+def index(catalogue: Catalogue, picked: tuple[Picked, ...]) -> "Index":
+    """The index of a catalogue and these tools, made at the first question."""
+    entries = [of_algorithm(catalogue, one) for one in catalogue.algorithms.values()]
+    for name, title, description, writes in picked:
+        hit = Hit("", name, title, "writes" if writes else "reads")
+        entries.append(Entry(hit, {"name": name, "called": title, "help": description}))
+    return Index(entries)
+
+
+class Index:
+    """The entries by their words. SQLite takes the endings off (porter) and ranks (bm25). Threads may share one."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = entries
+        rows = [[" ".join(words(one.texts.get(field, ""))) for field in FIELDS] for one in entries]
+        self._known = sorted({word for row in rows for text in row for word in text.split()})
+        self._lock = threading.Lock()
+        self._database = sqlite3.connect(":memory:", check_same_thread=False)
+        for table, columns in (("entries", ", ".join(FIELDS)), ("synonyms", "word, meant UNINDEXED")):
+            self._database.execute(f"CREATE VIRTUAL TABLE {table} USING fts5({columns}, tokenize = 'porter')")
+        self._database.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
+        meant = [(word, " ".join(others)) for word, others in read("vocabulary.toml")["words"].items()]
+        self._database.executemany("INSERT INTO synonyms VALUES (?, ?)", meant)
+
+    def search(self, query: str, limit: int) -> tuple[Hit, ...]:
+        scores: dict[int, float] = {}
+        reasons: dict[int, list[str]] = {}
+        said = f" {' '.join(plain_words(query))} "
+        for number, entry in enumerate(self._entries):
+            if name := next((one for one in entry.names if f" {one} " in said), None):
+                scores[number], reasons[number] = _NAMED, [f"name: {name}"]
+        for word, (importance, typed) in self._meant(words(query)[:MAX_WORDS]).items():
+            for number, score in self._rows(_RANKED, word):
+                scores[number] = scores.get(number, 0.0) + importance * score
+                reasons.setdefault(number, []).append(word if word == typed else f"{typed} ~ {word}")
+        hits = [
+            replace(one.hit, why=tuple(reasons[number][:4]), score=round(scores[number] * one.factor, 6))
+            for number, one in enumerate(self._entries)
+            if number in scores
+        ]
+        return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.tool))[: max(limit, 0)])
+
+    def _meant(self, typed: Sequence[str]) -> dict[str, tuple[float, str]]:
+        """The words to look for, each with its importance and the word that was typed."""
+        found: dict[str, tuple[float, str]] = {}
+        for word in typed:
+            related = [other for (others,) in self._rows(_MEANT, word) for other in others.split()]
+            meant = [(other, _RELATED) for other in related]
+            if self._rows(_RANKED, word):
+                meant.append((word, 1.0))
+            elif not related and len(word) >= _SHORT:  # the first letter is taken to be right
+                alike = [one for one in self._known if one[0] == word[0] and abs(len(one) - len(word)) <= 2]
+                near = get_close_matches(word, alike, n=1, cutoff=_NEAR_ENOUGH)
+                meant += [(one, _NEAREST) for one in near]
+            for other, importance in meant:
+                if found.get(other, (0.0, ""))[0] < importance:
+                    found[other] = (importance, word)
+        return found
+
+    def _rows(self, query: str, word: str) -> list[tuple[Any, ...]]:
+        with self._lock:
+            return self._database.execute(query, [f'"{word}"']).fetchall()

@@ -1,0 +1,103 @@
+"""The whole environment of a GDAL container. Nothing of the host's or of the image's is added to it.
+
+What is off and why: drivers that reach a network or a database, spawn a program or load a library named in a data file; every
+way to run code from a data file; remote access of PROJ; configuration files; standard input as a data source.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from gdal_mcp.toolboxes.gdal.faults import NOT_PROBED, Probed, faults, load_probed, workarounds
+from sandbox.template import Limits
+
+SKIPPED_DRIVERS: Final = (
+    # OGC and vendor web services
+    *("HTTP", "WMS", "WMTS", "WCS", "WFS", "OAPIF", "OGCAPI", "CSW", "STACIT", "STACTA"),
+    *("PLMOSAIC", "PLSCENES", "DAAS"),
+    *("EEDA", "EEDAI", "NGW", "Carto", "AmigoCloud", "Elasticsearch"),
+    # databases; ODBC, MSSQL, PGeo and ADBC also load a library that a data file names
+    *("PostgreSQL", "PostGISRaster", "MySQL", "MSSQLSpatial", "ODBC", "PGeo", "ADBC"),
+    "GPSBabel",  # spawns a program
+    *("GNMFile", "GNMDatabase"),  # networks of other datasets
+)
+
+FIXED: Final = MappingProxyType(
+    {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": "/nonexistent",  # $HOME/.gdal/gdalrc may set any option
+        "LC_ALL": "C.UTF-8",
+        "GDAL_SKIP": ",".join(SKIPPED_DRIVERS),
+        "GDAL_CONFIG_FILE": "/dev/null",
+        "GDAL_VRT_ENABLE_PYTHON": "NO",
+        "GDAL_VRT_RAWRASTERBAND_ALLOWED_SOURCE": "SIBLING_OR_CHILD_OF_VRT_PATH",
+        "GDAL_ENABLE_EXTERNAL": "NO",
+        "GDAL_ALGORITHM_ALLOW_WRITES_IN_STREAM": "NO",
+        "OGR_SQLITE_ALLOW_EXTERNAL_ACCESS": "NO",
+        "OGR_SQLITE_DIALECT_ALLOW_CREATE_VIRTUAL_TABLE": "NO",
+        "MRF_ENABLE_CACHING": "NO",
+        "GDAL_MEM_ENABLE_OPEN": "NO",
+        "CPL_ALLOW_VSISTDIN": "NO",
+        "CPL_ENABLE_PATH_TRAVERSAL_DETECTION": "YES",
+        "CPL_VSIL_CURL_ALLOWED_FILENAME": "/vsicurl/disabled",
+        "CPL_VSIL_CURL_HEADER_FILE_KVP_ENABLED": "NO",
+        "GDAL_HTTP_CONNECTTIMEOUT": "1",
+        "GDAL_HTTP_TIMEOUT": "1",
+        "GDAL_HTTP_MAX_RETRY": "0",
+        "GML_SKIP_RESOLVE_ELEMS": "ALL",
+        "GML_DOWNLOAD_SCHEMA": "NO",
+        "PROJ_NETWORK": "OFF",
+        "GDAL_PAM_PROXY_DIR": "/tmp/pam",  # noqa: S108 - inside the container; statistics of read-only data go there
+        "GDAL_MAX_DATASET_POOL_SIZE": "64",
+        "CPL_MAX_ERROR_REPORTS": "50",  # a damaged file repeats one error thousands of times
+        "CPL_DEBUG": "OFF",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONSAFEPATH": "1",
+    }
+)
+
+# what of the environment can change an answer; receipts name it. GDAL_SKIP and the pool are the same in every call
+ANSWER_SETTINGS: Final = (
+    *("GDAL_NUM_THREADS", "GDAL_CACHEMAX"),
+    *sorted({name for fault in faults().values() for name in fault.environment}),
+)
+CACHE_SHARE = 8  # one part of the memory limit for GDAL's block cache; warping and compression need the rest
+
+
+def environment(limits: Limits, probed: Probed = NOT_PROBED) -> MappingProxyType[str, str]:
+    """The environment for these limits, in the image that was probed.
+
+    GDAL sees neither the CPU quota nor our limit of memory, so both are given. A fault of GDAL is worked around unless its probe
+    found it absent.
+    """
+    own = {"GDAL_NUM_THREADS": str(gdal_threads(limits)), "GDAL_CACHEMAX": str(cache_mib(limits))}
+    return MappingProxyType({**FIXED, **own, **workarounds(probed)})
+
+
+# by limits and the digest of the image
+Environment: TypeAlias = Callable[[Limits, str], Mapping[str, str]]
+
+
+@cache
+def environment_in(state_dir: Path) -> Environment:
+    """The environment of servers with this state folder, which has the results of probes."""
+    return lambda limits, digest: environment(limits, load_probed(state_dir, digest))
+
+
+def not_probed(limits: Limits, _digest: str) -> Mapping[str, str]:
+    """The environment in an image that nothing is known of."""
+    return environment(limits)
+
+
+def cache_mib(limits: Limits) -> int:
+    """MiB of GDAL's block cache."""
+    return max(16, limits.memory_bytes // CACHE_SHARE >> 20)
+
+
+def gdal_threads(limits: Limits) -> int:
+    """Threads that GDAL may use for one computation: the whole CPUs of the limits, at least one."""
+    return max(1, math.floor(limits.cpus))

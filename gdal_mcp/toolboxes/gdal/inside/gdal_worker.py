@@ -1,0 +1,121 @@
+"""The handler inside the container: loads GDAL, runs one command, re-opens and describes what it wrote.
+
+`sandbox/worker.py` gets it as text, followed by the modules of `parts` as further words. What GDAL would print on stderr is
+printed there in the same form.
+"""
+
+import importlib
+import itertools
+import os
+import sys
+from importlib.machinery import ModuleSpec
+
+PARTS = "gdal_mcp.toolboxes.gdal.inside.parts"
+PROGRAM, DESCRIBED = 0.9, 0.95  # of a job's progress: its program is done, its outputs are described
+
+
+class Parts:
+    """Imports the modules of a package that came as words: each a name and its code, or a name, a line end and its source."""
+
+    def __init__(self, words, package=PARTS):
+        named = (word.split("\n", 1) if isinstance(word, str) else word for word in words)
+        packages = list(itertools.accumulate(package.split("."), "{}.{}".format))
+        self._sources = dict.fromkeys(packages, "") | {f"{package}.{name}": code for name, code in named}
+
+    def find_spec(self, name, _path=None, _target=None):
+        if name not in self._sources:
+            return None
+        return ModuleSpec(name, self, origin=name, is_package=not self._sources[name])
+
+    def create_module(self, _spec):
+        return None
+
+    def exec_module(self, module):
+        exec(self._sources[module.__name__], module.__dict__)  # noqa: S102 - our own text, as this file is
+
+
+def part(name):
+    return importlib.import_module(f"{PARTS}.{name}")
+
+
+def prepare():
+    sys.meta_path.insert(0, Parts(sys.argv[3:]))
+    os.makedirs("/tmp/pam", exist_ok=True)  # GDAL_PAM_PROXY_DIR: statistics of read-only data go there
+    part("libraries").load_each()
+    sys.setdlopenflags(os.RTLD_LAZY)  # Python's own way resolves every function, most of which no job calls
+    from osgeo import gdal, ogr, osr  # importing them registers the drivers
+
+    for module in (gdal, ogr, osr):
+        module._DontUseExceptions()  # gdal.DontUseExceptions() would import NumPy: half as much again as GDAL
+
+
+def warm():
+    yield from part("warming").steps(run)
+
+
+def worked(job, progress, errors, remote):
+    """Runs the program. What it forgives of a brokered read fails all the same; of other errors, only what the call has it skip."""
+    ended = part("programs").run(job, progress)
+    if remote is not None and remote.failure:  # GDAL forgives some, and takes them for nodata
+        errors.fail(remote.failure)
+        return part("programs").Ended(False)
+    if ended.done and "--skip-errors" in job.get("options", ()):
+        job["checks"] = [*job.get("checks", ()), *errors.forgiven()]
+    return ended
+
+
+def run(job, report):
+    programs, reporting = part("programs"), part("reporting")
+    outputs, remote = [], part("vsihost").install(report.ask) if job.get("remote") else None
+    share = PROGRAM if job["outputs"] else 1.0
+    progress = reporting.ProgressReporter(report, programs.title(job), share)
+    with reporting.Errors() as errors:
+        try:
+            part("beside").prepare(job, errors)
+            judged = job["outputs"] or job.get("judged")
+            inputs = part("describe").describe_inputs(job, report, errors) if judged else []
+            with part("temporary").beside_output(job):
+                ended = worked(job, progress, errors, remote)
+            if ended.done and not errors.failures:
+                job["checks"] = [*job.get("checks", ()), *part("beside").checks(job)]
+            if job["outputs"] and ended.done and not errors.failures:
+                progress.phase(PROGRAM, "describing the outputs")
+                described = part("describe").describe_outputs(job, inputs, errors)
+                if job["preview_pixels"] and not errors.failures:
+                    progress.phase(DESCRIBED, "drawing the preview")
+                    part("preview").attach_preview(job, progress)
+                progress.phase(1.0, "done")
+                outputs = described
+        except MemoryError:
+            raise
+        except SystemExit as leaving:  # GDAL's Python scripts end so on a usage error
+            ended = programs.Ended(leaving.code in (0, None))
+        except Exception as error:  # a fault of the command is an answer, with its trace on stderr
+            ended = programs.Ended(False)
+            if not isinstance(error, RuntimeError):
+                import traceback  # a tenth of the time that loading takes
+
+                traceback.print_exc()
+            errors.fail(str(error))
+        if errors.failures:
+            part("sql_names").tell_names(job, errors)
+            part("archives").tell_members(job, errors)
+    from osgeo import gdal
+
+    answer = {"outputs": outputs}
+    if not ended.done:
+        describe = part("describe")
+        sources = job.get("sources", job["inputs"])[: describe.MAX_HEADS]
+        answer["heads"] = [describe.head_of(path) for path in sources]
+    answered = ended.done and (ended.return_code is not None or not errors.failures)
+    return answer | {
+        "code": 0 if answered else 1,
+        "done": ended.done,
+        "return_code": ended.return_code,
+        "errors": errors.rows,
+        "checks": job.get("checks", []),
+        "settings": job.get("settings", {}),
+        "failures": errors.failures,
+        "memory_exhausted": errors.memory,
+        "gdal_version": gdal.VersionInfo("RELEASE_NAME"),
+    }

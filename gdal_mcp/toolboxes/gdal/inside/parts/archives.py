@@ -1,0 +1,56 @@
+"""Says what is in an archive that GDAL took for no dataset."""
+
+import os
+
+from osgeo import gdal
+
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
+
+KINDS = {".zip": "vsizip", ".kmz": "vsizip", ".tar": "vsitar", ".tgz": "vsitar", ".gz": "vsitar"}
+MOST_NAMES = 20
+MOST_ENTRIES = 5000
+FOLDER = 0o040000  # of a mode
+# files that go with another one
+BESIDE = (
+    ".dbf",
+    ".shx",
+    ".prj",
+    ".cpg",
+    ".qix",
+    ".sbn",
+    ".sbx",
+    ".qpj",
+    ".xml",
+    ".txt",
+    ".pdf",
+    ".html",
+    ".tfw",
+    ".ovr",
+)
+
+
+def tell_members(job, errors):
+    """Adds a message with the paths of files in each archive that the call names."""
+    for path in job.get("sources", ()):
+        ending = os.path.splitext(path)[1].lower()
+        if ending not in KINDS or (ending == ".gz" and not path.lower().endswith(".tar.gz")):
+            continue
+        names = members(f"/{KINDS[ending]}/{{{path}}}")
+        if names:
+            shown = ", ".join(f"/{KINDS[ending]}/{path}/{name}" for name in names[:MOST_NAMES])
+            more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+            errors.fail(f"the archive holds {shown}{more}")
+
+
+def members(archive):
+    """The files in it that could be datasets, those of most use first."""
+    files = []
+    with quiet():
+        folder = gdal.OpenDir(archive, -1, [])
+        while folder is not None and len(files) < MOST_ENTRIES:
+            if (entry := gdal.GetNextDirEntry(folder)) is None:
+                break
+            files += [] if entry.mode & FOLDER else [entry.name]
+        if folder is not None:
+            gdal.CloseDir(folder)
+    return [name for name in files if not name.lower().endswith(BESIDE)] or files

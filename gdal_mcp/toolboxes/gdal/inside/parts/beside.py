@@ -1,0 +1,220 @@
+"""What stands beside the data and in it, and may not agree with it: journals of SQLite, stored counts and extents, a second position, old overviews.
+
+For each format this module says whether such a file is read, and which one an answer rests on where two disagree.
+"""
+
+import contextlib
+import ctypes
+import os
+
+from osgeo import gdal, ogr
+
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import in_degrees
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
+
+SQLITE = b"SQLite format 3\0"
+WRITE_VERSION = 18  # the byte of the header that is 2 in WAL mode
+IN_WAL = 2
+WAL_HEADER = 32  # bytes; a -wal file that holds no more holds no change
+JOURNAL = bytes.fromhex("d9d505f920a163d7")  # how a rollback journal begins that was not finished
+IMMUTABLE = (
+    "Retrying with IMMUTABLE=YES open option"  # how GDAL ends its warning of a database without its -wal
+)
+MAX_BYTES = 64 << 20  # of a database whose rows are counted, or a layer whose features are gone through
+MAX_TEXT = 2 << 20  # of a file that is read whole for it
+MAX_FEATURES = 20_000
+WORLD_FILES = ("tfw", "tifw", "tiffw", "wld", "TFW")
+PIXEL = 0.01  # what two positions of one raster may differ by
+HALF = 180.0  # degrees
+NEAR = 1e-6  # of an extent's size
+
+
+def files_of(job):
+    """The files that a call reads, each once."""
+    return [path for path in dict.fromkeys([*job["inputs"], *job.get("sources", ())]) if os.path.isfile(path)]
+
+
+# --- SQLite
+
+
+def prepare(job, errors):
+    """Makes the rows of a `-wal` file readable where no `-shm` file is and none can be made. Raises RuntimeError for a database whose last change was not finished.
+
+    SQLite then keeps the index of the journal in memory, which it does only in exclusive mode and without locks. Without a
+    `-shm` file nobody else has the database open.
+    """
+    files = files_of(job)
+    if any(path.lower().endswith(".shp") for path in files):
+        job["restored"] = part("restored").restore(job, files)
+    databases = [path for path in files if is_database(path)]
+    for path in databases:
+        if has_hot_journal(path):
+            raise RuntimeError(
+                f"{os.path.basename(path)} has a change beside it that was not finished ({os.path.basename(path)}-journal): open it "
+                "once with a program that may write, such as QGIS, which takes the change back, and call again"
+            )
+    if any(pending(path) and not os.path.exists(f"{path}-shm") for path in databases):
+        read_alone()
+    if (
+        databases
+    ):  # GDAL's warning that it opens one without its -wal file means nothing where all of that is read
+        errors.ignored = (IMMUTABLE,)
+
+
+def head(path, length=WRITE_VERSION + 1):
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        return file.read(length)
+    return b""
+
+
+def is_database(path):
+    return head(path).startswith(SQLITE)
+
+
+def in_wal_mode(path):
+    return is_database(path) and head(path)[WRITE_VERSION:] == bytes([IN_WAL])
+
+
+def pending(path):
+    """Whether changes stand in a `-wal` file."""
+    beside = f"{path}-wal"
+    return in_wal_mode(path) and os.path.isfile(beside) and os.path.getsize(beside) > WAL_HEADER
+
+
+def has_hot_journal(path):
+    return head(f"{path}-journal", len(JOURNAL)) == JOURNAL
+
+
+def read_alone():
+    library = ctypes.CDLL("libsqlite3.so.0")
+    library.sqlite3_vfs_find.restype = ctypes.c_void_p
+    found = library.sqlite3_vfs_find(b"unix-none")
+    if not found or library.sqlite3_vfs_register(ctypes.c_void_p(found), 1):
+        raise RuntimeError("SQLite here cannot read a -wal file that has no -shm file beside it")
+    gdal.SetConfigOption("OGR_SQLITE_PRAGMA", "locking_mode=EXCLUSIVE")
+
+
+# --- what is stored of the features
+
+# hides the stored counts from GDAL, which then counts
+COUNT_ANEW = "CREATE TEMP TABLE gpkg_ogr_contents (table_name TEXT, feature_count INTEGER)"
+
+
+def stale_counts(path):
+    """Layers of a small GeoPackage whose stored count of features is not that of the rows: number of the layer, both counts."""
+    if not is_database(path) or os.path.getsize(path) > MAX_BYTES:
+        return []
+    with quiet():
+        dataset = gdal.OpenEx(path, gdal.OF_VECTOR, allowed_drivers=["GPKG"])
+        layers = part("tables").layers_of(dataset) if dataset else []
+        told = [(number, one.GetFeatureCount(), rows_of(dataset, one)) for number, one in enumerate(layers)]
+    return [row for row in told if None not in row and row[1] != row[2]]
+
+
+def rows_of(dataset, layer):
+    """Counted by SQLite itself; GDAL answers a plain count(*) with the stored number."""
+    name = layer.GetName().replace('"', '""')
+    counted = dataset.ExecuteSQL(f'SELECT count(*) FROM (SELECT 1 FROM "{name}")')  # noqa: S608 - the name of a layer, quoted
+    if counted is None:
+        return None
+    feature = counted.GetNextFeature()
+    count = feature.GetFieldAsInteger64(0) if feature is not None else None
+    dataset.ReleaseResultSet(counted)
+    return count
+
+
+def stale_extent(layer):
+    """Whether a stored extent is not that of the features, of a layer with few of them."""
+    if not layer.GetLayerDefn().GetGeomFieldCount() or not layer.TestCapability(ogr.OLCFastGetExtent):
+        return False
+    stored = layer.GetExtent(can_return_null=True)
+    if stored is None or not 0 < layer.GetFeatureCount() <= MAX_FEATURES:
+        return False
+    shapes = (one.GetGeometryRef() for one in layer)
+    boxes = [one.GetEnvelope() for one in shapes if one is not None and not one.IsEmpty()]
+    layer.ResetReading()
+    if not boxes:
+        return False
+    found = [pick(edge) for pick, edge in zip((min, max, min, max), zip(*boxes, strict=True), strict=True)]
+    slack = NEAR * max(1.0, *(abs(one) for one in found))
+    return any(abs(a - b) > slack for a, b in zip(stored, found, strict=True))
+
+
+def position_checks(number, path, *, chosen):
+    """A GeoTIFF with a second position in a file beside it: GDAL takes that of an .aux.xml before its own, and its own before a world file."""
+    stem = os.path.splitext(path)[0]
+    beside = [f"{path}.aux.xml", *(f"{stem}.{ending}" for ending in WORLD_FILES)]
+    if chosen or not path.lower().endswith((".tif", ".tiff")) or not any(map(os.path.isfile, beside)):
+        return
+    with quiet():
+        found = {name: position_of(path, name) for name in ("PAM", "INTERNAL", "WORLDFILE")}
+    own = found.pop("INTERNAL")
+    used, other = (found["PAM"], own) if found["PAM"] else (own, found["WORLDFILE"])
+    if not used or not other:
+        return
+    (transform, crs), (second, its_crs) = used, other
+    pixel = max(abs(one) for one in (*transform[1:3], *transform[4:6])) or 1.0
+    gap = max(abs(a - b) for a, b in zip(transform, second, strict=True))
+    elsewhere = crs is not None and its_crs is not None and not crs.IsSame(its_crs)
+    if gap > PIXEL * pixel or elsewhere:
+        code = "position_of_sidecar" if found["PAM"] else "position_of_world_file"
+        yield {"code": code, "input": number, "units": gap}
+
+
+def position_of(path, source):
+    dataset = gdal.OpenEx(path, gdal.OF_RASTER, open_options=[f"GEOREF_SOURCES={source}"])
+    transform = dataset.GetGeoTransform(can_return_null=True) if dataset is not None else None
+    return (transform, dataset.GetSpatialRef()) if transform else None
+
+
+def two_parts(layer):
+    """West and east of features in degrees that lie about the antimeridian alone; None for all others."""
+    crs = layer.GetSpatialRef()
+    extent = layer.GetExtent(can_return_null=True) if crs is not None else None
+    if extent is None or extent[1] - extent[0] <= HALF or not in_degrees(crs):
+        return None
+    if not layer.TestCapability(ogr.OLCFastFeatureCount) or layer.GetFeatureCount() > MAX_FEATURES:
+        return None
+    survey = part("survey")
+    return survey.around(survey.Survey(layer, survey.Clock(), kinds=()).spans)
+
+
+def checks(job):
+    """Of each input that is a file: what is stored beside the data, or in it, and is not true of it."""
+    yield from ({"code": "index_restored", "input": number} for number in job.get("restored", ()))
+    for number, path in enumerate(job.get("sources", job["inputs"])):
+        if not os.path.isfile(path):
+            continue
+        for layer, stored, counted in stale_counts(path):
+            yield {
+                "code": "stored_count_stale",
+                "input": number,
+                "layer": layer,
+                "count": counted,
+                "of": stored,
+            }
+        yield from position_checks(number, path, chosen="GEOREF_SOURCES=" in " ".join(job["options"]))
+        yield from extent_checks(number, path, reads=not job["outputs"])
+
+
+def extent_checks(number, path, *, reads):
+    if os.path.getsize(path) > MAX_BYTES or not path.lower().endswith(
+        (".gpkg", ".shp", ".fgb", ".sqlite", ".geojson", ".json")
+    ):
+        return
+    with quiet():
+        dataset = gdal.OpenEx(path, gdal.OF_VECTOR)
+        layers = part("tables").layers_of(dataset, 20) if dataset else []
+        stale = [index for index, layer in enumerate(layers) if stale_extent(layer)]
+        parts = [
+            (index, found) for index, layer in enumerate(layers) if reads and (found := two_parts(layer))
+        ]
+    for index, (west, east) in parts:
+        yield {
+            "code": "antimeridian_parts",
+            "input": number,
+            "layer": index,
+            "minimum": west,
+            "maximum": east,
+        }
+    yield from ({"code": "stored_extent_stale", "input": number, "layer": index} for index in stale)

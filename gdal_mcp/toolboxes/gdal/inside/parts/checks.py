@@ -1,0 +1,135 @@
+"""Cheap checks of what was written. Each row is a code, and numbers that say where; the host has the words."""
+
+import filecmp
+import itertools
+import os
+from operator import itemgetter
+
+from osgeo import gdal
+
+from gdal_mcp.toolboxes.gdal.inside.parts.datasets import has_pixels, opened
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import apart, wgs84_box
+from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import (
+    joined_checks,
+    kept_checks,
+    overview_checks,
+    raster_checks,
+    sampled_checks,
+)
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.survey import MAX_FEATURES
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
+from gdal_mcp.toolboxes.gdal.inside.parts.vector_checks import layer_checks
+
+MAX_LAYERS = 10  # that are compared
+SAME_BYTES = 64 << 20
+SAME_PIXELS = 4 << 20  # of all bands together
+RASTER_KEYS = "size band_count block_size overviews compression crs extent gcps rotated".split()
+
+
+def of_output(path, dataset, facts, rows, origin):
+    """Of an open output; `rows` are of its pixels."""
+    if has_pixels(dataset):
+        yield from of_pixels(path, dataset, facts, rows, origin)
+    if any(map(is_complex, origin.sources)) and not is_complex((path, {"facts": facts})):
+        yield {"code": "imaginary_lost"}
+    if "layers" in facts:
+        yield from layer_checks(dataset, facts["layers"], origin)
+        if any(source and "bands" in source["facts"] for _, source in origin.sources):
+            yield from sampled_checks(dataset)
+    # against what the command read: nothing changed, or the output lies elsewhere
+    boxes = []
+    for number, (name, source) in enumerate(origin.sources):
+        if source is None:
+            continue
+        about = dataset, facts, name, source["facts"]
+        same_kind = os.path.splitext(path)[1].lower() == os.path.splitext(name)[1].lower()
+        if number in origin.compared and same_kind and (same_bytes(path, name) or same_content(*about)):
+            yield {"code": "identical_to_input", "input": number}
+        boxes += [box for one in source["boxes"] if (box := wgs84_box(*one))]
+    own = [box for one in (facts, *facts.get("layers", ())) if (box := one.get("wgs84"))]
+    told = own and boxes and "elsewhere" not in origin.expected
+    if told and all(apart(*pair) for pair in itertools.product(own, boxes)):
+        yield {"code": "no_overlap"}
+
+
+def of_pixels(path, dataset, facts, rows, origin):
+    yield from raster_checks(dataset, facts, rows, origin)
+    if "pixels" in origin.expected:
+        others = [one for one in origin.sources if one[0] != path]
+        yield from kept_checks(facts, others)
+        yield from joined_checks(dataset, others)
+    if "holes" in origin.expected and not origin.updates:
+        yield from part("masks").mask_checks(dataset, origin.sources, origin.expected)
+    if origin.updates:
+        yield from overview_checks(dataset)
+
+
+def is_complex(source):
+    _, row = source
+    bands = row["facts"].get("bands", ()) if row else ()
+    return any(band["type"].startswith("C") for band in bands)
+
+
+def same_bytes(one, other):
+    files = os.path.isfile(one) and os.path.isfile(other)
+    return files and os.path.getsize(one) <= SAME_BYTES and filecmp.cmp(one, other, shallow=False)
+
+
+def same_content(dataset, facts, name, found):
+    """Also true of another file whose structure, values and metadata are all the same."""
+    if facts["driver"] != found["driver"]:
+        return False
+    if has_pixels(dataset):  # whether the pixels are worth comparing, and few enough
+        about = itemgetter("type", "nodata", "color")
+        bands = [list(map(about, one.get("bands", ()))) for one in (facts, found)]
+        if bands[0] != bands[1] or any(facts.get(key) != found.get(key) for key in RASTER_KEYS):
+            return False
+        if dataset.RasterXSize * dataset.RasterYSize * dataset.RasterCount > SAME_PIXELS:
+            return False
+    with quiet() as aside:
+        source = opened(name, aside)
+        if source is None or dataset.GetMetadata() != source.GetMetadata():
+            return False
+        if has_pixels(dataset):
+            numbers = range(1, dataset.RasterCount + 1)
+            return all(same_band(dataset.GetRasterBand(i), source.GetRasterBand(i)) for i in numbers)
+        if facts["driver"] == "GeoJSON" and members(dataset.GetDescription()) != members(name):
+            return False
+        layers, theirs = layers_of(dataset), layers_of(source)
+        return 0 < len(layers) == len(theirs) <= MAX_LAYERS and all(map(same_layer, layers, theirs))
+
+
+def members(path):
+    """What a GeoJSON has beside its features and GDAL does not keep, as GDAL gives it; None where that is nothing."""
+    dataset = gdal.OpenEx(path, gdal.OF_VECTOR, open_options=["NATIVE_DATA=YES"])
+    layer = dataset.GetLayer(0) if dataset is not None else None
+    return layer and layer.GetMetadataItem("NATIVE_DATA", "NATIVE_DATA")
+
+
+def same_layer(one, other):
+    def about(layer):
+        columns = [(field.GetName(), field.GetType()) for field in fields(layer.GetLayerDefn())]
+        crs = layer.GetSpatialRef()
+        texts = layer.GetName(), crs and crs.ExportToWkt(), layer.GetMetadata()
+        return *texts, columns, layer.GetGeomType(), layer.GetFeatureCount()
+
+    def content(feature):
+        geometry = feature.GetGeometryRef()
+        values = [feature.GetField(i) for i in range(feature.GetFieldCount())]
+        return geometry if geometry is None else bytes(geometry.ExportToIsoWkb()), values
+
+    if one.GetFeatureCount() > MAX_FEATURES or about(one) != about(other):
+        return False
+    one.ResetReading()
+    other.ResetReading()
+    return all(content(a) == content(b) for a, b in zip(one, other, strict=False))
+
+
+def same_band(one, other):
+    def about(band):
+        table = band.GetColorTable()
+        colors = [table.GetColorEntry(i) for i in range(table.GetCount())] if table else None
+        return band.GetDescription(), band.GetMaskFlags(), band.GetScale(), band.GetOffset(), colors
+
+    return about(one) == about(other) and one.Checksum() == other.Checksum()

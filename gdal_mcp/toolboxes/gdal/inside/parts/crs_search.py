@@ -1,0 +1,282 @@
+"""Finds coordinate reference systems by meaning in the image's own PROJ database.
+
+A question (`crs_words`) has names, a place, and properties, kinds and units that are meant. Of each of them every CRS has a fit from
+0 to 1. Those with the largest sums are looked at closely: the usual ones come first, by what the database says of authority, scope and
+datum. The weights were chosen with the questions of tests/data/crs_questions.toml that are called tuned.
+"""
+
+import math
+import re
+from collections import Counter, defaultdict
+
+from gdal_mcp.toolboxes.gdal.inside.parts.crs_database import (
+    COMPOUNDS,
+    EXTENTS,
+    METHODS,
+    SUCCESSORS,
+    WGS_84,
+    Database,
+    property_of,
+)
+from gdal_mcp.toolboxes.gdal.inside.parts.crs_words import SOFT, Question, common, size, words_of
+from gdal_mcp.toolboxes.gdal.inside.parts.datasets import facts_and_names, opened
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import halves, reference
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import print_json, quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.survey import around
+
+BY_CODE = (
+    "select rowid from crs where code like ? and auth_name like ? order by auth_name <> 'EPSG', auth_name"
+)
+LIMIT = 50
+CLOSELY = 250
+CODE = re.compile(
+    r"(?:([a-z][a-z0-9_]*)\s*:\s*([a-z0-9_.]+)|(?:epsg\s*)?([0-9]{4,9}))", re.ASCII | re.IGNORECASE
+)
+# what a fit is worth, when a word of a name is worth 1: the place, its name in that of the CRS, what is meant, a word that stands in many names
+PLACE, IN_NAME, MEANT, SOFT_WORD = 2.5, 0.2, 2.0, 0.3
+OWN_NAME = 0.9  # what counts more is a name of the CRS itself
+WHOLE_NAME, LAST_PART = 3.0, 1.0  # the question is all of a name, or all words after its last slash
+POOR = 0.4  # of the best sum: what fits worse is left out
+# how much a wide area of use counts against a CRS: for a named place, and for a box, than which most are much wider
+TIGHT_PLACE, TIGHT_BOX = 0.5, 0.015
+POINT = 1e-4  # degrees
+# a national grid, and areas of use that are more or less than one country
+NATIONAL, NATION = frozenset({"national", "official"}), 0.8
+PARTIAL = re.compile(
+    r"\d|\b(?:world|europe|africa|asia|america|oceania|ocean|zones?|between|equi7)\b", re.IGNORECASE
+)
+WORLD_DISTANCES = (
+    0.8  # what an equidistant CRS is worth for distances in one place, beside a conformal one of that place
+)
+# what is usual
+AUTHORITIES = {"EPSG": 0.0, "OGC": -0.3, "ESRI": -0.3}  # and -0.8 for all others
+ELSEWHERE = -3.0  # on the moon, on Mars
+KINDS = {"projected": 0.3, "geographic 2D": 0.0, "geographic 3D": -0.6}
+DEPRECATED, YOUNG, MODERN = -2.0, -0.7, 0.3
+YOUNG_CODES = range(9000, 20000)  # EPSG gives numbers in turn, these since 2019: hardly any data has them yet
+SATELLITES = 1986  # the first year of datums that were surveyed by them
+COMMON_SCOPE = "topographic|cadastre|spatial referencing|engineering survey"
+SUITING_SCOPES = {"equal-area": "statistic|area", "web": "web", "conformal": "conformal|navigation|nautical"}
+NAMED_SO = {"equal-area": "equal.area|laea", "conformal": "conformal|lcc", "equidistant": "equidistant"}
+MEANT_KINDS = {
+    "vertical": {"vertical": 1.0, "compound": 0.6},
+    **{kind: {kind: 1.0} for kind in ("geographic 2D", "geographic 3D", "geocentric")},
+}
+
+
+def run_find_crs(job, _report):
+    """Prints the rows, best first, and the words of the question that no CRS and no place is called."""
+    database, query = Database(), job.get("query") or ""
+    box, datum = job.get("bbox"), WGS_84
+    if job["inputs"]:
+        box, datum = of_dataset(job["inputs"][0], database)
+    search = Search(database, query, box, datum)
+    found = by_code(database, query)
+    unknown = [] if found else search.unknown()
+    ids = (found or search.best())[: min(int(job["limit"]), LIMIT)]
+    chosen = database.chosen(ids)
+    matches = [search.row(one, *chosen[one]) for one in ids]
+    print_json({"matches": matches, "unknown_words": unknown})
+    return True
+
+
+def of_dataset(path, database):
+    """The box in WGS 84 around all of a dataset, and its datum. Raises RuntimeError where it has no place on the earth."""
+    with quiet() as errors:
+        dataset = opened(path, errors)
+        facts = facts_and_names(path, dataset)[0] if dataset is not None else {}
+    placed = [one for one in (facts, *facts.get("layers", ())) if one.get("wgs84")]
+    if not placed:
+        raise RuntimeError(f"where {path} lies on the earth is not known: it has no CRS or no extent")
+    boxes = [half for one in placed for half in halves(one["wgs84"])]
+    west, south, east, north = zip(*boxes, strict=True)
+    across = around(list(zip(west, east, strict=True))) or (min(west), max(east))
+    codes = [one["crs"]["code"] for one in placed if one["crs"]["code"]]
+    ids = by_code(database, codes[0])[:1] if codes else []
+    datums = [datum_of(crs) for crs, _ in database.chosen(ids).values()]
+    return (across[0], min(south), across[1], max(north)), *(datums or [WGS_84])
+
+
+def datum_of(crs):
+    return crs["datum_auth_name"], str(crs["datum_code"])
+
+
+def by_code(database, text):
+    """A code, and what replaces it; EPSG first where a number comes without its authority."""
+    match = CODE.fullmatch(text.strip())
+    if match is None:
+        return []
+    authority, code, number = match.groups()
+    found = [row[0] for row in database.rows(BY_CODE, code or number, authority or "%")]
+    return found + [row[0] for one in found for row in database.rows(SUCCESSORS, one)]
+
+
+class Search:
+    """Ranks what fits a question, for a box where one is given; accuracies are those of the way to a datum."""
+
+    def __init__(self, database, query, box, datum):
+        self.database, self.datum, self.question = database, datum, Question(query)
+        extents = database.rows(EXTENTS)
+        named = self.question.find_place(extents)
+        self.box = None
+        if box:  # it may be a point, which has no size
+            west, south, east, north = box
+            self.box = west - POINT, max(south - POINT, -90.0), east + POINT, min(north + POINT, 90.0)
+        self.boxes = [self.box] if box else named
+        self.named, self.bonus = self._names()
+        if self.boxes:
+            tight = TIGHT_BOX if box else TIGHT_PLACE
+            fits = ((*one[:2], max(fit_in(one[4:], box, tight) for box in self.boxes)) for one in extents)
+        else:  # the larger the better
+            fits = ((*one[:2], 1 + 0.06 * math.log10(size(one[4:]) / 720 + 1e-4)) for one in extents)
+        # by CRS how well its area of use fits the place, and what fits without one
+        self.areas = database.used([row for row in fits if row[2] > 0.1])
+        self.anywhere = 0.0 if self.boxes else 0.75
+        self.meant = {meaning: self._meant(meaning) for meaning in self.question.meanings}
+        self.chosen = {}
+
+    def _names(self):
+        """By CRS how well each word fits, and what the whole name is worth."""
+        words, idle = self.question.words, SOFT.union(self.question.place, ["zone"])
+        telling = [word for word in words if word.isalpha() and len(word) > 1 and word not in idle] or words
+        fits, bonus = defaultdict(dict), Counter()
+        for one, text, weight in self.database.texts(telling):
+            tokens = words_of(text)
+            for word in words:
+                # half for the beginning of a word of a name; a number or a short word that is only begun says nothing
+                begun = len(word) > 2 and word.isalpha() and any(one.startswith(word) for one in tokens)
+                fit = weight * (1.0 if word in tokens else 0.5 * begun) * (SOFT_WORD if word in SOFT else 1.0)
+                fits[one][word] = max(fits[one].get(word, 0.0), fit)
+            if weight < OWN_NAME:
+                continue
+            if tokens == self.question.exact:
+                bonus[one] = WHOLE_NAME
+            elif len(self.question.exact) > 1 and words_of(text.rpartition(" / ")[2]) == self.question.exact:
+                bonus[one] = max(bonus[one], LAST_PART)
+        return fits, bonus
+
+    def _meant(self, meaning):
+        """By CRS how well it has a property, is of a kind or measures in a unit."""
+        if kinds := MEANT_KINDS.get(meaning):
+            rows = self.database.rows("select rowid, kind from crs")
+            return {one: kinds[kind] for one, kind in rows if kind in kinds}
+        if meaning in METHODS:
+            rows = self.database.rows("select rowid, method from crs where method is not null")
+            fits = {meaning: 1.0}
+            if meaning == "equidistant" and self.boxes and "equidistant" not in self.question.exact:
+                fits = {"conformal": 1.0, "equidistant": WORLD_DISTANCES}
+            found = ((one, property_of(method)) for one, method in rows)
+            return {one: fits[kind] for one, kind in found if kind in fits}
+        rows = self.database.rows("select rowid from crs where unit like ?", f"%{meaning}%")
+        return {one: 1.0 for (one,) in rows}
+
+    def unknown(self):
+        found = {word for fits in self.named.values() for word, fit in fits.items() if fit}
+        return [word for word in self.question.words if word not in found and word not in self.question.place]
+
+    def fit(self, one):
+        named, place = self.named.get(one, {}), self.question.place
+        names = sum(fit for word, fit in named.items() if word not in place)
+        in_name = bool(place) and all(named.get(word, 0.0) == 1.0 for word in place)
+        meant = sum(fits.get(one, 0.0) for fits in self.meant.values())
+        area = PLACE * self.areas.get(one, self.anywhere) + IN_NAME * in_name
+        return names + self.bonus[one] + MEANT * meant + area
+
+    def best(self):
+        """The ids of those that fit, best first."""
+        fitting = {*self.named, *(self.areas if self.boxes else ())}.union(*self.meant.values())
+        fits = {one: self.fit(one) for one in fitting}
+        least = POOR * max(fits.values(), default=0.0)
+        close = sorted((one for one in fits if fits[one] >= least), key=fits.get, reverse=True)[:CLOSELY]
+        self.chosen = self.database.chosen(close)
+        parts = dict(map(tuple, self.database.rows(COMPOUNDS)))
+        scores = {one: fits[one] + self.usual(one) + 0.1 * math.log10(1 + parts.get(one, 0)) for one in close}
+        return sorted(close, key=lambda one: (-scores[one], one))
+
+    def usual(self, one):
+        """How usual a CRS is for what was asked."""
+        crs, usages = self.chosen[one]
+        meanings, scopes = self.question.meanings, " ".join(scope for _, scope, _ in usages)
+        merit = AUTHORITIES.get(crs["auth_name"], -0.8) + DEPRECATED * crs["deprecated"]
+        merit += YOUNG * (crs["auth_name"] == "EPSG" and crs["code"] in YOUNG_CODES)
+        merit += (0.3 if self.boxes else 0.1) * holds(COMMON_SCOPE, scopes)
+        # of two that differ by it, easting first is what programs use
+        merit -= 0.1 * (crs["orientation"] == "north")
+        if NATIONAL & set(self.question.exact):
+            merit += NATION * (1 if is_national(crs, usages) else -1)
+            merit += NATION * ("national grid" in crs["name"].lower())
+        merit += sum(0.3 * holds(SUITING_SCOPES.get(one, "^$"), scopes) for one in meanings)
+        merit += sum(0.5 * holds(NAMED_SO.get(one, "^$"), crs["name"]) for one in meanings)
+        if not any(meaning in MEANT_KINDS for meaning in meanings):
+            merit += KINDS.get(crs["kind"], -1.5)
+        if crs["kind"] == "vertical":
+            merit += max(crs["year"] - 1900, 0) * 0.003
+        elif crs["kind"] != "compound":
+            # of the way to a datum; up to five it is that of the datums themselves
+            metres = self.accuracy(crs, usages)
+            merit += (
+                -0.2 if metres is None else 0.1 if metres == 0 else -0.25 * math.log10(max(metres / 5, 1))
+            )
+            merit += MODERN * bool(self.boxes and (crs["ensemble_accuracy"] or crs["year"] >= SATELLITES))
+        name = words_of(crs["name"])
+        merit += ELSEWHERE * (crs["auth_name"] == "IAU_2015" and name[0] not in self.question.words)
+        others = [word for word in name if word not in self.question.words]
+        return merit - 0.04 * min(len(others), 8)
+
+    def accuracy(self, crs, usages):
+        """Metres, in the box that was asked about or else in the area of use."""
+        boxes = [self.box] if self.box else [box for _, _, box in usages]
+        if not boxes or crs["kind"] in ("vertical", "compound"):
+            return None
+        return self.database.accuracy(datum_of(crs), self.datum, max(boxes, key=size))
+
+    def row(self, one, crs, usages):
+        area, _, box = max(usages, key=self.shared, default=(None, "", None))
+        named = self.named.get(one, {})
+        matched = [word for word in self.question.words if named.get(word)]
+        matched += ["area of use"] * bool(self.boxes and one in self.areas)
+        row = {
+            "code": f"{crs['auth_name']}:{crs['code']}",
+            "name": crs["name"],
+            "kind": crs["kind"],
+            "property": property_of(crs["method"]),
+            "area": area,
+            "bbox": box,
+            "unit": unit_of(crs),
+            "accuracy_m": self.accuracy(crs, usages),
+            "matched": matched + [meaning for meaning, fits in self.meant.items() if one in fits],
+            "deprecated": bool(crs["deprecated"]),
+            "replaced_by": [code for _, code in self.database.rows(SUCCESSORS, one)],
+        }
+        return {key: one for key, one in row.items() if one or (key == "accuracy_m" and one is not None)}
+
+    def shared(self, usage):
+        """By how much of the place it covers, else by its size."""
+        return sum(common(usage[2], box) for box in self.boxes) if self.boxes else size(usage[2])
+
+
+def unit_of(crs):
+    """By PROJ's table of axes; of a projected CRS that is defined by a text, whose base it has there, by the CRS itself."""
+    unit = (crs["unit"] or "").partition(" (")[0]
+    if crs["kind"] != "projected" or not unit.startswith("degree"):
+        return unit
+    with quiet():
+        found = reference(f"{crs['auth_name']}:{crs['code']}")
+    return found.GetLinearUnitsName() if found is not None else ""
+
+
+def is_national(crs, usages):
+    """Whether a projected CRS is for a whole country: no zone of a grid of the earth, and no part of a country by its limits."""
+    names = [area for area, _, _ in usages]
+    whole = any(not PARTIAL.search(name) for name in names)
+    return crs["kind"] == "projected" and whole and "utm zone" not in crs["name"].lower()
+
+
+def holds(pattern, text):
+    return bool(re.search(pattern, text, re.IGNORECASE))
+
+
+def fit_in(area, box, tight):
+    """1 for an area of use that is the box; less when it does not cover it, and when it is wider."""
+    both = common(area, box)
+    return both / size(box) * (both / size(area)) ** tight if both else 0.0

@@ -1,0 +1,165 @@
+"""What a question for a CRS says, in the words of PROJ's database: meanings, names and a place.
+
+The tables hold words of the language and of the field. None leads from a question to a code.
+"""
+
+import math
+import re
+import unicodedata
+from collections import defaultdict
+
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import halves
+
+WORD = re.compile(r"[^\W\d_]+|\d+")
+# what people say, in the database's words
+SPOKEN = (
+    (r"\b(?:web|google|spherical|pseudo)[ -]*mercator\b", "wgs 84 pseudo mercator"),
+    (r"\bgps\b", "wgs 84"),
+    (r"\butm\s*(?:zone\s*)?(\d+)\s*n\w*", r"utm zone \1 n"),
+    (r"\butm\s*(?:zone\s*)?(\d+)\s*s\w*", r"utm zone \1 s"),
+    (r"\bnztm\b", "new zealand transverse mercator"),
+    (r"\bstate plane\b|\bspcs\s*(?:83|27)?\b", "spcs"),
+    (r"\b(?:whole|entire) (?:world|earth|globe|planet)\b|\bglobal(?:ly)?\b|\bworldwide\b", "world"),
+    (r"\b(?:contiguous|conterminous|continental) (?:united states|us|usa)\b|\blower 48\b", "conus"),
+    (r"\b(?:mean )?sea level\b", "msl height"),
+    (r"\b(?:north pole|arctic ocean)\b", "arctic north"),
+    (r"\b(?:south pole|southern ocean|antarctic)\b", "antarctica"),
+)
+# which property, kind or unit is meant; what is found is taken out of the text, so that the longer ones stand first
+MEANINGS = (
+    (r"\b(?:ellipsoidal|ellipsoid) heights?\b|\b3 ?d\b", "geographic 3D"),
+    (r"\bgeocentric\b|\becef\b|\bearth[ -]cent(?:er|re)d[\w -]*", "geocentric"),
+    (r"\blat\w*(?: ?[/,-] ?| and | )?lon\w*|\blon\w*(?: ?[/,-] ?| and | )?lat\w*", "geographic 2D"),
+    (r"\bgeographic(?:al)?\b|\bdegrees\b|\bunprojected\b", "geographic 2D"),
+    (r"\bequal[ -]?areas?\b|\bequivalent\b|\bareas\b|\barea of\b|\bdensit\w+|\bchoropleth\w*", "equal-area"),
+    (
+        r"\b(?:measur|comput|calculat|compar|preserv)\w* (?:the )?(?:areas?|surfaces?)\b|\btrue area\b",
+        "equal-area",
+    ),
+    (r"\bconformal\b|\borthomorphic\b|\bangles?\b|\bshapes?\b|\bnavigat\w+|\bbearings?\b", "conformal"),
+    (r"\bequidistant\b|\bdistances?\b", "equidistant"),
+    (r"\bweb\b|\b(?:slippy|xyz) (?:maps?|tiles?)\b|\bmap tiles?\b|\bopenstreetmap\b|\bosm\b", "web"),
+    (r"\bheights?\b|\belevations?\b(?! model)|\bvertical\b|\bgeoid\b|\bdepths?\b", "vertical"),
+    (r"\bin feet\b|\bfeet\b|\bfoot\b|\bft\b", "foot"),
+    (r"\bmet(?:re|er)s?\b", "metre"),
+)
+# words that say little; SOFT ones stand in many names and count a little there
+IDLE = frozenset(
+    """a an and at between by charts code coordinate coordinates crs epsg for from in is map mapping maps measure measuring my of on
+    or over projected projection reference srid srs system systems the to use used what which with""".split()
+)
+SOFT = frozenset("grid national official topographic cadastral survey surveying country".split())
+# people and names of places, as EPSG names the places
+PLACES = dict(
+    pair.split("=")
+    for pair in """america=usa|american=usa|us=usa|britain=uk|british=uk|great britain=uk|dutch=netherlands|holland=netherlands|french=france
+|swiss=switzerland|spanish=spain|swedish=sweden|danish=denmark|finnish=finland|polish=poland|turkish=turkey|greek=greece|irish=ireland
+|portuguese=portugal|norwegian=norway|belgian=belgium|icelandic=iceland|czech=czechia|chinese=china|japanese=japan|welsh=wales
+|scottish=scotland|russia=russian federation|russian=russian federation|hungarian=hungary|italian=italy|german=germany|european=europe
+|arctic=north of 60 n""".replace("\n", "").split("|")
+)
+# parts of an area's name that name no place of their own, and those that are a place only by their limits
+GENERAL = re.compile(r"(?:(?:onshore|offshore|mainland|and|by country|including eez) ?)+")
+LIMITS = re.compile(r"\d|\bzones?\b|\b(?:east|west|north|south) of\b|^(?:east|west|north|south|central|\w)$")
+POLAR = "north of 60 n"
+PART = 2  # the rank of a name that is the beginning of a longer one
+
+
+def folded(text):
+    """Lower case without accents, as names are compared."""
+    if text.isascii():
+        return text.lower()
+    plain = unicodedata.normalize("NFKD", text.lower().replace("ß", "ss"))
+    return "".join(sign for sign in plain if not unicodedata.combining(sign))
+
+
+def words_of(text):
+    return WORD.findall(folded(text))
+
+
+class Question:
+    """`exact`: all words as given; `words`: those to be found in names; `meanings`: properties, kinds and units asked for."""
+
+    def __init__(self, query):
+        text = folded(query)
+        self.exact, self.meanings = WORD.findall(text), []
+        for pattern, replacement in SPOKEN:
+            text = re.sub(pattern, replacement, text)
+        for pattern, meaning in MEANINGS:
+            text, count = re.subn(pattern, " ", text)
+            if count and meaning not in self.meanings:
+                self.meanings.append(meaning)
+        self.words = [word for word in WORD.findall(text) if word not in IDLE]
+        self.place = []  # those of the words that name one
+
+    def find_place(self, extents):
+        """The boxes of the longest run of words that names a place, none where no run does; `extents` are rows of the database."""
+        count = len(self.words)
+        runs = [self.words[i : i + n] for n in range(count, 0, -1) for i in range(count - n + 1)]
+        spelt = [(name, run) for run in runs for name in spellings(" ".join(run))]
+        telling = {max(name.split(), key=len) for name, _ in spelt}
+        ranked = defaultdict(list)
+        for extent in extents:
+            text = f"{extent['name']} {extent['description']}".lower()
+            if any(word in text for word in telling):
+                for rank, name in names_of(extent["name"], extent["description"]):
+                    ranked[name].append((rank, extent[4:]))
+        for name, run in spelt:
+            if name in ranked:
+                self.place = run
+                return best_boxes(ranked[name])
+        return []
+
+
+def best_boxes(ranked):
+    """Of the most certain names. Of mere parts of names the large ones, and none around the whole earth where there is another."""
+    least = min(rank for rank, _ in ranked)
+    boxes = [box for rank, box in ranked if rank == least]
+    if least == PART:
+        boxes = [box for box in boxes if (box[2] - box[0]) % 360] or boxes
+        largest = max(map(size, boxes))
+        boxes = [box for box in boxes if size(box) > largest / 3]
+    return boxes
+
+
+def spellings(name):
+    """A place as EPSG may name it: `italian` for Italy, `australian` for Australia."""
+    yield PLACES.get(name, name)
+    if name.endswith("an") and len(name) > 5:
+        yield from (name[:-1], name[:-2], name[:-3] + "a", name[:-3])
+
+
+def names_of(name, description):
+    """Names of places in an area's name, each with how certain it is, 0 first."""
+    parts = [" ".join(words_of(part)) for part in name.split(" - ")]
+    own = [part for part in parts if not GENERAL.fullmatch(part)]
+    ranks = [0] if len(own) == 1 else [PART] * (len(own) - 1) + [1]
+    if len(parts) == 1:
+        head = re.split(r" - |[.:;]", description)[0]
+        heads = re.sub(r"\(.*?\)", "", head), *re.findall(r"\((.*?)\)", head)
+        own += [" ".join(words_of(one)) for one in heads]
+        ranks = [0] * len(own)
+    ranked = zip(ranks, own, strict=False)
+    return [(rank, part) for rank, part in ranked if part == POLAR or not LIMITS.search(part)]
+
+
+# boxes on the earth: west, south, east and north in degrees; west is above east across the antimeridian
+
+
+def size(box):
+    """720 for all of the earth."""
+    west, south, east, north = box
+    return (east - west if east >= west else east - west + 360) * (height(north) - height(south))
+
+
+def height(latitude):
+    return math.sin(math.radians(latitude))
+
+
+def common(one, other):
+    """The size of what two boxes share."""
+    south, north = max(one[1], other[1]), min(one[3], other[3])
+    if south >= north:
+        return 0.0
+    widths = (min(a[2], b[2]) - max(a[0], b[0]) for a in halves(one) for b in halves(other))
+    return sum(width for width in widths if width > 0) * (height(north) - height(south))

@@ -1,0 +1,194 @@
+"""Describes datasets by `facts` (numbers, switches, GDAL's own words) and `names` (text of the file), joined by their order."""
+
+import math
+import os
+
+from osgeo import gdal, ogr
+
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import crs_facts, in_degrees, raster_extent, wgs84_box
+from gdal_mcp.toolboxes.gdal.inside.parts.outputs import bytes_of
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import plain, quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.survey import Clock, Survey, around
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
+
+MOST = 1000  # bands, layers and fields that are listed; the counts are whole
+MAX_GROUPS = 200
+HALF = 180.0  # degrees of longitude
+CLASSIC = gdal.OF_RASTER | gdal.OF_VECTOR
+
+
+def kinds_of(path):
+    """What a file of this name is. To GDAL a table with three columns of numbers is a grid of points, and mostly a broken one."""
+    return gdal.OF_VECTOR if path.lower().endswith((".csv", ".tsv")) else CLASSIC
+
+
+def opened(path, errors, kinds=CLASSIC):
+    """A dataset as raster, vector or multidimensional, whichever holds something; None with what GDAL said in `errors`."""
+    with quiet() as heard:
+        dataset = gdal.OpenEx(path, kinds | gdal.OF_VERBOSE_ERROR)
+    if dataset is None or not (dataset.RasterCount or dataset.GetLayerCount()):
+        # a raster driver that takes a table for its own, and fails, ends GDAL's search
+        for kind in (gdal.OF_VECTOR, gdal.OF_MULTIDIM_RASTER):
+            with quiet():
+                found = gdal.OpenEx(path, kind)
+            if found is not None and (found.GetLayerCount() or kind == gdal.OF_MULTIDIM_RASTER):
+                return found
+    errors.take(heard)
+    return dataset
+
+
+def facts_and_names(path, dataset, *, whole=True):
+    """Of an open dataset. Unless `whole`, nothing is transformed, and only what the format has at hand is read."""
+    facts = {"driver": dataset.GetDriver().ShortName, "bytes": bytes_of(path)}
+    names, parts, count = {}, [], dataset.GetLayerCount()
+    if has_pixels(dataset):
+        parts.append(raster(dataset, whole=whole))
+    if count:
+        rows = [layer_facts_and_names(one, whole=whole) for one in layers_of(dataset, MOST)]
+        facts["layer_count"], (facts["layers"], names["layers"]) = count, map(list, zip(*rows, strict=True))
+    if not dataset.RasterCount and not count and (group := dataset.GetRootGroup()) is not None:
+        parts.append(multidimensional(group))
+    for more_facts, more_names in parts:
+        facts |= more_facts
+        names |= more_names
+    if listed := len(dataset.GetSubDatasets() or ()):
+        facts["subdatasets"] = listed
+    return facts, names
+
+
+def has_pixels(dataset):
+    """Not so an MBTiles of vector tiles, which to GDAL is an empty picture besides."""
+    tiles = dataset.GetLayerCount() and dataset.GetDriver().ShortName == "MBTiles"
+    return bool(dataset.RasterCount and not tiles)
+
+
+def has_other_georeferencing(dataset):
+    """Control points, a camera's or sensor's model, or an array of coordinates."""
+    return bool(dataset.GetGCPCount() or dataset.GetMetadata("RPC") or dataset.GetMetadata("GEOLOCATION"))
+
+
+def raster(dataset, *, whole):
+    bands = [dataset.GetRasterBand(i + 1) for i in range(min(dataset.RasterCount, MOST))]
+    crs, extent = dataset.GetSpatialRef(), raster_extent(dataset)
+    transform = dataset.GetGeoTransform(can_return_null=True)
+    facts = {
+        "size": [dataset.RasterXSize, dataset.RasterYSize],
+        "band_count": dataset.RasterCount,
+        "bands": [],
+        "block_size": bands[0].GetBlockSize(),
+        "overviews": bands[0].GetOverviewCount(),
+        "compression": dataset.GetMetadataItem("COMPRESSION", "IMAGE_STRUCTURE"),
+        "crs": crs_facts(crs),
+        "extent": extent,
+        **({"wgs84": wgs84_box(extent, crs)} if whole else {}),
+        "pixel_size": pixel_size(transform) if transform else None,
+        "rotated": bool(transform and (transform[2] or transform[4])),
+        "gcps": dataset.GetGCPCount(),
+    }
+    for band in bands:
+        row = {
+            "type": gdal.GetDataTypeName(band.DataType),
+            "nodata": plain(band.GetNoDataValue()),
+            "color": gdal.GetColorInterpretationName(band.GetColorInterpretation()),
+        }
+        # what turns the numbers that are stored into values; nothing where they are the values
+        for key, one, usual in (("scale", band.GetScale(), 1), ("offset", band.GetOffset(), 0)):
+            if one is not None and one != usual:
+                row[key] = plain(one)
+        facts["bands"].append(row)
+    return facts, {"crs": crs and crs.GetName(), "bands": [band.GetDescription() for band in bands]}
+
+
+def pixel_size(transform):
+    """Width and height of a pixel along its own sides, whichever way they point."""
+    return [plain(math.hypot(transform[1], transform[4])), plain(math.hypot(transform[2], transform[5]))]
+
+
+def layer_facts_and_names(layer, *, whole):
+    definition, crs = layer.GetLayerDefn(), layer.GetSpatialRef()
+    # some formats read the whole file to answer these, even without force; what they call fast they have at hand
+    count = layer.GetFeatureCount() if whole or layer.TestCapability(ogr.OLCFastFeatureCount) else -1
+    extent = None
+    if definition.GetGeomFieldCount() and (whole or layer.TestCapability(ogr.OLCFastGetExtent)):
+        west_first = layer.GetExtent(can_return_null=True)
+        extent = [plain(west_first[i]) for i in (0, 2, 1, 3)] if west_first else None
+    facts = {
+        "geometry": ogr.GeometryTypeToName(layer.GetGeomType()),
+        "features": count if count >= 0 else None,
+        "field_count": definition.GetFieldCount(),
+        "fields": [],
+        "crs": crs_facts(crs),
+        "extent": extent,
+    }
+    if whole:
+        box = wgs84_box(extent, crs)
+        # it may lie about the antimeridian
+        if box is not None and in_degrees(crs) and box[2] - box[0] > HALF:
+            spans = around(Survey(layer, Clock(), kinds=()).spans)
+            box = [spans[0], box[1], spans[1], box[3]] if spans else box
+        facts["wgs84"] = box
+    listed = fields(definition, MOST)
+    for field in listed:
+        row = {"type": field.GetTypeName()}
+        if field.GetSubType() != ogr.OFSTNone:
+            row["subtype"] = ogr.GetFieldSubTypeName(field.GetSubType())
+        facts["fields"].append(row)
+    names = {"name": layer.GetName(), "crs": crs and crs.GetName()}
+    return facts, {**names, "fields": [field.GetName() for field in listed]}
+
+
+def multidimensional(root):
+    groups = [root]  # and the groups in it, breadth first; the list grows while it is read
+    for group in groups:
+        room = MAX_GROUPS - len(groups)
+        inner = (group.OpenGroup(name) for name in (group.GetGroupNames() or ())[:room])
+        groups += [one for one in inner if one is not None]
+    named = [(group, name) for group in groups for name in group.GetMDArrayNames() or ()]
+    arrays = [array for group, name in named[:MOST] if (array := group.OpenMDArray(name)) is not None]
+    dimensions = [one for group in groups for one in group.GetDimensions() or ()][:MOST]
+    facts = {
+        "group_count": len(groups),
+        "array_count": len(named),
+        "dimensions": [{"size": one.GetSize(), "kind": one.GetType() or None} for one in dimensions],
+        "arrays": [
+            {
+                "type": array_type(array.GetDataType()),
+                "shape": [one.GetSize() for one in array.GetDimensions()],
+                "nodata": plain(array.GetNoDataValueAsDouble()),
+                "block_size": list(array.GetBlockSize() or ()),
+                "crs": crs_facts(array.GetSpatialRef()),
+            }
+            for array in arrays
+        ],
+    }
+    names = {
+        "dimensions": [one.GetFullName() for one in dimensions],
+        "arrays": [
+            {
+                "name": array.GetFullName(),
+                "unit": array.GetUnit() or None,
+                "dimensions": [one.GetName() for one in array.GetDimensions()],
+                "crs": (crs := array.GetSpatialRef()) and crs.GetName(),
+            }
+            for array in arrays
+        ],
+    }
+    return facts, names
+
+
+def array_type(kind):
+    if kind.GetClass() == gdal.GEDTC_NUMERIC:
+        return gdal.GetDataTypeName(kind.GetNumericDataType())
+    return "String" if kind.GetClass() == gdal.GEDTC_STRING else "Compound"
+
+
+def write_only_driver(path):
+    """The driver of a format that GDAL here writes and cannot read, such as PDF; None for all others."""
+    suffix = os.path.splitext(path)[1][1:].lower()
+    if not suffix:
+        return None
+    drivers = (gdal.GetDriver(i) for i in range(gdal.GetDriverCount()))
+    fitting = [one for one in drivers if suffix in (one.GetMetadataItem(gdal.DMD_EXTENSIONS) or "").split()]
+    if not fitting or any(one.GetMetadataItem(gdal.DCAP_OPEN) for one in fitting):
+        return None
+    return fitting[0].ShortName

@@ -1,0 +1,279 @@
+"""Says what datasets are: the inputs before the work, the outputs after it, and files that a call only asks about."""
+
+import itertools
+import os
+import queue
+import re
+import threading
+import time
+
+from osgeo import gdal
+
+from gdal_mcp.toolboxes.gdal.inside.parts import checks, outputs
+from gdal_mcp.toolboxes.gdal.inside.parts.datasets import (
+    facts_and_names,
+    has_other_georeferencing,
+    has_pixels,
+    kinds_of,
+    opened,
+    write_only_driver,
+)
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import box_in, in_degrees, reference
+from gdal_mcp.toolboxes.gdal.inside.parts.pixels import value_ranges
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import WARNING, decoded, part, print_json, quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.survey import Clock
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import columns
+from gdal_mcp.toolboxes.gdal.inside.parts.vector_checks import OWN_LAYERS, Origin
+
+MAX_NAMED = 1000  # files of one request
+# of describing inputs before the work, with looks at their pixels and without; the first ones are described whatever it takes
+MAX_SECONDS, MAX_SECONDS_BRIEF = 5.0, 15.0
+FIRST_INPUTS = 10
+MAX_HEADS = 10  # of inputs of a command that failed
+MAX_LAYERS = 100  # of an input
+HEAD = 16  # bytes
+WIDE = ("Int64", "UInt64")  # whose large numbers most algorithms round
+FIRST_FEATURES = 100
+MAX_AGAIN = 1.0  # seconds of the processor that a command took which is run again, in memory
+MAX_REPLACED = 256 << 20  # bytes of a file that is only looked at for its numbers
+# GDAL gives such a warning once in a process: the job would miss it if the description had already caused it
+ONCE = re.compile(r"will be suppressed|not be emitted|only be emitted once", re.IGNORECASE)
+BRIEF = (
+    *("driver", "bytes", "size", "band_count", "block_size", "overviews", "compression", "crs", "extent"),
+    *("rotated", "gcps", "layer_count"),
+)  # fmt: skip
+BRIEF_LAYER = ("geometry", "features", "field_count", "crs", "extent")
+
+
+class SideThread:
+    """Does, one step at a time, what must leave no trace on the job. It starts with the first, and anew in a process that was forked.
+
+    PROJ caches what it has read for each thread, and words a CRS differently once it has met its datum in another way. So the
+    warm-up and the description of the inputs happen in this thread, whose cache is warm by then, and the job has the main
+    thread's PROJ to itself.
+    """
+
+    def __init__(self):
+        self._thread = self._process = None
+
+    def do(self, step):
+        """Returns when the step is done; a step must not raise, and may ask for another one."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._steps, self._done = queue.SimpleQueue(), queue.SimpleQueue()
+            self._thread = threading.Thread(target=self._work, daemon=True)
+            self._thread.start()
+        if threading.current_thread() is self._thread:
+            step()
+            return
+        self._steps.put(step)
+        self._done.get()
+
+    def _work(self):
+        while True:
+            self._steps.get()()
+            self._done.put(None)
+
+
+SIDE_THREAD = SideThread()
+
+
+def describe_inputs(job, report, errors):
+    """What each input is, and each output that is changed, or None; the host is told before the work begins, which does not wait for it.
+
+    It gets no row for those that there was no time for.
+    """
+    changed = [one["path"] for one in job["outputs"] if one.get("updates")]
+    sources = [*job.get("sources", job["inputs"]), *changed][:MAX_NAMED]
+    rows, heard = [], []
+    if sources:
+        SIDE_THREAD.do(lambda: rows.extend(described_in_time(sources, job, heard)))
+        report.interim({"inputs": [brief(row, path) for row, path in zip(rows, sources, strict=False)]})
+    for level, number, message in heard:
+        if level == WARNING and ONCE.search(message):
+            errors(level, number, message)
+    return rows
+
+
+def described_in_time(paths, job, heard):
+    began = time.monotonic()
+    for number, path in enumerate(paths):
+        took = time.monotonic() - began if number >= FIRST_INPUTS else 0.0
+        if took > MAX_SECONDS_BRIEF:
+            return
+        yield described_input(path, {**job, "looks": ()} if took > MAX_SECONDS else job, heard)
+
+
+def run_describe(job, _report):
+    """Prints a list in the order of the inputs. No pixels and no features are read."""
+    print_json([brief(described_input(path, job, []), path) for path in job["inputs"][:MAX_NAMED]])
+    return True
+
+
+def described_input(path, job, heard):
+    """What the format has at hand, where the data lies in each CRS of `crs`, and what PROJ would do for each of `changes`.
+
+    None for what does not open.
+    """
+    try:
+        with quiet() as here:
+            dataset = opened(path, here)
+            if dataset is None:
+                return None
+            facts, _ = facts_and_names(path, dataset, whole=False)
+            if path in job.get("ranges", ()):
+                ranged(dataset, facts)
+            if has_other_georeferencing(dataset) and facts.get("crs") is None:
+                facts.pop("crs", None)  # GDAL finds the place by other ways, so that none is missing
+            layers = enumerate(facts.get("layers", ()))
+            boxes = [(layer["extent"], dataset.GetLayer(i).GetSpatialRef()) for i, layer in layers]
+            if has_pixels(dataset):
+                boxes = [(facts["extent"], dataset.GetSpatialRef())]
+            changes = job.get("changes", ()) if boxes else ()
+            looks = {name: part("values").look(dataset, name) for name in job.get("looks", ())}
+            if facts.get("bands") and facts["bands"][0]["type"] in WIDE:
+                looks["wide"] = part("values").look(dataset, "wide")
+            row = {
+                "facts": facts,
+                "elsewhere": {name: in_crs(boxes, name) for name in job.get("crs", ())},
+                "changes": {"\n".join(one): changed(dataset, boxes, one) for one in changes},
+                "looks": looks,
+                "boxes": boxes,
+                "columns": columns(dataset) if "layers" in facts else None,
+            }
+            dataset.Close()
+        heard += here.heard
+    except (RuntimeError, ValueError, TypeError, AttributeError, MemoryError):  # the job will fail at it, too
+        return None
+    return decoded(row)
+
+
+def changed(dataset, boxes, change):
+    """What PROJ would do for a change of CRS; of several layers for the first."""
+    box, crs = boxes[0]
+    if box is None and not has_pixels(dataset):  # a format that would read the whole file for it
+        drawn = (one.GetGeometryRef() for one in itertools.islice(dataset.GetLayer(0), FIRST_FEATURES))
+        found = [one.GetEnvelope() for one in drawn if one and not one.IsEmpty()]
+        if found:
+            west, east, south, north = zip(*found, strict=True)
+            box = [min(west), min(south), max(east), max(north)]
+    return part("transformations").transformation(box, crs, has_pixels(dataset), change)
+
+
+def in_crs(boxes, name):
+    """Whether a CRS is in degrees, and the box of the data in it; None for what PROJ does not know as a CRS.
+
+    With `?` before it the box is not computed, which takes PROJ milliseconds.
+    """
+    target = reference(name.removeprefix("?"))
+    if target is None:
+        return None
+    extent = box_in(*boxes[0], target) if len(boxes) == 1 and not name.startswith("?") else None
+    return {"degrees": in_degrees(target), "extent": extent}
+
+
+def brief(row, path):
+    """What the host uses of a description; bounded, whatever the dataset. Of what does not open, how it begins."""
+    if row is None:
+        return {"head": head_of(path)}
+    facts = row["facts"]
+    short = {key: facts[key] for key in BRIEF if key in facts}
+    if "bands" in facts:
+        short["bands"] = facts["bands"][:1]
+    if "layers" in facts:
+        short["layers"] = [{key: layer[key] for key in BRIEF_LAYER} for layer in facts["layers"][:MAX_LAYERS]]
+    return {"facts": short, **{key: row[key] for key in ("elsewhere", "changes", "looks", "columns")}}
+
+
+def head_of(path):
+    """The first bytes of a file, in hexadecimal; empty for what is no file. They tell a format that this build lacks."""
+    if not os.path.isfile(path):
+        return ""
+    try:
+        with open(path, "rb") as file:
+            return file.read(HEAD).hex()
+    except OSError:
+        return ""
+
+
+def run_identify(job, _report):
+    """Prints an object: every input, and the short name of the driver that takes it, or null."""
+    with quiet():
+        drivers = {}
+        for path in job["inputs"][:MAX_NAMED]:
+            driver = gdal.IdentifyDriverEx(path, kinds_of(path) | gdal.OF_MULTIDIM_RASTER)
+            drivers[path] = driver and driver.ShortName
+        print_json(drivers)
+    return True
+
+
+def describe_outputs(job, inputs, errors):
+    """Facts, names and checks, in the order of the job's outputs; `inputs` as of `describe_inputs`.
+
+    An output that is not there or does not open is an error of the command.
+    """
+    sources = list(zip(job.get("sources", job["inputs"]), inputs, strict=False))
+    origin = Origin(sources, job.get("expected", ()), Clock(), job.get("compared", range(len(sources))))
+    if job["program"] == "gdal" and len(job["outputs"]) == 1 and job["seconds"] < MAX_AGAIN:
+        origin = origin._replace(again=lambda: part("statements").made_again(job["options"], "MEM"))
+    if shape := given(job["options"], "--geometry="):
+        origin = origin._replace(cut=(shape, given(job["options"], "--geometry-crs=")))
+    told = []
+    for one in job["outputs"]:
+        made_of = origin._replace(updates=one.get("updates", False))
+        facts, names, found = described_output(one["path"], one["kind"], made_of, errors)
+        before = replaced(one.get("replaces"))
+        told.append(decoded({"facts": facts, "names": names, "checks": found, "before": before}))
+    return told
+
+
+def given(words, option):
+    """The value of an option of the `gdal` program; "" where it is not given."""
+    return next((one.removeprefix(option) for one in words if one.startswith(option)), "")
+
+
+def replaced(path):
+    """What stands where an output goes, which is still there; None where the container does not see it."""
+    if path is None or not os.path.isfile(path) or os.path.getsize(path) > MAX_REPLACED:
+        return None
+    with quiet() as aside:
+        dataset = opened(path, aside, kinds_of(path))
+        if dataset is None:
+            return None
+        facts, _ = facts_and_names(path, dataset)
+        ranged(dataset, facts)
+        dataset.Close()
+    return facts
+
+
+def ranged(dataset, facts):
+    """Adds the lowest and the highest value of each band; returns all that was found of them."""
+    rows = value_ranges(dataset) if has_pixels(dataset) else []
+    for band, row in zip(facts.get("bands", ()), rows, strict=False):
+        if row and "min" in row:
+            band.update(min=row["min"], max=row["max"], exact=row["exact"])
+    return rows
+
+
+def described_output(path, kind, origin, errors):
+    if not os.path.lexists(path):
+        errors.fail(f"{os.path.basename(path)} was not created")
+        return {}, {}, ()
+    if kind in outputs.KINDS:
+        return *outputs.KINDS[kind](path), ()
+    with quiet() as heard:
+        dataset = opened(path, heard, kinds_of(path))
+    if dataset is None and (driver := write_only_driver(path)):
+        return {"driver": driver, "bytes": outputs.bytes_of(path)}, {}, ()
+    if dataset is None:
+        errors.take(heard)
+        return {}, {}, ()
+    with quiet():  # what fails only while describing is no fault of the command
+        facts, names = facts_and_names(path, dataset)
+        rows = ranged(dataset, facts)
+        if facts["driver"] in OWN_LAYERS:
+            for one in [*facts["layers"], *names["layers"]]:
+                one["fields"] = []  # the format's own
+        found = list(checks.of_output(path, dataset, facts, rows, origin))
+        dataset.Close()
+    return facts, names, found

@@ -1,0 +1,123 @@
+"""Whether pixels that an input hides, by a mask, alpha or a nodata value, are still hidden in the raster that was made of it."""
+
+import numpy
+from osgeo import gdal, osr
+
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import traditional
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
+
+SIDE = 256  # of the sample of a mask that is small enough to be read whole
+ROWS = 64  # of a larger one
+WHOLE = 4 << 20  # pixels
+MOST = 400  # hidden pixels of each input that are looked up in the output
+LOST = 0.5  # of them; resampling and neighbourhoods fill the edges of a hole
+MANY_INPUTS = 20
+BY_VALUE = gdal.GMF_NODATA
+
+
+def mask_checks(dataset, sources, expected):
+    """With `by_value` in `expected`, the command may take a nodata value for a number that it was given."""
+    with quiet():
+        inputs = [one for one in map(Hidden.of, sources[:MANY_INPUTS]) if one is not None]
+        lost = looked_up = 0
+        for one in inputs:
+            if "by_value" in expected and one.by_value:
+                continue
+            places = one.places()
+            for other in inputs:
+                if other is not one:  # a hole that another input fills is none
+                    places = places[~other.shown(one.crs, places)]
+            if not len(places):
+                continue
+            shown, known = shown_at(dataset, one.crs, places)
+            looked_up, lost = looked_up + known, lost + shown
+    if looked_up and lost > LOST * looked_up:
+        yield {"code": "mask_lost", "percent": round(100 * lost / looked_up, 1)}
+
+
+class Hidden:
+    """A raster that hides some of its pixels."""
+
+    def __init__(self, dataset):
+        self.dataset, self.crs = dataset, dataset.GetSpatialRef()
+        flags = dataset.GetRasterBand(1).GetMaskFlags()
+        self.by_value = bool(flags & BY_VALUE)
+        self.hides = flags != gdal.GMF_ALL_VALID
+
+    @classmethod
+    def of(cls, source):
+        path, row = source
+        if row is None or "bands" not in row["facts"]:
+            return None
+        dataset = gdal.OpenEx(path, gdal.OF_RASTER)
+        return cls(dataset) if dataset is not None and dataset.RasterCount else None
+
+    def places(self):
+        """Coordinates of hidden pixels, or their columns and lines where the raster has no place on earth."""
+        if not self.hides:
+            return numpy.empty((0, 2))
+        band, (width, height) = mask_of(self.dataset), (self.dataset.RasterXSize, self.dataset.RasterYSize)
+        if width * height <= WHOLE:
+            xs, ys = centres(width, min(width, SIDE)), centres(height, min(height, SIDE))
+            sample = band.ReadAsArray(buf_xsize=len(xs), buf_ysize=len(ys))
+        else:
+            xs, ys = centres(width, ROWS), centres(height, ROWS)
+            sample = numpy.vstack([band.ReadAsArray(0, int(y), width, 1, buf_xsize=len(xs)) for y in ys])
+        lines, columns = numpy.nonzero(sample == 0)
+        step = max(1, len(lines) // MOST)
+        pixels = numpy.column_stack([xs[columns[::step]], ys[lines[::step]]])
+        transform = self.dataset.GetGeoTransform(can_return_null=True)
+        return pixels if transform is None else applied(transform, pixels)
+
+    def shown(self, crs, places):
+        """For each place whether this raster has a pixel there that is not hidden."""
+        pixels = pixels_at(self.dataset, crs, places)
+        return numpy.array([pixel is not None and is_shown(self.dataset, pixel) for pixel in pixels], bool)
+
+
+def shown_at(dataset, crs, places):
+    """How many places lie on pixels that count as data, and how many on any pixel."""
+    inside = [one for one in pixels_at(dataset, crs, places) if one is not None]
+    return sum(is_shown(dataset, one) for one in inside), len(inside)
+
+
+def mask_of(dataset):
+    return dataset.GetRasterBand(1).GetMaskBand()
+
+
+def is_shown(dataset, pixel):
+    return mask_of(dataset).ReadRaster(*pixel, 1, 1, buf_type=gdal.GDT_Byte) != b"\0"
+
+
+def centres(length, count):
+    return (numpy.arange(count) + 0.5) * length / count
+
+
+def applied(transform, pixels):
+    x, y = pixels[:, 0], pixels[:, 1]
+    return numpy.column_stack(
+        [
+            transform[0] + x * transform[1] + y * transform[2],
+            transform[3] + x * transform[4] + y * transform[5],
+        ]
+    )
+
+
+def pixels_at(dataset, crs, places):
+    """Column and line of each place; None for one outside of the raster."""
+    own, transform = dataset.GetSpatialRef(), dataset.GetGeoTransform(can_return_null=True)
+    if crs is not None and own is not None and not crs.IsSame(own):
+        change = osr.CreateCoordinateTransformation(traditional(crs), traditional(own))
+        if change is None:
+            return [None] * len(places)
+        places = numpy.array([change.TransformPoint(*one)[:2] for one in places.tolist()])
+    if transform is not None:
+        inverse = gdal.InvGeoTransform(transform)
+        if inverse is None or not len(places):
+            return [None] * len(places)
+        places = applied(inverse, places)
+    width, height = dataset.RasterXSize, dataset.RasterYSize
+    return [
+        (int(x), int(y)) if 0 <= x < width and 0 <= y < height else None
+        for x, y in numpy.nan_to_num(places, nan=-1)
+    ]

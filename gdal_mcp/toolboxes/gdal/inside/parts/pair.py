@@ -1,0 +1,162 @@
+"""A layer that was written beside the one that it was made of, of which it must hold something."""
+
+import re
+
+from osgeo import ogr, osr
+
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import in_degrees, traditional
+from gdal_mcp.toolboxes.gdal.inside.parts.survey import MAX_FIELDS, TIMES, Survey
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields
+
+MANY_FEATURES = 1_000_000  # more are not counted for a comparison alone
+NEAR = 1e-8  # of a coordinate: less than a centimetre
+APART = {True: 1e-5, False: 1.0}  # degrees, or units of other CRSs: more than two names of one CRS differ by
+TEXT_ONLY = ("CSV", "GML", "GeoJSONSeq", "KML", "GPX")  # whose types are told by the text, or not at all
+FIXED = ("KML", "LIBKML", "GPX", "DXF")  # which have fields of their own, beside those that they are given
+TILES = ("MVT", "PMTiles", "MBTiles")  # which cut features into pieces
+SHEETS = ("XLSX", "ODS")  # whose first row is read as names or as values, as it looks
+UNTITLED = re.compile(r"Field\d+")
+WHOLE = {ogr.OFTInteger, ogr.OFTInteger64}
+
+
+class Pair:
+    """`places` has the place of each field of the source in the layer; None for one that is not there."""
+
+    def __init__(self, layer, source, driver, clock, keeps):
+        self.layer, self.source, self.driver, self.keeps = layer, source, driver, keeps
+        self.own, self.theirs = layer.GetLayerDefn(), source.GetLayerDefn()
+        self.types = [one.GetType() for one in fields(self.theirs, MAX_FIELDS)]
+        self.places = matched(self.own, self.theirs, new="values" in keeps and driver not in FIXED)
+        kinds = [one.GetType() for one in fields(self.own, MAX_FIELDS)]
+        for place, kind in zip(self.places, self.types, strict=True):
+            if place is not None and place < len(kinds):
+                kinds[place] = kind  # both are compared as what the source has
+        self.after = Survey(layer, clock, kinds, valid=True)
+        self.before = Survey(source, clock)
+
+    def checks(self):
+        names, theirs = ([one.GetName() for one in fields(each)] for each in (self.own, self.theirs))
+        if self.driver in SHEETS and names != theirs and all(map(UNTITLED.fullmatch, names)):
+            yield {"code": "header_as_row"}
+            return
+        if "features" in self.keeps and self.driver not in TILES:
+            yield from self._features()
+        yield from self._fields()
+        if "added" in self.keeps and self.before.spans and self._moved():
+            yield {"code": "crs_mismatch"}
+        if self.driver in TILES or not (self.before.whole and self.after.whole):
+            return
+        if "values" in self.keeps:
+            yield from self._dimensions()
+        if self.before.features != self.after.features:
+            return
+        if "values" in self.keeps:
+            yield from self._values()
+        if "coordinates" in self.keeps and "rounded" not in self.keeps:
+            yield from self._coordinates()
+
+    def _fields(self):
+        # values may have become the ids of the features, as GeoPackage does with `fid` and `id`
+        own_id = (self.layer.GetFIDColumn() or "").casefold()
+        missing = (self.theirs.GetFieldDefn(i) for i, place in enumerate(self.places) if place is None)
+        lost = sum(field.GetName().casefold() != own_id for field in missing)
+        if lost:
+            yield {"code": "fields_lost", "count": lost, "of": len(self.places)}
+        changed = [
+            place
+            for place, kind in zip(self.places, self.types, strict=True)
+            if place is not None
+            and (own := self.own.GetFieldDefn(place).GetType()) != kind
+            and not {own, kind} <= WHOLE
+        ]
+        if changed and self.driver not in TEXT_ONLY:
+            yield {"code": "field_type_changed", "fields": changed}
+        names = [(self.theirs.GetFieldDefn(i).GetName(), place) for i, place in enumerate(self.places)]
+        renamed = [
+            place
+            for name, place in names
+            if place is not None and self.own.GetFieldDefn(place).GetName() not in (name, f"ogr_{name}")
+        ]
+        if renamed and self.driver not in FIXED:
+            yield {"code": "field_name_cut", "fields": renamed}
+
+    def _features(self):
+        """Both are counted by the format, where it has the number at hand or there are not too many."""
+        quick = self.source.TestCapability(ogr.OLCFastFeatureCount)
+        if not quick and self.layer.GetFeatureCount() > MANY_FEATURES:
+            return
+        were, are = self.source.GetFeatureCount(), self.layer.GetFeatureCount()
+        if self.before.whole and self.before.features < were:
+            were = self.before.features  # a count that the file stores may be stale
+        if 0 <= are < were:
+            yield {"code": "features_lost", "count": were - are, "of": were}
+        elif 0 <= were < are:
+            yield {"code": "features_added", "count": are - were, "of": were}
+
+    def _dimensions(self):
+        """Heights and measures; GPX has heights in a field."""
+        if self.before.spans and not self.after.spans and self.own.GetFieldCount() <= len(self.places):
+            yield {"code": "geometry_left_out"}  # and not in columns either
+        if not (self.before.spans and self.after.spans):
+            return
+        if self.before.has_z and not self.after.has_z and self.driver != "GPX":
+            yield {"code": "z_lost"}
+        if self.before.has_m and not self.after.has_m:
+            yield {"code": "m_lost"}
+
+    def _values(self):
+        """Fields whose values are not those of the source, by what happened to them."""
+        found = {}
+        for old, place in zip(self.before.columns, self.places, strict=False):
+            new = self.after.columns[place] if place is not None and place < MAX_FIELDS else None
+            # a sheet has no zones, and of one for all times nothing is lost but its name
+            same_clock = (
+                self.driver in SHEETS and len(old.zones) == 1 and old.local == new.local if new else False
+            )
+            if new is not None and not same_clock and (old.digest, old.nulls) != (new.digest, new.nulls):
+                found.setdefault(what_happened(old, new), []).append(place)
+        yield from ({"code": code, "fields": places} for code, places in found.items())
+
+    def _coordinates(self):
+        """Where they are changed without being transformed, and where they are not, though the CRS is another one."""
+        if not self.before.spans or len(self.before.spans) != len(self.after.spans):
+            return
+        gap = max(abs(a - b) for a, b in zip(self.before.middle, self.after.middle, strict=True))
+        moved = self._moved()
+        same = gap <= NEAR * max(1.0, *map(abs, self.before.middle))
+        if moved and same:
+            yield {"code": "crs_changed", "units": moved}
+        elif not moved and not same:
+            yield {"code": "coordinates_changed", "units": gap}
+
+    def _moved(self):
+        """How far a place of the source is from where the same coordinates are in the layer's CRS; 0 for one CRS."""
+        theirs, own = self.source.GetSpatialRef(), self.layer.GetSpatialRef()
+        if theirs is None or own is None or theirs.IsSame(own):
+            return 0
+        change = osr.CreateCoordinateTransformation(traditional(theirs), traditional(own))
+        west, south, *_ = self.before.middle
+        there = change.TransformPoint(west, south) if change else (west, south)
+        far = max(abs(there[0] - west), abs(there[1] - south))
+        return far if far > APART[in_degrees(own)] else 0
+
+
+def matched(own, theirs, *, new):
+    """By name. In a new layer with as many fields, names that differ were changed for the format, and the order is the source's."""
+    names, here = ([one.GetName().casefold() for one in fields(each)] for each in (theirs, own))
+    if new and len(here) == len(names) and set(here) != set(names):
+        return list(range(min(len(names), MAX_FIELDS)))
+    found = {name.removeprefix("ogr_"): i for i, name in reversed(list(enumerate(here)))}  # a prefix of GPX
+    found |= {name: i for i, name in reversed(list(enumerate(here)))}
+    return [found.get(name) for name in names[:MAX_FIELDS]]
+
+
+def what_happened(old, new):
+    """To the values of a field that are not those of the source."""
+    if new.nulls < old.nulls:
+        return "nulls_replaced"
+    if old.kind in NUMBERS:
+        return "value_lost"
+    if old.kind in TIMES:
+        return "time_changed"
+    return "text_cut" if new.characters < old.characters else "text_changed"

@@ -1,0 +1,67 @@
+"""Lowest and highest values of bands, and whether anything in them is valid, within a bound on what is read."""
+
+import math
+import struct
+
+from osgeo import gdal
+
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import plain, quiet
+
+WHOLE = 4 << 20  # pixels of one dataset that are all read; above, overviews or a sample of blocks tell
+WHOLE_LAZY = 1 << 20  # of a dataset that computes its pixels when they are read
+LAZY = ("VRT", "GTI", "GDALG", "DERIVED")
+MAX_BANDS = 16  # of which each is read for holes
+SIDE = 256  # of the sample that tells whether there is anything but NaN
+
+
+def value_ranges(dataset):
+    """One row for each band: `min`, `max`, `exact`, `empty`, `unreadable`; None for a band that was not looked at."""
+    lazy = dataset.GetDriver().ShortName in LAZY
+    left = WHOLE_LAZY if lazy else WHOLE
+    rows = []
+    for number in range(min(dataset.RasterCount, 1000)):
+        band = dataset.GetRasterBand(number + 1)
+        pixels = band.XSize * band.YSize
+        exact = pixels <= left
+        if left <= 0 or gdal.DataTypeIsComplex(band.DataType) or (lazy and not exact):
+            rows.append(None)
+            continue
+        left -= pixels if exact else WHOLE // 4  # a sample is a few blocks; three more bands are worth one
+        with quiet() as heard:  # GDAL leaves out what nodata, a mask or alpha hides
+            found = band.ComputeRasterMinMax(not exact, can_return_none=True)
+        if found is not None and not heard.failures:
+            low, high = found if is_float(band) else map(int, found)
+            row = {"min": plain(low), "max": plain(high)}
+        else:
+            row = {"empty" if nothing_valid(band, exact=exact) else "unreadable": True}
+        rows.append({**row, "exact": exact})
+    return rows
+
+
+def nothing_valid(band, *, exact):
+    """Of a band without a lowest value: its mask is zero, or it is all NaN. Does not rely on the words of an error."""
+    with quiet():
+        if not band.GetMaskFlags() & gdal.GMF_ALL_VALID:
+            mask = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
+            if mask == (0, 0):
+                return True
+        if not is_float(band):
+            return False
+        width, height = min(band.XSize, SIDE), min(band.YSize, SIDE)
+        data = band.ReadRaster(buf_xsize=width, buf_ysize=height, buf_type=gdal.GDT_Float64)
+    return bool(data) and all(math.isnan(one) for one in struct.unpack(f"{width * height}d", data))
+
+
+def is_float(band):
+    return "Float" in gdal.GetDataTypeName(band.DataType)
+
+
+def any_holes(dataset):
+    """Whether a band declares a nodata value, and has pixels of it."""
+    bands = map(dataset.GetRasterBand, range(1, min(dataset.RasterCount, MAX_BANDS) + 1))
+    for band in (one for one in bands if one.GetNoDataValue() is not None):
+        exact = band.XSize * band.YSize <= WHOLE
+        found = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
+        if found is not None and found[0] == 0:
+            return True
+    return False

@@ -1,0 +1,51 @@
+"""GDAL's report of a raster with its statistics in full: GDAL prints three decimals of them, which is 0 for small values."""
+
+import json
+
+from osgeo import gdal
+
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import plain, quiet
+
+STATISTICS = {"minimum": "MINIMUM", "maximum": "MAXIMUM", "mean": "MEAN", "stdDev": "STDDEV"}
+COMPUTED = ("computedMin", "computedMax")
+
+
+def with_full_numbers(text, job):
+    """The same text where it holds no statistics, or is no JSON."""
+    if not any(f'"{name}"' in text for name in (*STATISTICS, *COMPUTED)):
+        return text
+    try:
+        report = json.loads(text)
+    except ValueError:
+        return text
+    bands = report.get("bands") if isinstance(report, dict) else None
+    with quiet():
+        dataset = gdal.OpenEx(name_of(job), gdal.OF_RASTER, open_options=given(job, "--open-option="))
+        if not bands or dataset is None or dataset.RasterCount < len(bands):
+            return text
+        for row in bands:
+            replace_numbers(row, dataset.GetRasterBand(row["band"]))
+    return json.dumps(report)
+
+
+def name_of(job):
+    """The dataset that the command reads, by the word that has the path of its file in it."""
+    path = job["sources"][0] if job["sources"] else "\0"
+    word = next((one for one in job["options"] if path in one), path)
+    return word.partition("=")[2] if word.startswith("--") else word
+
+
+def given(job, option):
+    return [one.removeprefix(option) for one in job["options"] if one.startswith(option)]
+
+
+def replace_numbers(row, band):
+    texts = row.get("metadata", {}).get("", {})
+    for name, stored in STATISTICS.items():
+        if name in row and (value := texts.get(f"STATISTICS_{stored}")) is not None:
+            row[name] = plain(float(value))
+    if not set(COMPUTED) & row.keys() or gdal.DataTypeIsComplex(band.DataType):
+        return
+    found = band.ComputeRasterMinMax(False, can_return_none=True)
+    if found is not None:
+        row.update(zip(COMPUTED, map(plain, found), strict=True))

@@ -1,0 +1,259 @@
+"""Pictures of rasters: natural colours, a palette, stretched grey, or a hillshade. Without NumPy, whose import costs more."""
+
+import math
+import time
+from array import array
+from typing import Any, NamedTuple
+
+from osgeo import gdal
+
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import crs_facts, in_degrees, raster_extent, wgs84_box
+from gdal_mcp.toolboxes.gdal.inside.parts.pixels import is_float
+from gdal_mcp.toolboxes.gdal.inside.parts.preview_vector import COLORS
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import plain
+
+MAX_DECODED = 1 << 30  # pixels of the blocks that a decimated read may decode; above, fewer are read
+FEWEST = 32  # rows and columns of such a read
+MAX_AVERAGED = 16 << 20  # pixels of a raster that is averaged rather than sampled
+SAMPLE = 5_000  # values that the stretch is computed from; a quantile is then right to half a hundredth
+LOW, HIGH = 0.02, 0.98  # quantiles of the valid values
+ENOUGH_BYTES = 100  # grey levels between those two that need no stretch
+ENLARGED, NARROWEST = 256, 8  # pixels: of the longer side of a tiny raster's picture, and of any shorter side
+METRES_A_DEGREE = 111_320.0
+RELIEF = 0.1  # height over width to which a flat terrain is exaggerated, so that its shading shows
+MAX_EXAGGERATION = 20.0
+RGB = (gdal.GCI_RedBand, gdal.GCI_GreenBand, gdal.GCI_BlueBand)
+
+
+def paint(dataset, asked):
+    """A dataset of grey or colour bands and alpha in memory, and a description of what it shows."""
+    mode, numbers = color_mode(dataset, asked)
+    source = Source(dataset, numbers, asked, averages=mode != "palette")
+    channels, alpha, stretched = PAINTERS[mode](source)
+    crs, extent = dataset.GetSpatialRef(), raster_extent(dataset)
+    shown = {
+        "kind": "raster",
+        "color": mode,
+        "bands": list(numbers),
+        "source_size": [dataset.RasterXSize, dataset.RasterYSize],
+        "coarse": source.coarse,
+        "stretch": [[plain(low), plain(high)] for low, high in stretched],
+        "empty": alpha is not None and not any(alpha),
+        **({"extent": extent, "crs": crs_facts(crs), "wgs84": wgs84_box(extent, crs)} if crs else {}),
+    }
+    bands = [*channels, *([alpha] if alpha is not None else [])]
+    image = gdal.GetDriverByName("MEM").Create("", source.width, source.height, len(bands), gdal.GDT_Byte)
+    colors = [*(RGB if len(channels) == 3 else [gdal.GCI_GrayIndex]), gdal.GCI_AlphaBand]
+    for number, (data, color) in enumerate(zip(bands, colors, strict=False), 1):
+        image.GetRasterBand(number).WriteRaster(0, 0, source.width, source.height, data)
+        image.GetRasterBand(number).SetColorInterpretation(color)
+    return enlarged(image, asked["pixels"]), shown
+
+
+class Source:
+    """The bands to draw, and the size at which they are read."""
+
+    def __init__(self, dataset, numbers, asked, *, averages):
+        self.dataset, self.bands = dataset, [dataset.GetRasterBand(number) for number in numbers]
+        columns, rows = dataset.RasterXSize, dataset.RasterYSize
+        shrink = min(1.0, asked["pixels"] / max(columns, rows))
+        width, height = max(1, round(columns * shrink)), max(1, round(rows * shrink))
+        self.coarse = False  # whether it has fewer rows and columns than the picture could have
+        while decoded_pixels(self.bands[0], width, height) > MAX_DECODED and max(width, height) > FEWEST:
+            width, height, self.coarse = max(1, width // 2), max(1, height // 2), True
+        self.width, self.height = width, height
+        averages = averages and columns * rows <= MAX_AVERAGED
+        self._resampling = gdal.GRIORA_Average if averages else gdal.GRIORA_NearestNeighbour
+        self._end = time.monotonic() + asked["seconds"]
+
+    def values(self, band, kind):
+        """A buffer of a band at the picture's size. Raises RuntimeError when it cannot be read in time."""
+        data = band.ReadRaster(
+            buf_xsize=self.width,
+            buf_ysize=self.height,
+            buf_type=kind,
+            resample_alg=self._resampling,
+            callback=lambda *_: int(time.monotonic() < self._end),
+        )
+        if data is None:
+            raise RuntimeError(
+                "the pixels could not be read, or not in time; add overviews or show a smaller part"
+            )
+        return data
+
+    def mask(self, band):
+        """Bytes that are zero where a band has no value; None where it has one everywhere."""
+        all_valid = band.GetMaskFlags() & gdal.GMF_ALL_VALID
+        return None if all_valid else self.values(band.GetMaskBand(), gdal.GDT_Byte)
+
+    def in_memory(self, channel):
+        """A raster of the picture's size."""
+        kind = gdal.GDT_Byte if channel.is_byte else gdal.GDT_Float64
+        made = gdal.GetDriverByName("MEM").Create("", self.width, self.height, 1, gdal.GDT_Float64)
+        made.GetRasterBand(1).WriteRaster(0, 0, self.width, self.height, channel.data, buf_type=kind)
+        return made
+
+
+def color_mode(dataset, asked):
+    """The painter's name, and the numbers of its bands. Raises RuntimeError for bands that are not there."""
+    count, color, numbers = dataset.RasterCount, asked["color"], asked["bands"]
+    for number in numbers or ():
+        if not 1 <= number <= count:
+            raise RuntimeError(f"band {number} is asked for; the dataset has bands 1 to {count}")
+    interpreted = {}
+    for number in range(1, min(count, 1000) + 1):
+        interpreted.setdefault(dataset.GetRasterBand(number).GetColorInterpretation(), number)
+    natural = [interpreted[one] for one in RGB] if all(one in interpreted for one in RGB) else None
+    if color == "auto":
+        if len(numbers) >= 3 if numbers else natural:
+            color = "rgb"
+        else:
+            has_palette = dataset.GetRasterBand((numbers or [1])[0]).GetColorTable() is not None
+            color = "palette" if has_palette else "gray"
+    if color != "rgb":
+        return color, (numbers or [1])[:1]
+    numbers = numbers[:3] if numbers else natural or [1, 2, 3][:count]
+    return ("rgb", numbers) if len(numbers) == 3 else ("gray", numbers[:1])
+
+
+def decoded_pixels(band, width, height):
+    """Pixels of the blocks that a read at this size has to decode."""
+    overviews = (band.GetOverview(i) for i in range(band.GetOverviewCount()))
+    sizes = [(one.XSize, one.YSize) for one in overviews if one is not None and one.XSize >= width]
+    columns, rows = min([*sizes, (band.XSize, band.YSize)])
+    across, down = band.GetBlockSize()
+    return min(columns, width * across) * min(rows, height * down)
+
+
+def paint_palette(source):
+    band = source.bands[0]
+    if table := band.GetColorTable():
+        entries = [table.GetColorEntry(i) for i in range(min(table.GetCount(), 256))]
+    else:  # colours for classes without any; zero, mostly the background, stays clear
+        entries = [(0, 0, 0, 0), *((*COLORS[i % len(COLORS)], 255) for i in range(255))]
+    index = source.values(band, gdal.GDT_Byte)
+    entries += [(0, 0, 0, 0)] * (256 - len(entries))
+    red, green, blue, alpha = (index.translate(bytes(channel)) for channel in zip(*entries, strict=True))
+    return [red, green, blue], both(alpha, source.mask(band)), []
+
+
+def paint_stretched(source):
+    """One band in grey or three in colour."""
+    channels = [read_channel(source, band) for band in source.bands]
+    ranges = [one.range for one in channels]
+    if all(one.is_byte for one in channels):  # stretched together, so that colours stay what they are
+        low, high = min(low for low, _ in ranges), max(high for _, high in ranges)
+        ranges = [(0.0, 255.0) if high - low >= ENOUGH_BYTES else (low, high)] * len(ranges)
+    pixels = []
+    for one, (low, high) in zip(channels, ranges, strict=True):
+        if not low < high:  # a band of one value is grey
+            pixels.append(bytes([128]) * (source.width * source.height))
+        elif one.is_byte:  # a table is quicker
+            table = (min(max((value - low) / (high - low), 0), 1) for value in range(256))
+            pixels.append(bytes(one.data).translate(bytes(round(255 * share) for share in table)))
+        else:
+            how = {"format": "MEM", "outputType": gdal.GDT_Byte, "scaleParams": [[low, high, 0, 255]]}
+            scaled = gdal.Translate("", source.in_memory(one), **how)
+            pixels.append(bytes(scaled.GetRasterBand(1).ReadRaster()))
+    return pixels, alpha_of(channels), ranges
+
+
+def paint_hillshade(source):
+    channel = read_channel(source, source.bands[0])
+    heights, nodata = source.in_memory(channel), source.bands[0].GetNoDataValue()
+    heights.GetRasterBand(1).SetNoDataValue(math.nan if nodata is None else nodata)
+    transform = source.dataset.GetGeoTransform(can_return_null=True)
+    crs, columns = source.dataset.GetSpatialRef(), source.dataset.RasterXSize
+    if transform is None or crs is None:
+        heights.SetGeoTransform((0, 1, 0, 0, 0, -1))
+        metres = float(source.width)
+    else:  # heights and distances in the same unit
+        across, down = columns / source.width, source.dataset.RasterYSize / source.height
+        left, a, b, top, c, d = transform
+        heights.SetGeoTransform((left, a * across, b * down, top, c * across, d * down))
+        heights.SetSpatialRef(crs)  # GDAL converts degrees itself
+        metres = abs(a) * columns * (METRES_A_DEGREE if in_degrees(crs) else 1.0)
+    low, high = channel.range
+    lift = RELIEF * metres / (high - low) if high > low else 1.0
+    lift = min(max(lift, 1.0), MAX_EXAGGERATION) if crs else lift
+    shaded = gdal.DEMProcessing("", heights, "hillshade", format="MEM", computeEdges=True, zFactor=lift)
+    if shaded is None:
+        raise RuntimeError("no hillshade could be made of this band")
+    data = bytes(shaded.GetRasterBand(1).ReadRaster())
+    lit = data.translate(bytes([0] + [255] * 255))  # GDAL gives zero where a slope has no neighbours
+    return [data], both(lit, alpha_of([channel])), [channel.range]
+
+
+# each gives channels of bytes, alpha or None, and the values that became black and white
+PAINTERS = dict.fromkeys(("rgb", "gray"), paint_stretched)
+PAINTERS |= {"palette": paint_palette, "hillshade": paint_hillshade}
+
+
+class Channel(NamedTuple):
+    """A band at the picture's size as bytes or 8-byte floats; `valid` is None where every value counts."""
+
+    data: Any
+    is_byte: bool
+    valid: bytes | None
+    range: tuple
+
+
+def read_channel(source, band):
+    is_byte = band.DataType == gdal.GDT_Byte
+    if gdal.DataTypeIsComplex(band.DataType):
+        parts = array("d", source.values(band, gdal.GDT_CFloat64))
+        data = array("d", map(math.hypot, parts[::2], parts[1::2])).tobytes()
+    else:
+        data = source.values(band, gdal.GDT_Byte if is_byte else gdal.GDT_Float64)
+    values, valid = memoryview(data).cast("B" if is_byte else "d"), source.mask(band)
+    # a sum is quicker, and finite only where all values are; large ones may overflow it as well
+    if is_float(band) and not (math.isfinite(sum(values)) or all(map(math.isfinite, values))):
+        valid = both(bytes(255 if math.isfinite(one) else 0 for one in values), valid)
+    return Channel(data, is_byte, valid, stretch(values, valid))
+
+
+def stretch(values, valid):
+    """The values that become black and white: low and high quantiles, so that outliers do not count."""
+    step = max(1, len(values) // SAMPLE) | 1  # odd, so that it does not follow the columns
+    some = values[::step].tolist()
+    if valid is not None:
+        some = [one for one, kept in zip(some, valid[::step], strict=True) if kept]
+        some = some or [one for one, kept in zip(values, valid, strict=True) if kept]
+    if not some:
+        return 0.0, 0.0
+    ordered = sorted(some)
+    low, high = ordered[int(LOW * (len(ordered) - 1))], ordered[math.ceil(HIGH * (len(ordered) - 1))]
+    # where nearly all is one value, the rest is what there is to see
+    return (low, high) if low < high else (ordered[0], ordered[-1])
+
+
+def alpha_of(channels):
+    """A pixel is clear where no band of the picture has a value. None where all have one."""
+    if any(one.valid is None for one in channels):
+        return None
+    combined = 0
+    for one in channels:
+        combined |= int.from_bytes(one.valid, "big")
+    return combined.to_bytes(len(channels[0].valid), "big")
+
+
+def both(one, other):
+    """The pixels that both masks keep; None keeps all."""
+    if one is None or other is None:
+        return one if other is None else other
+    return (int.from_bytes(one, "big") & int.from_bytes(other, "big")).to_bytes(len(one), "big")
+
+
+def enlarged(small, pixels):
+    """A tiny or a very narrow picture with larger pixels."""
+    width, height = small.RasterXSize, small.RasterYSize
+    factor = max(1, min(ENLARGED, pixels) // max(width, height))
+    wide, high = max(width * factor, NARROWEST), max(height * factor, NARROWEST)
+    if (wide, high) == (width, height):
+        return small
+    out = gdal.GetDriverByName("MEM").Create("", wide, high, small.RasterCount, gdal.GDT_Byte)
+    for number in range(1, small.RasterCount + 1):
+        source, target = small.GetRasterBand(number), out.GetRasterBand(number)
+        target.WriteRaster(0, 0, wide, high, source.ReadRaster(buf_xsize=wide, buf_ysize=high))
+        target.SetColorInterpretation(source.GetColorInterpretation())
+    return out

@@ -1,0 +1,444 @@
+"""Runs one SELECT over the layers of several files, and gives its rows as data.
+
+Every layer is a table of one virtual dataset. The rows are taken as JSON that SQLite makes of them: GDAL itself gives a column the type of its
+first row, and cuts what does not fit.
+"""
+
+import contextlib
+import datetime
+import itertools
+import json
+import math
+import os
+import re
+import time
+from collections import Counter
+from html import escape
+from itertools import islice
+
+from osgeo import gdal, ogr
+
+from gdal_mcp.toolboxes.gdal.inside.parts.beside import COUNT_ANEW, in_wal_mode, pending, stale_counts
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import reference, traditional
+from gdal_mcp.toolboxes.gdal.inside.parts.joins import opened, words_of
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import print_json, quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import row_checks, word_checks
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of, shapes
+
+AT_ONCE = 100  # values in one call of json_array, which takes some hundred arguments
+JSON = re.compile(r"\bjson(?:_\w+)?\s*\(", re.IGNORECASE)  # functions whose results are JSON
+FIRST_ROWS = 1000  # of a CSV whose truth values are looked at
+HIDDEN = re.compile(r"OGR_(STYLE|NATIVE_DATA|NATIVE_MEDIA_TYPE)(:\d+)?")
+DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+# GDAL keeps milliseconds, and time zones of whole quarters of an hour
+MOMENT = re.compile(
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-](0\d|1[0-4]):?(00|15|30|45))?", re.ASCII
+)
+INT32 = 1 << 31
+OWN_TABLE = re.compile(r'([^\W\d]\w*)"?\s+AS\s+(?:NOT\s+|MATERIALIZED\s*)*\(', re.IGNORECASE)  # of a WITH
+SOURCE = "source of "  # a table as it is in its file, in the name that it is read by
+
+
+def run_query(job, _report):
+    """Prints an object: `rows`, each an object, whether there are `more` of them, and what was left out of them."""
+    tables, begun = Tables(job["tables"]), time.process_time()
+    try:
+        result = result_of(tables, job["sql"])
+        if job["form"]:
+            answer = {"count": write(job, result)}
+        else:
+            found = list(islice(result.rows(), job["limit"] + 1))
+            kept = nested(result, found[: job["limit"]])
+            rows = [shown(result, row, job["geometry"]) for row in kept]
+            answer = {"rows": rows, "more": len(found) > len(rows)}
+    except NoResult:
+        return False
+    left_out = [result.names[number] for number in sorted(result.blobs)]
+    about = {"columns": result.names, "geometry_columns": left_out, "infinite": result.infinite}
+    print_json({**answer, **about})
+    job["checks"] = list(word_checks(tables.dataset, job["sql"]))
+    if result.without_geometry:
+        job["checks"].append({"code": "empty_geometries", "count": result.without_geometry})
+    took, read_first = time.process_time() - begun, tables.read_first(job["sql"], rows=True)
+    job["checks"] += row_checks(tables.dataset, job["sql"], took, read_first)
+    return True
+
+
+def result_of(tables, sql):
+    """SQLite makes an index only of tables that it has read: a join of ten thousand rows with as many takes a minute without.
+
+    A layer that is read twice at once, by a subquery say, would go on where its other reading is.
+    """
+    for rows in (False, True):  # a row's id is not among its columns, unless a statement names it
+        with contextlib.suppress(NoResult), quiet():
+            return Result(tables.dataset, "".join(opened(sql, tables.read_first(sql, rows=rows))))
+    return Result(tables.dataset, sql)
+
+
+class NoResult(Exception):
+    """Of a statement that failed; GDAL has said why."""
+
+
+class Tables:
+    """The layers of all files as one dataset: ALIAS for the only layer of a file, else ALIAS_LAYER, and a layer's own name where it is clear."""
+
+    def __init__(self, files):
+        self._sources, own = {}, {}
+        for alias, path in files:
+            options = open_options(path)
+            dataset = gdal.OpenEx(path, gdal.OF_VECTOR | gdal.OF_VERBOSE_ERROR, open_options=options)
+            if dataset is None:
+                raise RuntimeError(f"{os.path.basename(path)} has no layers that can be read")
+            layers = layers_of(dataset)
+            for layer in layers:
+                name, source = layer.GetName(), source_xml(path, layer, options)
+                self._add(alias if len(layers) == 1 else f"{alias}_{name}", source)
+                own.setdefault(name.lower(), []).append((name, source))
+        for found in own.values():
+            if len(found) == 1:
+                self._add(*found[0])
+        named = [(called, xml) for name, xml in self._sources.values() for called in (name, SOURCE + name)]
+        layers = "".join(f'<OGRVRTLayer name="{escape(called)}">{xml}' for called, xml in named)
+        self.dataset = gdal.OpenEx(f"<OGRVRTDataSource>{layers}</OGRVRTDataSource>", gdal.OF_VECTOR)
+        if self.dataset is None:
+            raise RuntimeError("the layers of these files cannot be put together")
+        # within a statement GDAL would open the database for writing, which fails where it may not
+        for layer in layers_of(self.dataset) if any(in_wal_mode(path) for _, path in files) else ():
+            layer.GetLayerDefn()
+
+    def _add(self, name, source):
+        self._sources.setdefault(name.lower(), (name, source))
+
+    def read_first(self, sql, *, rows):
+        """The tables of a WITH that reads each once, with each row's id if `rows`; "" where one is read once."""
+        words = words_of(sql)
+        counts = Counter(a.name for a, b in itertools.pairwise([*words, None]) if not (b and b.text == "."))
+        found = [name for name in self._sources if name in counts]
+        own = {one.lower() for one in OWN_TABLE.findall(sql)}
+        twice = sum(counts[name] for name in found) > 1 or any(counts[name] > 2 for name in own)
+        if own & set(found) or not (found and twice):
+            return ""
+        ids = "rowid AS rowid, " if rows else ""
+        named = (self._sources[name][0].replace('"', '""') for name in found)
+        tables = (f'"{name}" AS MATERIALIZED (SELECT {ids}* FROM "{SOURCE}{name}")' for name in named)  # noqa: S608 - names of layers
+        return ", ".join(tables)
+
+
+def open_options(path):
+    found = typed(path) if path.lower().endswith((".csv", ".tsv")) else []
+    if in_wal_mode(path) and not pending(path):
+        found.append("IMMUTABLE=YES")
+    if stale_counts(path):
+        found.append(f"PRELUDE_STATEMENTS={COUNT_ANEW}")
+    return found
+
+
+def typed(path):
+    """Open options of a CSV with which its values are of the type that they look like, but for numbers that begin with a zero.
+
+    GDAL takes Y, N, T, F, on and off for truth values: a column of them stays text, as nobody can tell N from north.
+    """
+    options = [
+        "AUTODETECT_TYPE=YES",
+        "AUTODETECT_SIZE_LIMIT=0",
+    ]  # by all rows, not by those of the first megabyte
+    with quiet():
+        found, plain = (gdal.OpenEx(path, gdal.OF_VECTOR, open_options=how) for how in (options, []))
+        if found is None or plain is None:
+            return options
+        layer, named = plain.GetLayer(0), fields(found.GetLayer(0).GetLayerDefn())
+        switches = {i: one.GetName() for i, one in enumerate(named) if one.GetSubType() == ogr.OFSTBoolean}
+        words = {i: set() for i in switches}
+        for feature in islice(layer, FIRST_ROWS if switches else 0):
+            for i, seen in words.items():
+                seen.add(feature.GetFieldAsString(i).strip().lower())
+    texts = [name for i, name in switches.items() if not words[i] <= {"true", "false", ""}]
+    if not texts:
+        return options
+    columns = [{"name": name, "type": "String", "subType": "None"} for name in texts]
+    return [*options, f"OGR_SCHEMA={json.dumps({'layers': [{'name': layer.GetName(), 'fields': columns}]})}"]
+
+
+def source_xml(path, layer, options):
+    """The rest of a layer's XML. Its geometry is called geom in every table."""
+    pairs = (one.split("=", 1) for one in options)
+    opening = "".join(f'<OOI key="{key}">{escape(value, quote=False)}</OOI>' for key, value in pairs)
+    types = f"<OpenOptions>{opening}</OpenOptions>" if options else ""
+    geometry = '<GeometryField name="geom"/>' if layer.GetLayerDefn().GetGeomFieldCount() == 1 else ""
+    place = f'<SrcDataSource shared="1">{escape(path, quote=False)}</SrcDataSource>{types}'
+    return f"{place}<SrcLayer>{escape(layer.GetName(), quote=False)}</SrcLayer>{geometry}</OGRVRTLayer>"
+
+
+class Result:
+    """The columns and the rows of a statement. A row is a list; a blob in it is bytes, in WKB where it is a geometry."""
+
+    def __init__(self, dataset, sql):
+        self._dataset, self._sql = dataset, sql
+        with selected(dataset, f"SELECT * FROM ({sql}) LIMIT 0") as layer:  # noqa: S608 - the host read it token by token
+            definition = layer.GetLayerDefn()
+            plain, drawn = ([one.GetName() for one in of(definition)] for of in (fields, shapes))
+            self._columns = [name for name in (*plain, *drawn) if not HIDDEN.fullmatch(name)]
+        self.names = []
+        for name in self._columns:  # SQLite calls the second column of a name NAME:1
+            plain, _, number = name.rpartition(":")
+            if plain and number.isdecimal():
+                taken = {one.casefold() for one in (*self._columns, *self.names)}
+                free = (f"{plain}_{n}" for n in itertools.count(int(number) + 1))
+                self.names.append(next(one for one in free if one.casefold() not in taken))
+            else:
+                self.names.append(name)
+        self.blobs = {number for number, name in enumerate(self._columns) if name in drawn}
+        self.makes_json = JSON.search(sql) is not None
+        self.infinite, self.srids = 0, set()
+        self.without_geometry = 0  # rows, of a column of geometries that has none
+
+    def rows(self):
+        columns = [f'q."{name.replace(chr(34), chr(34) * 2)}"' for name in self._columns]
+        parts = [columns[at : at + AT_ONCE] for at in range(0, len(columns), AT_ONCE)]
+        # a blob is no JSON: in its place stands an object, which is nothing that a row of a file can hold
+        value = "CASE typeof({0}) WHEN 'blob' THEN json_array(hex(coalesce(ST_AsBinary({0}), {0})), ST_SRID({0})) ELSE {0} END"
+        flag = "typeof({0}) = 'blob'"
+        forms = [(text, part) for part in parts for text in (value, flag)]
+        arrays = [f"json_array({', '.join(map(text.format, part))})" for text, part in forms]
+        named = ", ".join(f"{text} AS c{number}" for number, text in enumerate(arrays))
+        statement = f"SELECT {named} FROM ({self._sql}) q"  # noqa: S608 - as above
+        with selected(self._dataset, statement) as layer:
+            for feature in layer:
+                texts = [json.loads(feature.GetField(i)) for i in range(feature.GetFieldCount())]
+                values = [one for part in texts[::2] for one in part]
+                flags = [one for part in texts[1::2] for one in part]
+                pairs = enumerate(zip(values, flags, strict=True))
+                yield [self._value(number, one, is_blob) for number, (one, is_blob) in pairs]
+
+    def _value(self, number, value, is_blob):
+        if is_blob:
+            data, srid = json.loads(value) if isinstance(value, str) else value
+            self.blobs.add(number)
+            if srid is not None:
+                self.srids.add(srid)
+            return bytes.fromhex(data)
+        if isinstance(value, float) and not math.isfinite(value):
+            self.infinite += 1
+            return None
+        return value
+
+    def crs(self):
+        """Of the geometries that came, by the table that SQLite has of the CRSs of these layers; None for none."""
+        if len(self.srids) > 1:
+            raise RuntimeError(
+                "the geometries are in several CRSs; put all of them into one with ST_Transform"
+            )
+        number = next(iter(self.srids), None)
+        named = "SELECT upper(auth_name) || ':' || auth_srid, srtext FROM spatial_ref_sys"
+        # the statement's layers have to be in it, for their CRSs to be in the table
+        there = f"(SELECT count(*) FROM (SELECT 1 FROM ({self._sql}) LIMIT 0)) = 0"  # noqa: S608 - as above
+        statement = f"{named} WHERE srid = {int(number or 0)} AND {there}"
+        with selected(self._dataset, statement) as layer:
+            texts = [text for feature in layer for text in (feature.GetField(0), feature.GetField(1)) if text]
+        for text in texts:
+            with quiet():
+                if (found := reference(text)) is not None:
+                    return traditional(found)
+        if number and number > 0:
+            raise RuntimeError("the CRS of the geometries is not known; name it with SetSRID or ST_Transform")
+        return None
+
+
+@contextlib.contextmanager
+def selected(dataset, sql):
+    """The result of a statement, which is given back at the end."""
+    layer = dataset.ExecuteSQL(sql, None, "SQLITE")
+    if layer is None:
+        raise NoResult
+    try:
+        yield layer
+    finally:
+        dataset.ReleaseResultSet(layer)
+
+
+def shown(result, row, how):
+    """A row as an object; geometries as asked for, other blobs as hexadecimal text."""
+    made = {}
+    for number, (name, value) in enumerate(zip(result.names, row, strict=True)):
+        if not isinstance(value, bytes):
+            if number not in result.blobs or how != "none":
+                made[name] = value
+            continue
+        geometry = geometry_of(value)
+        if geometry is None:
+            made[name] = value.hex()
+        elif how == "wkt":
+            made[name] = geometry.ExportToIsoWkt()
+        elif how == "geojson":
+            made[name] = json.loads(geometry.ExportToJson())
+    return made
+
+
+def nested(result, rows):
+    """The rows with JSON in the place of its text, in columns that hold nothing else, of a statement that makes JSON."""
+    if not result.makes_json or not rows:
+        return rows
+    for number in json_columns(rows):
+        for row in rows:
+            row[number] = row[number] and json.loads(row[number])
+    return rows
+
+
+def json_columns(rows):
+    """Numbers of columns of which each value is the text of a JSON array or object, or null."""
+    for number in range(len(rows[0])):
+        values = [row[number] for row in rows if row[number] is not None]
+        if values and all(map(is_json, values)):
+            yield number
+
+
+def is_json(value):
+    if not isinstance(value, str) or value[:1] not in "[{":
+        return False
+    try:
+        json.loads(value)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def geometry_of(data):
+    with quiet():
+        return ogr.CreateGeometryFromWkb(data)
+
+
+def write(job, result):
+    """Writes all rows, and returns how many there are."""
+    path, form = job["output"], job["form"]
+    if form in ("json", "jsonl"):  # one record a line, for `json` within an array
+        count, (begin, between, end) = 0, ("[\n", ",\n", "\n]\n") if form == "json" else ("", "\n", "\n")
+        rows = nested(result, list(result.rows())) if result.makes_json else result.rows()
+        with open(path, "w", encoding="utf-8") as file:
+            for row in rows:
+                record = shown(result, row, job["geometry"])
+                text = json.dumps(record, ensure_ascii=False, allow_nan=False)
+                file.write((between if count else begin) + text)
+                count += 1
+            file.write(end if count else "[]\n" if form == "json" else "")
+        return count
+    if form == "object":
+        return write_object(path, result, job)
+    found = list(result.rows())
+    write_layer(path, form, result, found, job)
+    if job.get("members"):  # foreign ones of a GeoJSON, behind its opening brace
+        with open(path, encoding="utf-8") as file:
+            start, brace, rest = file.read().partition("{")
+        more = json.dumps(job["members"], ensure_ascii=False)[1:-1]
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"{start}{brace}{more},{rest}")
+    return len(found)
+
+
+def write_object(path, result, job):
+    """The only row as one object; of a single column that holds JSON, its value."""
+    rows = nested(result, list(islice(result.rows(), 2)))
+    if len(rows) != 1:
+        raise RuntimeError(
+            f"output_format object takes one row, and there are {'several' if rows else 'none'}"
+        )
+    record = shown(result, rows[0], job["geometry"])
+    value = next(iter(record.values())) if len(record) == 1 else None
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(value if isinstance(value, dict) else record, file, ensure_ascii=False, allow_nan=False)
+    return 1
+
+
+def write_layer(path, driver, result, rows, job):
+    """One layer whose columns have the type of all of their values."""
+    drawn = [number for number in sorted(result.blobs) if any(row[number] for row in rows)]
+    if result.blobs and not drawn:
+        result.without_geometry = len(rows)
+    if len(drawn) > 1:
+        raise RuntimeError("the rows have several columns of geometries; select one of them")
+    with_geometry = bool(drawn) and not (driver == "CSV" and job["geometry"] == "none")
+    geometries, kind = [None] * len(rows), ogr.wkbNone
+    if with_geometry:
+        blobs = [row[drawn[0]] for row in rows]
+        geometries = [geometry_of(data) if data else None for data in blobs]
+        if any(data and geometry is None for data, geometry in zip(blobs, geometries, strict=True)):
+            raise RuntimeError(
+                "a column holds binary data that is no geometry; leave it out, or take its hex()"
+            )
+        kind, geometries = one_kind(geometries)
+    dataset = gdal.GetDriverByName(driver).CreateVector(path)
+    how = ["GEOMETRY=AS_WKT"] if driver == "CSV" and with_geometry else []
+    name = os.path.basename(path).split(".")[0]
+    layer = dataset.CreateLayer(name, result.crs() if with_geometry else None, kind, how)
+    plain = [number for number in range(len(result.names)) if number not in result.blobs]
+    for field in fields_of(result, plain, rows):
+        layer.CreateField(field)
+    definition = layer.GetLayerDefn()
+    if definition.GetFieldCount() != len(plain):
+        raise RuntimeError("the format does not take all of the columns")
+    dataset.StartTransaction()
+    for row, geometry in zip(rows, geometries, strict=True):
+        feature = ogr.Feature(definition)
+        for at, value in enumerate(row[number] for number in plain):
+            if value is None:
+                feature.SetFieldNull(at)
+            else:
+                simple = isinstance(value, int | float | str)
+                feature.SetField(at, value if simple else json.dumps(value, ensure_ascii=False))
+        feature.SetGeometryDirectly(geometry)
+        layer.CreateFeature(feature)
+    dataset.CommitTransaction()
+    dataset.Close()
+
+
+def one_kind(geometries):
+    """The type that all geometries have, where single ones count as multiple ones beside those; and the geometries of that type."""
+    kinds = {geometry.GetGeometryType() for geometry in geometries if geometry is not None}
+    if len(kinds) == 1:
+        return kinds.pop(), geometries
+    multiple = {
+        ogr.GT_GetCollection(kind) if ogr.GT_IsSubClassOf(kind, ogr.wkbGeometryCollection) == 0 else kind
+        for kind in kinds
+    }
+    if len(multiple) != 1 or ogr.wkbUnknown in multiple:
+        return ogr.wkbUnknown, geometries
+    kind = multiple.pop()
+    return kind, [geometry and ogr.ForceTo(geometry, kind) for geometry in geometries]
+
+
+def fields_of(result, numbers, rows):
+    documents = set(json_columns(rows)) if result.makes_json and rows else ()
+    for number in numbers:
+        field = field_of(result.names[number], [row[number] for row in rows if row[number] is not None])
+        if number in documents:
+            field.SetSubType(ogr.OFSTJSON)
+        yield field
+
+
+def is_date(text):
+    """Whether it is a day of the calendar: part numbers look the same."""
+    try:
+        return bool(DATE.fullmatch(text) and datetime.date.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+def is_moment(text):
+    try:
+        return bool(MOMENT.fullmatch(text) and datetime.datetime.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+TIMES = ((ogr.OFTDate, is_date), (ogr.OFTDateTime, is_moment))
+
+
+def field_of(name, values):
+    kinds, made = {type(value) for value in values}, ogr.OFTString
+    if kinds and kinds <= {int}:
+        small = all(-INT32 <= value < INT32 for value in values)
+        made = ogr.OFTInteger if small else ogr.OFTInteger64
+    elif kinds and kinds <= {int, float}:
+        made = ogr.OFTReal
+    elif kinds == {str}:
+        made = next((kind for kind, fits in TIMES if all(map(fits, values))), made)
+    return ogr.FieldDefn(name, made)

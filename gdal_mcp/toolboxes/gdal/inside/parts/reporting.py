@@ -1,0 +1,158 @@
+"""What GDAL reports, and what a program of ours prints."""
+
+import ctypes
+import importlib
+import json
+import math
+import re
+import sys
+import time
+
+from osgeo import gdal
+
+MAX_ERRORS = 100
+WARNING, FAILURE = 2, 3
+OUT_OF_MEMORY = 2  # CPLE_OutOfMemory
+MEMORY_WORDS = ("out of memory", "cannot allocate", "bad_alloc")  # of libraries that know no such number
+# a statement that SQLite says again after what it has to say of it, with an arrow below
+ECHO = re.compile(r"(?<=[^\n])\n {2}(?:SELECT|WITH)\b.*", re.DOTALL | re.IGNORECASE)
+SHOWN = {}  # copies that a job reads, with the files of the workspace that they stand for
+LABELS = {WARNING: "Warning", FAILURE: "ERROR", 4: "FATAL ERROR"}
+
+library = ctypes.CDLL(gdal._gdal.__file__)  # finds what the extension is linked with
+
+
+def part(name):
+    """A module next to this one that is compiled only when it is needed."""
+    return importlib.import_module(f"gdal_mcp.toolboxes.gdal.inside.parts.{name}")
+
+
+def decoded(value):
+    """Text, alone or within what JSON holds: GDAL's binding gives bytes for what is not UTF-8."""
+    if isinstance(value, dict):
+        return {decoded(key): decoded(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [decoded(inner) for inner in value]
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+class Errors:
+    """Collects what GDAL reports, each message once with its count, and, unless `quiet`, prints it as the programs do.
+
+    Works below GDAL's Python binding, in which a message that is not UTF-8 makes whatever runs fail.
+    """
+
+    _Handler = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_int, ctypes.c_char_p)
+
+    def __init__(self, *, quiet=False):
+        self._handler = self._Handler(self._heard)
+        self._quiet = quiet
+        self.heard = {}  # how often each came, by level, number and message
+        self.failures = 0
+        self.memory = False
+        self.ignored = ()  # how messages end that mean nothing to this job
+
+    def __enter__(self):
+        library.CPLPushErrorHandler(self._handler)
+        return self
+
+    def __exit__(self, *_):
+        library.CPLPopErrorHandler()
+
+    def _heard(self, level, number, message):
+        try:
+            self(level, number, decoded(message))
+        except MemoryError:  # what GDAL says then is lost, but not that
+            self.failures += level >= FAILURE
+            self.memory = True
+
+    def __call__(self, level, number, message):
+        # GDAL takes a schema that is given as JSON for the name of a file first; every file here has an absolute one
+        if level not in LABELS or message.startswith("Cannot open file '{"):
+            return
+        if self.ignored and message.endswith(self.ignored):
+            return
+        message = ECHO.sub("", as_shown(message))
+        if level >= FAILURE:
+            self.failures += 1
+            words = message.lower()
+            self.memory |= number == OUT_OF_MEMORY or any(word in words for word in MEMORY_WORDS)
+        said = (level, number, message)
+        if said not in self.heard and len(self.heard) == MAX_ERRORS:
+            return
+        self.heard[said] = self.heard.get(said, 0) + 1
+        if not self._quiet and self.heard[said] == 1:
+            sys.stderr.write(f"{LABELS[level]} {number}: {message}\n")
+            sys.stderr.flush()
+
+    def forgiven(self):
+        """Of a command that was told to go on after errors, and did: they become warnings. A check, where there were any."""
+        found, self.failures = self.failures, 0
+        self.heard = {(WARNING, *said[1:]): count for said, count in self.heard.items()}
+        return [{"code": "features_skipped", "count": found}] if found else []
+
+    @property
+    def rows(self):
+        keys, names = ("level", "number", "message", "count"), {2: "warning", 3: "error", 4: "error"}
+        return [
+            dict(zip(keys, (names[level], number, message[:2000], count), strict=True))
+            for (level, number, message), count in self.heard.items()
+        ]
+
+    def fail(self, message):
+        self(FAILURE, 1, message)
+
+    def take(self, other):
+        """Counts what another one collected."""
+        for level, number, message in other.heard:
+            self(level, number, message)
+        self.memory |= other.memory
+
+
+def quiet():
+    """For what may fail without the command failing: nothing is printed."""
+    return Errors(quiet=True)
+
+
+class ProgressReporter:
+    """The progress of a GDAL job, named `title` where GDAL has no message. A quick job reports none.
+
+    The program's part of the scale ends at `share`; the rest is for what is done with the outputs.
+    """
+
+    QUICK = 0.1  # seconds; a client would hear of the end before this
+
+    def __init__(self, report, title, share):
+        self._report, self._title, self._share = report, title, share
+        self._from = time.monotonic() + self.QUICK
+        self.attach = report.attach
+
+    def progress(self, fraction, message=""):
+        """Of the program, 0 to 1."""
+        if time.monotonic() >= self._from:
+            self._report.progress(min(max(fraction, 0.0), 1.0) * self._share, message or self._title)
+
+    def phase(self, fraction, message):
+        """Of the whole job, once its program is done."""
+        if time.monotonic() >= self._from:
+            self._report.progress(fraction, message, at_once=True)
+
+
+def as_shown(text):
+    for copy, path in SHOWN.items():
+        text = text.replace(copy, path)
+    return text
+
+
+def print_text(text):
+    sys.stdout.write(as_shown(text))
+    sys.stdout.flush()
+
+
+def print_json(value):
+    print_text(json.dumps(decoded(value), allow_nan=False))
+
+
+def plain(number):
+    """A number that JSON can hold, or its name as text."""
+    return number if number is None or math.isfinite(number) else str(number)

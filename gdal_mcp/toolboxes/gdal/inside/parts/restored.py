@@ -1,0 +1,65 @@
+"""Shapefiles without their index (.shx), which GDAL makes anew of the .shp: in a copy, since the workspace cannot be written to."""
+
+import os
+import re
+import shutil
+
+from osgeo import gdal
+
+from gdal_mcp.toolboxes.gdal.inside.parts import reporting
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
+
+FOLDER = "/tmp/restored"
+BESIDE = (".shp", ".dbf", ".prj", ".cpg", ".qpj")
+NAMING = ("inputs", "sources", "options", "argv", "tables")  # of a job: where paths of inputs stand
+ROOM = 0.5  # of the free scratch space
+
+
+def restore(job, paths):
+    """Gives the job copies that have an index in the place of shapefiles without one. Returns the numbers of those among the sources."""
+    found = [path for path in paths if lacks_index(path)]
+    done = []
+    for number, path in enumerate(found):
+        copy = copied(path, f"{FOLDER}/{number}")
+        if copy is None:
+            continue
+        if path in job.get("sources", ()):
+            done.append(list(job["sources"]).index(path))
+        for name in NAMING:
+            if name in job:
+                job[name] = placed(job[name], path, copy)
+        reporting.SHOWN[copy] = path
+    return done
+
+
+def lacks_index(path):
+    stem, ending = os.path.splitext(path)
+    return ending.lower() == ".shp" and not any(os.path.exists(stem + one) for one in (".shx", ".SHX"))
+
+
+def copied(path, folder):
+    """The copy; None where there is no room for it, or GDAL cannot make the index."""
+    stem = os.path.splitext(path)[0]
+    files = [
+        stem + one for ending in BESIDE for one in (ending, ending.upper()) if os.path.isfile(stem + one)
+    ]
+    os.makedirs(folder, exist_ok=True)
+    room = os.statvfs(folder)
+    if sum(map(os.path.getsize, files)) > ROOM * room.f_bavail * room.f_frsize:
+        return None
+    for one in files:
+        shutil.copyfile(one, f"{folder}/{os.path.basename(one)}")
+    copy = f"{folder}/{os.path.basename(path)}"
+    gdal.SetConfigOption("SHAPE_RESTORE_SHX", "YES")
+    with quiet():
+        opened = gdal.OpenEx(copy, gdal.OF_VECTOR)
+    gdal.SetConfigOption("SHAPE_RESTORE_SHX", None)
+    return copy if opened is not None else None
+
+
+def placed(value, path, copy):
+    if isinstance(value, str):
+        return re.sub(re.escape(path) + r"(?![\w.-])", lambda _: copy, value)
+    if isinstance(value, list | tuple):
+        return [placed(one, path, copy) for one in value]
+    return value

@@ -1,0 +1,66 @@
+"""Tells the tables and columns that there are, where a statement names one that is not there."""
+
+import difflib
+import itertools
+import re
+
+from osgeo import gdal
+
+from gdal_mcp.toolboxes.gdal.inside.parts.query import SOURCE, Tables
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of, shapes
+
+MISSING = re.compile(
+    r"no such (?:table|column): ([^\n]{1,200})|SELECT from table (.{1,200}) failed, no such"
+    r"|Unrecognized field name ([^\n]{1,200}?)\.|\"([^\n\"]{1,200})\" not recognised as an available field\."
+)
+MOST_TABLES, MOST_LETTERS = 3, 60  # letters of the names of one table's columns
+QUOTED = '"{}"'.format
+
+
+def tell_names(job, errors):
+    """Adds a message for each table, the likeliest first."""
+    found = next((match for _, _, text in errors.heard if (match := MISSING.search(text))), None)
+    if found is None:
+        return
+    name = found[found.lastindex].rpartition(".")[2].strip('"').lower()
+    with quiet():
+        tables = {}
+        for layer in (layer for one in datasets(job) for layer in layers_of(one)):
+            definition = layer.GetLayerDefn()
+            drawn = [one.GetName() or "geometry" for one in shapes(definition)]
+            if not layer.GetName().startswith(SOURCE):
+                tables[layer.GetName()] = [*(one.GetName() for one in fields(definition)), *drawn]
+
+    known = [one.lower() for table, columns in tables.items() for one in (table, *columns)]
+    if len(tables) == 1 and name in known:
+        return  # it is there: the statement failed at something else
+
+    def likeness(other):
+        return difflib.SequenceMatcher(None, name, other.lower()).ratio()
+
+    statement = " ".join([str(job.get("sql", "")), *map(str, job.get("options", ()))]).lower()
+    ranked = sorted(
+        tables,
+        key=lambda table: (table.lower() in statement, max(map(likeness, [table, *tables[table]]))),
+        reverse=True,
+    )
+    for table in ranked[:MOST_TABLES]:
+        columns = sorted(tables[table], key=likeness, reverse=True)
+        lengths = itertools.accumulate(map(len, columns))
+        shown = columns[: max(1, sum(length < MOST_LETTERS for length in lengths))]
+        listed = ", ".join(map(QUOTED, shown))
+        more = len(columns) - len(shown)
+        errors.fail(f'table "{table}" has the columns {listed}{f" and {more} more" if more > 0 else ""}')
+    if others := ranked[MOST_TABLES:]:
+        errors.fail(f"other tables: {', '.join(map(QUOTED, others))[: 2 * MOST_LETTERS]}")
+
+
+def datasets(job):
+    """What the statement could name: the tables of a query, else the layers of the files that are read."""
+    if job["program"] == "query":
+        yield Tables(job["tables"]).dataset
+        return
+    for path in job.get("sources", ()):
+        if (found := gdal.OpenEx(path, gdal.OF_VECTOR)) is not None:
+            yield found

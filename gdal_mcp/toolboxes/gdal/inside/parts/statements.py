@@ -1,0 +1,201 @@
+"""What is odd about a statement that GDAL itself ran, in `vector sql` or a step: its joins, and the types of its columns; and about values
+that a raster is made of, by a formula or of an attribute. For that commands are run again, in memory.
+"""
+
+import itertools
+import math
+
+from osgeo import gdal, ogr
+
+from gdal_mcp.toolboxes.gdal.inside.parts.joins import MAX_SECONDS, cores_of
+from gdal_mcp.toolboxes.gdal.inside.parts.programs import COMPUTING, instantiated
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.sql_checks import row_checks, word_checks
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import fields, layers_of
+
+MAX_COLUMNS = 100
+NO_RESULT = -1.5e308  # stands for nodata where a formula is run again
+# options of `vector rasterize` with which not every polygon has to have a pixel, or each has one
+CHOOSING = ("--all-touched", "--where", "--sql", "--invert", "--3d")
+MAX_PIXELS = 4 << 20
+MAX_FEATURES = 20_000
+OF_OUTPUT = ("--output=", "--output-format", "--overwrite", "--creation-option", "--layer-creation-option")
+# formats whose layers are tables, and whose statements go to SQLite when no dialect is named
+OWN_SQL = ("GPKG", "SQLite")
+# whether a value is none of its column's type. Of a text that is said of numbers, which sort as text then
+LOST = {
+    ogr.OFTInteger: "typeof({0}) = 'text' OR (typeof({0}) = 'real' AND {0} <> CAST({0} AS INTEGER)) OR abs({0}) > 2147483647",
+    ogr.OFTInteger64: "typeof({0}) = 'text' OR (typeof({0}) = 'real' AND {0} <> CAST({0} AS INTEGER))",
+    ogr.OFTReal: "typeof({0}) = 'text'",
+    ogr.OFTString: "typeof({0}) IN ('integer', 'real')",
+}
+
+
+def made_again(words, kind, *more):
+    """What a command of the `gdal` program makes, in a format of GDAL's own memory; None where it cannot be made so."""
+    algorithm, path, rest = instantiated(words)
+    if "[" in rest:
+        return None
+    if path[-1] == "pipeline":
+        at = len(rest) - 1 - rest[::-1].index("!")
+        rest = [*rest[: at + 1], "write"]
+    else:
+        rest = [word for word in rest if not word.startswith(OF_OUTPUT)]
+    if not algorithm.ParseCommandLineArguments([*rest, "--output=again", f"--output-format={kind}", *more]):
+        return None
+    return algorithm.GetActualAlgorithm().GetArg("output").Get().GetDataset() if algorithm.Run() else None
+
+
+def statement_checks(job):
+    """A statement that is slow is not asked again."""
+    asked, words = job["statement"], job["options"]
+    if job["seconds"] > MAX_SECONDS:
+        return row_checks(None, asked["sql"], job["seconds"])
+    with quiet():
+        # the dataset that the statement was of: the input, or what the steps before it give
+        if "pipeline" in words:
+            at = next(i for i, word in enumerate(words) if word == "!" and words[i + 1] == "sql")
+            dataset = made_again([*words[:at], "!", "write"], "MEM")
+        else:
+            dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR, open_options=asked["open_options"])
+        found = list(word_checks(dataset, asked["sql"])) if dataset else []
+        dialect = asked["dialect"].upper()
+        own = not dialect and dataset and dataset.GetDriver().ShortName in OWN_SQL
+        if dialect != "SQLITE" and not own:
+            # such a column is refused by GDAL's own dialect
+            return [one for one in found if one["code"] != "column_unknown"]
+        found += row_checks(dataset, asked["sql"], job["seconds"], dialect=dialect)
+        return found + (list(type_checks(dataset, asked["sql"], dialect)) if job["outputs"] else [])
+
+
+def type_checks(dataset, sql, dialect):
+    """GDAL gives a column that is computed the type of its first row's value."""
+    layer = dataset.ExecuteSQL(sql, None, dialect)
+    if layer is None:
+        return
+    core, shapes = next(cores_of(sql), None), layer.GetLayerDefn().GetGeomFieldCount()
+    if core and shapes > 1 and any(one.text == "(" for one in core.selected):
+        yield {"code": "several_geometries", "count": shapes}
+    columns = fields(layer.GetLayerDefn(), MAX_COLUMNS)
+    kinds = [('q."{}"'.format(one.GetName().replace('"', '""')), one.GetType()) for one in columns]
+    dataset.ReleaseResultSet(layer)
+    tests = ", ".join(f"coalesce(max({LOST.get(kind, '0').format(name)}), 0)" for name, kind in kinds)
+    counted = tests and dataset.ExecuteSQL(f"SELECT {tests} FROM ({sql}) q", None, dialect)  # noqa: S608 - read token by token
+    if not counted:
+        return
+    feature = counted.GetNextFeature()
+    places = [i for i in range(len(kinds)) if feature.GetFieldAsInteger(i)]
+    dataset.ReleaseResultSet(counted)
+    if places:
+        yield {"code": "type_of_first_row", "fields": places}
+
+
+def value_checks(job):
+    """Of what a formula, or the burning of an attribute, puts into a raster: what is lost there, and polygons that get no pixel."""
+    import numpy
+
+    burns, calculates = (job["options"][:2] == one for one in COMPUTING)
+    with quiet():
+        output = gdal.OpenEx(job["outputs"][0]["path"], gdal.OF_RASTER)
+        if job["seconds"] > MAX_SECONDS or output is None:
+            return
+        if burns:
+            yield from unseen_checks(job, output)
+        given = numpy.array(burned(job), float) if burns else computed(job, calculates=calculates)
+        values, count, band = given[numpy.isfinite(given)], {"of": int(given.size)}, output.GetRasterBand(1)
+        if calculates and (none := no_numbers(given, job["sources"])):
+            yield {"code": "not_finite", "count": none, **count}
+    if not values.size:
+        return
+    least, most = job["type_range"] or (-math.inf, math.inf)
+    low, high = float(values.min()), float(values.max())
+    if low < least or high > most:
+        yield {"code": "values_clamped", "minimum": low, "maximum": high}
+    chosen = any(word.startswith("--nodata=") for word in job["options"])
+    equal = int((values == band.GetNoDataValue()).sum())
+    if (burns or (calculates and not chosen)) and 0 < equal < values.size:
+        yield {"code": "values_equal_nodata" if burns else "results_equal_nodata", "count": equal, **count}
+    # whole numbers are asked for to have them rounded, but of shares nothing is left
+    if job["type_range"] and (burns or max(-low, high) <= 1):
+        lost = "values_rounded", values != numpy.floor(values)
+    elif burns and band.DataType == gdal.GDT_Float32:
+        lost = "digits_lost", (values.astype("float32") != values) & (values == numpy.floor(values))
+    else:
+        return
+    if lost[1].any():
+        yield {"code": lost[0], "count": int(lost[1].sum()), **count}
+
+
+def computed(job, *, calculates):
+    """A formula's results, in a type that holds every number, where the inputs have data."""
+    import numpy
+
+    from gdal_mcp.toolboxes.gdal.inside.parts.values import pixels
+
+    other = {"--output-data-type": "Float64", **({"--nodata": repr(NO_RESULT)} if calculates else {})}
+    words = [word for word in job["options"] if word.partition("=")[0] not in other]
+    dataset = made_again(words, "VRT", *map("=".join, other.items()))
+    if dataset is None or is_large(dataset):
+        return numpy.array([])
+    bands = (dataset.GetRasterBand(i + 1) for i in range(dataset.RasterCount))
+    return numpy.concatenate([values[valid] for values, valid in map(pixels, bands)])
+
+
+def no_numbers(results, sources):
+    """How many results are none; where the inputs may hold such, too, how many are infinite."""
+    import numpy
+
+    none = ~numpy.isfinite(results)
+    if none.any() and any(map(may_hold_nan, sources)):
+        none = numpy.isinf(results)
+    return int(none.sum())
+
+
+def may_hold_nan(path):
+    import numpy
+
+    dataset = gdal.OpenEx(path, gdal.OF_RASTER)
+    return dataset is None or is_large(dataset) or not numpy.isfinite(dataset.ReadAsArray()).all()
+
+
+def is_large(dataset):
+    return dataset.RasterXSize * dataset.RasterYSize * dataset.RasterCount > MAX_PIXELS
+
+
+def burned(job):
+    """The values that are burned: those that are given, or an attribute's in each layer that has it."""
+    words = [word.partition("=") for word in job["options"]]
+    given = [float(one) for name, _, value in words if name == "--burn" for one in value.split(",")]
+    named = [value for name, _, value in words if name == "--attribute-name"]
+    if given or not named:
+        return given
+    dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR)
+    for layer in layers_of(dataset):
+        place = layer.GetLayerDefn().GetFieldIndex(named[0])
+        some = itertools.islice(layer, MAX_FEATURES if place >= 0 else 0)
+        given += (one.GetFieldAsDouble(place) for one in some if one.IsFieldSetAndNotNull(place))
+    return given
+
+
+def unseen_checks(job, output):
+    """Polygons whose boxes, let alone they themselves, hold the middle of no pixel."""
+    dataset = gdal.OpenEx(job["sources"][0], gdal.OF_VECTOR)
+    if dataset.GetLayerCount() != 1 or any(word.startswith(CHOOSING) for word in job["options"]):
+        return
+    layer, (west, width, _, north, _, height) = dataset.GetLayer(0), output.GetGeoTransform()
+    if layer.GetSpatialRef() is not None and not layer.GetSpatialRef().IsSame(output.GetSpatialRef()):
+        return
+    shapes = (one.GetGeometryRef() for one in itertools.islice(layer, MAX_FEATURES))
+    boxes = [one.GetEnvelope() for one in shapes if one and one.GetDimension() == 2]
+    unseen = sum(
+        misses((box[0] - west) / width, (box[1] - west) / width)
+        or misses((box[3] - north) / height, (box[2] - north) / height)
+        for box in boxes
+    )
+    if unseen:
+        yield {"code": "smaller_than_pixel", "count": unseen, "of": len(boxes)}
+
+
+def misses(low, high):
+    """Whether no middle of a column or line lies between two places, in pixels."""
+    return math.ceil(low - 0.5) > math.floor(high - 0.5)

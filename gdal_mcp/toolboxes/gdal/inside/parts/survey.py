@@ -1,0 +1,166 @@
+"""One pass over the features of a layer, within a bound of features and of time: what only the features can tell."""
+
+import hashlib
+import re
+import time
+from datetime import UTC, datetime
+
+from osgeo import ogr
+
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import NUMBERS, fields
+
+MAX_FEATURES = 20_000  # of a layer that is compared whole
+FIRST_FEATURES = 2_000  # of one that is not
+MAX_SECONDS = 1.5  # of a call, for all of its layers together
+MAX_FIELDS = 100
+TIMES = (ogr.OFTDate, ogr.OFTTime, ogr.OFTDateTime)
+GARBLED = re.compile("[\udc80-\udcff]")  # as Python reads bytes that are no UTF-8
+ZONED = re.compile(r"(.*[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(Z|[+-]\d\d(?::?\d\d)?)")
+OGR_TIME = re.compile(r"^(\d{4})/(\d\d)/(\d\d)")
+
+
+class Clock:
+    """The time that is left for the surveys of a call, which only they use up, and how many features each may read."""
+
+    def __init__(self):
+        self._left, self.features = MAX_SECONDS, MAX_FEATURES
+
+    def limit(self, counts):
+        """For layers of so many features, or None; in both layers of a pair as many are read."""
+        if any((count or 0) > MAX_FEATURES for count in counts):
+            self.features = FIRST_FEATURES
+
+    def __enter__(self):
+        self._from = time.monotonic()
+        return self
+
+    def __exit__(self, *_):
+        self._left -= time.monotonic() - self._from
+
+    @property
+    def over(self):
+        return time.monotonic() - self._from > self._left
+
+
+class Column:
+    """The values of one field, independent of the order of features."""
+
+    def __init__(self, kind):
+        self.kind, self.nulls, self.digest, self.characters, self.garbled = kind, 0, 0, 0, 0
+        self.zones, self.local = set(), 0  # of times: offsets from UTC, and a digest of the clock's own time
+
+    def add(self, value):
+        if value is None:
+            self.nulls += 1
+            return
+        self.garbled += GARBLED.search(value) is not None
+        self.digest = (self.digest + number_of(value)) % (1 << 64)
+        self.characters += len(value)
+
+    def add_local(self, text):
+        """A time as it is written, with its zone or without."""
+        found = ZONED.fullmatch(text.strip())
+        self.zones.add(found[2] if found else "")
+        self.local = (self.local + number_of((found[1] if found else text).replace(" ", "T"))) % (1 << 64)
+
+
+def number_of(text):
+    word = hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).digest()
+    return int.from_bytes(word, "big")
+
+
+class Survey:
+    """`whole` is False where the bound ended it, and its counts are then of the first features only."""
+
+    def __init__(self, layer, clock, kinds=None, *, valid=False):
+        own = [one.GetType() for one in fields(layer.GetLayerDefn(), MAX_FIELDS)]
+        self.columns = [Column(kind) for kind in (kinds or own)]
+        self.features = self.empty = self.invalid = self.checked = 0
+        self.geometries, self.spans, self.whole = set(), [], True
+        self.has_z = self.has_m = False
+        self._edges = [0.0, 0.0, 0.0, 0.0]
+        self._valid = valid
+        layer.ResetReading()
+        with clock:
+            for feature in layer:
+                if self.features == clock.features or clock.over:
+                    self.whole = False
+                    break
+                self._add(feature, own)
+        layer.ResetReading()
+
+    def _add(self, feature, own):
+        self.features += 1
+        for i, column in enumerate(self.columns[: len(own)]):
+            column.add(value_of(feature, i, own[i], column.kind))
+            if own[i] == ogr.OFTDateTime and feature.IsFieldSetAndNotNull(i):
+                column.add_local(feature.GetFieldAsISO8601DateTime(i))
+        geometry = feature.GetGeometryRef()
+        if geometry is None or geometry.IsEmpty():
+            self.empty += 1
+            return
+        kind = geometry.GetGeometryType()
+        self.geometries.add(ogr.GT_Flatten(kind))
+        self.has_z, self.has_m = self.has_z or bool(ogr.GT_HasZ(kind)), self.has_m or bool(ogr.GT_HasM(kind))
+        west, east, south, north = geometry.GetEnvelope()
+        self.spans.append((west, east))
+        self._edges = [a + b for a, b in zip(self._edges, (west, south, east, north), strict=True)]
+        if self._valid and geometry.GetDimension() == 2:
+            self.checked += 1
+            self.invalid += not geometry.IsValid()
+
+    @property
+    def middle(self):
+        """The mean west, south, east and north of its geometries; None without any."""
+        count = len(self.spans)
+        return [edge / count for edge in self._edges] if count else None
+
+
+def value_of(feature, index, own, kind):
+    """The value as a text that two formats have in common where both hold it; None for null and for an empty text.
+
+    `own` is the type of the field here, `kind` the one that it is compared as.
+    """
+    if not feature.IsFieldSetAndNotNull(index):
+        return None
+    if kind in NUMBERS:
+        return number_text(feature, index, own)
+    if kind in TIMES:
+        zoned = own == ogr.OFTDateTime  # of others there is no such text
+        text = feature.GetFieldAsISO8601DateTime(index) if zoned else feature.GetFieldAsString(index)
+        spelled = OGR_TIME.sub(r"\1-\2-\3", text.strip())
+        try:
+            found = datetime.fromisoformat(spelled)
+            return (found.astimezone(UTC) if found.tzinfo else found).isoformat()
+        except (ValueError, OverflowError):  # as it is; a last day of the calendar has no time elsewhere
+            return spelled or None
+    return feature.GetFieldAsString(index) or None
+
+
+def number_text(feature, index, own):
+    """Whole numbers in full, others to ten digits, which every format that holds them keeps."""
+    if own in (ogr.OFTInteger, ogr.OFTInteger64):
+        return str(feature.GetFieldAsInteger64(index))
+    text = feature.GetFieldAsString(index)
+    if own != ogr.OFTReal and text.removeprefix("-").isdecimal():
+        return str(int(text))
+    try:
+        number = float(text) if own != ogr.OFTReal else feature.GetFieldAsDouble(index)
+    except ValueError:
+        return text
+    return str(int(number)) if number.is_integer() else f"{number:.10g}"
+
+
+def around(spans):
+    """West and east of the smallest box around spans of longitude, west above east, if they lie on both sides of the
+    antimeridian and nowhere else; None where they do not.
+    """
+    if not spans or any(not -180 <= west <= east <= 180 for west, east in spans):
+        return None
+    ordered = sorted(spans)
+    gap, reach, found = 180.0, ordered[0][1], None  # more than half of the world must be free
+    for west, east in ordered[1:]:
+        if west - reach > gap:
+            gap, found = west - reach, [west, reach]
+        reach = max(reach, east)
+    return found

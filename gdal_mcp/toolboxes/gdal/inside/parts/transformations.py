@@ -1,0 +1,319 @@
+"""Which operations PROJ uses between two CRSs for the data at hand, how accurate they are, and whether there are better ones.
+
+GDAL's binding does not tell, so PROJ itself is asked: its library is loaded with GDAL's. It chooses anew for every point, by
+the areas that its operations are made for. A sample of points within the data is transformed as GDAL would, and the operation
+used for each is looked at.
+"""
+
+import ctypes
+import itertools
+import math
+import re
+from collections import Counter
+from functools import cache
+from typing import NamedTuple
+
+from osgeo import gdal
+
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import (
+    DEGREE,
+    box_in,
+    code_of,
+    far_from_use,
+    is_box,
+    reference,
+    traditional,
+    wgs84_box,
+)
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import library, quiet
+
+# of each side of the data; its corners may lie beyond any operation's area
+SAMPLE = (0.1, 0.3, 0.5, 0.7, 0.9)
+CONVERSION = 21  # PJ_TYPE_CONVERSION: exact, as no datum changes
+IGNORED = 2  # PROJ_GRID_AVAILABILITY_IGNORED
+INTERSECTION = 1  # PROJ_SPATIAL_CRITERION_PARTIAL_INTERSECTION
+MAX_CANDIDATES = 3  # best first
+NO_PART = (None, "EPSG:15498", "EPSG:9843", "EPSG:9844")  # changes of the order of axes
+CODE = re.compile(r"^(?:[A-Z_]+\()*([A-Za-z_0-9]+?)\)*$")  # DERIVED_FROM(INVERSE(EPSG))
+SHOWN_FOR_MAPS = " (with axis order normalized for visualization)"
+# semi-major axis in metres and inverse flattening of Hughes 1980, on which only maps of the poles are drawn
+HUGHES = (6378273.0, 298.279)
+MOST_APART = 2.0  # metres: the accuracy that EPSG gives to WGS 84 itself, whose realizations count as one
+MOST_TRIED = 20  # operations to WGS 84
+METRES_OF_DEGREE = 111_195.0  # on a sphere of the mean radius
+# CRSs whose frames are WGS 84 within two metres by their definition, of which EPSG ties only some to it: those of the ITRF, IGS, SIRGAS
+# and CGCS2000 (ITRF97) follow each other within decimetres; realizations of NAD83 are as near as NAD83, by EPSG:1188 within four metres
+FRAMES = re.compile(
+    r"(?:GCS_)?(?:(?:ITRF|IGS|IGb|(?:CR-)?SIRGAS|SRGI)[ _-]?[0-9A-Z].*|NAD83(?:\(.*)?|"
+    r"China[ _]Geodetic[ _]Coordinate[ _]System[ _]2000|CGCS2000)"
+)
+
+
+# by PROJ's names without `proj_`: what each returns and takes, in the letters of KINDS
+FUNCTIONS = """
+context_create p, log_level ipi, create ppt, get_type ip, get_name tp, get_id_auth_name tpi, get_id_code tpi, get_target_crs ppp,
+create_crs_to_crs_from_pj pppppp, normalize_for_visualization ppp, area_create p, area_set_bbox -pdddd, trans_array ipizp,
+trans_get_last_used_operation pp, coordoperation_get_accuracy dpp, coordoperation_has_ballpark_transformation ipp,
+coordoperation_get_grid_used_count ipp, coordoperation_get_grid_used ippippppppp, concatoperation_get_step_count ipp,
+concatoperation_get_step pppi, create_operation_factory_context ppt, operation_factory_context_set_area_of_interest -ppdddd,
+operation_factory_context_set_spatial_criterion -ppi, operation_factory_context_set_grid_availability_use -ppi,
+create_operations ppppp, list_get_count ip, list_get pppi
+"""
+KINDS = {"p": ctypes.c_void_p, "t": ctypes.c_char_p, "d": ctypes.c_double, "i": ctypes.c_int}
+KINDS |= {"z": ctypes.c_size_t, "-": None}
+
+
+class Proj:
+    """PROJ's functions with a context of their own, which logs nothing. What is made is freed with the container."""
+
+    def __init__(self):
+        for row in FUNCTIONS.split(","):
+            name, (result, *arguments) = row.split()
+            # images that bring a PROJ of their own give its functions a prefix
+            found = getattr(library, f"proj_{name}", None) or getattr(library, f"internal_proj_{name}")
+            found.restype, found.argtypes = KINDS[result], [KINDS[kind] for kind in arguments]
+            setattr(self, name, found)
+        self.context = self.context_create()
+        self.log_level(self.context, 0)
+
+    def used(self, source, target, box, area):
+        """How often each operation is used in a box; `area` as GDAL tells PROJ, in degrees, or None."""
+        within = None
+        if area is not None:
+            within = self.area_create()
+            self.area_set_bbox(within, *area)
+        found = self.create_crs_to_crs_from_pj(self.context, source, target, within, None)
+        way = self.normalize_for_visualization(self.context, found) if found else None
+        if not way:
+            return []
+        counts, first = Counter(), {}
+        west, south, east, north = box
+        for x, y in itertools.product(SAMPLE, SAMPLE):
+            at = (ctypes.c_double * 4)(west + x * (east - west), south + y * (north - south), 0.0, math.inf)
+            failed = self.trans_array(way, 1, 1, ctypes.byref(at))
+            if not failed and (last := self.trans_get_last_used_operation(way)):
+                row = self.told(last)
+                counts[row["name"]] += 1
+                first.setdefault(row["name"], row)
+        return [{**first[name], "share": count / counts.total()} for name, count in counts.most_common()]
+
+    def of(self, crs):
+        return self.create(self.context, crs.ExportToWkt(["FORMAT=WKT2_2019"]).encode())
+
+    def true_ways(self, source, target, area):
+        """The operations that can be used and are no ballpark ones, best first; ready for x before y."""
+        found = self.operations(source, target, area) if source and target else None
+        for i in range(min(self.list_get_count(found) if found else 0, MOST_TRIED)):
+            way = self.list_get(self.context, found, i)
+            rough = self.coordoperation_has_ballpark_transformation(self.context, way)
+            if not rough and not self.lacks_grid(way):
+                yield self.normalize_for_visualization(self.context, way)
+
+    def placed(self, way, x, y):
+        """Where an operation brings a point; None where it does not reach."""
+        at = (ctypes.c_double * 4)(x, y, 0.0, math.inf)
+        failed = self.trans_array(way, 1, 1, ctypes.byref(at))
+        return None if failed or not math.isfinite(at[0]) else (at[0], at[1])
+
+    def best(self, source, target, area):
+        """The best operations there are for an area, also such that need a grid which is not there."""
+        found = self.operations(source, target, area)
+        count = self.list_get_count(found) if found else 0
+        return [self.told(self.list_get(self.context, found, i)) for i in range(min(count, MAX_CANDIDATES))]
+
+    def operations(self, source, target, area):
+        how = self.create_operation_factory_context(self.context, None)
+        self.operation_factory_context_set_spatial_criterion(self.context, how, INTERSECTION)
+        self.operation_factory_context_set_grid_availability_use(self.context, how, IGNORED)
+        if area is not None and area[0] <= area[2]:
+            self.operation_factory_context_set_area_of_interest(self.context, how, *area)
+        return self.create_operations(self.context, source, target, how)
+
+    def told(self, operation):
+        name = (self.get_name(operation) or b"").decode("utf-8", "replace").replace(SHOWN_FOR_MAPS, "")
+        count = self.concatoperation_get_step_count(self.context, operation)
+        parts = [self.concatoperation_get_step(self.context, operation, i) for i in range(count)]
+        steps = parts or [operation]
+        exact = all(self.get_type(step) == CONVERSION for step in steps)
+        accuracy = self.coordoperation_get_accuracy(self.context, operation)
+        codes = [self.identifier(step) for step in steps]
+        through = [self.identifier(self.get_target_crs(self.context, step)) for step in steps[:-1]]
+        return {
+            "name": name,
+            "codes": [code for code in codes if code not in NO_PART],
+            "through": [code for code in through if code is not None],
+            "accuracy": accuracy if accuracy >= 0 else 0.0 if exact else None,
+            "ballpark": bool(self.coordoperation_has_ballpark_transformation(self.context, operation)),
+            "grid_missing": self.lacks_grid(operation),
+        }
+
+    def lacks_grid(self, operation):
+        for i in range(self.coordoperation_get_grid_used_count(self.context, operation)):
+            # names, then whether it may be downloaded, is open, and is there
+            texts, switches = [ctypes.c_char_p() for _ in range(4)], [ctypes.c_int() for _ in range(3)]
+            told = map(ctypes.byref, (*texts, *switches))
+            if self.coordoperation_get_grid_used(self.context, operation, i, *told) and not switches[2].value:
+                return True
+        return False
+
+    def identifier(self, made):
+        """AUTHORITY:CODE of an operation or a CRS, of its inverse or of what it was derived from; None without one."""
+        authority, code = (made and get(made, 0) for get in (self.get_id_auth_name, self.get_id_code))
+        known = authority and CODE.match(authority.decode())
+        return f"{known[1]}:{code.decode()}" if known and code else None
+
+
+the_proj = cache(Proj)
+
+
+def transformation(box, own, raster, change):
+    """What is said of one change of CRS; None where there is none, or where it cannot be told.
+
+    `box` is the data's, in its `own` CRS; of a change's ends, "" means that CRS, and "file:" and a path that of a dataset. Its area is
+    that which the call tells PROJ, or "points" where each point is changed by itself.
+    """
+    *ends, area = change
+    with quiet():
+        source, target = (crs_named(name) if name else own for name in ends)
+        if source is None or target is None or source.IsSame(target, ["CRITERION=EQUIVALENT"]):
+            return None
+        source, target = traditional(source), traditional(target)
+        if change[0] and own is not None and (there := box_in(box, own, source)) is not None:
+            box = there  # else the call says that the data's own CRS is wrong
+        return described(source, target, box, raster, area) if is_box(box) else None
+
+
+def crs_named(name):
+    if not name.startswith("file:"):
+        return reference(name)
+    dataset = gdal.OpenEx(name.removeprefix("file:"))
+    if dataset is None or dataset.RasterCount or not dataset.GetLayerCount():
+        return dataset and dataset.GetSpatialRef()
+    return dataset.GetLayer(0).GetSpatialRef()
+
+
+def described(source, target, box, raster, asked):
+    proj = the_proj()
+    ends = [proj.of(crs) for crs in (source, target)]
+    if not all(ends):
+        return None
+    area = wgs84_box(box, source)
+    candidates = proj.best(*ends, area)
+    if len(candidates) == 1 and candidates[0]["accuracy"] == 0:  # no datum changes: there is no other way
+        operations = [{**candidates[0], "share": 1.0}]
+    else:
+        assumed = None  # only the warper tells PROJ an area
+        if asked and asked != "points":
+            assumed = [float(one) for one in asked.split(",")]
+        elif raster and not asked:
+            assumed = assumed_box(box, source)
+        operations = proj.used(*ends, box, assumed)
+    if not operations:
+        return None
+    used, better = operations[0], None
+    ballpark = sum(one["share"] for one in operations if one["ballpark"]) >= 0.1
+    best = next((one for one in candidates if not one["ballpark"]), None)
+    if best is not None and best["accuracy"] is not None:
+        rough = used["ballpark"] or used["accuracy"] is None
+        if best["name"] != used["name"] if rough else best["accuracy"] < used["accuracy"]:
+            better = best
+    both = by_way_of_wgs84(source, target, box, area) if ballpark and "vertical" not in used["name"] else ()
+    alike = bool(both) and are_near(*both)
+    if both and not alike and best is None:
+        better = in_two_steps(*both)
+    # what GDAL's warper would use if it were told where the data truly is
+    told = {"area": area} if raster and best and better and ballpark and not better["grid_missing"] else {}
+    return {
+        "from": code_of(source),
+        "to": code_of(target),
+        "operations": operations[:3],
+        "ballpark": ballpark,
+        "in_use": not far_from_use(area, source),
+        "alike": alike,
+        "better": better and {**better, **told},
+    }
+
+
+class InWgs84(NamedTuple):
+    """Where the same coordinates are in WGS 84, and by which operation; None for such as are read as WGS 84 anyway."""
+
+    lon: float
+    lat: float
+    way: dict | None
+
+
+def by_way_of_wgs84(source, target, box, area):
+    """The middle of the box as coordinates of the source, and the same coordinates as those of the target; () where PROJ knows it of one only.
+
+    Coordinates of a datum that nobody has tied to WGS 84 may be anywhere.
+    """
+    degrees = [geographic(crs) for crs in (source, target)]
+    there = box_in(box, source, degrees[0]) if all(degrees) else None
+    if there is None:
+        return ()
+    x, y = (there[0] + there[2]) / 2, (there[1] + there[3]) / 2
+    turned = prime_meridian(degrees[0]) - prime_meridian(degrees[1])
+    found = in_wgs84(degrees[0], x, y, area), in_wgs84(degrees[1], x + turned, y, area)
+    return found if all(found) else ()
+
+
+def are_near(one, other):
+    """Whether both places are the same within MOST_APART."""
+    east = (one.lon - other.lon) * math.cos(math.radians(one.lat))
+    return math.hypot(east, one.lat - other.lat) * METRES_OF_DEGREE <= MOST_APART
+
+
+def in_two_steps(one, other):
+    """An operation to WGS 84 and one from there, as one."""
+    ways = [place.way for place in (one, other) if place.way]
+    unknown = any(way["accuracy"] is None for way in ways)
+    return {
+        "name": " + ".join(way["name"] for way in ways),
+        "codes": [code for way in ways for code in way["codes"]],
+        "through": ["EPSG:4326"],
+        "accuracy": None if unknown else sum(way["accuracy"] for way in ways),
+        "ballpark": False,
+        "grid_missing": False,
+    }
+
+
+def in_wgs84(crs, x, y, area):
+    """By the best operation that can be used there; None where PROJ knows none.
+
+    Coordinates on a sphere, or on the ellipsoid of Hughes, are read as those of WGS 84 by custom.
+    """
+    axis, flattening = crs.GetSemiMajor(), crs.GetInvFlattening()
+    on_hughes = abs(axis - HUGHES[0]) < 1 and abs(flattening - HUGHES[1]) < 0.001
+    if flattening == 0 or on_hughes or FRAMES.fullmatch(crs.GetName() or ""):
+        return InWgs84(x, y, None)
+    proj, target = the_proj(), traditional(reference("EPSG:4326"))
+    if crs.IsSame(target, ["CRITERION=EQUIVALENT"]):
+        return InWgs84(x, y, None)
+    ends = [proj.of(one) for one in (crs, target)]
+    for way in (way for within in (area, None) for way in proj.true_ways(*ends, within)):
+        if (place := proj.placed(way, x, y)) is not None:
+            return InWgs84(*place, proj.told(way))
+    return None
+
+
+def geographic(crs):
+    """The CRS in degrees that a CRS is based on, without heights; None where it has none, such as a local one."""
+    flat = crs.Clone()
+    flat.StripVertical()
+    degrees = flat.CloneGeogCS()
+    if degrees is None:
+        return None
+    degrees.DemoteTo2D()
+    degrees.SetAngularUnits("degree", DEGREE)
+    return traditional(degrees)
+
+
+def prime_meridian(crs):
+    """Degrees from Greenwich."""
+    return float(crs.GetAttrValue("PRIMEM", 1) or 0)
+
+
+def assumed_box(box, crs):
+    """A box in degrees as GDAL's warper takes it: counted from the CRS's own prime meridian, wherever that lies."""
+    degrees = geographic(crs)
+    return degrees and box_in(box, crs, degrees)

@@ -1,0 +1,172 @@
+"""What a call must know of an input's pixels before it changes their type or computes with them. Only read where it is asked."""
+
+import itertools
+
+import numpy
+from osgeo import gdal, gdal_array, ogr
+
+from gdal_mcp.toolboxes.gdal.inside.parts.pixels import MAX_BANDS, WHOLE, any_holes, is_float, value_ranges
+from gdal_mcp.toolboxes.gdal.inside.parts.raster_checks import FILLS
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
+
+SIDE = 1024  # of the sample
+NO_OVERVIEWS = 512  # pixels on a side
+DOUBLE = 2**53  # to where floating point has every whole number
+FIRST_FEATURES = 1000  # of a layer that may hold curves
+FEW_FLOATS = 17  # different values
+MANY = 33  # different values; classes are fewer
+EVEN = 0.5  # of the pixels have the value of their neighbour: classes form areas
+# formats of pictures, by the type that values are cut down to
+PICTURES = {"PNG": "UInt16", "JPEG": "UInt8", "WEBP": "UInt8", "GIF": "UInt8", "BMP": "UInt8"}
+
+
+def look(dataset, what):
+    """`holes`: whether pixels are nodata. `fills`: whether they are not, though their value says so. `heights`: whether GDAL assumes their unit. `classes`, `overviews`: whether values look like codes that would be mixed. `shares`: whether they are a mask. Else what a type or a format would lose."""
+    if what == "curves":
+        return {"curves": any(map(has_curves, layers_of(dataset)))}
+    if not dataset.RasterCount:
+        return None
+    what, _, numbers = what.partition(":")
+    wanted = map(int, numbers.split(",")) if numbers else range(1, dataset.RasterCount + 1)
+    there = (number for number in wanted if 1 <= number <= dataset.RasterCount)
+    bands = [dataset.GetRasterBand(number) for number in itertools.islice(there, MAX_BANDS)]
+    with quiet():
+        return LOOKS[what](dataset, bands) if what in LOOKS else lost(bands, what)
+
+
+def fills(dataset, bands):
+    shown = bands[0].GetMaskFlags() == gdal.GMF_ALL_VALID
+    return {"fills": shown and any(row and row.get("min") in FILLS for row in value_ranges(dataset))}
+
+
+def heights(dataset, bands):
+    """GDAL takes heights for metres where nothing says what they are."""
+    crs, unit = dataset.GetSpatialRef(), bands[0].GetUnitType()
+    return {"assumed": bool(crs and crs.IsProjected() and crs.GetLinearUnits() != 1 and not unit)}
+
+
+def overviews(dataset, bands):
+    """GDAL takes the nearest pixel where there is a palette."""
+    large = max(dataset.RasterXSize, dataset.RasterYSize) > NO_OVERVIEWS
+    mixed = (not band.GetColorTable() and are_classes(band) for band in bands)
+    return {"classes": large and all(mixed)}
+
+
+# what is looked at, by the names that calls ask for
+LOOKS = {
+    "holes": lambda dataset, _bands: {"holes": any_holes(dataset)},
+    "masked": lambda dataset, _bands: {"masked": is_masked(dataset)},
+    "wide": lambda _dataset, bands: {"wide": any(map(is_wide, bands))},
+    "fills": fills,
+    "heights": heights,
+    "overviews": overviews,
+    "classes": lambda _dataset, bands: {"classes": all(map(are_classes, bands))},
+    "shares": lambda _dataset, bands: {"mask": all(map(is_mask, bands))},
+}
+
+
+def has_curves(layer):
+    """By its declared type, else by the first features."""
+    kind = ogr.GT_Flatten(layer.GetGeomType())
+    if kind not in (ogr.wkbUnknown, ogr.wkbGeometryCollection):
+        return bool(ogr.GT_IsNonLinear(kind))
+    shapes = (one.GetGeometryRef() for one in itertools.islice(layer, FIRST_FEATURES))
+    found = any(shape is not None and shape.HasCurveGeometry() for shape in shapes)
+    layer.ResetReading()
+    return found
+
+
+def is_masked(dataset):
+    """Whether a mask or alpha hides pixels, which no nodata value tells."""
+    band = dataset.GetRasterBand(1)
+    if band.GetMaskFlags() & (gdal.GMF_ALL_VALID | gdal.GMF_NODATA):
+        return False
+    exact = band.XSize * band.YSize <= WHOLE
+    found = band.GetMaskBand().ComputeRasterMinMax(not exact, can_return_none=True)
+    return found is not None and found[0] == 0
+
+
+def is_wide(band):
+    if band.DataType not in (gdal.GDT_Int64, gdal.GDT_UInt64):
+        return False
+    found = band.ComputeRasterMinMax(band.XSize * band.YSize > WHOLE, can_return_none=True)
+    return found is not None and max(map(abs, found)) > DOUBLE
+
+
+def is_mask(band):
+    """Zeros and ones alone, in a type that has nothing between them."""
+    if is_float(band) or band.GetColorTable() is not None:
+        return False
+    values, valid = pixels(band)
+    return numpy.unique(values[valid]).tolist() == [0, 1]
+
+
+def are_classes(band):
+    """A palette, or areas of a few whole numbers, also where they are kept as floating point; 0 and another one are a mask, whose mean is a share."""
+    if band.GetColorTable() is not None or band.GetCategoryNames():
+        return True
+    values, valid = pixels(band)
+    different = numpy.unique(values[valid])
+    few = FEW_FLOATS if is_float(band) else MANY
+    if not 1 < len(different) < few or (different != numpy.floor(different)).any():
+        return False
+    if len(different) == 2 and different[0] == 0:
+        return False
+    return bool((values[:, 1:] == values[:, :-1]).mean() > EVEN)  # small pictures have few values, too
+
+
+def lost(bands, kind):
+    """Lowest and highest value, and how many pixels do not fit; None where everything fits by its type."""
+    rows = [row for band in bands if (row := lost_of(band, kind)) is not None]
+    if not rows:
+        return None
+    counted = ("outside", "nan", "fractional", "digits", "count")
+    return {
+        **{key: sum(row[key] for row in rows) for key in counted},
+        "minimum": min((row["minimum"] for row in rows if row["minimum"] is not None), default=None),
+        "maximum": max((row["maximum"] for row in rows if row["maximum"] is not None), default=None),
+        "exact": all(band.XSize * band.YSize <= WHOLE // len(bands) for band in bands),
+        "bands": len(bands),
+    }
+
+
+def lost_of(band, kind):
+    if kind == "PNG" and band.DataType != gdal.GDT_UInt16:
+        kind = "UInt8"
+    target = gdal.GetDataTypeByName(PICTURES.get(kind, kind))
+    if gdal.DataTypeUnion(target, band.DataType) == target or gdal.DataTypeIsComplex(band.DataType):
+        return None
+    values, valid = pixels(band)
+    nan = numpy.isnan(values) if values.dtype.kind == "f" else numpy.zeros(values.shape, bool)
+    values = values[valid & ~nan]
+    counts = {"nan": int((valid & nan).sum()), "count": int(valid.sum())}
+    kept = gdal_array.flip_code(target)
+    if numpy.issubdtype(kept, numpy.integer):
+        room = numpy.iinfo(kept)
+        outside = (values < room.min) | (values > room.max)
+        fractional = ~outside & (values != numpy.floor(values))
+        digits = 0
+    else:
+        counts["nan"] = 0
+        outside = ~numpy.isfinite(values.astype(kept)) & numpy.isfinite(values)
+        fractional = numpy.zeros(1, bool)
+        whole = values.dtype.kind in "iu"  # of numbers with a fraction the last digits are noise
+        digits = int((values.astype(kept).astype(values.dtype) != values).sum()) if whole else 0
+    return {
+        **counts,
+        "outside": int(outside.sum()),
+        "fractional": int(fractional.sum()),
+        "digits": digits,
+        "minimum": float(values.min()) if values.size else None,
+        "maximum": float(values.max()) if values.size else None,
+    }
+
+
+def pixels(band):
+    """Values, and which of them are not nodata; all of them, or a sample."""
+    side = {} if band.XSize * band.YSize <= WHOLE else {"buf_xsize": SIDE, "buf_ysize": SIDE}
+    values, nodata = band.ReadAsArray(**side), band.GetNoDataValue()
+    if nodata is None:
+        return values, numpy.ones(values.shape, bool)
+    return values, ~numpy.isnan(values) if numpy.isnan(nodata) else values != nodata

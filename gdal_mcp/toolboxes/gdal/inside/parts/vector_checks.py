@@ -1,0 +1,100 @@
+"""Cheap checks of layers that were written: what they hold, and whether what the command must keep is still there."""
+
+from typing import NamedTuple
+
+from osgeo import ogr
+
+from gdal_mcp.toolboxes.gdal.inside.parts.datasets import opened
+from gdal_mcp.toolboxes.gdal.inside.parts.extents import crs_checks
+from gdal_mcp.toolboxes.gdal.inside.parts.pair import Pair
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import quiet
+from gdal_mcp.toolboxes.gdal.inside.parts.survey import Clock, Survey
+from gdal_mcp.toolboxes.gdal.inside.parts.tables import layers_of
+
+MAX_LAYERS = 20
+MAX_BYTES = 64 << 20
+INDEXED = ("GPKG", "FlatGeobuf", "ESRI Shapefile", "SQLite", "Parquet", "OpenFileGDB", "CSV")
+DECLARED = ("GPKG", "FlatGeobuf", "SQLite", "Parquet")  # which say what kind of geometry a layer holds
+OWN_LAYERS = ("GPX",)  # which are there whether they hold something or not
+KEEP_ALL = ("GPKG", "SQLite")
+AGAIN = ("features", "fields", "values", "coordinates")  # what a file keeps of what was made in memory
+
+
+class Origin(NamedTuple):
+    """Paths of the inputs with their descriptions or None, and what the command must keep of its input or may make."""
+
+    sources: list
+    expected: tuple
+    clock: Clock  # one for all outputs of a call
+    compared: tuple = ()  # numbers of the inputs that the output may be the same as
+    updates: bool = False  # whether the output was there before, and holds more than the inputs
+    cut: object = None  # a shape that the call gives to cut a raster, and the name of its CRS or ""
+    again: object = None  # makes the output a second time, in memory; None where that takes too long
+
+
+def layer_checks(dataset, rows, origin):
+    """`rows` describe the layers."""
+    if rows and all(row["features"] == 0 for row in rows):
+        if "nothing" not in origin.expected:
+            yield {"code": "zero_features"}
+        return
+    clock, driver = origin.clock, dataset.GetDriver().ShortName
+    clock.limit(row["features"] for row in rows)
+    with quiet() as aside:  # what the inputs are read with is not the command's
+        facts = [(path, row["facts"]) for path, row in origin.sources if row and "layers" in row["facts"]]
+        # whose features can be read without reading the whole of a large file first
+        quick = (path for path, one in facts if one["driver"] in INDEXED or one["bytes"] <= MAX_BYTES)
+        readable = [one for one in (opened(path, aside) for path in quick) if one is not None]
+    keeps, made_of = origin.expected, readable
+    if "fields" not in keeps and origin.again and not origin.updates and driver not in KEEP_ALL:
+        with quiet():
+            made_of = [one for one in [origin.again()] if one is not None]
+        keeps = (*keeps, *AGAIN)
+    for number, row in enumerate(rows[:MAX_LAYERS]):
+        if row["features"] == 0 and driver in OWN_LAYERS:
+            continue
+        if row["features"] == 0:
+            yield {"code": "empty_layer", "layer": number}
+        layer = dataset.GetLayer(number)
+        checks = list(crs_checks(row, layer.GetSpatialRef()))
+        source = paired(layer, rows, made_of) if "fields" in keeps else None
+        empty = 0
+        if source is None:
+            after = Survey(layer, clock, valid=True)
+        else:
+            pair = Pair(layer, source, driver, clock, keeps)
+            checks += pair.checks()
+            after, empty = pair.after, pair.before.empty
+        if after.empty and (made_of is not readable or source is None):
+            layers = (layer for one in readable for layer in layers_of(one, MAX_LAYERS))
+            empty = max((Survey(layer, clock, kinds=()).empty for layer in layers), default=0)
+        checks += content(row, after, after.empty if "gaps" in keeps else empty)
+        asked = source is not None and made_of is readable and source.GetGeomType() == ogr.wkbUnknown
+        undeclared = row["geometry"] == "Unknown (any)" and after.whole and len(after.geometries) == 1
+        if driver in DECLARED and undeclared and not asked:
+            kind = ogr.GeometryTypeToName(after.geometries.pop()).upper().replace(" ", "")
+            kind += "Z" * after.has_z + "M" * after.has_m
+            checks.append({"code": "geometry_type_undeclared", "geometry": kind})
+        yield from ({**check, "layer": number} for check in checks)
+
+
+def paired(layer, rows, readable):
+    """The layer that this one was made of: the only one, or the one of its name; None where that is not certain."""
+    if len(readable) != 1:
+        return None
+    if readable[0].GetLayerCount() == 1 == sum(row["features"] != 0 for row in rows):
+        return readable[0].GetLayer(0)
+    return readable[0].GetLayerByName(layer.GetName())
+
+
+def content(row, after, empty_before):
+    """Of one layer alone, but for features that had no geometry before."""
+    sampled = {} if after.whole else {"sampled": True}
+    if after.invalid:
+        yield {"code": "invalid_geometries", "count": after.invalid, "of": after.checked, **sampled}
+    if garbled := sum(column.garbled for column in after.columns):
+        yield {"code": "characters_lost", "count": garbled, **sampled}
+    if row["geometry"] != "None" and after.empty > empty_before:
+        yield {"code": "empty_geometries", "count": after.empty, "of": after.features, **sampled}
+    if not after.whole:
+        yield {"code": "values_unexamined", "count": after.features, "of": row["features"]}

@@ -1,0 +1,141 @@
+"""Tiny jobs that run while the worker waits for the real one, so that what GDAL, PROJ and Python do at first use is done by then.
+
+They leave no trace: no file, no setting, no message of GDAL's (some it gives only once), nothing printed. Nor may the job's
+answer differ: the tiny jobs run in the side thread (see `SideThread`), and the real job's thread meets only a CRS that hardly any
+data is in.
+"""
+
+import contextlib
+import importlib
+import io
+import os
+from types import SimpleNamespace
+
+from osgeo import gdal, ogr, osr
+
+from gdal_mcp.toolboxes.gdal.inside.parts.reporting import part, quiet
+
+PLACE = "/tmp/warming"  # this container's own; what lies in its output folder would be published
+RASTER, WRITTEN, LAYERS, COPIED = (f"{PLACE}/{name}" for name in ("a.tif", "b.tif", "a.gpkg", "b.geojson"))
+SIDE = 32  # pixels of the raster
+PIXELS = 16  # of its picture
+RARE, RARE_DEGREES = 29333, 4293  # EPSG: Schwarzeck in Namibia, whose datum is no ensemble
+PARTS = ("programs", "describe", "preview", "preview_raster", "preview_vector")
+# one algorithm of each kind that is asked for most; making one reads its arguments' descriptions
+ALGORITHMS = (
+    *("raster reproject", "raster clip", "raster hillshade", "raster pipeline"),
+    *("vector info", "vector reproject", "vector pipeline"),
+)
+IDLE = 1.0  # seconds without a job, before the imports that few programs need and that cannot be interrupted
+LATE = (
+    *("numpy", "osgeo.gdal_array"),
+    *("osgeo_utils.gdal_merge", "osgeo_utils.gdal_polygonize", "osgeo_utils.gdal2xyz"),
+)
+NO_REPORT = SimpleNamespace(**dict.fromkeys(("progress", "interim", "attach"), lambda *_, **__: None))
+
+
+def steps(run):
+    """A generator of steps of a few milliseconds; `run` is the handler's. To be closed when the job is there."""
+    for name in PARTS:
+        part(name)
+        yield
+    from gdal_mcp.toolboxes.gdal.inside.parts import describe, programs
+
+    for step in (
+        lambda: rare(RARE),  # opens PROJ's database
+        # reads what PROJ needs to find a way from one CRS to another
+        lambda: osr.CreateCoordinateTransformation(rare(RARE), rare(RARE_DEGREES)).TransformPoint(5e5, 7e6),
+        read_crs,
+    ):
+        silently(step)
+        yield
+    with folder():
+        for step in (
+            write_raster,
+            lambda: job(run, "info --output-format=json", RASTER),
+            lambda: job(run, "raster info", RASTER),
+            lambda: job(run, "convert --output-format=COG", RASTER, WRITTEN),
+            lambda: os.unlink(WRITTEN),
+            lambda: job(run, f"raster reproject --output-crs=EPSG:{RARE_DEGREES}", RASTER, WRITTEN),
+            write_layer,
+            lambda: job(run, "vector info --output-format=json", LAYERS),
+            lambda: job(run, "vector convert", LAYERS, COPIED),
+        ):
+            describe.SIDE_THREAD.do(lambda step=step: silently(step))
+            yield
+    for path in ALGORITHMS:
+        silently(lambda path=path: programs.instantiated(path.split())[0].GetArgNames())
+        yield
+    yield IDLE
+    for name in LATE:
+        silently(lambda name=name: importlib.import_module(name))
+        yield
+
+
+def silently(step):
+    """A step that an image cannot do is left out: a job that needs it will say so."""
+    nowhere = io.StringIO()
+    with quiet(), contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+        with contextlib.suppress(Exception):
+            step()
+        gdal.ErrorReset()
+
+
+@contextlib.contextmanager
+def folder():
+    with contextlib.suppress(OSError):  # no room: the steps will do nothing
+        os.mkdir(PLACE)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            for name in os.listdir(PLACE):
+                os.unlink(f"{PLACE}/{name}")
+            os.rmdir(PLACE)
+
+
+def read_crs():
+    """Reads a CRS from a GeoTIFF, for which PROJ is asked more; of a projected one it would be asked for WGS 84 too."""
+    name = "/vsimem/warming.tif"
+    made = gdal.GetDriverByName("GTiff").Create(name, 1, 1)
+    made.SetSpatialRef(rare(RARE_DEGREES))
+    made.Close()
+    try:
+        gdal.Open(name).GetSpatialRef()
+    finally:
+        gdal.Unlink(name)
+
+
+def rare(code):
+    crs = osr.SpatialReference()
+    crs.ImportFromEPSG(code)
+    return crs
+
+
+def write_raster():
+    made = gdal.GetDriverByName("GTiff").Create(RASTER, SIDE, SIDE, 1, gdal.GDT_Byte)
+    made.SetSpatialRef(rare(RARE))
+    made.SetGeoTransform((500000, 10, 0, 7000000, 0, -10))
+    made.GetRasterBand(1).WriteRaster(0, 0, SIDE, SIDE, bytes(i % 251 for i in range(SIDE * SIDE)))
+    made.Close()
+
+
+def job(run, command, source, output=None):
+    """Runs an algorithm of the `gdal` program as the host asks for it."""
+    words = [*command.split(), source]
+    request = {"program": "gdal", "inputs": [], "sources": [source], "preview_pixels": PIXELS}
+    if output is None:
+        return run({**request, "options": words, "outputs": []}, NO_REPORT)
+    outputs = [{"path": output, "kind": "dataset"}]
+    request["changes"] = [["", f"EPSG:{RARE_DEGREES}", ""]]  # of CRS, which PROJ is asked about
+    return run({**request, "options": [*words, output], "outputs": outputs}, NO_REPORT)
+
+
+def write_layer():
+    made = gdal.GetDriverByName("GPKG").Create(LAYERS, 0, 0, 0, gdal.GDT_Unknown)
+    layer = made.CreateLayer("a", rare(RARE_DEGREES), ogr.wkbPolygon)
+    layer.CreateField(ogr.FieldDefn("a", ogr.OFTInteger))
+    feature = ogr.Feature(layer.GetLayerDefn())
+    feature.SetGeometry(ogr.CreateGeometryFromWkt("POLYGON ((15 -22,16 -22,16 -21,15 -22))"))
+    layer.CreateFeature(feature)
+    made.Close()

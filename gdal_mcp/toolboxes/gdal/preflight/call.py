@@ -1,0 +1,244 @@
+"""One call, or one step of a pipeline, with what is known of it before it runs; and what a check finds in it. Pure."""
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+from gdal_mcp.plan import Draft
+from gdal_mcp.toolboxes.gdal.answers.checks import CHECKS
+from gdal_mcp.toolboxes.gdal.preflight.facts import Box, DatasetFacts
+from sandbox.template import Limits
+
+MOST_ALIKE: Final = (
+    5  # findings of one code and step that are listed apart; the inputs of further ones are added to the last
+)
+MOST_NUMBERS: Final = 20  # inputs that one finding lists
+Step: TypeAlias = tuple[str, Mapping[str, Sequence[str]]]  # the path of an algorithm, its arguments
+_SAME: Final = {
+    "OGC:CRS84": "EPSG:4326",
+    "OGC:CRS83": "EPSG:4269",
+    "OGC:CRS27": "EPSG:4267",
+}  # but for the order of axes
+_SHORTCUTS: Final = frozenset({"convert", "info"})  # of the kind that the input is
+
+
+def steps_of(draft: Draft) -> Sequence[Step]:
+    """Those of a pipeline; any other call is one."""
+    return draft.chain or ((draft.algorithm, draft.arguments),)
+
+
+def options_of(texts: Iterable[str]) -> dict[str, str]:
+    """Options of the form NAME=VALUE, both in capitals. Of several with one name GDAL takes the first (CSLFetchNameValue)."""
+    found: dict[str, str] = {}
+    for name, _, value in (text.upper().partition("=") for text in texts):
+        found.setdefault(name.strip(), value.strip())
+    return found
+
+
+def is_on(value: str) -> bool:
+    """Whether a value of an option means yes, as CPLTestBool has it: whatever does not mean no."""
+    return value != "" and value.upper() not in ("NO", "FALSE", "OFF", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`inputs` are the datasets that the call works on, in order, None where nothing is known of one."""
+
+    algorithm: str  # a command path such as `raster resize`, or a classic program that is like none
+    arguments: Mapping[str, tuple[str, ...]]  # by canonical name, as the catalogue binds them
+    inputs: tuple[DatasetFacts | None, ...] = ()
+    others: Mapping[str, DatasetFacts] = field(default_factory=dict)  # by argument: like, zones ...
+    driver: str = ""  # GDAL's name of the output's format; "" where nothing is written
+    output: str = ""  # name of the output, for its extension
+    written: str = ""  # the format that the whole call writes, of which this may be a step before
+    updates: bool = False  # whether a copy of an output that is there already is changed
+    # part of the inputs' pixels that is certain; less after a step that may leave some out
+    certain: float = 1.0
+    limits: Limits = field(default_factory=Limits)
+    flowing: DatasetFacts | None = None  # of the features that the step before gives, as far as known
+
+    @property
+    def path(self) -> str:
+        """The algorithm, with the kind of the input where a shortcut leaves it open."""
+        if self.algorithm in _SHORTCUTS:
+            return f"{self.input.kind if self.input else 'raster'} {self.algorithm}"
+        return self.algorithm
+
+    @property
+    def input(self) -> DatasetFacts | None:
+        return self.inputs[0] if self.inputs else None
+
+    @property
+    def vector(self) -> DatasetFacts | None:
+        """The features that it works on."""
+        known = self.input or self.flowing
+        return known if known is not None and known.kind == "vector" else None
+
+    def text(self, name: str) -> str:
+        """The first value of an argument; "" if it was not given."""
+        values = self.arguments.get(name, ())
+        return values[0] if values else ""
+
+    def flag(self, name: str) -> bool:
+        return self.text(name) == "true"
+
+    def texts(self, name: str) -> list[str]:
+        """All values, also of a list that was given as one text."""
+        return [part for value in self.arguments.get(name, ()) for part in value.split(",")]
+
+    def numbers(self, name: str, count: int = 0) -> tuple[float, ...]:
+        """All values of an argument as numbers; none if one of them is no number, or if there are not `count`."""
+        made = [number_of(text) for text in self.texts(name)]
+        whole = None not in made and count in (0, len(made))
+        return tuple(one for one in made if one is not None) if whole else ()
+
+    def box(self, name: str) -> Box | None:
+        """An argument of west, south, east, north; None for what is no box."""
+        numbers = self.numbers(name, 4)
+        if len(numbers) != 4 or not (numbers[0] < numbers[2] and numbers[1] < numbers[3]):
+            return None
+        return numbers[0], numbers[1], numbers[2], numbers[3]
+
+    def option(self, key: str, argument: str = "creation-option") -> str:
+        """The value of a creation option in capitals; "" if it was not given."""
+        return options_of(self.arguments.get(argument, ())).get(key, "")
+
+    def switched_on(self, key: str, argument: str = "creation-option") -> bool:
+        """Whether a creation option is given and means yes."""
+        return is_on(self.option(key, argument))
+
+    @property
+    def source_crs(self) -> str | None:
+        """The CRS of the data: the one that the call says, else the data's own."""
+        facts = self.input or self.flowing
+        return self.text("input-crs") or (facts.crs if facts else None)
+
+    @property
+    def target_crs(self) -> str | None:
+        return self.text("output-crs") or self.source_crs
+
+    @property
+    def keeps_crs(self) -> bool:
+        return not self.text("output-crs") or same_crs(self.source_crs, self.text("output-crs"))
+
+    @property
+    def target_degrees(self) -> bool | None:
+        """Whether the CRS of the output is in degrees; None where that is not known."""
+        crs, facts = self.text("output-crs"), self.input
+        if facts is None or not crs or same_crs(facts.crs, crs):
+            return facts.degrees if facts else None
+        return facts.places[crs].degrees if crs in facts.places else None
+
+
+class Verdict(Enum):
+    """What a check knows of a call. UNKNOWN is never FINE: it is shown, and refuses where WRONG would refuse."""
+
+    FINE = "fine"
+    WRONG = "wrong"
+    UNKNOWN = "unknown"  # something that the check depends on could not be examined
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found: a code that stays the same between versions, what is wrong and why, what to do instead.
+
+    It is identified by its code, its step and its inputs: findings that differ in one of these are never merged.
+    """
+
+    code: str
+    message: str
+    suggestion: str
+    refuses: bool = False  # the result would be wrong, or nobody can say, so the call is not made
+    verdict: Verdict = Verdict.WRONG
+    inputs: tuple[
+        int, ...
+    ] = ()  # numbers of the inputs that it is about, from 0; empty for the call as a whole
+    step: int | None = None  # of a pipeline, from 0
+    change: Mapping[str, tuple[str, ...] | None] | None = (
+        None  # arguments with which the same call would be right; None for one to leave out
+    )
+    instead: str = ""  # the algorithm that takes these, if not that of the call
+    steps: Sequence[tuple[str, Mapping[str, Any]]] = ()  # of a pipeline from its input that would be
+    mend: Mapping[str, Any] | None = None  # that call, as `{"tool": ..., "arguments": ...}`
+    numbers: Mapping[str, float | None] = field(default_factory=dict)  # beside the text, for programs
+
+    def as_dict(self) -> dict[str, Any]:
+        """Without what does not apply."""
+        own = ("change", "instead", "steps", "numbers", "verdict", "inputs", "step")
+        said = {key: value for key, value in asdict(self).items() if value not in (None, False, "")}
+        row = {**{key: value for key, value in said.items() if key not in own}, **self.numbers}
+        if self.step is not None:
+            row["step"] = self.step
+        if self.inputs:
+            row["inputs"] = list(self.inputs[:MOST_NUMBERS])
+        if self.verdict is Verdict.UNKNOWN:
+            row["verdict"] = self.verdict.value
+        return row
+
+
+def distinct(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Each finding once. Those of several inputs that say the same are one, with the numbers of all of these inputs."""
+    found: dict[Hashable, Finding] = {}
+    count: Counter[Hashable] = Counter()
+    last: dict[Hashable, Hashable] = {}
+    for one in findings:
+        alike = one.code, one.step, one.refuses, one.verdict
+        key: Hashable = (*alike, one.message)
+        if key not in found and count[alike] >= MOST_ALIKE:
+            key = last[alike]
+        if key not in found:
+            count[alike] += 1
+            found[key], last[alike] = one, key
+            continue
+        inputs = tuple(dict.fromkeys((*found[key].inputs, *one.inputs)))
+        found[key] = replace(found[key], inputs=inputs)
+    return tuple(found.values())
+
+
+def worded(name: str, words: Mapping[str, Any] | None = None, **more: Any) -> Finding:
+    """A finding in the words that `answers/data/checks.toml` has for a name, with `words` in their places."""
+    said = {key: text.format(**words) if words else text for key, text in CHECKS[name].items()}
+    verdict = Verdict(said.pop("verdict", Verdict.WRONG.value))
+    return Finding(**{**said, "verdict": verdict, **more})
+
+
+def passed_on(call: Call) -> DatasetFacts | None:
+    """What is known of the features that a step gives to the next one: their CRS, and what their columns hold."""
+    facts = call.vector
+    if facts is None or not call.algorithm.startswith("vector "):
+        return None
+    if call.algorithm in ("vector sql", "vector select"):  # which may leave the geometry out
+        facts = replace(facts, geometry="")
+    if call.algorithm == "vector make-point":
+        facts = replace(facts, geometry="Point")
+    if not (wanted := call.text("output-crs") or call.text("crs")):
+        return replace(facts, features=None, extent=None)
+    degrees = facts.places[wanted].degrees if wanted in facts.places else None
+    return replace(facts, features=None, extent=None, crs=wanted, has_crs=True, degrees=degrees)
+
+
+def same_crs(first: str | None, second: str | None) -> bool:
+    """Whether two codes are known and mean the same coordinates with x before y, as GDAL has them."""
+    codes = [str(one or "").strip().upper() for one in (first, second)]
+    return all(codes) and len({_SAME.get(one, one) for one in codes}) == 1
+
+
+def number_of(text: str, *, finite: bool = True) -> float | None:
+    """None for what is no number; infinity and NaN count only where they need not be `finite`."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) or not finite else None
+
+
+def overlap(first: Box | None, second: Box | None) -> Box | None:
+    """The intersection of two boxes, which may be a line; None where there is none, or a box is not known."""
+    if first is None or second is None:
+        return None
+    west, south = max(first[0], second[0]), max(first[1], second[1])
+    east, north = min(first[2], second[2]), min(first[3], second[3])
+    return (west, south, east, north) if west <= east and south <= north else None

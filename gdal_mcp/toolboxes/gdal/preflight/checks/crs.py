@@ -1,0 +1,182 @@
+"""Likely mistakes with coordinate systems and places. Pure."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, overlap, same_crs, worded
+from gdal_mcp.toolboxes.gdal.preflight.facts import Box, DatasetFacts
+
+MERCATOR_SLACK: Final = 1.05  # lengths that are wrong by less are not told
+# WGS 84 with longitudes from 0 to 360; a GeoTIFF of it says EPSG:4326, and reaches beyond 180
+_WRAPPED: Final = "+proj=longlat +datum=WGS84 +lon_wrap=180"
+_CLIPS: Final = ("raster clip", "vector clip", "vector filter")
+_DATE_LINE: Final = 181.0  # degrees, with room for half a pixel of a coarse grid
+_POLE: Final = 90.9  # degrees, with the same
+_RADIUS: Final = 6378137.0  # metres
+DEGREE: Final = math.pi / 180 * _RADIUS  # metres of one degree along the equator
+# the coarsest climate grids have 2.5; as a resolution in degrees it is rare, in metres common
+_LARGE_DEGREES: Final = 2.0
+
+
+def mercator_factor(facts: DatasetFacts | None) -> float:
+    """How many metres of Web Mercator are one on the ground, in the middle of a dataset that is in it or in degrees; 1 for others."""
+    if facts is None or facts.extent is None:
+        return 1.0
+    middle = (facts.extent[1] + facts.extent[3]) / 2
+    if same_crs(facts.crs, "EPSG:3857"):
+        return math.cosh(min(abs(middle) / _RADIUS, math.pi))  # the edge of the map
+    return 1 / math.cos(math.radians(middle)) if facts.degrees and abs(middle) < 90 else 1.0
+
+
+def longitudes_beyond_180(call: Call) -> Iterator[Finding]:
+    facts = call.input
+    if call.path != "raster reproject" or facts is None or not facts.degrees or facts.extent is None:
+        return
+    to_degrees = call.target_degrees or call.target_crs in ("EPSG:4326", "OGC:CRS84")
+    if facts.extent[2] > _DATE_LINE and not to_degrees:
+        yield worded("longitudes_beyond_180", {"east": facts.extent[2]})
+
+
+def extent_outside(call: Call) -> Iterator[Finding]:
+    """Of what is only read; the container tells it of what was written."""
+    boxes = [one.extent for one in call.inputs if one and one.degrees and one.extent and not call.written]
+    for west, south, east, north in [box for box in boxes if max(-box[1], box[3]) > _POLE][:1]:
+        exchanged = max(-west, east) <= _POLE and max(-south, north) <= _DATE_LINE
+        yield worded("xy_beyond" if exchanged else "beyond_poles", {"south": south, "north": north})
+
+
+def resolution_unit(call: Call) -> Iterator[Finding]:
+    most = max(call.numbers("resolution", 2), default=0.0)
+    if call.target_degrees and most >= _LARGE_DEGREES:
+        yield worded("resolution_in_metres", {"given": most, "degrees": most / DEGREE})
+
+
+def antimeridian(call: Call) -> Iterator[Finding]:
+    """An output in degrees of data that lies about longitude 180, which GDAL makes as wide as the earth."""
+    name = {"raster reproject": "output-crs", "raster footprint": "output-crs"}.get(call.path)
+    place = call.input.places.get(call.text(name)) if name and call.input else None
+    if place is None or place.extent is None or not place.crosses or call.text("bbox"):
+        return
+    west, south, east, north = place.extent
+    words = {"west": west, "east": east - 360, "south": south, "north": north}
+    if call.path == "raster footprint":
+        yield worded("footprint_about_180", words, refuses=True)
+    else:
+        wgs84 = call.text("output-crs").upper() in ("EPSG:4326", "OGC:CRS84")
+        change = {"output-crs": (_WRAPPED,)} if wgs84 else None
+        yield worded("crosses_antimeridian", words, refuses=True, change=change)
+
+
+def other_longitudes(call: Call) -> Iterator[Finding]:
+    """A box or zones that count longitudes otherwise than the data does: -180 to 180 against 0 to 360, or from east of 180 to west of it."""
+    facts, numbers = call.input, call.numbers("bbox", 4)
+    if facts is None or facts.extent is None or not (facts.degrees or _is_degrees(call)):
+        return
+    if numbers and numbers[0] > numbers[2] and call.path in (*_CLIPS, "raster reproject"):
+        yield from _turned_box(call, (numbers[0], numbers[1], numbers[2], numbers[3]))
+    elif facts.degrees and call.path in ("raster clip", "raster zonal-stats"):
+        other = call.others.get("zones") or call.others.get("like")
+        box = call.box("bbox") if not call.text("bbox-crs") else None
+        if box is None and other is not None and other.degrees:
+            box = other.extent
+        if box is not None and _elsewhere(box, facts.extent):
+            change = _by_warping(call, box)
+            instead = "raster reproject" if change else ""
+            yield worded("longitudes_shifted", refuses=True, change=change, instead=instead)
+
+
+def _turned_box(call: Call, box: Box) -> Iterator[Finding]:
+    west, south, east, north = box
+    if not (-180 <= east < 0 < west <= 180 and south < north):
+        return
+    wide = (west, south, east + 360, north)
+    change: Mapping[str, tuple[str, ...] | None] | None = _by_warping(call, wide)
+    if call.path == "raster reproject":
+        change = {"bbox": _texts(wide)}
+    elif call.path.startswith("vector "):
+        shapes = (((west, 180.0), (south, north)), ((-180.0, east), (south, north)))
+        rings = ",".join(
+            f"(({a:.10g} {c:.10g},{b:.10g} {c:.10g},{b:.10g} {d:.10g},{a:.10g} {d:.10g},{a:.10g} {c:.10g}))"
+            for (a, b), (c, d) in shapes
+        )
+        geometry = f"MULTIPOLYGON ({rings})"
+        change = (
+            {"bbox": None, "bbox-crs": None, "geometry": (geometry,)} if call.path == "vector clip" else None
+        )
+    words = {"west": west, "east": east, "wide": east + 360}
+    instead = "raster reproject" if call.path == "raster clip" else ""
+    yield worded("box_about_180", words, refuses=True, change=change, instead=instead)
+
+
+def _by_warping(call: Call, box: Box) -> Mapping[str, tuple[str, ...] | None] | None:
+    """Arguments of a reprojection into the CRS of the data itself, which finds the pixels of a box on either side."""
+    size = call.input.pixel_size if call.input and call.input.degrees else None
+    if call.path != "raster clip" or size is None or call.text("bbox-crs"):
+        return None
+    return {"bbox": _texts(box), "resolution": _texts(size)}
+
+
+def _texts(numbers: Sequence[float]) -> tuple[str, ...]:
+    return tuple(f"{one:.17g}" for one in numbers)
+
+
+def _is_degrees(call: Call) -> bool:
+    return call.text("bbox-crs").upper() in ("EPSG:4326", "OGC:CRS84") or bool(call.target_degrees)
+
+
+def _elsewhere(box: Box, extent: Box) -> bool:
+    """Whether a box reaches out of a raster to one side, where with longitudes counted otherwise there would be data."""
+    slack = 1e-6 + (extent[2] - extent[0]) / 1000
+    if box[1] > extent[3] or box[3] < extent[1]:
+        return False
+    for turn, out in ((360.0, box[0] < extent[0] - slack), (-360.0, box[2] > extent[2] + slack)):
+        moved = (box[0] + turn, box[1], box[2] + turn, box[3])
+        shared = overlap(moved, extent)
+        if out and shared is not None and shared[2] > shared[0]:
+            return True
+    return False
+
+
+def no_overlap(call: Call) -> Iterator[Finding]:
+    if any(other_longitudes(call)):
+        return
+    facts, like, crs = call.input, call.others.get("like"), call.text("bbox-crs")
+    if call.path not in ("raster clip", "vector clip", "vector filter") or facts is None:
+        return
+    if like is not None:
+        wanted, extent = like.extent_in(facts.crs), facts.extent
+    else:
+        wanted, extent = call.box("bbox"), facts.extent_in(crs) if crs else facts.extent
+    if wanted is None or extent is None or overlap(wanted, extent) is not None:
+        return
+    if overlap((wanted[1], wanted[0], wanted[3], wanted[2]), extent) is not None:
+        yield worded("axes_exchanged")
+    else:
+        yield worded("box_outside", {"there": ", ".join(f"{one:.10g}" for one in extent)})
+
+
+def unknown_crs(texts: Iterable[str], inputs: Iterable[DatasetFacts]) -> Iterator[Finding]:
+    """The first CRS of a call that the PROJ of the image does not know."""
+    known = tuple(inputs)
+    for text in texts:
+        if any(not place.known for facts in known for place in facts.named(text)):
+            yield worded("unknown_crs", {"crs": text[:80]}, refuses=True)
+            return
+
+
+def no_input_crs(call: Call) -> Iterator[Finding]:
+    lacks_crs = call.input is not None and call.input.has_crs is False and not call.text("input-crs")
+    if call.path in ("raster reproject", "vector reproject") and lacks_crs:
+        yield worded("no_input_crs", refuses=True)
+
+
+CHECKS: Final = (
+    antimeridian,
+    other_longitudes,
+    longitudes_beyond_180,
+    extent_outside,
+    resolution_unit,
+    no_overlap,
+    no_input_crs,
+)

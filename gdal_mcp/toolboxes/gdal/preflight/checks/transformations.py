@@ -1,0 +1,190 @@
+"""The changes of CRS that a draft makes, by its arguments. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from gdal_mcp.plan import Draft
+from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for
+from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
+from gdal_mcp.toolboxes.gdal.preflight.call import Finding, Step, is_on, options_of, steps_of, worded
+from gdal_mcp.toolboxes.gdal.preflight.checks.statement import transformed_to
+
+BALLPARK: Final = "ballpark_transformation"
+# from and to, as the call spells them, "" the CRS of the data; the area of interest that it tells PROJ
+Change = tuple[str, str, str]
+
+_LABELS: Final = ("raster edit", "vector edit")  # which say what the CRS is, and change no coordinate
+_MOVES: Final = frozenset(
+    {
+        *("raster reproject", "raster footprint", "raster index"),
+        *("vector reproject", "vector concat", "vector index"),
+    }
+)
+# the only CRS that a format has
+_WRITES_IN: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("KML", "LIBKML", "KMLSUPEROVERLAY", "GPX", "GeoJSONSeq"), "EPSG:4326"),
+    **dict.fromkeys(("MVT", "PMTiles", "MBTiles"), "EPSG:3857"),
+}
+# of GDAL's tiling schemes, and of the units of a MapML's extent, the CRS; names in capitals
+_SCHEMES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("GOOGLEMAPSCOMPATIBLE", "PSEUDOTMS_GLOBALMERCATOR", "WEBMERCATORQUAD"), "EPSG:3857"),
+    **dict.fromkeys(
+        ("GOOGLECRS84QUAD", "PSEUDOTMS_GLOBALGEODETIC", "WORLDCRS84QUAD", "INSPIRECRS84QUAD"), "EPSG:4326"
+    ),
+    "WORLDMERCATORWGS84QUAD": "EPSG:3395",
+    "LINZANTARTICAMAPTILEGRID": "EPSG:5482",
+    "NZTM2000": "EPSG:2193",
+    "MAPML_APSTILE": "EPSG:5936",
+    "MAPML_CBMTILE": "EPSG:3978",
+}
+_MAPML: Final[Mapping[str, str]] = {
+    "WGS84": "EPSG:4326",
+    "OSMTILE": "EPSG:3857",
+    "CBMTILE": "EPSG:3978",
+    "APSTILE": "EPSG:5936",
+}
+_PLACES: Final = ("bbox-crs", "geometry-crs", "position-crs")  # CRSs of places that an argument names
+_FILE: Final = "file:"  # before a path: the CRS of that dataset
+_POINTS: Final = "points"  # in place of an area: each point by itself, as the warper does not
+_MOST: Final = 8
+_MAX_TEXT: Final = 16384  # characters of one CRS, which may be PROJJSON
+
+
+def changes_named(draft: Draft, catalogue: Catalogue) -> tuple[Change, ...]:
+    """In the order in which they are made: those of the call's own steps, then those of branches and nested pipelines."""
+    return tuple(dict.fromkeys(change for _, change in changes_of_inputs(draft, catalogue)))
+
+
+def changes_of_inputs(draft: Draft, catalogue: Catalogue) -> tuple[tuple[str, Change], ...]:
+    """Each change with the input that it is of, as the call names it; "" for that of every input."""
+    found = _all_changes(draft, catalogue)
+    return tuple(one for one in found if max(map(len, one[1])) <= _MAX_TEXT)[:_MOST]
+
+
+def _all_changes(draft: Draft, catalogue: Catalogue) -> Sequence[tuple[str, Change]]:
+    parts = (steps_of(draft), *draft.branches)
+    return list(dict.fromkeys(one for steps in parts for one in _named(steps, draft, catalogue)))
+
+
+def key(change: Change) -> str:
+    """As the container names what it says of a change."""
+    return "\n".join(change)
+
+
+def _named(steps: Sequence[Step], draft: Draft, catalogue: Catalogue) -> Iterator[tuple[str, Change]]:
+    read = steps[0][1].get("input", ()) if draft.chain else ()
+    source = read[0] if len(read) == 1 else ""
+    like = [f"{_FILE}{located}" for name, located in draft.named or () if name == "like"]
+    current = ""  # the CRS at each step
+    if demanded := _demanded(draft, steps[-1], catalogue):
+        steps = (*steps, ("vector reproject", {"output-crs": (demanded,)}))
+    for path, arguments in steps:
+        given = {name: values[0] for name, values in arguments.items() if values}
+        target = given.get("output-crs")  # that a step brings data into; else that of another dataset
+        if target is None:
+            others = like if "like" in given else []
+            if path == "vector concat" and given.get("mode") == "single":
+                others = [f"{_FILE}{one}" for one in draft.inputs[:1]]
+            target = others[0] if len(others) == 1 else ""
+        if path in _LABELS and "crs" in given:
+            current = given["crs"]
+        elif path in _MOVES and target:
+            warp = options_of(arguments.get("transform-option", ()))
+            if "COORDINATE_OPERATION" not in warp:  # else the call itself says which
+                yield source, (given.get("input-crs") or current, target, warp.get("AREA_OF_INTEREST", ""))
+            current = target
+        elif path == "vector sql":
+            found = _of_statement(given.get("sql", ""), source, draft)
+            yield from ((of, (before or current, after, "")) for of, before, after in found)
+        elif "like" in given and like:
+            yield source, (like[0], current, _POINTS)
+        places = (given[name] for name in _PLACES if name in given)
+        yield from ((source, (place, current, _POINTS)) for place in places)
+
+
+def _of_statement(statement: str, source: str, draft: Draft) -> Iterator[tuple[str, str, str]]:
+    """The CRSs that geometries are transformed from, "" for their own, and to, each with its input; of several inputs only where the table is said."""
+    stems = [[str(one).rpartition("/")[2].partition(".")[0], str(one)] for one in draft.inputs]
+    files = {alias.lower(): path for alias, path in draft.command.extra.get("tables") or stems}
+    for table, before, after in transformed_to(statement):
+        # of several inputs whose table is not said each may be the one
+        yield source if source or len(draft.inputs) == 1 else files.get(table, ""), before, after
+
+
+def _demanded(draft: Draft, last: Step, catalogue: Catalogue) -> str | None:
+    """The CRS that the output's format is in, whatever the data is in."""
+    path, arguments = last
+    if path == "raster tile":
+        return _SCHEMES.get(arguments.get("tiling-scheme", ("WebMercatorQuad",))[0].upper())
+    own = draft.output.target.name if draft.output and not draft.chain else ""
+    output = arguments.get("output", (own,))[0]
+    if not output:
+        return None
+    options = options_of((*arguments.get("creation-option", ()), *arguments.get("layer-creation-option", ())))
+    if demanded := _of_options(options):
+        return demanded
+    algorithm = catalogue.algorithms.get(path)
+    kind = (algorithm.makes or algorithm.kind) if algorithm else None
+    named = arguments.get("output-format", ())
+    driver = named[0] if named else driver_for(catalogue, output, kind)
+    return _WRITES_IN.get(driver or "")
+
+
+def _of_options(options: Mapping[str, str]) -> str | None:
+    """The CRS that options of a format bring the data into."""
+    if target := options.get("TARGET_SRS"):  # of a COG
+        return target
+    scheme = options.get("TILING_SCHEME", "CUSTOM")
+    if scheme != "CUSTOM":
+        # of an MVT: the CRS, then the origin and the size of its tiles; of another raster: a name
+        return _SCHEMES.get(scheme) or scheme.partition(",")[0]
+    if is_on(options.get("RFC7946", "")):
+        return "EPSG:4326"
+    return _MAPML.get(options.get("EXTENT_UNITS", ""))
+
+
+def findings(changes: Sequence[tuple[Mapping[str, Any], tuple[int, ...]]], draft: Draft) -> Iterator[Finding]:
+    """Of each change with the numbers of the inputs that it is of. Nothing where the coordinates mean the same place in both datums."""
+    for change, inputs in changes:
+        if change.get("ballpark") and not change.get("alike"):
+            yield replace(_ballpark(change, draft), inputs=inputs)
+
+
+def left_out(draft: Draft, catalogue: Catalogue) -> Iterator[Finding]:
+    """A call that changes CRSs more often, or by longer texts, than a container is asked about."""
+    count = len(_all_changes(draft, catalogue)) - len(changes_of_inputs(draft, catalogue))
+    if count:
+        numbers, refuses = {"count": count}, BALLPARK not in draft.allows
+        yield worded("changes_unexamined", refuses=refuses, numbers=numbers)
+
+
+def _ballpark(change: Mapping[str, Any], draft: Draft) -> Finding:
+    source, target = change.get("from") or "the CRS of the data", change.get("to") or "the CRS asked for"
+    message = (
+        f"PROJ would take coordinates from {source} to {target} as they are, without changing the datum (a ballpark transformation): "
+        "places come out tens to hundreds of metres off, heights up to a hundred."
+    )
+    # far from where the CRS is used no operation is made for the place, and what is wrong is the CRS
+    refuses = change.get("in_use") is not False and BALLPARK not in draft.allows
+    better = change.get("better") or {}
+    through = next(filter(None, reversed(better.get("through") or ())), None)
+    advice = f"A true operation of {better.get('accuracy')} m exists"
+    if not better:
+        advice = "PROJ knows no true operation. Check both CRSs."
+    elif better.get("grid_missing"):
+        advice, through = f"{advice}, and needs a grid that this image lacks: use an image with it.", None
+    else:
+        way = f" PROJ finds it by way of {through}: reproject to {through} first, and from there."
+        advice = f"{advice}.{way if through else ''}"
+    if refuses:
+        advice += f' To have it all the same, call again with "allow": ["{BALLPARK}"].'
+    found = Finding(BALLPARK, message, advice, refuses)
+    # how PROJ is brought to use the better operation: by the area, which only the warper tells it, or in two steps
+    if draft.algorithm == "raster reproject" and (area := better.get("area")):
+        text = f"AREA_OF_INTEREST={','.join(f'{one:.9g}' for one in area)}"
+        return replace(found, change={"transform-option": (text,)})
+    if draft.algorithm == "vector reproject" and through:
+        targets = (through, *draft.arguments["output-crs"])
+        return replace(found, steps=[("reproject", {"output-crs": one}) for one in targets])
+    return found

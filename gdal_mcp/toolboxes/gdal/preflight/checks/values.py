@@ -1,0 +1,209 @@
+"""What a container is asked of an input's pixels before a call runs, since the call may lose it. Pure.
+
+A look is named by a type of data, or a format, that the pixels come into (`UInt8`, `PNG`, with bands `UInt8:1,3`), or is `holes`, `fills`, `heights`, `classes`, `shares`, `overviews`, `curves` or `masked`. It reads at
+most some million pixels, so only calls are asked about whose arguments can lose something.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from gdal_mcp.plan import Draft
+from gdal_mcp.toolboxes.gdal.catalogue.formats import driver_for
+from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
+from gdal_mcp.toolboxes.gdal.preflight.call import (
+    Finding,
+    Step,
+    is_on,
+    number_of,
+    options_of,
+    steps_of,
+    worded,
+)
+from gdal_mcp.toolboxes.gdal.preflight.checks.raster import COMPUTES, keeps_all
+from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_RANGE
+
+_PHOTOS: Final = ("JPEG", "WEBP")
+# formats that lose something, unless an option says otherwise
+_LOSSY: Final = frozenset({*_PHOTOS, "JP2OpenJPEG", "AVIF", "HEIF", "GPKG", "KMLSUPEROVERLAY"})
+_ALSO_VECTOR: Final = frozenset({"GPKG", "KMLSUPEROVERLAY"})  # whose names are those of vector formats, too
+_LOSSLESS: Final = ("LOSSLESS", "WEBP_LOSSLESS")
+# formats of tiles that lose nothing
+_EXACT_TILES: Final = frozenset({"PNG", "PNG8", "TIFF"})
+_BANDS: Final = ":"  # between the name of a look and the bands that it is about
+PICTURES: Final = frozenset({"PNG", "JPEG", "WEBP", "GIF", "BMP"})  # formats of eight bits
+_NARROW: Final = frozenset(TYPE_RANGE) | {"Float16", "Float32"}
+# steps after which a pixel still has the value that it had
+_KEEPS: Final = frozenset(
+    f"raster {name}"
+    for name in (
+        *"read write convert set-type clip reproject resize select edit mosaic stack".split(),
+        "overview add",
+    )
+)
+# several pixels into a value that none of them had
+_MIXES: Final = frozenset("average bilinear cubic cubicspline lanczos rms gauss q1 q3".split())
+# with what they do unless asked otherwise
+_RESAMPLES: Final = {
+    **dict.fromkeys(("raster reproject", "raster resize", "raster overview add"), "nearest"),
+    "raster tile": "cubic",
+}
+# what an algorithm makes of pixels without data unless it has an argument: that, our word for it, and the value that mends it
+_OF_HOLES: Final[Mapping[str, Sequence[tuple[str, str, str]]]] = {
+    "raster calc": (("propagate-nodata", "nodata_not_propagated", "true"),),
+    "raster proximity": (("target-values", "nodata_as_target", ""), ("nodata", "far_undeclared", "-1")),
+    "raster as-features": (("skip-nodata", "nodata_as_rows", "true"),),
+}
+# arguments that may say which pixels are none
+_SAYS_NODATA: Final = frozenset({"nodata", "input-nodata", "mapping"})
+# what is said where a look of that name has seen it, and what mends it
+_SAID: Final[Mapping[str, tuple[str, str, Mapping[str, Sequence[str]] | None]]] = {
+    "fills": ("fills", "nodata_undeclared", None),
+    "heights": ("assumed", "heights_assumed", None),
+    "classes": ("classes", "classes_mixed", None),
+    "overviews": ("classes", "overviews_mixed", {"creation-option": ("OVERVIEW_RESAMPLING=MODE",)}),
+    "shares": ("mask", "mask_rounded", None),
+    "curves": ("curves", "curves_skipped", None),
+    "masked": ("masked", "mask_ignored", None),
+}
+# that take every pixel for one with a value, whatever a mask or alpha hides
+_SEES_NO_MASK: Final = frozenset(
+    {"raster contour", "raster as-features", "raster proximity", "raster viewshed", "gdal2xyz"}
+)
+_EIGHT_BITS: Final = PICTURES | {"UInt8", "Byte"}
+
+
+def looks_named(draft: Draft, catalogue: Catalogue) -> tuple[str, ...]:
+    steps = steps_of(draft)
+    found = list(_passed_over(steps))
+    if any(_of_holes(steps)) or _nodata_of_edit(steps) or _merges(draft):
+        found.append("holes")
+    cares = any(_SAYS_NODATA & set(given) or "?" in "".join(given.get("calc", ())) for _, given in steps)
+    if not cares and any(path in COMPUTES for path, _ in steps[:2]):
+        found.append("fills")
+    slopes = [given for path, given in steps if path in ("raster slope", "raster hillshade")]
+    if any(not {"xscale", "yscale"} & set(given) for given in slopes):  # heights against lengths
+        found.append("heights")
+    driver = next(iter(steps[-1][1].get("output-format", ())), "")
+    if not driver and draft.output:
+        driver = driver_for(catalogue, draft.output.target.name, "raster") or ""
+    options = options_of(steps[-1][1].get("creation-option", ()))
+    writes_pixels = all(path in _KEEPS for path, _ in steps)
+    lossy = (driver in _LOSSY and (writes_pixels or driver not in _ALSO_VECTOR)) or options.get(
+        "COMPRESS"
+    ) in _PHOTOS
+    resamples = [(given, (_RESAMPLES[path],)) for path, given in steps if path in _RESAMPLES]
+    mixing = _MIXES & {given.get("resampling", usual)[0] for given, usual in resamples}
+    if mixing or (lossy and not _lossless(options)):
+        found.append("classes")
+    kinds = [kind for _, given in steps for kind in given.get("output-data-type", ())]
+    if "average" in mixing and not kinds:
+        found.append("shares")
+    if driver == "COG" and not any("RESAMPLING" in name for name in options):
+        found.append("overviews")
+    if all(path in _KEEPS for path, _ in steps):  # the narrowest thing that is named
+        narrowest = [driver] if driver in PICTURES else [kind for kind in kinds[-1:] if kind in _NARROW]
+        found += [f"{one}{_BANDS}{bands}" if (bands := _selected(steps)) else one for one in narrowest]
+    return tuple(found)
+
+
+def _passed_over(steps: Sequence[Step]) -> Iterator[str]:
+    """What an algorithm does not see, or takes for something else."""
+    if any(_takes_shapes(path, given) for path, given in steps):
+        yield "curves"
+    if any(path in _SEES_NO_MASK for path, _ in steps):
+        yield "masked"
+
+
+def _takes_shapes(path: str, given: Mapping[str, Sequence[str]]) -> bool:
+    """Whether GDAL lays polygons over pixels, and passes over those with curves."""
+    return path in ("vector rasterize", "raster rasterize", "raster zonal-stats") or (
+        path == "raster clip" and "like" in given
+    )
+
+
+def _merges(draft: Draft) -> bool:
+    return draft.command.program == "gdal_merge"
+
+
+def _selected(steps: Sequence[Step]) -> str:
+    """The bands of the only input that come into the output, as `1,3`; "" for all, or where that is not certain."""
+    choosing = ("raster select", "raster convert")  # the latter of gdal_translate
+    texts = [given["band"] for path, given in steps if path in choosing and given.get("band")]
+    joins = any(path in ("raster mosaic", "raster stack") for path, _ in steps)
+    numbers = [part for text in texts[0] for part in text.split(",")] if len(texts) == 1 and not joins else []
+    return ",".join(numbers) if all(number.isdecimal() for number in numbers) else ""
+
+
+def _lossless(options: Mapping[str, str]) -> bool:
+    """Whether options of a format that usually loses something make it keep every value."""
+    reversible = is_on(options.get("REVERSIBLE", "")) and keeps_all(options.get("QUALITY", ""))
+    exact_tiles = bool({options.get("TILE_FORMAT"), options.get("FORMAT")} & _EXACT_TILES)
+    return reversible or exact_tiles or any(is_on(options.get(name, "")) for name in _LOSSLESS)
+
+
+def _nodata_of_edit(steps: Sequence[Step]) -> str:
+    """The nodata value that `raster edit` gives to pixels as they are in the input; "" where it gives none."""
+    given = [text for path, given in steps if path == "raster edit" for text in given.get("nodata", ())]
+    return given[-1] if given and all(path in _KEEPS for path, _ in steps) else ""
+
+
+def _of_holes(steps: Sequence[Step]) -> Iterator[Finding]:
+    """What the first step that does not only pass pixels on makes of those without data."""
+    path, given = next((one for one in steps if one[0] not in _KEEPS), ("", {}))
+    for argument, name, value in _OF_HOLES.get(path, ()):
+        if given.get(argument, ("false",)) == ("false",):
+            yield worded(name, change={argument: (value,)} if value else None)
+            return
+
+
+def findings(
+    looks: Mapping[str, Mapping[str, Any]],
+    nodata: float | None = None,
+    steps: Sequence[Step] = (),
+    *,
+    merges: bool = False,
+) -> Iterator[Finding]:
+    """`looks` are those that the call asks for, by their names; `nodata` is the input's; `merges` of gdal_merge."""
+    for name, seen in looks.items():
+        edit = _nodata_of_edit(steps)
+        key, said, change = _SAID.get(name, ("", "", None))
+        if name == "holes" and seen.get("holes") and edit:
+            if number_of(edit, finite=False) not in (nodata, None) or edit == "none":
+                yield worded("nodata_redeclared")
+        elif name == "holes" and seen.get("holes") and merges:
+            yield worded("nodata_merged")
+        elif name == "holes" and seen.get("holes"):
+            yield from _of_holes(steps)
+        elif seen.get(key):
+            yield worded(said, change=change, refuses=name == "curves")
+        elif seen.get("count"):
+            yield from _lost(name.partition(_BANDS)[0], seen, nodata)
+
+
+def _lost(kind: str, seen: Mapping[str, Any], nodata: float | None) -> Iterator[Finding]:
+    limits = {key: seen.get(key) for key in ("minimum", "maximum")}
+    words = {"kind": f"{kind} pictures" if kind in PICTURES else kind, **limits}
+    numbers, outside = {"of": seen["count"]}, seen.get("outside")
+    if outside:
+        steps = _scaled(kind, seen, nodata)
+        yield worded("values_cut", words, steps=steps, numbers={"count": outside, **numbers, **limits})
+    lost = {"nan": "nan_lost", **({} if outside else {"fractional": "fractions_cut"}), "digits": "digits_cut"}
+    for key, name in lost.items():
+        if count := seen.get(key):
+            yield worded(name, words, numbers={"count": count, **numbers})
+
+
+def _scaled(
+    kind: str, seen: Mapping[str, Any], nodata: float | None
+) -> Sequence[tuple[str, Mapping[str, Any]]]:
+    """The whole range spread over eight bits; 0 is kept for what is nodata."""
+    if kind not in _EIGHT_BITS or seen.get("nan") or not seen.get("exact"):
+        return ()
+    scale = {
+        "input-min": seen["minimum"],
+        "input-max": seen["maximum"],
+        "output-min": 0 if nodata is None else 1,
+        "output-max": 255,
+        "output-data-type": "UInt8",
+    }
+    return (("scale", scale), *([] if nodata is None else [("edit", {"nodata": "0"})]))

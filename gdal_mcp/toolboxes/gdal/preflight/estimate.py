@@ -1,0 +1,322 @@
+"""What a call would write, the memory and time it would need, and the limit that it is certain to break. Pure.
+
+Two sets of numbers: the likely ones, right within an order of magnitude, to be shown; and `Least`, lower bounds for a call that
+succeeds. Only the latter refuses anything, and they are zero wherever nothing is certain: for compressed and sparse files, for
+formats whose size depends on the content, for unknown extents.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any, Final, Literal
+
+from gdal_mcp.toolboxes.gdal import data_of
+from gdal_mcp.toolboxes.gdal.environment import CACHE_SHARE
+from gdal_mcp.toolboxes.gdal.preflight.call import Call
+from gdal_mcp.toolboxes.gdal.preflight.facts import TYPE_BYTES, DatasetFacts
+from gdal_mcp.toolboxes.gdal.preflight.sizes import Size, size_made
+from sandbox.template import Limits
+
+_NANO: Final = 1e-9
+_MAX_BANDS: Final = (1 << 31) - 1  # GDAL counts them in a C int; a larger wish is refused by it, not here
+_OVERVIEWS: Final = 4 / 3  # of a raster's bytes, with all levels
+_WORLD: Final = 2 * math.pi * 6378137.0  # metres on a side of web Mercator
+_DEEPEST: Final = 30  # zoom level
+_GRID_SIDE: Final = 256  # pixels, of `vector grid` without a size
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """One algorithm's row of cost.toml, which says what the keys mean."""
+
+    size: Literal["", "input", "all", "grid"] = ""
+    type: str = "input"
+    bands: int | Literal["input", "sum", "burn", "calc"] = "input"
+    pixel_ns: float = 0.0
+    input_ns: float = 0.0
+    feature_ns: float = 0.0
+    resampled: bool = False
+    held_input: int = 0
+    needs: Sequence[str] = ()
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """cost.toml."""
+
+    general: Mapping[str, float]
+    resampling: Mapping[str, float]
+    compression: Mapping[str, Mapping[str, float]]
+    format: Mapping[str, Mapping[str, Any]]
+    algorithm: Mapping[str, Cost]
+
+    def cost(self, path: str) -> Cost | None:
+        """The row of an algorithm, else of the group it belongs to."""
+        words = path.split()
+        names = (" ".join(words[:count]) for count in range(len(words), 0, -1))
+        return next((self.algorithm[name] for name in names if name in self.algorithm), None)
+
+
+@cache
+def table() -> Table:
+    data = data_of("gdal_mcp.toolboxes.gdal.preflight", "cost.toml")
+    return Table(**{**data, "algorithm": {name: Cost(**row) for name, row in data["algorithm"].items()}})
+
+
+@dataclass(frozen=True, slots=True)
+class Least:
+    """Lower bounds of what a call that succeeds writes and needs. Bytes, files, seconds."""
+
+    bytes: int = 0
+    files: int = 0
+    memory_bytes: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The order of magnitude of a call. None means not known; `basis` names the rule that was used."""
+
+    output_bytes: int | None
+    output_files: int
+    memory_bytes: int
+    seconds: float
+    basis: str
+    least: Least = field(default_factory=Least)
+    output: DatasetFacts | None = None  # the raster that would be made
+    certain: float = 0.0  # part of its pixels that is certainly made; `Call.certain` of a next step
+
+    @property
+    def figures(self) -> dict[str, float | None]:
+        """What a person or a model is told of it: bytes, files and seconds."""
+        return {
+            "output_bytes": self.output_bytes,
+            "output_files": self.output_files,
+            "memory_bytes": self.memory_bytes,
+            "seconds": round(self.seconds, 3),
+        }
+
+
+def estimate(call: Call) -> Estimate | None:
+    """What a call would cost; None where the table has no row for it or the sizes are not known."""
+    if call.path == "raster tile":
+        return _tiles(call)
+    cost = table().cost(call.path)
+    if cost is None:
+        return None
+    if not cost.size:
+        return _content(call, cost)
+    if call.updates or call.flag("update") or call.flag("append"):
+        return None  # how much an existing output grows is not known
+    size = size_made(call, joins=cost.size == "all")
+    if size is None and cost.size == "grid":
+        size = Size(_GRID_SIDE, _GRID_SIDE)
+    return _raster(call, cost, replace(size, certain=size.certain * call.certain)) if size else None
+
+
+def raster_made(call: Call) -> DatasetFacts | None:
+    """The raster that a call would make, as far as that can be said."""
+    made = estimate(call)
+    return made.output if made else None
+
+
+def _raster(call: Call, cost: Cost, size: Size) -> Estimate:
+    """A call that makes one raster."""
+    form, made = table().format.get(call.driver, {}), _output(call, cost, size)
+    packing, copies = table().compression.get(made.compression, {}), form.get("copies", 1.0)
+    factor = table().resampling.get(call.text("resampling") or "nearest", 1.0) if cost.resampled else 1.0
+    values = made.pixels * made.bands
+    nanos = values * cost.pixel_ns * factor + made.raw_bytes * packing.get("byte_ns", 20.0) * copies
+    likely = round(made.raw_bytes * packing.get("ratio", 0.5) * copies)
+    virtual, sparse = bool(form.get("virtual")), call.switched_on("SPARSE_OK")
+    least = Least()
+    if not virtual:
+        whole = form.get("exact") and made.compression == "NONE"
+        exact = whole and not sparse and not call.option("NBITS")  # fewer bits than the type has
+        quickest = min(cost.pixel_ns, table().general["empty_ns"])
+        least = Least(
+            bytes=int(made.raw_bytes * size.certain) if exact else 0,
+            files=1,
+            memory_bytes=int(_largest_band(call) * cost.held_input * call.certain),
+            seconds=0.0 if sparse else _certain_seconds(call, values * size.certain * quickest),
+        )
+    return Estimate(
+        output_bytes=min(likely, 1 << 16) if virtual else likely,
+        output_files=1,
+        memory_bytes=_memory(call, cost, 0 if virtual else made.raw_bytes),
+        seconds=_seconds(call, cost, 0.0 if virtual else nanos),
+        basis=f"{call.path}: by its arguments and the size of the input",
+        least=least,
+        output=made,
+        certain=size.certain,
+    )
+
+
+def _output(call: Call, cost: Cost, size: Size) -> DatasetFacts:
+    """The raster that would be made."""
+    source, form = call.input, table().format.get(call.driver, {})
+    unchanged = source.data_type if source else ""
+    kind = call.text("output-data-type") or (unchanged if cost.type == "input" else cost.type)
+    if (types := form.get("types")) and kind not in types:
+        kind = types[0]  # as the format's driver does
+    return DatasetFacts(
+        call.driver,
+        "raster",
+        width=size.width,
+        height=size.height,
+        bands=_bands(call, cost),
+        data_type=kind if kind in TYPE_BYTES else "",
+        crs=call.text("output-crs") or call.text("crs") or (source.crs if source else None),
+        degrees=call.target_degrees,
+        extent=size.extent,
+        places=source.places if source and size.extent == source.extent else {},
+        compression=call.option("COMPRESS") or form.get("compression") or "NONE",
+    )
+
+
+def _bands(call: Call, cost: Cost) -> int:
+    counts = [one.bands for one in call.inputs if one and one.bands] or [1]
+    if given := call.numbers("band-count", 1):
+        return max(1, int(min(given[0], _MAX_BANDS)))
+    match "sum" if call.flag("separate") else cost.bands:
+        case "input":
+            return len(call.texts("band")) or counts[0]
+        case "sum":
+            return sum(counts)
+        case "burn":
+            return max(1, len(call.numbers("burn")))
+        case "calc":
+            return max(1, len(call.arguments.get("calc", ()))) * (1 if call.flag("flatten") else counts[0])
+        case count:
+            return count
+
+
+def _content(call: Call, cost: Cost) -> Estimate | None:
+    """A call that goes through its input: what it writes, if anything, depends on the content."""
+    known = [one for one in call.inputs if one is not None]
+    if not known or len(known) != len(call.inputs):
+        return None
+    first, written, form = known[0], None, table().format
+    if call.path == "raster overview add":
+        written = round(first.disk_bytes * _OVERVIEWS)
+    elif not call.driver:
+        written = 0
+    elif first.kind == "vector":
+        before, after = (form.get(one, {}).get("growth", 1.5) for one in (first.driver, call.driver))
+        written = int(sum(one.disk_bytes for one in known) * after / before)
+    idle = bool(cost.needs) and not any(call.flag(name) for name in cost.needs)
+    pixels = 0 if idle else sum(one.pixels * one.bands for one in known)
+    # every pixel of a band is looked at, and nothing is known beforehand
+    certain = first.pixels * call.certain if cost.whole else 0.0
+    return Estimate(
+        output_bytes=written,
+        output_files=1 if call.driver else 0,
+        memory_bytes=_memory(call, cost, 0),
+        seconds=_seconds(call, cost, pixels * cost.input_ns),
+        basis=f"{call.path}: by the size of the input",
+        least=Least(seconds=_certain_seconds(call, certain * cost.input_ns)),
+    )
+
+
+def _tiles(call: Call) -> Estimate | None:
+    """`raster tile` makes every tile that touches the box of the data, blank ones too unless told otherwise."""
+    facts, general = call.input, table().general
+    box = facts.extent_in("EPSG:3857") if facts and facts.pixels else None
+    if facts is None or box is None or call.text("tiling-scheme") not in ("", "WebMercatorQuad"):
+        return None
+    side = int((call.numbers("tile-size", 1) or (256,))[0])
+    times = _WORLD / max(side, 1) * facts.width / (box[2] - box[0]) if box[2] > box[0] else 0.0
+    fitting = round(math.log2(times)) if 0 < times < math.inf else 0  # whose pixels are nearest to the data's
+    deepest = int((call.numbers("max-zoom", 1) or (fitting,))[0])
+    first = int((call.numbers("min-zoom", 1) or (deepest,))[0])  # without it GDAL makes the deepest only
+    count = 0
+    for level in range(max(first, 0), min(max(deepest, 0), _DEEPEST) + 1):
+        tiles, each = 1 << level, _WORLD / (1 << level)
+        indices = [
+            min(max(math.floor((min(max(x, -_WORLD), _WORLD) + _WORLD / 2) / each), 0), tiles - 1)
+            for x in box
+        ]
+        count += (indices[2] - indices[0] + 1) * (indices[3] - indices[1] + 1)
+    narrowing = ("min-x", "max-x", "min-y", "max-y", "skip-blank", "resume")
+    partial = any(call.arguments.get(name) for name in narrowing)
+    # a level that GDAL chooses may be the next one, with a quarter of the tiles
+    certain = 0 if partial or call.certain < 1 else count // (2 if "max-zoom" in call.arguments else 8)
+    share = (side / 256) ** 2
+    tile_ns = general["tile_ns"] * share
+    return Estimate(
+        output_bytes=round(count * general["tile_bytes"] * share),
+        output_files=count,
+        memory_bytes=_memory(call, Cost(resampled=True), 0),
+        seconds=_seconds(call, Cost(), count * tile_ns),
+        basis="raster tile: number of tiles by zoom level over the extent",
+        least=Least(files=certain, seconds=_certain_seconds(call, certain * tile_ns)),
+    )
+
+
+def _memory(call: Call, cost: Cost, made_bytes: int) -> int:
+    """GDAL itself, its block cache as far as there is data for it, and what the algorithm holds besides."""
+    general = table().general
+    data = made_bytes + sum(one.raw_bytes for one in call.inputs if one)
+    cache = min(call.limits.memory_bytes // CACHE_SHARE, data)
+    warping = min(general["warp_bytes"], 2 * data) if cost.resampled else 0
+    return int(general["base_bytes"] + cache + _largest_band(call) * cost.held_input + warping)
+
+
+def _largest_band(call: Call) -> int:
+    """Bytes, uncompressed."""
+    return max((one.raw_bytes // max(one.bands, 1) for one in call.inputs if one), default=0)
+
+
+def _seconds(call: Call, cost: Cost, pixel_nanos: float) -> float:
+    """The start, the pixels and the features of the inputs."""
+    features = sum(one.features or 0 for one in call.inputs if one)
+    return round(table().general["start_seconds"] + (pixel_nanos + features * cost.feature_ns) * _NANO, 2)
+
+
+def _certain_seconds(call: Call, nanos: float) -> float:
+    """What is certain of an estimate: on other machines and data, and all processors at once."""
+    return nanos * _NANO / table().general["doubt"] / max(1.0, call.limits.cpus)
+
+
+@dataclass(frozen=True, slots=True)
+class LimitViolation:
+    """A limit, and the number of bytes, files or seconds that the call cannot stay below."""
+
+    what: Literal["output bytes", "bytes of one file", "files", "memory bytes", "seconds"]
+    number: float
+    limit: float
+    setting: str  # the option of `gdal-mcp serve`
+
+    @property
+    def message(self) -> str:
+        least, most = (self._with_unit(one) for one in (self.number, self.limit))
+        return f"the call would need at least {least} ({self.what}), by a cautious estimate; the limit is {most}."
+
+    @property
+    def suggestion(self) -> str:
+        return (
+            "Ask for less: a coarser resolution, a smaller size or extent, fewer zoom levels. Whoever runs the server can allow it "
+            f"with {self.setting}."
+        )
+
+    def _with_unit(self, number: float) -> str:
+        if "bytes" not in self.what:
+            return f"{number:,.0f}"
+        power = min(int(math.log2(max(number, 1)) // 10), len(_UNITS) - 1)
+        return f"{number / 1024**power:.{1 if power else 0}f} {_UNITS[power]}"
+
+
+def violation(made: Estimate, limits: Limits) -> LimitViolation | None:
+    """The first limit that a call is certain to break; None if it may stay within all of them."""
+    least = made.least
+    candidates = (
+        LimitViolation("files", least.files, limits.staging_files, "--staging-files"),
+        LimitViolation("bytes of one file", least.bytes, limits.file_bytes, "--file-size"),
+        LimitViolation("output bytes", least.bytes, limits.staging_bytes, "--staging-size"),
+        LimitViolation("memory bytes", least.memory_bytes, limits.memory_bytes, "--memory"),
+        LimitViolation("seconds", least.seconds, limits.wall_seconds, "--timeout-seconds"),
+    )
+    return next((one for one in candidates if one.number > one.limit), None)

@@ -1,0 +1,277 @@
+"""What is known of a dataset, from a container's description. The server itself opens no dataset.
+
+A container's answer may be anything: each fact has to pass the rule for its key, and impossible numbers are left out.
+"""
+
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from typing import Any, Final, Literal, TypeAlias
+
+from gdal_mcp.remote.places import Remote
+from gdal_mcp.toolboxes.gdal.answers import transformations
+from gdal_mcp.toolboxes.gdal.answers.described import LOOK, value_range
+from gdal_mcp.toolboxes.gdal.answers.described import facts as known_facts
+from gdal_mcp.toolboxes.gdal.answers.words import kept
+from sandbox.workspace import Located
+
+Box: TypeAlias = tuple[float, float, float, float]  # west, south, east, north, in the CRS at hand
+
+# bytes of one value, by GDAL's names of data types; UInt8 is what the command line calls Byte
+TYPE_BYTES: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("Byte", "UInt8", "Int8"), 1),
+    **dict.fromkeys(("UInt16", "Int16", "Float16"), 2),
+    **dict.fromkeys(("UInt32", "Int32", "Float32", "CInt16", "CFloat16"), 4),
+    **dict.fromkeys(("UInt64", "Int64", "Float64", "CInt32", "CFloat32"), 8),
+    "CFloat64": 16,
+}
+# lowest and highest value; types that are not here hold any number
+TYPE_RANGE: Final[Mapping[str, tuple[int, int]]] = {
+    "Byte": (0, 255),
+    **{f"UInt{bits}": (0, 2**bits - 1) for bits in (8, 16, 32, 64)},
+    **{f"Int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 16, 32, 64)},
+}
+_MAX_SIDE: Final = (1 << 31) - 1
+_MAX: Final = 1e308  # a coordinate
+_COLUMNS: Final = (
+    "number_texts mixed_texts comma_texts long_texts date_texts geometry_texts number_fields".split()
+)
+_MAX_COLUMNS: Final = 20  # of each kind
+_MAX_NAME: Final = 64  # letters of a column's name
+_HALF: Final = 180.0  # degrees
+_MAX_CRS: Final = 16  # of one file, in which its extent is kept
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The extent of the data in a CRS that a call names, and whether that CRS is in degrees.
+
+    `known` is False where PROJ knows no such CRS.
+    """
+
+    degrees: bool | None = None
+    extent: Box | None = None  # with the east beyond 180 where the data lies about the antimeridian
+    crosses: bool = False  # whether it does
+    known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetFacts:
+    """A raster or a vector dataset. Unless said otherwise, None and "" mean that a fact is not known, not that it is absent."""
+
+    driver: str  # GDAL's short name; "" for one that the catalogue does not know
+    kind: Literal["raster", "vector"]
+    disk_bytes: int = 0
+    width: int = 0  # pixels
+    height: int = 0
+    bands: int = 0
+    data_type: str = ""  # of the first band, by GDAL's name
+    nodata: float | None = None
+    values: tuple[float, float] | None = None  # lowest and highest, where somebody asked for them
+    rotated: bool = False  # whether lines of pixels do not run from west to east
+    scaled: bool = False  # whether the stored numbers stand for others, by a scale and an offset
+    crs: str | None = None  # AUTHORITY:CODE
+    has_crs: bool | None = None  # False: the dataset has none
+    unit_metres: float | None = None  # metres of a unit of a CRS in feet and the like
+    degrees: bool | None = None  # whether coordinates are longitude and latitude in degrees
+    extent: Box | None = None
+    tilted: tuple[float, float] | None = (
+        None  # width and height of a pixel whose sides do not run along the axes
+    )
+    compression: str = ""  # by the name of GDAL's creation option; NONE is uncompressed
+    features: int | None = None  # of all layers
+    fields: int = 0  # of the widest layer
+    # names of columns of the first layer, for comparison with a call and never told, by what they hold: text of numbers, numbers among other
+    # texts, numbers with commas, whole numbers or times with more digits than a type holds, dates not as in ISO 8601, geometries; and numbers
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    geometry: str = ""
+    places: Mapping[str, Place] = field(default_factory=dict)  # by the text that calls gave for a CRS
+    # by `changes.key`, as `answers.transformations` keeps them; None where a call changes nothing
+    changes: Mapping[str, Mapping[str, Any] | None] = field(default_factory=dict)
+    looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # at its pixels, by `looks`
+
+    @property
+    def pixels(self) -> int:
+        return self.width * self.height
+
+    @property
+    def raw_bytes(self) -> int:
+        """The pixels of all bands, uncompressed."""
+        return self.pixels * self.bands * TYPE_BYTES.get(self.data_type, 1)
+
+    @property
+    def pixel_size(self) -> tuple[float, float] | None:
+        """Width and height of a pixel in units of the CRS; None without an extent."""
+        if self.extent is None or not self.pixels:
+            return None
+        if self.tilted is not None:
+            return self.tilted
+        west, south, east, north = self.extent
+        size = (east - west) / self.width, (north - south) / self.height
+        return size if min(size) > 0 else None
+
+    def named(self, crs: str) -> tuple[Place, ...]:
+        """What a container said of a CRS by this text, with and without the extent in it."""
+        return tuple(self.places[one] for one in (crs, f"?{crs}") if one in self.places)
+
+    def extent_in(self, crs: str | None) -> Box | None:
+        """The extent in a CRS that the call names; None where it is not known."""
+        if crs is None or self.crs is None:
+            return None
+        if crs.strip().upper() == self.crs.upper():
+            return self.extent
+        return self.places[crs].extent if crs in self.places else None
+
+
+def facts_of(description: Any, disk_bytes: int = 0) -> DatasetFacts | None:
+    """From a description by the worker: `facts` as of an output, `elsewhere` by CRS. None for what is no raster or layer."""
+    row = description if isinstance(description, Mapping) else {}
+    facts = known_facts(row.get("facts"))  # whose values are of their kind, or None, or left out
+    driver, size = facts.get("driver") or "", facts.get("size")
+    layers = [one for one in facts.get("layers") or () if one]
+    places: dict[str, Place] = {}
+    for name, there in _mapping(row.get("elsewhere")).items():
+        place = _mapping(there)
+        degrees = place.get("degrees")
+        made = _place(place.get("extent"), degrees=degrees if isinstance(degrees, bool) else None)
+        places[name] = replace(made, known=there is not None)
+    changes = {name: transformations.known(one) for name, one in _mapping(row.get("changes")).items()}
+    looks = {name: kept(LOOK, one) for name, one in _mapping(row.get("looks")).items()}
+    common: dict[str, Any] = {"disk_bytes": disk_bytes, "places": places, "changes": changes, "looks": looks}
+    if size and all(1 <= side <= _MAX_SIDE for side in size):
+        first: Mapping[str, Any] = (facts.get("bands") or ({},))[0] or {}
+        nodata, values = first.get("nodata"), value_range(facts)
+        return DatasetFacts(
+            driver,
+            "raster",
+            width=size[0],
+            height=size[1],
+            bands=facts.get("band_count") or 1,
+            data_type=first["type"] if first.get("type") in TYPE_BYTES else "",
+            nodata=None if nodata is None else float(nodata),
+            values=(values[0], values[1]) if values else None,
+            rotated=facts.get("rotated") is True,
+            scaled="scale" in first or "offset" in first,
+            compression=(facts.get("compression") or "").upper(),
+            extent=_box(facts.get("extent")),
+            tilted=_tilted(facts),
+            **_crs(facts),
+            **common,
+        )
+    if not layers:
+        return None
+    counts = [layer.get("features") for layer in layers]
+    boxes = [_box(layer.get("extent")) for layer in layers]
+    alike = all(_crs(one) == _crs(layers[0]) for one in layers)  # else no extent is that of all layers
+    return DatasetFacts(
+        driver,
+        "vector",
+        features=None if None in counts or facts.get("layer_count") != len(layers) else sum(counts),
+        fields=max(layer.get("field_count") or 0 for layer in layers),
+        geometry=layers[0].get("geometry") or "",
+        columns={
+            key: tuple(
+                one for one in names[:_MAX_COLUMNS] if isinstance(one, str) and 0 < len(one) <= _MAX_NAME
+            )
+            for key, names in _mapping(row.get("columns")).items()
+            if key in _COLUMNS and isinstance(names, list)
+        },
+        extent=around([box for box in boxes if box]) if alike and None not in boxes else None,
+        **(_crs(layers[0]) if alike else {}),
+        **common,
+    )
+
+
+def _place(value: Any, *, degrees: bool | None) -> Place:
+    box = _box(value)
+    if box is None and degrees and isinstance(value, list) and len(value) == 4:
+        # PROJ gives a west above the east for what lies about the antimeridian
+        west, south, east, north = value
+        turned = [west, south, east + 360, north] if type(east) in (int, float) else value
+        return Place(degrees, box := _box(turned), box is not None and box[2] - box[0] < _HALF)
+    return Place(degrees, box)
+
+
+def _tilted(facts: Mapping[str, Any]) -> tuple[float, float] | None:
+    sides = facts.get("pixel_size")
+    return (sides[0], sides[1]) if facts.get("rotated") and sides and min(sides) > 0 else None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return dict(list(value.items())[:_MAX_CRS]) if isinstance(value, Mapping) else {}
+
+
+def _crs(facts: Mapping[str, Any]) -> dict[str, Any]:
+    crs = facts.get("crs")
+    if crs is None:
+        return {"has_crs": False} if "crs" in facts else {}
+    unit = {"unit_metres": crs["unit_metres"]} if crs.get("unit_metres") else {}
+    return {"crs": crs.get("code"), "has_crs": True, "degrees": crs.get("degrees"), **unit}
+
+
+def around(boxes: Sequence[Box]) -> Box | None:
+    """The smallest box that contains all of them; None for none."""
+    if not boxes:
+        return None
+    west, south, east, north = zip(*boxes, strict=True)
+    return min(west), min(south), max(east), max(north)
+
+
+def _box(value: Any) -> Box | None:
+    """West, south, east and north; None for what is no box."""
+    if not isinstance(value, list) or len(value) != 4 or any(type(one) not in (int, float) for one in value):
+        return None
+    west, south, east, north = value
+    possible = -_MAX < west <= east < _MAX and -_MAX < south <= north < _MAX
+    return (west, south, east, north) if possible else None
+
+
+@dataclass(slots=True)
+class FactsCache:
+    """What containers said of the most recently named files. Thread-safe.
+
+    A file that was changed, or another one at the same path, has another identity and so no facts here.
+    """
+
+    size: int = 4096  # files, as many as a call names; less than two megabytes
+    _facts: OrderedDict[Hashable, DatasetFacts | None] = field(default_factory=OrderedDict)
+    _lock: Lock = field(default_factory=Lock)
+
+    @staticmethod
+    def _key(located: Located) -> Hashable:
+        """None for what is not told from another at the same place."""
+        if isinstance(located, Remote):
+            return located.address, located.period  # with what is secret in it: who has no key learns nothing
+        return located.identity and (str(located), located.identity)
+
+    def get(self, located: Located) -> DatasetFacts | None:
+        """None when nothing is known of a file, or when GDAL could not describe it."""
+        with self._lock:
+            if (key := self._key(located)) in self._facts:
+                self._facts.move_to_end(key)
+            return self._facts.get(key)
+
+    def knows(self, located: Located, *asked: Sequence[str]) -> bool:
+        """Whether GDAL described a file already, with all CRSs, changes and looks that are asked of it by name."""
+        found = self.get(located)
+        if found is None:
+            return self._key(located) in self._facts
+        known = (found.places, found.changes, found.looks)
+        return all(one.keys() >= set(names) for one, names in zip(known, asked, strict=True))
+
+    def put(self, located: Located, facts: DatasetFacts | None) -> None:
+        """`located` has the identity of the file that was described; `facts` is None where there is no description."""
+        if (key := self._key(located)) is None:
+            return
+        with self._lock:
+            before = self._facts.pop(key, None)
+            if before is not None and facts is not None:
+                kept: dict[str, Any] = {}
+                for name in ("places", "changes", "looks"):
+                    both = {**getattr(before, name), **getattr(facts, name)}
+                    kept[name] = dict(list(both.items())[-_MAX_CRS:])  # the newest
+                facts = replace(facts, **kept)
+            self._facts[key] = facts
+            while len(self._facts) > self.size:
+                self._facts.popitem(last=False)

@@ -1,0 +1,141 @@
+"""The call that corrects another one, where a check knows what makes it right. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from gdal_mcp.plan import Draft
+from gdal_mcp.remote.places import label
+from gdal_mcp.toolboxes.gdal.catalogue.model import Algorithm, Argument, Catalogue
+from gdal_mcp.toolboxes.gdal.preflight.call import Finding, options_of
+from sandbox.workspace import Located
+
+Change: TypeAlias = Mapping[str, Sequence[str] | None]
+Step: TypeAlias = tuple[str, Mapping[str, Any]]
+# what a pipeline's steps for reading and writing say, beside its own
+_READ_AND_WRITTEN: Final = frozenset({"input", "output", "overwrite", "output-format", "creation-option"})
+_ONE_VALUE: Final = frozenset(
+    {"bbox", "resolution"}
+)  # lists that are one value, which another takes the place of
+_SHAPES: Final = ("bbox", "bbox-crs", "geometry", "geometry-crs", "like")
+
+
+def with_mend(finding: Finding, draft: Draft, path: str, catalogue: Catalogue) -> Finding:
+    """With the whole call: of the algorithm `path` with other arguments, or of a pipeline with the finding's steps."""
+    algorithm = catalogue.algorithms.get(finding.instead or path)
+    if finding.change is not None and algorithm is not None:
+        return replace(finding, mend=_changed(draft, algorithm, finding.change))
+    return replace(finding, mend=_piped(draft, finding.steps)) if finding.steps else finding
+
+
+def mend_of_output(
+    catalogue: Catalogue, draft: Draft, check: Mapping[str, Any], output: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    """What corrects an output, by a check of it and its row in the result."""
+    code, path = check["code"], output["path"]
+    if code == "statistics_stale":
+        return _call("gdal_write", algorithm="raster edit", arguments={"dataset": path, "stats": True})
+    if code == "overviews_stale":
+        return _call("gdal_write", algorithm="raster overview refresh", arguments={"input": path})
+    if code == "geometry_type_undeclared" and draft.algorithm == "vector sql" and "geometry" in check:
+        asked = {name: draft.arguments[name][0] for name in ("sql", "dialect") if name in draft.arguments}
+        return _piped(draft, [("sql", asked), ("edit", {"geometry-type": check["geometry"]})])
+    if code == "holes_left":
+        whole = {"max-distance": (str(max(output["description"]["size"])),)}
+        return _changed(draft, catalogue.algorithms[draft.algorithm], whole)
+    corrected = {"raster clip": _clipped, "raster reproject": _changed, "raster mosaic": _changed}
+    if code == "mask_lost":
+        corrected = {"raster reproject": _changed}
+    if code not in ("collar_without_nodata", "mask_lost") or draft.algorithm not in corrected:
+        return None
+    # a nodata value that no pixel has, else a band of transparency
+    bands = output["description"].get("bands") or ()
+    known = [band["min"] for band in bands if isinstance(band.get("min"), int | float)]
+    signed = all(band.get("type") in ("Int16", "Int32", "Float32", "Float64") for band in bands)
+    free = signed and known and len(known) == len(bands) and min(known) > -9999
+    hidden: Mapping[str, Sequence[str]] = {"output-nodata": ("-9999",)} if free else {"add-alpha": ("true",)}
+    return corrected[draft.algorithm](draft, catalogue.algorithms[draft.algorithm], hidden)
+
+
+def _clipped(
+    draft: Draft, algorithm: Algorithm, hidden: Mapping[str, Sequence[str]]
+) -> Mapping[str, Any] | None:
+    """The same clip of pixels of which one value counts as none."""
+    if "output-nodata" not in hidden:
+        return None
+    shapes = {
+        one.name: _value(one, draft.arguments[one.name])
+        for one in algorithm.arguments
+        if one.name in _SHAPES and one.name in draft.arguments
+    }
+    steps = (("edit", {"nodata": hidden["output-nodata"][0]}), ("clip", shapes))
+    return _piped(draft, steps, [located for name, located in draft.named or () if name == "input"])
+
+
+def _piped(
+    draft: Draft, steps: Sequence[Step], inputs: Sequence[Located] | None = None
+) -> Mapping[str, Any] | None:
+    """A pipeline from the only input, or the only one of `inputs`, to the only output."""
+    inputs = draft.inputs if inputs is None else inputs
+    said = _READ_AND_WRITTEN.union(*(given for _, given in steps))
+    if not said.issuperset(draft.arguments):  # what no step says would be lost
+        return None
+    if draft.chain or len(inputs) != 1 or len(draft.outputs) != 1:
+        return None
+    written: dict[str, Any] = {"output": str(draft.outputs[0].target), "overwrite": True}
+    if named := draft.arguments.get("output-format"):
+        written["output-format"] = named[0]
+    if options := draft.arguments.get("creation-option"):
+        written["creation-option"] = list(options)
+    made = (("read", {"input": label(inputs[0])}), *steps, ("write", written))
+    return _call("pipeline", steps=[{"step": name, "arguments": given} for name, given in made])
+
+
+def _call(tool: str, **arguments: Any) -> Mapping[str, Any]:
+    return {"tool": tool, "arguments": arguments}
+
+
+def _changed(draft: Draft, algorithm: Algorithm, change: Change) -> Mapping[str, Any] | None:
+    known = {one.name: one for one in algorithm.arguments}
+    inputs = [label(located) for name, located in draft.named or () if name == "input"]
+    given = {name: values for name, values in draft.arguments.items() if name in known}
+    if (
+        draft.chain
+        or not {name for name, values in change.items() if values is not None} <= set(known)
+        or len(draft.outputs) > 1
+    ):
+        return None
+    if len(inputs) != 1 and "input" not in given:
+        return None
+    for name, values in change.items():
+        if values is None:
+            given.pop(name, None)
+            continue
+        more = known[name].is_list and name not in _ONE_VALUE
+        given[name] = (*(_others(given.get(name, ()), values) if more else ()), *values)
+    arguments = {name: _value(known[name], values) for name, values in given.items()}
+    if "input" not in given:
+        arguments["input"] = [inputs[0]] if known["input"].is_list else inputs[0]
+    if draft.output is not None:
+        arguments["output"] = str(draft.output.target)
+        if "overwrite" in known and not draft.output.update:
+            arguments["overwrite"] = True  # what the wrong call wrote
+    tool = "gdal_write" if draft.writes else "gdal_read"
+    return _call(tool, algorithm=algorithm.path, arguments=arguments)
+
+
+def _others(texts: Sequence[str], changed: Sequence[str]) -> Sequence[str]:
+    """The values of a list without options of the form NAME=VALUE that are changed: of two with one name GDAL takes the first."""
+    names = options_of(one for one in changed if "=" in one)
+    return [one for one in texts if not ("=" in one and options_of((one,)).keys() & names.keys())]
+
+
+def _value(argument: Argument, texts: Sequence[str]) -> Any:
+    """As JSON: a list where the argument may be repeated."""
+    kind = argument.element_type
+    values = [
+        text == "true" if kind == "boolean" else float(text) if kind in ("integer", "real") else text
+        for text in texts
+    ]
+    plain = [int(one) if isinstance(one, float) and one.is_integer() else one for one in values]
+    return plain if argument.is_list else plain[0]

@@ -1,0 +1,351 @@
+"""Examines drafts before they run: what a call would cost, the limit it is certain to break, and what looks wrong with it."""
+
+import os.path
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from gdal_mcp.errors import Code, Stage, ToolError
+from gdal_mcp.plan import Command, Draft
+from gdal_mcp.remote.places import label
+from gdal_mcp.toolboxes.gdal.answers.transformations import names, told
+from gdal_mcp.toolboxes.gdal.catalogue.formats import FormatAbsent, absent_by_file, driver_for
+from gdal_mcp.toolboxes.gdal.catalogue.model import Catalogue
+from gdal_mcp.toolboxes.gdal.preflight.call import Call, Finding, distinct, passed_on, steps_of
+from gdal_mcp.toolboxes.gdal.preflight.checks import crs, raster, transformations, unexamined, values, vector
+from gdal_mcp.toolboxes.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
+from gdal_mcp.toolboxes.gdal.preflight.expected import expected
+from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, FactsCache, facts_of
+from gdal_mcp.toolboxes.gdal.preflight.mends import with_mend
+from gdal_mcp.toolboxes.gdal.preflight.predict import predicted
+from sandbox.template import Limits
+from sandbox.workspace import Located
+
+_MAIN: Final = frozenset({"input", "dataset"})  # arguments that name what a call is about; others go with it
+_READS: Final = frozenset({"raster read", "vector read"})
+# what a last step is like
+_ENDS: Final = {"raster write": "raster convert", "vector write": "vector convert"}
+_CODES: Final = {"memory bytes": Code.MEMORY_LIMIT, "seconds": Code.TIMEOUT}
+# arguments that name a CRS, and those that make the inputs' extent in it matter, which takes PROJ milliseconds to compute
+_CRS_ARGUMENTS: Final = {"output-crs": ("resolution", "size"), "bbox-crs": ("bbox",)}
+# arguments that name a CRS, which PROJ has to know
+_NAMING: Final = ("output-crs", "input-crs", "bbox-crs", "crs", "geometry-crs")
+_CHECKS: Final = (*crs.CHECKS, *raster.CHECKS, *vector.CHECKS)
+_ABOUT_180: Final = frozenset(
+    {"raster reproject", "raster footprint"}
+)  # which go wrong about the antimeridian
+_MAX_CRS: Final = 4  # in which a container is asked for extents
+_MAX_CRS_TEXT: Final = 4096  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightReport:
+    """What is known of a draft without running it."""
+
+    estimate: Estimate | None = None
+    violation: LimitViolation | None = None  # the limit that the call is certain to break
+    findings: tuple[Finding, ...] = ()
+    changes: tuple[Mapping[str, Any], ...] = ()  # of CRS, as `answers.transformations` keeps them
+
+    @property
+    def refusals(self) -> tuple[Finding, ...]:
+        return tuple(one for one in self.findings if one.refuses)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a result says besides: which operation changes the CRS."""
+        rows = [row for one in self.changes for row in told(one)]
+        return {"transformation": rows[0] if len(rows) == 1 else rows} if rows else {}
+
+    @property
+    def untrusted(self) -> dict[str, Any]:
+        """The names of the same operations, in their order."""
+        found = [name for one in self.changes for name in names(one)]
+        return {"transformation": found} if found else {}
+
+    @property
+    def figures(self) -> Mapping[str, float | None] | None:
+        return self.estimate.figures if self.estimate is not None else None
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """Examines drafts by the facts of their inputs, which containers reported. Thread-safe.
+
+    How the pipeline uses it:
+
+    * `check(draft)` once the draft is made: uses what is known already, and starts no container;
+    * a call that runs sends `crs_named(draft)` with its request as `crs`; before it starts to work, its worker describes the
+      inputs (`sandbox.protocol.Interim`), and `heard(draft, value)` checks again. What it raises ends the job: nothing is published;
+    * a call that a person has to approve, and `validate_call`, run `description(draft)` first when it is not None: a job that
+      only describes the inputs. Its printed JSON goes to `described(look.looked_at, rows)`, after which `check(draft)` knows more;
+    * `learn(located, facts)` for each published output.
+    """
+
+    limits: Limits
+    catalogue: Catalogue
+    known: FactsCache = field(default_factory=FactsCache)
+
+    def within(self, limits: Limits) -> "Preflight":
+        """The same knowledge under other limits."""
+        return replace(self, limits=limits)
+
+    def look(self, draft: Draft, *, looked_at: int | None = None) -> PreflightReport:
+        """What is known of a draft. `looked_at`: so many of `worked_on(draft)` a container described, or tried to, and will no more."""
+        calls = self._calls(draft)
+        cost = estimate(calls[-1])
+        broken = violation(cost, self.limits) if cost is not None else None
+        changed = self._changes(draft)
+        said = list(self._findings(calls, draft)) if is_judged(draft, self.catalogue) else []
+        said += transformations.findings(changed, draft)
+        known = [one for located in worked_on(draft) if (one := self.known.get(located)) is not None]
+        said += crs.unknown_crs(every_crs(draft), known)
+        said += self._of_pixels(draft)
+        said += transformations.left_out(draft, self.catalogue)
+        said += unexamined.findings(draft, looked_at, self._described_inputs(draft), self.catalogue)
+        said = [with_mend(one, draft, calls[0].path, self.catalogue) for one in said]
+        return PreflightReport(cost, broken, distinct(said), tuple(change for change, _ in changed))
+
+    def _findings(self, calls: Sequence[Call], draft: Draft) -> Iterator[Finding]:
+        """Of each step of a pipeline, by its number."""
+        first = len(draft.chain) - len(calls)  # a step that reads is no call
+        for number, call in enumerate(calls, first):
+            for one in findings(call):
+                yield replace(one, step=number) if len(draft.chain) > 1 else one
+
+    def _of_pixels(self, draft: Draft) -> Iterator[Finding]:
+        """By what was seen in the pixels of each input."""
+        wanted = values.looks_named(draft, self.catalogue)
+        described = self._described_inputs(draft)
+        for number, facts in described if wanted else ():
+            if facts is not None:
+                looks = {name: facts.looks.get(name) or {} for name in wanted}
+                merges = draft.command.program == "gdal_merge"
+                for one in values.findings(looks, facts.nodata, steps_of(draft), merges=merges):
+                    yield replace(one, inputs=(number,)) if len(described) > 1 else one
+
+    def _described_inputs(self, draft: Draft) -> Sequence[tuple[int, DatasetFacts | None]]:
+        return list(enumerate(map(self.known.get, worked_on(draft))))
+
+    def _changes(self, draft: Draft) -> Sequence[tuple[Mapping[str, Any], tuple[int, ...]]]:
+        """Each change of CRS that the call makes, with the numbers of its inputs where there are several."""
+        mains = {located for name, located in draft.named or () if name in _MAIN} or {*draft.inputs}
+        numbered = [(number, one) for number, one in enumerate(draft.inputs) if one in mains]
+        found: dict[str, tuple[Mapping[str, Any], list[int]]] = {}
+        for source, change in transformations.changes_of_inputs(draft, self.catalogue):
+            for number, located in named_so(source, numbered):
+                facts = self.known.get(located)
+                if facts and (told := facts.changes.get(transformations.key(change))):
+                    found.setdefault(repr(told), (told, []))[1].append(number)
+        several = len(draft.inputs) > 1
+        return [(told, tuple(dict.fromkeys(at)) if several else ()) for told, at in found.values()]
+
+    def check(
+        self, draft: Draft, stage: Stage = Stage.VALIDATE, *, looked_at: int | None = None
+    ) -> PreflightReport:
+        """As `look`. Raises ToolError for a call that is certain to break a limit, or whose result would be wrong."""
+        report = self.look(draft, looked_at=looked_at)
+        if (broken := report.violation) is not None:
+            code = _CODES.get(broken.what, Code.DISK_LIMIT)
+            raise ToolError(code, stage, broken.message, broken.suggestion)
+        if report.refusals:
+            first = report.refusals[0]
+            # the error has the texts itself
+            check = {key: one for key, one in first.as_dict().items() if key not in ("message", "suggestion")}
+            raise ToolError(Code.INVALID_ARGUMENT, stage, first.message, first.suggestion, check=check)
+        return report
+
+    def heard(self, draft: Draft, value: Mapping[str, Any]) -> PreflightReport:
+        """As `check`, with the worker's description of the inputs, which comes before it starts to work."""
+        rows = value.get("inputs")
+        self.described(worked_on(draft), rows)
+        return self.check(draft, Stage.RUN, looked_at=len(rows) if isinstance(rows, list) else 0)
+
+    def description(self, draft: Draft) -> Draft | None:
+        """A call that describes the inputs, and what would be replaced, of which too little is known; None where there are none.
+
+        These are the ones that no container described yet, or not in the CRSs that the draft names.
+        """
+        asked = asked_of(draft, self.catalogue)
+        keys = asked["crs"], tuple(map(transformations.key, asked["changes"])), asked["looks"]
+        replaced = [one.target for one in draft.outputs if one.target.identity and one.kind == "dataset"]
+        asked["ranges"] = tuple(map(str, replaced))
+        files = dict.fromkeys((*draft.inputs, *replaced))
+        unknown = tuple(one for one in files if not one.is_folder and not self.known.knows(one, *keys))
+        if not unknown:
+            return None
+        return Draft(
+            Command("describe", (), tuple(map(str, unknown)), extra=asked),
+            (),
+            looked_at=unknown,
+            addresses=draft.addresses,
+            wants_json=True,
+            algorithm="dataset identify",
+        )
+
+    def learn(self, located: Located, facts: Mapping[str, Any]) -> None:
+        """Keeps a container's description of a file that it wrote."""
+        self.described((located,), [{"facts": facts}])
+
+    def kind_of(self, located: Located) -> str:
+        """What a file is, for a person who is asked whether it may go; "" where no container has said so."""
+        return _numbers(self.known.get(located))
+
+    def becomes(self, draft: Draft) -> str:
+        """The same of what the call would make, as far as that is known before it runs."""
+        cost = self.look(draft).estimate
+        if cost is not None and cost.output is not None:
+            return _numbers(cost.output)
+        first = self.known.get(draft.inputs[0]) if draft.inputs else None
+        return _numbers(replace(first, driver="")) if first and "features" in expected(draft) else ""
+
+    def predicted(self, draft: Draft) -> DatasetFacts | None:
+        """What the first output of a call would be, as far as its arguments and inputs say; None where they do not."""
+        return predicted(self._calls(draft)) if draft.outputs else None
+
+    def assume(self, located: Located, facts: DatasetFacts | None) -> None:
+        """Takes predicted facts for those of a file that does not exist yet, and for which an empty one stands."""
+        self.known.put(located, facts)
+
+    def unknown(self, draft: Draft) -> tuple[Located, ...]:
+        """The inputs of which nothing is known. Folders are not described."""
+        return tuple(one for one in worked_on(draft) if not one.is_folder and self.known.get(one) is None)
+
+    def size_of(self, located: Located) -> int:
+        """Bytes of a file as a container told them; 0 where none has."""
+        facts = self.known.get(located)
+        return facts.disk_bytes if facts is not None else 0
+
+    def described(self, files: Sequence[Located], rows: Any) -> None:
+        """Keeps a container's descriptions of files. Raises FormatAbsent for one whose format its GDAL lacks."""
+        for located, row in zip(files, rows if isinstance(rows, list) else (), strict=False):
+            if (lacks := absent_format(self.catalogue, located.name, row)) is not None:
+                raise lacks
+            if located.identity:
+                size = located.identity.size
+            else:  # remote data, which no host of ours has looked at
+                facts = row.get("facts") if isinstance(row, Mapping) else None
+                told = facts.get("bytes") if isinstance(facts, Mapping) else None
+                size = told if type(told) is int and 0 <= told < 1 << 62 else 0
+            self.known.put(located, facts_of(row, size))
+
+    def _calls(self, draft: Draft) -> list[Call]:
+        """The draft as one call, or the steps of a pipeline, each on the raster that the step before it would make."""
+        named = draft.named if draft.named is not None else [("input", one) for one in draft.inputs]
+        changed = [("input", one.target) for one in draft.outputs if one.update]
+        facts = [(name, self.known.get(located)) for name, located in (*named, *changed)]
+        inputs = tuple(one for name, one in facts if name in _MAIN)
+        count = Counter(name for name, _ in facts)  # of two steps: which is meant is not known
+        others = {name: one for name, one in facts if one and name not in _MAIN and count[name] == 1}
+        path, steps = draft.algorithm, [(_ENDS.get(path, path), given) for path, given in draft.chain]
+        if len(steps) < 2:
+            if draft.command.program in table().algorithm:  # a classic program has a row of costs of its own
+                path = draft.command.program
+            elif path == "raster convert" and inputs and inputs[0] and inputs[0].kind == "vector":
+                path = "vector convert"  # the tool `convert` does not say which
+            steps = [(path, draft.arguments)]
+        # an open option may choose another size or part of the file
+        certain = 0.0 if steps[0][1].get("open-option") else 1.0
+        if len(draft.chain) > 1:
+            # a step that joins its inputs makes another raster than the first of them is
+            inputs, steps = inputs[:1] if steps[0][0] in _READS and inputs else (None,), steps[1:]
+        calls: list[Call] = []
+        for path, arguments in steps:
+            flowing = None
+            if calls:
+                made, flowing = estimate(calls[-1]), passed_on(calls[-1])
+                inputs, certain = ((made.output,), made.certain) if made else ((None,), 0.0)
+            own = {name: one for name, one in others.items() if name in arguments} if draft.chain else others
+            call = Call(path, arguments, inputs, own, certain=certain, flowing=flowing, limits=self.limits)
+            calls.append(call)
+        if draft.output is not None:
+            last, name = calls[-1], draft.output.target.name
+            algorithms = self.catalogue.algorithms
+            # the latter of a classic program
+            algorithm = algorithms.get(last.algorithm) or algorithms.get(draft.algorithm)
+            kind = (algorithm.makes or algorithm.kind) if algorithm else "raster"
+            driver = last.text("output-format") or driver_for(self.catalogue, name, kind) or ""
+            updates = any(one.update for one in draft.outputs)
+            calls[-1] = replace(last, driver=driver, output=name, updates=updates)
+            calls = [replace(one, written=driver) for one in calls]
+        return calls
+
+
+def named_so(source: str, inputs: Sequence[tuple[int, Located]]) -> Sequence[tuple[int, Located]]:
+    """The inputs, with their numbers, that a call names so; all of them where that is not certain, as for a path within a driver's."""
+    path = os.path.normpath(source)
+    found = [
+        (number, one)
+        for number, one in inputs
+        if source in (str(one), label(one)) or path in (str(one), str(getattr(one, "relative", "")))
+    ]
+    return found if source and found else inputs
+
+
+def worked_on(draft: Draft) -> tuple[Located, ...]:
+    """The inputs, and what is changed in place."""
+    return (*draft.inputs, *(one.target for one in draft.outputs if one.update))
+
+
+def _numbers(facts: DatasetFacts | None) -> str:
+    if facts is None:
+        return ""
+    features = "unknown" if facts.features is None else facts.features
+    pixels = f"{facts.width} x {facts.height}, {facts.bands} band{'s'[: facts.bands != 1]}"
+    place = f"within {' '.join(f'{one:.9g}' for one in facts.extent)}" if facts.extent else ""
+    size = [pixels, facts.data_type] if facts.kind == "raster" else [f"{features} features"]
+    values = f"values {facts.values[0]:.6g} to {facts.values[1]:.6g}" if facts.values else ""
+    return ", ".join(filter(None, (facts.driver, *size, values, facts.crs, place)))
+
+
+def is_judged(draft: Draft, catalogue: Catalogue) -> bool:
+    """Whether a call can be wrong: it writes, answers a question in SQL or about a place, or changes a CRS."""
+    asks = any({"sql", "position"} & set(given) for _, given in steps_of(draft))
+    return draft.writes or asks or bool(transformations.changes_named(draft, catalogue))
+
+
+def findings(call: Call) -> tuple[Finding, ...]:
+    return tuple(found for check in _CHECKS for found in check(call))
+
+
+def asked_of(draft: Draft, catalogue: Catalogue) -> dict[str, Any]:
+    """What a container is asked of a call's inputs besides what they are."""
+    return {
+        "crs": crs_named(draft),
+        "changes": transformations.changes_named(draft, catalogue),
+        "looks": values.looks_named(draft, catalogue),
+    }
+
+
+def absent_format(catalogue: Catalogue, name: str, row: Any) -> FormatAbsent | None:
+    """Why a file does not open: by a row that the worker gives of it, with its first bytes in hexadecimal as `head`."""
+    head = row.get("head") if isinstance(row, Mapping) else None
+    if not isinstance(head, str) or not re.fullmatch(r"([0-9a-f]{2}){1,16}", head):
+        return None
+    lacks = absent_by_file(catalogue, name, bytes.fromhex(head))
+    return FormatAbsent(catalogue, lacks, reads=True) if lacks is not None else None
+
+
+def every_crs(draft: Draft) -> tuple[str, ...]:
+    """Each CRS that the call names, as it spells them."""
+    steps = ((draft.algorithm, draft.arguments), *draft.chain)
+    found = [text for _, given in steps for name in _NAMING for text in given.get(name, ())]
+    return tuple(text for text in dict.fromkeys(found) if text.lower() not in ("none", "null"))
+
+
+def crs_named(draft: Draft) -> tuple[str, ...]:
+    """The CRSs, as the call spells them, in which the extent of its inputs matters; then the others that it names, after a `?`."""
+    texts: list[str] = []
+    steps = ((draft.algorithm, draft.arguments), *draft.chain)
+    for _, given in steps:
+        for name, needed_for in _CRS_ARGUMENTS.items():
+            if any(given.get(one) for one in needed_for):
+                texts += given.get(name, ())
+    texts += [text for path, given in steps if path in _ABOUT_180 for text in given.get("output-crs", ())]
+    reprojections = [given for path, given in draft.chain if path == "vector reproject"]
+    texts += [text for given in reprojections for text in given.get("output-crs", ())]
+    texts += ["EPSG:3857" for path, _ in steps if path == "raster tile"]
+    texts += [f"?{text}" for text in every_crs(draft) if text not in texts]
+    return tuple(dict.fromkeys(text for text in texts if len(text) <= _MAX_CRS_TEXT))[:_MAX_CRS]

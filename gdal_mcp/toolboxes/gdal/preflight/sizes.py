@@ -1,0 +1,118 @@
+"""How large the raster is that a call makes, by the arguments that say it, which have the same names in every algorithm. Pure.
+
+None rather than a guess. `Size.certain` is the part of the pixels that is certain to be made: 1 where the call says the size
+itself, less where it follows from coordinates in another CRS, 0 where it depends on what GDAL finds.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gdal_mcp.toolboxes.gdal.preflight.call import Call, number_of, overlap, same_crs
+from gdal_mcp.toolboxes.gdal.preflight.facts import Box, around
+
+_CONVERTED: Final = 0.5  # of an extent that was transformed
+_CHOSEN: Final = 0.25  # of a number of pixels that GDAL chooses
+# pixels on a side; beyond every limit, and what is computed of it still fits a float
+_LARGEST: Final = 1 << 60
+# arguments that leave out a part of the input that nobody knows before
+_SELECTING: Final = "geometry input-layer sql where like-layer like-where like-sql max-distance".split()
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Pixels on each side, the box they fill where it is known, and how certain that is."""
+
+    width: int
+    height: int
+    extent: Box | None = None
+    certain: float = 1.0
+
+
+def size_made(call: Call, *, joins: bool) -> Size | None:
+    """A window or a size, else a box at a resolution, each as asked for or as the input's; of all inputs where it `joins` them."""
+    facts, like, window = call.input, call.others.get("like"), call.numbers("window", 4)
+    regrids = call.path == "raster reproject"
+    if regrids and like is not None and like.pixels:
+        return Size(like.width, like.height, like.extent)
+    if window:
+        inside = facts is not None and not call.flag("allow-bbox-outside-source")
+        most = (facts.width, facts.height) if facts and inside else (_LARGEST, _LARGEST)
+        return _size(min(window[2], most[0]), min(window[3], most[1]))
+    box, certain = _box_filled(call, joins=joins)
+    if len(call.texts("size")) == 2:
+        return _sized(call, box)
+    if resolution := call.numbers("resolution", 2):
+        return _at_resolution(box, resolution, certain)
+    if facts is None or not facts.pixels:
+        return None
+    if regrids and (not call.keeps_crs or call.arguments.get("bbox")):
+        return Size(facts.width, facts.height, box, 0.0 if call.arguments.get("bbox") else _CHOSEN)
+    clipped = call.path == "raster clip" and box not in (None, facts.extent) and facts.pixel_size
+    if not joins and not clipped:
+        return Size(facts.width, facts.height, box or facts.extent, certain)
+    sizes = [one.pixel_size for one in (call.inputs if joins else (facts,)) if one and one.pixel_size]
+    pick = max if call.text("resolution") == "lowest" else min
+    if not sizes:
+        return None
+    finest = pick(x for x, _ in sizes), pick(y for _, y in sizes)
+    alike = len(set(sizes)) == 1 and len(sizes) == len(call.inputs)
+    return _at_resolution(box, finest, certain if alike else 0.0)
+
+
+def _box_filled(call: Call, *, joins: bool) -> tuple[Box | None, float]:
+    """The box of the output in its CRS, and how certain it is."""
+    facts, like, crs = call.input, call.others.get("like"), call.text("bbox-crs")
+    clips, chosen = call.path == "raster clip", any(call.arguments.get(name) for name in _SELECTING)
+    certain = 0.0 if chosen else 1.0 if call.keeps_crs else _CONVERTED
+    box = facts.extent if facts and call.keeps_crs else None
+    if facts is not None and not call.keeps_crs and not call.text("input-crs"):
+        box = facts.extent_in(call.text("output-crs"))
+    if call.arguments.get("extent"):
+        return call.box("extent"), 1.0
+    if like is not None:
+        box, certain = like.extent_in(call.target_crs), 0.0 if chosen or like.kind == "vector" else 1.0
+    elif call.arguments.get("bbox") and facts is not None and facts.kind == "vector":
+        certain = 0.0  # of the layer, of which it leaves something out
+    elif call.arguments.get("bbox"):
+        box, certain = (call.box("bbox"), 1.0) if not crs or same_crs(crs, call.target_crs) else (None, 0.0)
+    elif joins:
+        boxes = [one.extent for one in call.inputs if one and one.extent]
+        box = around(boxes) if len(boxes) == len(call.inputs) else None
+    if clips and facts is not None and not call.flag("allow-bbox-outside-source"):
+        box = overlap(box, facts.extent)
+    return box, certain if box is not None or not (clips or like) else 0.0
+
+
+def _sized(call: Call, extent: Box | None) -> Size | None:
+    """The argument `size`: pixels, or a percentage of the input's; 0 keeps the proportions."""
+    facts, texts = call.input, call.texts("size")
+    sides = (facts.width, facts.height) if facts else (0, 0)
+    lengths = []
+    for text, side in zip(texts, sides, strict=True):
+        number = max(number_of(text.removesuffix("%")) or 0.0, 0.0)
+        lengths.append(number / 100 * side if text.endswith("%") else number)
+    width, height = lengths
+    if width and height:
+        return _size(width, height, extent)
+    shape = (extent[2] - extent[0]) / (extent[3] - extent[1]) if extent and extent[3] > extent[1] else 0.0
+    shape = shape or (facts.width / facts.height if facts and facts.pixels else 0.0)
+    if shape <= 0 or not (width or height):
+        return None
+    return _size(width or height * shape, height or width / shape, extent, _CHOSEN)
+
+
+def _at_resolution(extent: Box | None, resolution: Sequence[float], certain: float) -> Size | None:
+    if extent is None or min(resolution) <= 0:
+        return None
+    west, south, east, north = extent
+    return _size((east - west) / resolution[0], (north - south) / resolution[1], extent, certain)
+
+
+def _size(width: float, height: float, extent: Box | None = None, certain: float = 1.0) -> Size | None:
+    """At least one pixel on each side; None for negative, infinite or undefined sides."""
+    if not (0 <= width < math.inf and 0 <= height < math.inf):
+        return None
+    columns, rows = (max(1, round(min(side, _LARGEST))) for side in (width, height))
+    return Size(columns, rows, extent, certain)

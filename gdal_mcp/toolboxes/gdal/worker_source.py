@@ -1,0 +1,39 @@
+"""The program of a GDAL container, as the words of its command line. Nothing of it is ever mounted."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+from sandbox.program import source, worker_command
+
+PARTS = "gdal_mcp.toolboxes.gdal.inside.parts"
+
+
+@cache
+def gdal_command(idle_seconds: float = 120.0) -> tuple[str, ...]:
+    """The command of a GDAL container that ends by itself when no job came within `idle_seconds`.
+
+    Linux takes no word of 128 KiB, so every part of the handler is a word of its own.
+    """
+    return worker_command(
+        source("gdal_mcp.toolboxes.gdal.inside", "gdal_worker.py"), *part_words(), idle_seconds=idle_seconds
+    )
+
+
+def command_around(
+    package: str, handler: str, besides: Mapping[str, str], idle_seconds: float
+) -> tuple[str, ...]:
+    """The same for a toolbox whose handler has GDAL's worker in it, and modules besides: the package of each by its name."""
+    packages = {**besides, "gdal_worker": "gdal_mcp.toolboxes.gdal.inside"}
+    words = (f"{name}\n{source(place, f'{name}.py')}" for name, place in packages.items())
+    return worker_command(source(package, f"{handler}.py"), *words, *part_words(), idle_seconds=idle_seconds)
+
+
+def part_words() -> tuple[str, ...]:
+    """The parts of GDAL's worker: the name of each, a line end and its source."""
+    return tuple(f"{name}\n{source(PARTS, f'{name}.py')}" for name in modules_of(PARTS))
+
+
+def modules_of(package: str) -> list[str]:
+    found = (one.name for one in resources.files(package).iterdir() if one.name.endswith(".py"))
+    return sorted(name.removesuffix(".py") for name in found if name != "__init__.py")

@@ -1,0 +1,112 @@
+"""Which tools a server has: chosen once from its settings, and never changed by a call.
+
+* a toolset or a name lists a tool; `exclude_tools` takes away what bears the name and whatever would run it, wherever that
+  would be reached: a tool for it, an operation that may come to it, a step of a pipeline;
+* a read-only server has no tool that can write, and refuses every draft that would;
+* with the default toolset those that a toolbox does not list answer too, for clients that know their names.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from gdal_mcp.policy.policy import Aliases
+from gdal_mcp.settings import Settings, SettingsError
+from gdal_mcp.toolboxes.base import Prompt, Tool, Toolbox, spelling
+
+# a policy may name it too: it receives files over HTTP, and is no tool of the protocol
+BESIDES = ("upload",)
+
+
+@dataclass(frozen=True)
+class Surface:
+    """The tools of one server. `listed` is what clients see, in order; `callable` what answers."""
+
+    listed: tuple[Tool, ...]
+    callable: Mapping[str, Tool]
+    excluded: frozenset[str]  # spellings of tools and of operations
+    toolboxes: Mapping[str, Toolbox]  # by the name of each of their tools
+
+    def permits(self, operation: str) -> bool:
+        """Whether an operation, or a step of a pipeline that is one, may run on this server."""
+        return spelling(operation) not in self.excluded
+
+
+@dataclass(frozen=True)
+class Toolboxes:
+    """The toolboxes of one server, the first of them the default."""
+
+    items: tuple[Toolbox, ...]
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        return {name: tool for box in reversed(self.items) for name, tool in box.tools.items()}
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(BESIDES).union(*({*one.tools, *one.operations} for one in self.items))
+
+    @property
+    def prompts(self) -> Mapping[str, Prompt]:
+        return {name: one for box in reversed(self.items) for name, one in box.prompts().items()}
+
+    @property
+    def aliases(self) -> Aliases:
+        generic = {name: paths for one in self.items for name, paths in one.aliases.generic.items()}
+        return Aliases(
+            generic, {name: more for one in self.items for name, more in one.aliases.besides.items()}
+        )
+
+    def surface(self, settings: Settings, outside: Iterable[str] = ()) -> Surface:
+        """The tools that the settings ask for, without those whose names are `outside` a principal's list of tools.
+
+        Unlike an exclusion, that list does not concern what its tools run: a principal with `info` alone may use it.
+        Raises SettingsError for a name that is no tool.
+        """
+        self._refuse_unknown(settings)
+        aliases, excluded_names = self.aliases, {spelling(name) for name in settings.exclude_tools}
+        generic = aliases.generic.items()
+        wider = {one for one, runs in generic if any(spelling(path) in excluded_names for path in runs)}
+        written = frozenset(excluded_names | wider)
+        excluded = written | {spelling(name) for name in outside}
+
+        def allowed(tool: Tool) -> bool:
+            runs = (spelling(path) for path in aliases.resolves_to(tool.name, tool.like))
+            gone = spelling(tool.name) in excluded or any(path in written for path in runs)
+            hidden = tool.pictures and settings.lockdown
+            return not (gone or hidden or (settings.read_only and tool.writes))
+
+        asked: dict[str, Tool] = {}
+        for tool in self._asked(settings):
+            asked.setdefault(tool.name, tool)
+        chosen = [tool for tool in asked.values() if allowed(tool)]
+        first = self.items[0]
+        default = settings.toolsets == (next(iter(first.toolsets)),)
+        unlisted = [tool for name in first.unlisted for tool in first.toolsets[name]()] if default else []
+        answering = [*chosen, *(tool for tool in unlisted if allowed(tool))]
+        by_name = {tool.name: tool for tool in reversed(answering)}
+        owners = {name: box for box in reversed(self.items) for name in (*box.tools, *BESIDES)}
+        return Surface(tuple(chosen), MappingProxyType(by_name), excluded, MappingProxyType(owners))
+
+    def _asked(self, settings: Settings) -> Iterator[Tool]:
+        """The tools that the settings name, some of them more than once."""
+        remote = ("remote",) if settings.remote.sources else ()
+        for number, box in enumerate(self.items):
+            wanted = tuple(box.toolsets) if "all" in settings.toolsets else (*settings.toolsets, *remote)
+            # what a further toolbox has is listed when the operator turned it on
+            names = tuple(box.toolsets)[:1] if number and "all" not in settings.toolsets else wanted
+            yield from (tool for name in names for tool in box.toolsets.get(name, tuple)())
+        for name in settings.tools:
+            yield from (box.tools[name] for box in self.items if name in box.tools)
+
+    def _refuse_unknown(self, settings: Settings) -> None:
+        toolsets = {"all", *(name for box in self.items for name in box.toolsets)}
+        for name in settings.toolsets:
+            if name not in toolsets:
+                raise SettingsError(f"{name[:40]!r} is no toolset; they are {', '.join(sorted(toolsets))}.")
+        names = {spelling(name) for name in self.names}
+        for name in (*settings.tools, *settings.exclude_tools):
+            if spelling(name) not in names:
+                raise SettingsError(
+                    f"There is no tool or algorithm {name[:80]!r}; `gdal-mcp tools --all` lists them."
+                )
