@@ -30,6 +30,7 @@ import docker.errors
 import requests.exceptions
 
 from gdal_mcp.runtime.image import STANDIN_LABEL
+from gdal_mcp.runtime import pull
 from gdal_mcp.toolboxes.gdal import image
 from sandbox.engines.discovery import connect
 from sandbox.engines.oci.engine import OciEngine
@@ -262,21 +263,21 @@ def main() -> int:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:  # two set-ups of one clone, in two terminals
-            image.progress("another set-up builds it already; waiting for that one")
+            pull.progress("another set-up builds it already; waiting for that one")
             fcntl.flock(lock, fcntl.LOCK_EX)
-            if image.main() == 0:
+            if pull.main() == 0:
                 return 0
         try:
             target = _target(os.environ.get("GDAL_MCP_ENGINE"))
-            if import_kept(target, image.progress) is None:
-                image.progress(
+            if import_kept(target, pull.progress) is None:
+                pull.progress(
                     "building a local stand-in from Debian's packages, which takes a minute or two"
                 )
-                build(target, image.progress)
+                build(target, pull.progress)
         except SandboxError as error:
             print(error, file=sys.stderr)
             return 1
-        return image.main()
+        return pull.main()
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ Invariants:
 """
 
 import hashlib
-import json
 import os
 import re
 import stat
@@ -17,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +23,7 @@ import structlog
 
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.state import put_private
+from gdal_mcp.toolboxes.shortening import STEPS, cut, json_text, mark
 from gdal_mcp.untrusted import UNTRUSTED, locked
 
 # bytes of JSON of an error, but for the call that mends it and the question to a person
@@ -32,9 +31,6 @@ MAX_ERROR: Final = 700
 NOTE: Final = 120  # bytes of JSON that the note on the whole may take
 WHOLE: Final = "whole"  # the key of that note
 
-# items of a list or an object, characters of a text; each step about halves what is left
-STEPS: Final = ((4000, 20_000), (2000, 10_000), (1000, 5000), (500, 2000), (250, 1000), (120, 500), (60, 400),
-                 (30, 300), (15, 200), (8, 150), (4, 100), (2, 80), (1, 60), (0, 40))  # fmt: skip
 _ID: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -85,11 +81,6 @@ def result_uri(call_id: str) -> str:
     return f"gdal://calls/{call_id}/result"
 
 
-def json_text(value: Any) -> str:
-    """JSON as results are sent: compact, not escaped to ASCII."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
 def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
@@ -111,25 +102,6 @@ def _without_long_texts(key: str, value: Any, step: tuple[int, int]) -> Any:
     if key == "error" and isinstance(value, dict) and UNTRUSTED in value:
         return {**value, UNTRUSTED: cut(value[UNTRUSTED], step)}
     return value
-
-
-def cut(value: Any, step: tuple[int, int]) -> Any:
-    """At most so many items of each list and object, and characters of each text, with marks where it was cut."""
-    items, characters = step
-    if isinstance(value, str):
-        kept = value[:characters]
-        return value if kept == value else f"{kept} [cut: {characters} of {len(value)} characters]"
-    if isinstance(value, list):
-        rows = [cut(item, step) for item in value[:items]]
-        return rows if len(value) <= items else [*rows, mark(items, len(value))]
-    if isinstance(value, dict):
-        some = {key: cut(item, step) for key, item in islice(value.items(), items)}
-        return some if len(value) <= items else {**some, **mark(items, len(value))}
-    return value
-
-
-def mark(kept: int, of: int) -> dict[str, Any]:
-    return {"cut": {"kept": kept, "of": of}}
 
 
 @dataclass(frozen=True, slots=True)

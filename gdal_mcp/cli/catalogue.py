@@ -13,6 +13,7 @@ from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
 from gdal_mcp.toolboxes.gdal.catalogue.probing import probe
 from gdal_mcp.toolboxes.gdal.faults import State, faults, load_probed
 from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
+from gdal_mcp.runtime import wheels
 from gdal_mcp.toolboxes.wheels import WheelImage
 from sandbox.engine import Engine
 from sandbox.engines.opening import open_engine, open_or_install
@@ -44,7 +45,7 @@ def setup(settings: Settings, toolbox: str = "gdal") -> Exit:
     """Brings a toolbox's image onto this host, and what GDAL's says of its GDAL into the state folder. Raises SandboxError."""
     with closing(open_or_install(settings.engine, say)) as engine:
         if toolbox != "gdal":
-            made = WheelImage(toolbox).build(engine, settings.image, say)
+            made = wheels.build(WheelImage(toolbox), engine, settings.image, say)
             out(f"{made.reference} {made.digest} Python {made.version}")
             return Exit.DONE
         image = ensure(engine.images, GDAL_IMAGE, settings.image, say)

@@ -1,33 +1,16 @@
-"""Images of toolboxes that are the GDAL image with pinned wheels, built on the engine's host by `gdal-mcp setup`.
-
-The wheels are fetched by pip, which is a dependency, as this host configures it, for the Python in the GDAL image; pip refuses any whose SHA-256
-is not in the lock. Nothing of them runs on the host, and the build itself has no network.
-"""
+"""Images of toolboxes that are the GDAL image with pinned wheels: what is in them. `runtime/wheels.py` builds them."""
 
 import hashlib
-import json
-import os
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Final
 
-from gdal_mcp.runtime.image import BASE_LABEL, Image, resolve
 from gdal_mcp.toolboxes.base import ImageSpec
-from gdal_mcp.toolboxes.gdal.catalogue.capture import output_of
 from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
-from sandbox.engine import Builds, Engine
-from sandbox.errors import ImageMissing
 
-# what wheels may ask of the C library; Debian and Ubuntu have had a newer one since 2021
-_PLATFORMS: Final = ("manylinux_2_28", "manylinux_2_27", "manylinux_2_24", "manylinux2014", "manylinux_2_17")
-_ASK: Final = "import json, platform\nprint(json.dumps([platform.python_version(), platform.machine()]))"
 _LOCK, _DOCKERFILE = "requirements.txt", "Dockerfile"
 
 
@@ -39,6 +22,14 @@ class WheelImage:
 
     def _text(self, name: str) -> str:
         return files(f"gdal_mcp.toolboxes.{self.toolbox}").joinpath("data", name).read_text(encoding="utf-8")
+
+    @property
+    def dockerfile(self) -> str:
+        return self._text(_DOCKERFILE)
+
+    def lock(self) -> AbstractContextManager[Path]:
+        """The lock as a file."""
+        return as_file(files(f"gdal_mcp.toolboxes.{self.toolbox}").joinpath("data", _LOCK))
 
     @cached_property
     def locked(self) -> Mapping[str, str]:
@@ -64,62 +55,3 @@ class WheelImage:
             setup=f"gdal-mcp setup --toolbox {self.toolbox}",
             base=GDAL_IMAGE,
         )
-
-    def build(self, engine: Engine, named: str | None, report: Callable[[str], None]) -> Image:
-        """Makes the image from the GDAL image in use; `named` is that of the settings. Does nothing when it is there.
-
-        Raises ImageMissing when the GDAL image, pip, a wheel or an engine that builds is missing.
-        """
-        base, reference = resolve(engine.images, GDAL_IMAGE, named), self.spec.reference
-        with suppress(ImageMissing):  # it is not there, or was built on another GDAL image
-            return resolve(engine.images, self.spec, named)
-        if not isinstance(engine.images, Builds):
-            raise ImageMissing(
-                f"this engine cannot build images. Build {reference} elsewhere, and load it here."
-            )
-        version, machine = json.loads(output_of(engine, base.id, _ASK, ""))
-        with tempfile.TemporaryDirectory(prefix="gdal-mcp-", dir=_roomy()) as folder:
-            report(f"fetching {len(self.locked)} packages for Python {version}")
-            self._fetch(Path(folder) / "packages", version, machine)
-            Path(folder, _DOCKERFILE).write_text(self._text(_DOCKERFILE), encoding="utf-8")
-            report(f"building {reference} on {base.reference}")
-            labels = {self.label: version, BASE_LABEL: base.id}
-            engine.images.build(folder, reference, {"BASE": base.id}, labels, report)
-        return resolve(engine.images, self.spec, named)
-
-    def _fetch(self, place: Path, version: str, machine: str) -> None:
-        """The packages as the lock has them, unpacked for another Python than this one. Raises ImageMissing."""
-        with as_file(files(f"gdal_mcp.toolboxes.{self.toolbox}").joinpath("data", _LOCK)) as lock:
-            fetch(lock, place, version, machine)
-
-
-def _roomy() -> str | None:
-    """Where a gigabyte of wheels has room: not in memory, as /tmp may be. In a read-only container wherever TMPDIR says."""
-    return "/var/tmp" if os.access("/var/tmp", os.W_OK) else None  # noqa: S108 - a folder of its own name is made in it
-
-
-def fetch(lock: Path, place: Path, version: str, machine: str) -> None:
-    """Unpacks the wheels of a lock into `place`, for this version of Python and this machine, each checked by its hash.
-
-    The index and the credentials are those of pip's configuration, else the index that uv is told to use. Raises ImageMissing.
-    """
-    platforms = [word for one in _PLATFORMS for word in ("--platform", f"{one}_{machine}")]
-    command = [
-        *(sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--no-compile"),
-        *("--no-deps", "--require-hashes", "--only-binary=:all:", "--implementation", "cp"),
-        *("--ignore-requires-python", "--python-version", ".".join(version.split(".")[:2])),
-        *(*platforms, "--target", str(place), "-r", str(lock)),
-    ]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=_index(os.environ))  # noqa: S603 - fixed words, no shell
-    if ran.returncode:
-        lines = (line for line in ran.stderr.splitlines() if not line.startswith("WARNING"))
-        said = " / ".join(lines)[-500:]
-        raise ImageMissing(
-            f"pip did not bring the packages: {said}. Check the network and pip's configuration."
-        )
-
-
-def _index(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables with uv's index as pip's, for people who have only told uv."""
-    index = variables.get("UV_DEFAULT_INDEX") or variables.get("UV_INDEX_URL")
-    return {**({"PIP_INDEX_URL": index} if index else {}), **variables}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gdal_mcp.runtime.image import Image, ImageUnsuitable, resolve
-from gdal_mcp.toolboxes.gdal.image import main
+from gdal_mcp.runtime.pull import main
 from gdal_mcp.toolboxes.wheels import WheelImage
 from sandbox.engines.opening import open_engine
 
@@ -67,7 +67,7 @@ LOCK = """affine==3.0.1 \\
 """
 FETCH = """import sys
 from pathlib import Path
-from gdal_mcp.toolboxes.wheels import fetch
+from gdal_mcp.runtime.wheels import fetch
 fetch(Path(sys.argv[1]), Path(sys.argv[2]), "3.12.3", "x86_64")
 """
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.calls.longresults import NOTE, WHOLE, ResultStore, fit, json_text, presented, store_of
+from gdal_mcp.calls.longresults import NOTE, WHOLE, ResultStore, fit, presented, store_of
 from gdal_mcp.settings import load_settings
+from gdal_mcp.toolboxes.shortening import json_text
 from tests.unit.clock import Clock
 
 ID = "0123456789abcdef"

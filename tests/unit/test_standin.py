@@ -147,7 +147,7 @@ def test_what_another_set_up_builds_is_waited_for_and_not_built_again(monkeypatc
         monkeypatch.setattr(standin.fcntl, "flock", until_it_is_free)
         monkeypatch.setattr(standin, "_target", lambda _: None)
         monkeypatch.setattr(standin, "build", lambda *_: begun.append("build"))
-        monkeypatch.setattr(standin.image, "main", lambda: found)
+        monkeypatch.setattr(standin.pull, "main", lambda: found)
         assert standin.main() == found
     assert len(begun) == builds
 
@@ -192,6 +192,6 @@ def test_a_set_up_says_one_line_for_each_long_step(capsys: pytest.CaptureFixture
         "I: installing remaining packages inside the chroot...",
     ]
     for line in lines:
-        standin._report_step(line, standin.image.progress)
+        standin._report_step(line, standin.pull.progress)
     (said,) = capsys.readouterr().out.splitlines()
     assert said.startswith("[0:0")

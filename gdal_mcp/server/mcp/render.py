@@ -6,11 +6,12 @@ from urllib.parse import quote
 
 import mcp_types as t
 
-from gdal_mcp.calls.longresults import WHOLE, json_text
+from gdal_mcp.calls.longresults import WHOLE
 from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.calls.records import media_type
 from gdal_mcp.server.mcp import panel
 from gdal_mcp.toolboxes.base import Tool
+from gdal_mcp.toolboxes.shortening import json_text
 
 MAX_LINKS = 20
 DOWNLOAD = "io.gdal-mcp/download"  # the address of a file over HTTP, for those who may read it

@@ -8,7 +8,6 @@ import mcp_types as t
 from mcp.server.lowlevel.server import Server
 
 from gdal_mcp import __version__
-from gdal_mcp.calls.longresults import json_text
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.server.mcp import render
 from gdal_mcp.server.mcp.stdio import attend
@@ -16,6 +15,7 @@ from gdal_mcp.server.mcp.tasks import Context
 from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
+from gdal_mcp.toolboxes.shortening import json_text
 
 _NEXT = "Mend that, then start this server again in the client. `gdal-mcp doctor` checks everything else."
 

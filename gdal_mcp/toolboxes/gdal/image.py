@@ -1,20 +1,21 @@
-"""GDAL's image: which one, how its version is told, and which versions can be used.
+"""GDAL's image: which one, how its version is told, and which versions can be used. Pure."""
 
-`python -m gdal_mcp.toolboxes.gdal.image` pulls what is missing and says which image is in use. It obeys GDAL_MCP_IMAGE and GDAL_MCP_ENGINE.
-"""
-
-import os
 import re
-import sys
-import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from gdal_mcp.toolboxes.base import ImageSpec
-from sandbox.errors import SandboxError
 
-if TYPE_CHECKING:
-    from gdal_mcp.runtime.image import Image
+
+class ImageFacts(Protocol):
+    """What is asked of an image that was found."""
+
+    @property
+    def reference(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
 
 _REPOSITORY: Final = "ghcr.io/osgeo/gdal"
 # by the word for each in `gdal-mcp setup --image`; docs/deployment.md compares them
@@ -55,7 +56,7 @@ def too_old(reference: str, version: str) -> str:
 GDAL_IMAGE: Final = ImageSpec(OFFICIAL, STANDIN, parse_version, too_old)
 
 
-def version_warning(image: "Image") -> str | None:
+def version_warning(image: ImageFacts) -> str | None:
     """What to tell a person about the GDAL version, None when there is nothing."""
     if not image.version or _parts(image.version) >= OLDEST_SAFE:
         return None
@@ -67,32 +68,3 @@ def version_warning(image: "Image") -> str | None:
 
 def _parts(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
-
-
-def progress(line: str) -> None:
-    """Prints one line of a set-up, with the minutes and seconds since `make` began where it says so."""
-    passed = int(time.time() - float(os.environ.get("SETUP_STARTED") or time.time()))
-    sys.stdout.write(f"[{passed // 60}:{passed % 60:02d}] {line}\n")
-    sys.stdout.flush()
-
-
-def main() -> int:
-    # what a server does not need before its first call
-    from gdal_mcp.runtime.image import ensure  # noqa: PLC0415
-    from sandbox.engines.opening import open_engine  # noqa: PLC0415
-
-    try:
-        images = open_engine(os.environ.get("GDAL_MCP_ENGINE")).images
-        image = ensure(images, GDAL_IMAGE, os.environ.get("GDAL_MCP_IMAGE") or None, progress)
-    except SandboxError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
-    kind = "local stand-in, not the official image" if image.standin else "pulled or built elsewhere"
-    progress(f"GDAL {image.version or 'of unknown version'}: {image.reference} ({kind}), {image.id}")
-    if warning := version_warning(image):
-        sys.stderr.write(f"{warning}\n")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from gdal_mcp.calls.longresults import STEPS, cut, json_text, mark
 from gdal_mcp.toolboxes.base import Answer
 from gdal_mcp.toolboxes.gdal.answers import words
 from gdal_mcp.toolboxes.gdal.catalogue.load import adapter
+from gdal_mcp.toolboxes.shortening import STEPS, cut, json_text, mark
 from gdal_mcp.untrusted import UNTRUSTED
 
 _DEPTH: Final = 20  # of objects and lists in each other: a group in five others, an array in it and its CRS

@@ -1,0 +1,33 @@
+"""JSON as results are sent, and the same shortened: at most so many items of a list and characters of a text. Pure."""
+
+import json
+from itertools import islice
+from typing import Any, Final
+
+# items of a list or an object, characters of a text; each step about halves what is left
+STEPS: Final = ((4000, 20_000), (2000, 10_000), (1000, 5000), (500, 2000), (250, 1000), (120, 500), (60, 400),
+                 (30, 300), (15, 200), (8, 150), (4, 100), (2, 80), (1, 60), (0, 40))  # fmt: skip
+
+
+def json_text(value: Any) -> str:
+    """JSON as results are sent: compact, not escaped to ASCII."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def cut(value: Any, step: tuple[int, int]) -> Any:
+    """At most so many items of each list and object, and characters of each text, with marks where it was cut."""
+    items, characters = step
+    if isinstance(value, str):
+        kept = value[:characters]
+        return value if kept == value else f"{kept} [cut: {characters} of {len(value)} characters]"
+    if isinstance(value, list):
+        rows = [cut(item, step) for item in value[:items]]
+        return rows if len(value) <= items else [*rows, mark(items, len(value))]
+    if isinstance(value, dict):
+        some = {key: cut(item, step) for key, item in islice(value.items(), items)}
+        return some if len(value) <= items else {**some, **mark(items, len(value))}
+    return value
+
+
+def mark(kept: int, of: int) -> dict[str, Any]:
+    return {"cut": {"kept": kept, "of": of}}
