@@ -29,8 +29,8 @@ import docker
 import docker.errors
 import requests.exceptions
 
-from gdal_mcp.runtime.image import STANDIN_LABEL
 from gdal_mcp.runtime import pull
+from gdal_mcp.runtime.image import STANDIN_LABEL
 from gdal_mcp.toolboxes.gdal import image
 from sandbox.engines.discovery import connect
 from sandbox.engines.oci.engine import OciEngine
@@ -270,9 +270,7 @@ def main() -> int:
         try:
             target = _target(os.environ.get("GDAL_MCP_ENGINE"))
             if import_kept(target, pull.progress) is None:
-                pull.progress(
-                    "building a local stand-in from Debian's packages, which takes a minute or two"
-                )
+                pull.progress("building a local stand-in from Debian's packages, which takes a minute or two")
                 build(target, pull.progress)
         except SandboxError as error:
             print(error, file=sys.stderr)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from gdal_mcp.cli.exits import Exit
 from gdal_mcp.cli.streams import out, say
+from gdal_mcp.runtime import wheels
 from gdal_mcp.runtime.image import Image, ensure, resolve
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.gdal.catalogue import load, store
@@ -13,7 +14,6 @@ from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
 from gdal_mcp.toolboxes.gdal.catalogue.probing import probe
 from gdal_mcp.toolboxes.gdal.faults import State, faults, load_probed
 from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
-from gdal_mcp.runtime import wheels
 from gdal_mcp.toolboxes.wheels import WheelImage
 from sandbox.engine import Engine
 from sandbox.engines.opening import open_engine, open_or_install

@@ -39,8 +39,11 @@ def build(wheels: WheelImage, engine: Engine, named: str | None, report: Callabl
     version, machine = json.loads(output_of(engine, base.id, _ASK, ""))
     with tempfile.TemporaryDirectory(prefix="gdal-mcp-", dir=_roomy()) as folder:
         report(f"fetching {len(wheels.locked)} packages for Python {version}")
+        packages = Path(folder) / "packages"
+        packages.mkdir()
         with wheels.lock() as lock:
-            fetch(lock, Path(folder) / "packages", version, machine)
+            if wheels.locked:
+                fetch(lock, packages, version, machine)
         Path(folder, "Dockerfile").write_text(wheels.dockerfile, encoding="utf-8")
         report(f"building {reference} on {base.reference}")
         labels = {wheels.label: version, BASE_LABEL: base.id}
