@@ -227,7 +227,7 @@ class Approving(RuleBasedStateMachine):
         """An approval that the call has not reserved, its own or another's, lets nothing start."""
         one = self.calls[data.draw(st.sampled_from(list(self.calls)))]
         others = [name for name, row in self.rows.items() if row.state == "reserved" and name != one.row]
-        name = data.draw(st.sampled_from(others or list(self.rows)))
+        name = data.draw(st.sampled_from([one.row, *others]))
         if name != one.row or self.rows[name].state != "reserved":
             assert self.servers[one.server].consume(name, one.holder) is None
             self.settle()
@@ -294,6 +294,12 @@ class Approving(RuleBasedStateMachine):
         """Also what is over, or in a way that does not count: a second console, a client that speaks for nobody."""
         self.decide(data.draw(st.sampled_from(list(self.rows))), server, way, yes=yes)
 
+    @precondition(lambda self: self.open_rows())
+    @rule(data=st.data(), server=SERVER)
+    def client_declines(self, data: st.DataObject, server: int) -> None:
+        """Perhaps for a user who saw nothing."""
+        self.decide(data.draw(st.sampled_from(self.open_rows())), server, "elicitation", yes=False)
+
     def open_rows(self) -> list[str]:
         return [name for name, row in self.rows.items() if row.state == "asked"]
 
@@ -336,6 +342,9 @@ class Approving(RuleBasedStateMachine):
             assert isinstance(found, Approval)
             late = row.state in ("asked", *USABLE) and row.ends <= self.clock.now
             assert found.state == row.state or (late and found.state == "expired")
+            if row.state in ("asked", *USABLE):
+                assert found.expires == row.ends
+                assert found.holder == row.holder
 
     @invariant()
     def a_yes_runs_one_call_at_most_and_a_no_none(self) -> None:
