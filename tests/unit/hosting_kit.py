@@ -77,7 +77,11 @@ class Connected:
 
 @contextlib.contextmanager
 def hosted(machine: Machine, folder: Path, patch: pytest.MonkeyPatch, **more: Any) -> Iterator[Hosting]:
-    patch.setattr(opening, "open_engine", machine.open)
+    def open_first(*given: Any, fresh: bool = False) -> opening.Opened:
+        return opening.Opened(machine.open(*given), "memory")
+
+    patch.setattr(opening, "open_first", open_first)
+    patch.setattr(hosting_module, "_forget_trials", lambda: None)  # there are none
     patch.setattr(slot_module, "shortfalls", lambda _template, _facts, **_: ())
     patch.setattr(hosting_module, "resolve", lambda *_: IMAGE)
     patch.setattr(hosting_module, "attest", lambda *_: machine.attest() or ())
