@@ -125,6 +125,7 @@ class Hosting:
     def lost(self, host: Host) -> None:
         """The engine or the image of this host is gone: the next call connects again."""
         self._owner.leaves_lock = True
+        _forget_trials()
         self._connections[host.toolbox.name].drop(host)
 
     def _hosts(self) -> tuple[Host, ...]:

@@ -8,7 +8,7 @@ import itertools
 import os
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
 
 KILLED = 137  # as a shell tells it
-_NUMBERS = itertools.count(1)  # over all engines: no real one gives an id again either
 
 
 class Box:
@@ -107,7 +106,13 @@ class MemoryEngine:
     about to be done (create, start, remove) and a template or container, and may wait or raise. With `gone` set nothing answers.
     """
 
-    def __init__(self, program: Program = lambda _box: 127, images: frozenset[str] | None = None) -> None:
+    def __init__(
+        self,
+        program: Program = lambda _box: 127,
+        images: frozenset[str] | None = None,
+        numbers: Iterator[int] | None = None,
+    ) -> None:
+        self.numbers = numbers or itertools.count(1)  # an engine that takes another's place goes on counting
         self.program, self.images = program, MemoryImages(images)
         self.images.answer = self._answer
         self.boxes: dict[str, Box] = {}
@@ -145,7 +150,7 @@ class MemoryEngine:
         if absent := [one.host_path for one in template.mounts if not Path(one.host_path).exists()]:
             raise EngineUnavailable(f"there is no {absent[0]} to mount.")
         with self._lock:
-            box = Box(f"box-{next(_NUMBERS)}", template, labels)
+            box = Box(f"box-{next(self.numbers)}", template, labels)
             self.boxes[box.name] = box
             self.made.append(box)
             self.most = max(self.most, len(self.boxes))

@@ -43,7 +43,8 @@ class Machine:
 
     def restart(self) -> None:
         """Its containers end, and another engine answers from now on."""
-        old, self.engine = self.engine, MemoryEngine(worker)
+        old = self.engine
+        self.engine = MemoryEngine(worker, numbers=old.numbers)
         self._past.append(old)
         old.gone = True
         for one in [*old.boxes.values()]:

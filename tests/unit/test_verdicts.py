@@ -101,7 +101,7 @@ def unknown_yet(desk: DraftContext, program: str, **more: Any) -> Any:
 
 
 def test_inputs_that_nobody_could_look_at_refuse_where_their_crs_matters(desk: DraftContext):
-    row = {"facts": raster(9, 9, **UTM)}
+    row = {"facts": raster(9, 9, **UTM), "looks": {"holes": {}}}  # the latter is asked for gdal_merge
     for program, more in (("gdal_merge", {}), ("gdalwarp", {"t_srs": "EPSG:4326"})):
         whole = desk.preflight.heard(unknown_yet(desk, program, **more), {"inputs": [row] * 11})
         assert [one for one in whole.findings if one.verdict is Verdict.UNKNOWN] == []

@@ -20,10 +20,10 @@ _NO_SCALE: Final = frozenset({"AAIGrid", "GRASSASCIIGrid", "XYZ", "JPEG"})  # fo
 _CONTINUOUS: Final = frozenset({"Int16", "Float16", "Float32", "Float64"})
 _RESAMPLES: Final = frozenset({"raster reproject", "raster resize", "raster overview add"})
 # that copy whole numbers of 64 bits as they are, or refuse them
-_EXACT: Final = frozenset(
+_EXACT: Final = frozenset({"raster overview add", "raster overview refresh", "raster overview delete"}).union(
     f"raster {name}"
     for name in (
-        "read write convert set-type clip sieve mosaic stack select edit update info compare unscale overview footprint create zonal-stats"
+        "read write convert set-type clip sieve mosaic stack select edit update info compare unscale footprint create zonal-stats"
     ).split()
 )
 _CLASSIC: Final = frozenset({"gdal2xyz", "gdalwarp", "gdal_polygonize"})

@@ -116,9 +116,7 @@ def _passed_over(steps: Sequence[Step]) -> Iterator[str]:
 
 def _takes_shapes(path: str, given: Mapping[str, Sequence[str]]) -> bool:
     """Whether GDAL lays polygons over pixels, and passes over those with curves."""
-    return path in ("vector rasterize", "raster rasterize", "raster zonal-stats") or (
-        path == "raster clip" and "like" in given
-    )
+    return path in ("vector rasterize", "raster zonal-stats") or (path == "raster clip" and "like" in given)
 
 
 def _merges(draft: Draft) -> bool:
