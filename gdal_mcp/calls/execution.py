@@ -8,7 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import Any
 
+import structlog
+
 from gdal_mcp.calls.invocation import Done, Invocation, Outcome, seconds_since
+from gdal_mcp.calls.refusals import failed
 from gdal_mcp.calls.translation import explain, judge, reported, said_in_threads, stderr_of, unsaid
 from gdal_mcp.errors import Stage, ToolError
 from gdal_mcp.plan import Draft
@@ -33,6 +36,7 @@ from sandbox.waiting import Cancellation
 from sandbox.workspace import Located, Workspace, open_folder
 
 _MAX_MESSAGES = 20
+_log = structlog.get_logger()
 _MAX_VALUES = (
     1_000_000  # members and elements of what is printed as JSON, which are cut to 20,000 of a list afterwards
 )
@@ -78,7 +82,12 @@ class Execution:
                 self.hosting.failed(call.host)
             return trail.outcome(None if trail.done else explain(error, Stage.RUN))
         except ToolError as error:
-            return trail.outcome(call.request.operation.explain(error))
+            return trail.outcome(None if trail.done else call.request.operation.explain(error))
+        except Exception:
+            if trail.done is None:
+                raise
+            _log.exception("call_failed", call=call.call_id, tool=call.request.tool)
+            return trail.outcome(failed(call.call_id, published=True))
         return trail.outcome(None)
 
     def _run(self, call: Invocation, trail: _Trail, cancel: Cancellation) -> None:

@@ -155,7 +155,7 @@ class Invocation:
 
     @property
     def error(self) -> ToolError | None:
-        return self.failure or (self.outcome.error if self.done is None else None)
+        return self.failure or self.outcome.error
 
     @property
     def cpu_seconds(self) -> float:

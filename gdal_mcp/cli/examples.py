@@ -19,6 +19,12 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         """gdal-mcp call preview '{"path": "dem.tif"}' --save dem.png""",
         """gdal-mcp call raster_hillshade - < arguments.json""",
     ),
+    "run": (
+        "gdal-mcp run flood_depth.yaml --param level=320 --workspace ~/maps",
+        "gdal-mcp run flood_depth.yaml --check --junit check.xml",
+    ),
+    "workflow": ("gdal-mcp workflow from-calls 3f9a4c1be2d07a55 8cb349f65870dd80 > flow.yaml",),
+    "workflow from-calls": ("gdal-mcp workflow from-calls 3f9a4c1be2d07a55 8cb349f65870dd80 > flow.yaml",),
     "tools": ("gdal-mcp tools", "gdal-mcp tools --all --json"),
     "doctor": ("gdal-mcp doctor --workspace ~/maps", "gdal-mcp doctor --all", "gdal-mcp doctor --escape"),
     "setup": ("gdal-mcp setup", "gdal-mcp setup --image small", "gdal-mcp setup --toolbox python"),

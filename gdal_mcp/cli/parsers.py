@@ -89,6 +89,22 @@ def _add_calls(commands: Any) -> None:
     text = "write the picture of the result, a PNG, to a new file"
     call.add_argument("--save", type=Path, metavar="FILE", help=text)
 
+    run = add_command(commands, "run", _run, "check a workflow, ask once, and run it")
+    run.add_argument("file", type=Path, metavar="FILE", help="the workflow, as JSON or YAML")
+    text = "a value of a parameter; can be repeated"
+    run.add_argument("--param", action="append", default=[], dest="params", metavar="NAME=VALUE", help=text)
+    run.add_argument("--check", action="store_true", help="only check it; nothing is run or asked")
+    run.add_argument("--fresh", action="store_true", help="run every step, also those with a result")
+    run.add_argument("--manifest", metavar="PATH", help="where to publish a record of the run, as JSON")
+    run.add_argument("--junit", type=Path, dest="report", metavar="FILE", help="write a JUnit report")
+    run.add_argument("--yes", action="store_true", dest="assume_yes", help="approve the run; for scripts")
+
+    workflow = add_group(commands, "workflow", "make workflows")
+    text = "print a workflow that does what recorded calls did"
+    made = _add(workflow, "from-calls", "workflows.workflow_from_calls", text)
+    made.add_argument("call_ids", nargs="+", metavar="CALL", help="ids of calls, in their order")
+    made.add_argument("--name", default="workflow", help="name of the workflow (default: workflow)")
+
     text = "list the tools that a server with these settings has"
     tools = _add(commands, "tools", "calls.list_tools", text)
     _add_json(tools, "with their schemas")
@@ -119,11 +135,23 @@ def _call(given: argparse.Namespace, settings: Settings) -> Exit:
     from gdal_mcp.cli.calls import with_tool
 
     settings, given.tool = with_tool(settings, given.tool)
-    # both interrupt the call: its container is stopped and removed. SIGINT too, as a shell has it ignored by what it starts
-    # in the background of a script, and asyncio then leaves it so
+    _end_by_signals()
+    return _imported("calls.call_once")(given, settings)
+
+
+def _run(given: argparse.Namespace, settings: Settings) -> Exit:
+    settings.require_workspaces()
+    _end_by_signals()
+    return _imported("workflows.run_workflow")(given, settings)
+
+
+def _end_by_signals() -> None:
+    """SIGINT and SIGTERM interrupt a call: its container is stopped and removed.
+
+    SIGINT too, as a shell has it ignored by what it starts in the background of a script, and asyncio then leaves it so.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
-    return _imported("calls.call_once")(given, settings)
 
 
 def _add_host(commands: Any) -> None:

@@ -1,6 +1,6 @@
 """The seam for what judges drafts before they run, and says what is odd about them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -61,6 +61,10 @@ class Preflight(Protocol):
 
     def description(self, _draft: Draft, /) -> Draft | None:
         """A call that describes the inputs that are not known yet; None where there is none."""
+        return None
+
+    def describing(self, _drafts: Sequence[Draft], _inputs: Iterable[Located], /) -> Draft | None:
+        """As `description`, in one call for several drafts that work on these inputs or on what is made of them."""
         return None
 
     def described(self, _places: Sequence[Located], _rows: object, /) -> None:

@@ -1,7 +1,7 @@
 """A whole server on the engine in memory: real pipeline, stores, policy and pool; its toolbox and its worker are made here.
 
 The toolbox `mem` has four tools. `look` reads a file, `make` writes one and reads another, `tell` answers without a container,
-`reach` acts while its arguments are read, as `stac_search` does.
+`reach` makes requests itself, as `stac_search` does.
 """
 
 import json
@@ -72,8 +72,11 @@ class World:
         return 0
 
     def reach(self, _arguments: Arguments, _context: Any) -> ImmediateResult:
-        self.reached += 1
-        return ImmediateResult({"reached": self.reached})
+        def ask(_meter: object) -> dict[str, int]:
+            self.reached += 1
+            return {"reached": self.reached}
+
+        return ImmediateResult(ask=ask)
 
 
 def _local(arguments: Making, context: Any) -> Located:
@@ -133,7 +136,7 @@ def toolbox(world: World) -> Toolbox:
         title="Memory",
         version="1",
         image=ImageSpec({"mem": "sha256:a"}),
-        environment=lambda _limits: {},
+        environment=lambda _limits, _digest: {},
         program=lambda _seconds: ("worker", "-c", "pass"),
         toolsets={"core": lambda: tools},
         operations=frozenset({"describe"}),

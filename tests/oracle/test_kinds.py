@@ -52,13 +52,19 @@ def talk(place: Place, grounds: Path) -> Iterator[Talk]:
 
 
 def same(ours: Any, theirs: Any) -> bool:
-    """Equal but for the last digits of numbers, also of those that metadata keep as text."""
+    """Equal but for the digits that GDAL's report rounds away, also of numbers that metadata keep as text."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         return ours.keys() == theirs.keys() and all(same(ours[key], theirs[key]) for key in ours)
     if isinstance(ours, list) and isinstance(theirs, list):
         return len(ours) == len(theirs) and all(map(same, ours, theirs))
     try:
-        return math.isclose(float(ours), float(theirs), rel_tol=TOLERANCE, abs_tol=1e-12)
+        rounded = 0.51 * 10 ** -len(f"{theirs}".partition(".")[2]) if "e" not in f"{theirs}" else 0.0
+        return math.isclose(
+            float(ours),
+            float(theirs),
+            rel_tol=TOLERANCE,
+            abs_tol=max(1e-12, rounded if "." in f"{theirs}" else 0.0),
+        )
     except (TypeError, ValueError):
         return bool(ours == theirs)
 

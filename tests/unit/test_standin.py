@@ -185,7 +185,10 @@ def test_a_stand_in_without_its_parquet_driver_is_built_again(monkeypatch, cache
     assert standin.import_kept(ImportingClient(), print) is None
 
 
-def test_a_set_up_says_one_line_for_each_long_step(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_set_up_says_one_line_for_each_long_step(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SETUP_STARTED", raising=False)
     lines = [
         "I: automatically chosen mode: root",
         "Get:1 x",

@@ -99,25 +99,10 @@ class WorkflowOperation(Operation):
 
     def look_of(self, checked: Checked, call: Invocation, preflight: Preflight) -> Draft | None:
         """One job that describes all inputs of the workflow of which too little is known."""
-        looks = [look for draft in checked.drafts if (look := preflight.description(draft)) is not None]
-        store = self.checker.store.workspace
-        files = dict.fromkeys(one for look in looks for one in look.looked_at if one.workspace != store)
-        _, addresses = external(checked, call.entitlements)
-        if not files or addresses:
+        inputs, addresses = external(checked, call.entitlements)
+        if addresses:  # each step has a name of its own for them
             return None
-        extra: dict[str, Any] = {"crs": (), "changes": (), "looks": {}, "ranges": ()}
-        for look in looks:
-            for name, value in look.command.extra.items():
-                extra[name] = (
-                    {**extra[name], **value}
-                    if isinstance(value, Mapping)
-                    else _joined(extra.get(name, ()), value)
-                )
-        return replace(
-            looks[0],
-            command=replace(looks[0].command, inputs=tuple(map(str, files)), extra=extra),
-            looked_at=tuple(files),
-        )
+        return preflight.describing(checked.drafts, inputs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -463,12 +448,6 @@ def _document(given: Any, call: Invocation) -> Any:
         ) from error
 
 
-def _joined(first: Any, second: Any) -> tuple[Any, ...]:
-    rows: list[Any] = list(first)
-    rows += [one for one in second if one not in rows]
-    return tuple(rows)
-
-
 def _run_of(call: Invocation) -> Run:
     run = call.plan.draft.detail
     assert isinstance(run, Run)
@@ -478,7 +457,7 @@ def _run_of(call: Invocation) -> Run:
 def _wrong(step: CheckedStep) -> ToolError:
     assert step.error is not None
     check = {**(step.error.check or {}), "step": step.id}
-    return replace(step.error, message=f"step {step.id!r}: {step.error.message}", check=check)
+    return _of_step(step.error, f"step {step.id!r}: {step.error.message}", step.error.suggestion, check)
 
 
 def _step_failed(failure: StepFailed, run: Run) -> ToolError:
@@ -494,11 +473,14 @@ def _step_failed(failure: StepFailed, run: Run) -> ToolError:
         else ""
     )
     check = {**(cause.check or {}), "step": failure.step}
-    return replace(
-        cause,
-        message=f"step {failure.step!r}: {cause.message}",
-        suggestion=f"{cause.suggestion}{again}".strip(),
-        check=check,
+    suggestion = f"{cause.suggestion}{again}".strip()
+    return _of_step(cause, f"step {failure.step!r}: {cause.message}", suggestion, check)
+
+
+def _of_step(error: ToolError, message: str, suggestion: str, check: Mapping[str, Any]) -> ToolError:
+    """The same error, also of a kind that is made from other parts."""
+    return ToolError(
+        error.code, error.stage, message, suggestion, error.untrusted, error.retry_after, check=check
     )
 
 

@@ -3,7 +3,7 @@
 import os.path
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -168,11 +168,19 @@ class Preflight:
 
         These are the ones that no container described yet, or not in the CRSs that the draft names.
         """
-        asked = asked_of(draft, self.catalogue)
+        return self.describing((draft,), draft.inputs)
+
+    def describing(self, drafts: Sequence[Draft], inputs: Iterable[Located]) -> Draft | None:
+        """As `description`, in one call for several drafts that work on these inputs or on what is made of them."""
+        asked: dict[str, Any] = {"crs": (), "changes": (), "looks": ()}
+        for draft in drafts:
+            for name, more in asked_of(draft, self.catalogue).items():
+                asked[name] += tuple(one for one in more if one not in asked[name])
         keys = asked["crs"], tuple(map(transformations.key, asked["changes"])), asked["looks"]
-        replaced = [one.target for one in draft.outputs if one.target.identity and one.kind == "dataset"]
+        outputs = [one for draft in drafts for one in draft.outputs]
+        replaced = [one.target for one in outputs if one.target.identity and one.kind == "dataset"]
         asked["ranges"] = tuple(map(str, replaced))
-        files = dict.fromkeys((*draft.inputs, *replaced))
+        files = dict.fromkeys((*inputs, *replaced))
         unknown = tuple(one for one in files if not one.is_folder and not self.known.knows(one, *keys))
         if not unknown:
             return None
@@ -180,7 +188,7 @@ class Preflight:
             Command("describe", (), tuple(map(str, unknown)), extra=asked),
             (),
             looked_at=unknown,
-            addresses=draft.addresses,
+            addresses=tuple(dict.fromkeys(one for draft in drafts for one in draft.addresses)),
             wants_json=True,
             algorithm="dataset identify",
         )

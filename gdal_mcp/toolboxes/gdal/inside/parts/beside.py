@@ -193,7 +193,7 @@ def checks(job):
                 "count": counted,
                 "of": stored,
             }
-        yield from position_checks(number, path, chosen="GEOREF_SOURCES=" in " ".join(job["options"]))
+        yield from position_checks(number, path, chosen="GEOREF_SOURCES=" in " ".join(job.get("options", ())))
         yield from extent_checks(number, path, reads=not job["outputs"])
 
 

@@ -215,9 +215,9 @@ def describe_outputs(job, inputs, errors):
     sources = list(zip(job.get("sources", job["inputs"]), inputs, strict=False))
     origin = Origin(sources, job.get("expected", ()), Clock(), job.get("compared", range(len(sources))))
     if job["program"] == "gdal" and len(job["outputs"]) == 1 and job["seconds"] < MAX_AGAIN:
-        origin = origin._replace(again=lambda: part("statements").made_again(job["options"], "MEM"))
-    if shape := given(job["options"], "--geometry="):
-        origin = origin._replace(cut=(shape, given(job["options"], "--geometry-crs=")))
+        origin = origin._replace(again=lambda: part("statements").made_again(job.get("options", ()), "MEM"))
+    if shape := given(job.get("options", ()), "--geometry="):
+        origin = origin._replace(cut=(shape, given(job.get("options", ()), "--geometry-crs=")))
     told = []
     for one in job["outputs"]:
         made_of = origin._replace(updates=one.get("updates", False))

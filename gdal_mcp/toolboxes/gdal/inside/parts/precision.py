@@ -30,13 +30,14 @@ def with_full_numbers(text, job):
 
 def name_of(job):
     """The dataset that the command reads, by the word that has the path of its file in it."""
-    path = job["sources"][0] if job["sources"] else "\0"
-    word = next((one for one in job["options"] if path in one), path)
+    sources = job.get("sources") or job.get("inputs") or ["\0"]
+    path = sources[0]
+    word = next((one for one in job.get("options", ()) if path in one), path)
     return word.partition("=")[2] if word.startswith("--") else word
 
 
 def given(job, option):
-    return [one.removeprefix(option) for one in job["options"] if one.startswith(option)]
+    return [one.removeprefix(option) for one in job.get("options", ()) if one.startswith(option)]
 
 
 def replace_numbers(row, band):

@@ -1,0 +1,222 @@
+"""Workflows with real containers: one question, the same results as single calls, resume, undo, and mistakes found before anything runs."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+import yaml
+from mcp import StdioServerParameters
+
+from gdal_mcp.calls.workflows.document import bind, load
+from gdal_mcp.testing.client import CallFailed, GdalMcpClient, connected
+from tests.waiting import until
+
+pytestmark = pytest.mark.engine
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "workflows"
+PASSED_ON = ("GDAL_MCP_IMAGE", "GDAL_MCP_ENGINE", "DOCKER_HOST", "PATH", "HOME")
+# by name, with the file of the result whose bytes are the same each time
+LOCAL = [
+    "flood_depth",
+    "ndvi_change",
+    "terrain_for_web",
+    "clean_cadastre",
+    "clinic_access",
+    "mosaic_zones",
+    "addresses_by_district",
+    "land_cover_areas",
+]
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Path:
+    """A workspace with the data of the examples."""
+    folder = tmp_path / "maps"
+    subprocess.run([sys.executable, EXAMPLES / "make_data.py", folder], check=True)
+    shutil.copytree(
+        EXAMPLES, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.py", "__pycache__")
+    )
+    (folder / "single").mkdir()
+    for path in (tmp_path, folder, *folder.iterdir()):
+        path.chmod(0o777 if path.is_dir() else 0o666)
+    return folder
+
+
+def options(ground: Path) -> list[str]:
+    return ["--workspace", str(ground), "--state-dir", str(ground.parent / "state")]
+
+
+@contextmanager
+def serving(ground: Path, *more: str) -> Iterator[GdalMcpClient]:
+    passed = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+    words = ["-m", "gdal_mcp", "serve", *options(ground), *more]
+    with connected(StdioServerParameters(command=sys.executable, args=words, env=passed)) as client:
+        yield client
+
+
+def files(ground: Path) -> dict[str, bytes]:
+    return {
+        str(one.relative_to(ground)): one.read_bytes()
+        for one in ground.rglob("*")
+        if one.is_file() and ".gdal-mcp" not in one.parts
+    }
+
+
+def program(ground: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "gdal_mcp", *words, *options(ground)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def by_single_calls(client: GdalMcpClient, name: str) -> dict[str, str]:
+    """The path of each output of a workflow when its steps are made one by one."""
+    workflow, made = bind(load((EXAMPLES / f"{name}.yaml").read_text()), {}), {}
+    for step, declared in workflow.steps.items():
+        arguments = workflow.arguments(step, made)
+        arguments["output"] = f"single/{arguments['output']}"
+        result = client.call(declared.tool, **arguments)
+        made[step] = (result["output"],)
+    return {target: made[source.step][0] for source, target, _ in workflow.published}
+
+
+def test_a_workflow_is_one_question_and_one_undo_and_gives_what_single_calls_give(ground: Path):
+    with serving(ground, "--toolsets", "core,raster,vector") as client:
+        single = by_single_calls(client, "addresses_by_district")
+        asked, before = len(client.person.asked), files(ground)
+        result = client.call("workflow_run", workflow="addresses_by_district.yaml", manifest="made.json")
+        assert len(client.person.asked) - asked == 1
+        after = files(ground)
+    assert {*after} - {*before} == {"addresses_by_district.csv", "made.json"}
+    assert after["addresses_by_district.csv"] == Path(single["addresses_by_district.csv"]).read_bytes()
+    manifest = json.loads(after["made.json"])
+    assert [one["id"] for one in manifest["steps"]] == ["points", "sums"]
+    assert program(ground, "undo", result["receipt"]["call_id"]).returncode == 0
+    assert files(ground) == before
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", LOCAL)
+def test_every_example_gives_what_its_single_calls_give(ground: Path, name: str):
+    with serving(ground, "--toolsets", "core,raster,vector") as client:
+        single = by_single_calls(client, name)
+        client.call("workflow_run", workflow=f"{name}.yaml")
+        for published, alone in single.items():
+            path = ground / published
+            if path.suffix == ".tif":
+                compared = client.call("raster_compare", input=alone, reference=str(path), skip_binary=True)
+                assert compared["return_code"] == 0
+            elif path.suffix == ".csv":
+                assert path.read_bytes() == Path(alone).read_bytes()
+            else:
+                assert path.exists()
+
+
+def mistaken(name: str, step: str, **arguments: Any) -> dict[str, Any]:
+    document = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text())
+    next(one for one in document["steps"] if one["id"] == step)["arguments"].update(arguments)
+    return document
+
+
+@pytest.mark.parametrize(
+    ("document", "step"),
+    [
+        (mistaken("addresses_by_district", "sums", inputs=["missing.gpkg"]), "sums"),
+        (mistaken("terrain_for_web", "degrees", dst_crs="EPSG:99999"), "degrees"),
+        (mistaken("terrain_for_web", "cog", output="relief.xyzzy"), "cog"),
+        (mistaken("flood_depth", "by_parcel", stat=["meen"]), "by_parcel"),
+        (mistaken("flood_depth", "depth", output="/elsewhere/depth.tif"), "depth"),
+    ],
+)
+def test_a_mistake_in_a_later_step_is_found_before_anything_runs(
+    ground: Path, document: dict[str, Any], step: str
+):
+    before = files(ground)
+    with serving(ground) as client:
+        checked = client.call("workflow_check", workflow=document)
+        assert [one["id"] for one in checked["steps"] if one["state"] == "wrong"] == [step]
+        with pytest.raises(CallFailed) as caught:
+            client.call("workflow_run", workflow=document)
+        assert caught.value.error["check"]["step"] == step
+        assert client.person.asked == []
+    assert files(ground) == before
+
+
+def test_a_step_that_fails_publishes_nothing_and_the_steps_before_it_are_not_repeated(ground: Path):
+    document = mistaken("addresses_by_district", "sums", sql="SELECT no_such_column FROM points")
+    before = files(ground)
+    with serving(ground) as client:
+        with pytest.raises(CallFailed) as caught:
+            client.call("workflow_run", workflow=document)
+        assert caught.value.error["check"]["step"] == "sums"
+        assert files(ground) == before
+        right = client.call("workflow_run", workflow="addresses_by_district.yaml")
+    assert [one.get("used_again", False) for one in right["steps"]] == [True, False]
+
+
+def test_nothing_is_published_after_a_no(ground: Path):
+    before = files(ground)
+    with serving(ground) as client:
+        client.person.yes = False
+        with pytest.raises(CallFailed) as caught:
+            client.call("workflow_run", workflow="flood_depth.yaml")
+    assert caught.value.code == "DENIED"
+    assert files(ground) == before
+
+
+def test_a_run_that_was_killed_is_resumed_and_leaves_nothing(ground: Path):
+    steps = ground.parent / "state" / "workflows"
+    words = [
+        sys.executable,
+        "-m",
+        "gdal_mcp",
+        "run",
+        str(ground / "terrain_for_web.yaml"),
+        "--yes",
+        *options(ground),
+    ]
+    before = files(ground)
+    killed = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until(lambda: any(steps.glob("*.json")) or killed.poll() is not None)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    assert files(ground) == before
+    ran = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert any(one.get("used_again") for one in json.loads(ran.stdout)["steps"])
+    assert len([one for one in steps.iterdir() if one.is_dir() and one.name != ".gdal-mcp"]) <= 2
+    assert (ground / "relief.tif").exists()
+
+
+def test_the_exit_code_and_the_report_of_a_check_say_which_step_is_wrong(ground: Path):
+    (ground / "bad.json").write_text(json.dumps(mistaken("terrain_for_web", "degrees", dst_crs="EPSG:99999")))
+    report = ground.parent / "report.xml"
+    ran = program(ground, "run", str(ground / "bad.json"), "--check", "--junit", str(report))
+    assert ran.returncode == 1
+    assert [
+        case.get("name") for case in ET.parse(report).iter("testcase") if case.find("failure") is not None
+    ] == ["degrees"]
+    assert program(ground, "run", str(ground / "flood_depth.yaml"), "--check").returncode == 0
+    assert program(ground, "run", str(ground / "flood_depth.yaml"), "--param", "level=high").returncode == 2
+
+
+def test_recorded_calls_become_a_workflow_that_runs(ground: Path):
+    with serving(ground, "--toolsets", "core,raster,vector") as client:
+        calls = ({"input": "dem.asc", "output": "a.tif"}, {"input": "a.tif", "output": "b.tif"})
+        ids = [client.call("convert", **arguments)["receipt"]["call_id"] for arguments in calls]
+    printed = program(ground, "workflow", "from-calls", *ids)
+    assert printed.returncode == 0, printed.stderr
+    (ground / "made.yaml").write_text(printed.stdout)
+    ran = program(ground, "run", str(ground / "made.yaml"), "--yes", "--param", "b_output=c.tif")
+    assert ran.returncode == 0, ran.stdout
+    assert (ground / "c.tif").read_bytes() == (ground / "b.tif").read_bytes()
