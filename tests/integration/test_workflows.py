@@ -134,7 +134,7 @@ def mistaken(name: str, step: str, **arguments: Any) -> dict[str, Any]:
     [
         (mistaken("addresses_by_district", "sums", inputs=["missing.gpkg"]), "sums"),
         (mistaken("terrain_for_web", "degrees", dst_crs="EPSG:99999"), "degrees"),
-        (mistaken("terrain_for_web", "cog", output="relief.xyzzy"), "cog"),
+        (mistaken("terrain_for_web", "shade", output="shade.xyzzy"), "shade"),
         (mistaken("flood_depth", "by_parcel", stat=["meen"]), "by_parcel"),
         (mistaken("flood_depth", "depth", output="/elsewhere/depth.tif"), "depth"),
     ],

@@ -1,12 +1,21 @@
 """The workflow document: what is accepted, what each error points at, and in which order steps run."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.calls.workflows.document import Workflow, WorkflowInvalid, bind, load, parse, read_value
+from gdal_mcp.calls.workflows.document import (
+    Workflow,
+    WorkflowDocument,
+    WorkflowInvalid,
+    bind,
+    load,
+    parse,
+    read_value,
+)
 
 SLOPE = {
     "workflow": 1,
@@ -126,6 +135,11 @@ steps:
     document = load(text)
     assert document == load(document.model_dump_json(by_alias=True))
     assert [one.default for one in document.parameters.values()] == [True, "2024-01-01", "no"]
+
+
+def test_the_published_schema_is_that_of_the_document():
+    published = Path(__file__).parents[2] / "docs" / "schemas" / "workflow-1.schema.json"
+    assert json.loads(published.read_text()) == WorkflowDocument.model_json_schema(by_alias=True)
 
 
 def test_yaml_aliases_are_not_expanded():
