@@ -14,6 +14,7 @@ from sandbox.errors import (
     EngineUnavailable,
     ImageMissing,
     IsolationRefused,
+    LaunchCancelled,
     OutputRejected,
     PathMissing,
     PathRefused,
@@ -51,6 +52,7 @@ _FULL = "No space left on device"  # as the C library says it; of the disk itsel
 _FIRST = 5  # GDAL's first messages say what went wrong; the rest repeats it
 
 _KINDS: tuple[tuple[type[SandboxError], Code, str], ...] = (
+    (LaunchCancelled, Code.CANCELLED, "Call again if it is still wanted."),
     (
         CapacityExhausted,
         Code.BUSY,

@@ -94,10 +94,11 @@ def test_a_position_of_the_raster_itself_can_be_chosen(talk: Talk) -> None:
     assert talk.done("gdal_read", algorithm="raster info", arguments=asked)["extent"][0] == 500000
 
 
-def test_files_in_an_archive_are_named_by_paths_that_work(talk: Talk) -> None:
+def test_files_in_an_archive_are_named_by_paths_that_work(talk: Talk, place: Place) -> None:
     error = talk.failed("info", path="deep.zip")
-    found = [text for text in error["untrusted"]["gdal"] if text.endswith("data/sub/roads.shp")]
-    path = found[0].split()[-1]
+    path = f"/vsizip/{place.path('deep.zip')}/data/sub/roads.shp"
+    # a long error is cut, so that only the beginning of the path is certain to be there
+    assert path[:60] in json.dumps(error)
     assert talk.done("info", path=path)["layers"][0]["featureCount"] == 1
 
 

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from gdal_mcp.calls.execution import _picture, _return_code
+from gdal_mcp.calls.execution import _return_code
 from gdal_mcp.calls.translation import explain, judge, reported, said_in_threads, stderr_of, unsaid
 from gdal_mcp.errors import Code, Stage
 from gdal_mcp.toolboxes.gdal.answers.described import described
@@ -53,6 +53,7 @@ OUTCOMES: list[tuple[Outcome, Code | None]] = [
     ),  # who ended it says why; this is never told
 ]
 SANDBOX = {
+    "LaunchCancelled": Code.CANCELLED,
     "SandboxError": Code.INTERNAL, "EngineUnavailable": Code.ENGINE_UNAVAILABLE,
     "ImageMissing": Code.ENGINE_UNAVAILABLE, "PullFailed": Code.INTERNAL, "CapacityExhausted": Code.BUSY,
     "IsolationRefused": Code.ENGINE_UNAVAILABLE, "AttestationFailed": Code.ENGINE_UNAVAILABLE,
@@ -123,14 +124,6 @@ def test_only_failures_are_told_as_what_went_wrong():
 def test_stderr_is_capped():
     assert len(stderr_of(result(Exited(1), stderr=b"x" * 1_000_000))["stderr"]) < 20_000
     assert stderr_of(result(Exited(1))) == {}
-
-
-def test_only_a_picture_of_decent_size_is_passed_on():
-    png = b"\x89PNG\r\n\x1a\n"
-    assert _picture(png + b"data") == png + b"data"
-    assert _picture(b"<svg onload=x>") is None
-    assert _picture(b"") is None
-    assert _picture(png + b"\0" * (64 << 20)) is None
 
 
 def test_what_a_thread_of_gdals_printed_is_a_message_too() -> None:
