@@ -61,7 +61,7 @@ class ToolError(Exception):
     suggestion: str = ""
     untrusted: Mapping[str, Any] = field(default_factory=dict)
     retry_after: float | None = None
-    check: Mapping[str, Any] | None = None  # the check that refused the call: code, numbers, mend
+    check: Mapping[str, Any] | None = None  # the check that refused the call: code, numbers, suggested_call
     confirmation: Mapping[str, Any] | None = None
 
     def __str__(self) -> str:

@@ -22,7 +22,7 @@ MAX_DEPTH = 60
 MAX_MARKS = 6
 MAX_RUN = 30  # marks in a row that are put in order; the bound of Unicode's own stream-safe format (UAX #15)
 _NO_ASCII = re.compile(f"[^\\x00-\\x7f]{{{MAX_RUN + 1},}}")
-CUT = " [cut]"
+CUT = " [truncated]"
 
 _KEPT_CONTROLS = "\n\t"
 _FORMATS = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})  # controls, formats, surrogates, private use, unassigned

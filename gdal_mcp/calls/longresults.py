@@ -3,8 +3,8 @@
 Invariants:
 * a cut result is at most `limit` bytes of JSON, and the same whenever it is cut again;
 * text that comes from files and from GDAL goes first; facts are cut only when that is not enough, the receipt last;
-* what was cut is marked where it was: `{"cut": {"kept": 10, "of": 250}}` as the last item of a list or as a key of an
-  object, `[cut: 100 of 2500 characters]` at the end of a text;
+* what was cut is marked where it was: `{"truncated": {"kept": 10, "of": 250}}` as the last item of a list or as a key of an
+  object, `[truncated: 100 of 2500 characters]` at the end of a text;
 * a whole result lies in a private folder, complete or not at all, for as long as the bounds on age, number and bytes allow.
 """
 
@@ -23,13 +23,13 @@ import structlog
 
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.state import put_private
-from gdal_mcp.toolboxes.shortening import STEPS, cut, json_text, mark
+from gdal_mcp.toolboxes.shortening import STEPS, json_text, truncate, truncation
 from gdal_mcp.untrusted import UNTRUSTED, locked
 
-# bytes of JSON of an error, but for the call that mends it and the question to a person
+# bytes of JSON of an error, but for the call that corrects it and the question to a person
 MAX_ERROR: Final = 700
 NOTE: Final = 120  # bytes of JSON that the note on the whole may take
-WHOLE: Final = "whole"  # the key of that note
+FULL_RESULT: Final = "full_result"  # the key of that note
 
 _ID: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -48,9 +48,9 @@ def fit(
     if _size(whole) <= limit:
         return dict(result)
     uri = result_uri(call_id) if store.keep(call_id, whole, owner) else None
-    fitting = (cut for cut in _cuts(result) if _size(json_text(cut)) <= limit - NOTE)
-    longest = next(fitting, mark(0, len(result)))
-    return {**longest, WHOLE: {"bytes": _size(whole), "limit": limit, "uri": uri}}
+    fitting = (shorter for shorter in _truncations(result) if _size(json_text(shorter)) <= limit - NOTE)
+    longest = next(fitting, truncation(0, len(result)))
+    return {**longest, FULL_RESULT: {"bytes": _size(whole), "limit": limit, "uri": uri}}
 
 
 def presented(
@@ -58,7 +58,7 @@ def presented(
 ) -> dict[str, Any]:
     """A result or an error as a client gets it: without texts from files in lockdown, and not longer than is set.
 
-    An error has at most 700 bytes besides what its reader acts on: the call that mends it, the question to a person, the same
+    An error has at most 700 bytes besides what its reader acts on: the call that corrects it, the question to a person, the same
     in a toolbox's words.
     `owner` is the principal whose call it is, who alone may read the whole of it.
     """
@@ -66,8 +66,11 @@ def presented(
     limit = settings.result_size
     if "error" in shown:
         error = shown["error"]
-        mend, details = error.get("check", {}).get("mend", ""), shown.get("error_details", "")
-        acted_on = mend, error.get("requiresConfirmation", ""), details
+        suggested_call, details = (
+            error.get("check", {}).get("suggested_call", ""),
+            shown.get("error_details", ""),
+        )
+        acted_on = suggested_call, error.get("requiresConfirmation", ""), details
         limit = min(limit, MAX_ERROR + sum(_size(json_text(one)) for one in acted_on))
     return fit(shown, call_id, limit, store, owner)
 
@@ -85,22 +88,22 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
-def _cuts(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _truncations(result: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """The result cut more and more: texts from files, then everything but the receipt, then that too."""
     for step in STEPS:
         texts = {key: _without_long_texts(key, value, step) for key, value in result.items()}
         yield texts
     for step in STEPS:
-        yield {key: value if key == "receipt" else cut(value, step) for key, value in texts.items()}
+        yield {key: value if key == "receipt" else truncate(value, step) for key, value in texts.items()}
     for step in STEPS:
-        yield {key: cut(value, step) for key, value in texts.items()}
+        yield {key: truncate(value, step) for key, value in texts.items()}
 
 
 def _without_long_texts(key: str, value: Any, step: tuple[int, int]) -> Any:
     if key == UNTRUSTED:
-        return cut(value, step)
+        return truncate(value, step)
     if key == "error" and isinstance(value, dict) and UNTRUSTED in value:
-        return {**value, UNTRUSTED: cut(value[UNTRUSTED], step)}
+        return {**value, UNTRUSTED: truncate(value[UNTRUSTED], step)}
     return value
 
 

@@ -97,8 +97,8 @@ def structured(call: Invocation, done: Done) -> dict[str, Any]:
             result["next"] = rows
         for row in result["outputs"]:
             for check in row["checks"]:
-                if mend := toolbox.mend(draft, check, row):
-                    check["mend"] = mend
+                if suggested_call := toolbox.suggested_call(draft, check, row):
+                    check["suggested_call"] = suggested_call
             row["description"] = toolbox.shorten(row["description"])
     known = call.preflight
     result |= known.facts

@@ -66,7 +66,7 @@ _KINDS: tuple[tuple[type[SandboxError], Code, str], ...] = (
     (
         EngineUnavailable,
         Code.ENGINE_UNAVAILABLE,
-        "Start the container engine, or mend what is named here, then call again; `gdal-mcp doctor` shows more.",
+        "Start the container engine, or fix what is named here, then call again; `gdal-mcp doctor` shows more.",
     ),
     (AttestationFailed, Code.ENGINE_UNAVAILABLE, "`gdal-mcp doctor` shows what this host does not isolate."),
     (IsolationRefused, Code.ENGINE_UNAVAILABLE, "`gdal-mcp doctor` shows what this host does not isolate."),

@@ -150,7 +150,7 @@ class Tool:
         return {"type": "object", "properties": {**self.own_keys, **(_RESULT_KEYS if self.runs else _KEYS)}}
 
 
-_KEYS: Final[Mapping[str, Any]] = {"error": {"type": "object"}, "whole": {"type": "object"}}
+_KEYS: Final[Mapping[str, Any]] = {"error": {"type": "object"}, "full_result": {"type": "object"}}
 # as `calls.results` and `calls.longresults` write them
 _RESULT_KEYS: Final[Mapping[str, Any]] = {
     **{
@@ -278,7 +278,7 @@ def _request(draft: Draft, _preview_pixels: int) -> Mapping[str, Any]:
 
 
 # the call that corrects an output: by a check of it and its row of the result
-Mend = Callable[[Draft, Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any] | None]
+SuggestedCall = Callable[[Draft, Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any] | None]
 NextCalls = Callable[[Draft, Mapping[str, Any], Sequence[Mapping[str, Any]], Permits], list[dict[str, Any]]]
 
 
@@ -386,7 +386,7 @@ class Toolbox:
     error_details: Callable[[ToolError], Mapping[str, Any]] = lambda _error: {}
     # What to call next: by a draft, the call's arguments and the rows of its result's `outputs`.
     next_calls: NextCalls = lambda _draft, _arguments, _outputs, _surface: []
-    mend: Mend = lambda _draft, _check, _output: None
+    suggested_call: SuggestedCall = lambda _draft, _check, _output: None
     compare: Callable[[], tuple[str, ...]] | None = None  # a worker's command that compares two datasets
 
     # The version of the library: in an answer, and the job that asks for it where the image does not tell.

@@ -14,20 +14,20 @@ def json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def cut(value: Any, step: tuple[int, int]) -> Any:
-    """At most so many items of each list and object, and characters of each text, with marks where it was cut."""
+def truncate(value: Any, step: tuple[int, int]) -> Any:
+    """At most so many items of each list and object, and characters of each text, with a mark where something was left out."""
     items, characters = step
     if isinstance(value, str):
         kept = value[:characters]
-        return value if kept == value else f"{kept} [cut: {characters} of {len(value)} characters]"
+        return value if kept == value else f"{kept} [truncated: {characters} of {len(value)} characters]"
     if isinstance(value, list):
-        rows = [cut(item, step) for item in value[:items]]
-        return rows if len(value) <= items else [*rows, mark(items, len(value))]
+        rows = [truncate(item, step) for item in value[:items]]
+        return rows if len(value) <= items else [*rows, truncation(items, len(value))]
     if isinstance(value, dict):
-        some = {key: cut(item, step) for key, item in islice(value.items(), items)}
-        return some if len(value) <= items else {**some, **mark(items, len(value))}
+        some = {key: truncate(item, step) for key, item in islice(value.items(), items)}
+        return some if len(value) <= items else {**some, **truncation(items, len(value))}
     return value
 
 
-def mark(kept: int, of: int) -> dict[str, Any]:
-    return {"cut": {"kept": kept, "of": of}}
+def truncation(kept: int, of: int) -> dict[str, Any]:
+    return {"truncated": {"kept": kept, "of": of}}

@@ -35,8 +35,8 @@ from gdal_mcp.toolboxes.gdal.environment import (
 from gdal_mcp.toolboxes.gdal.faults import load_probed
 from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
 from gdal_mcp.toolboxes.gdal.preflight.expected import compared, expected, statement, type_range
-from gdal_mcp.toolboxes.gdal.preflight.mends import mend_of_output
 from gdal_mcp.toolboxes.gdal.preflight.service import Preflight, absent_format, asked_of, is_judged
+from gdal_mcp.toolboxes.gdal.preflight.suggested_calls import suggested_call_for_output
 from gdal_mcp.toolboxes.gdal.worker_source import gdal_command
 from gdal_mcp.tools.algorithm import may_write
 from gdal_mcp.tools.allowing import allowing
@@ -117,7 +117,7 @@ def of_data(
         version_request={"program": "version", "inputs": [], "outputs": [], "preview_pixels": 0},
         unfit=catalogue.unfit,
         next_calls=partial(_next_calls, catalogue),
-        mend=partial(mend_of_output, catalogue),
+        suggested_call=partial(suggested_call_for_output, catalogue),
         mount_advice=ADVICE,
         upload=UPLOAD,
         compare=lambda: worker_command(source("gdal_mcp.toolboxes.gdal.inside", "compare_program.py")),

@@ -183,7 +183,7 @@ result({"nan": [float("nan"), numpy.inf], "big": 1 << 100, "array": numpy.eye(2,
 def test_what_is_printed_beyond_measure_is_counted_and_the_rest_is_a_resource(app: App):
     reply = called(app, "print('x' * 100 + '\\n', end='') \nfor n in range(100_000): print(n, 'y' * 100)")
     assert reply.error is None, reply.result
-    assert reply.result["whole"]["uri"] == f"gdal://calls/{reply.call_id}/result"
+    assert reply.result["full_result"]["uri"] == f"gdal://calls/{reply.call_id}/result"
     assert reply.result["untrusted"]["printed_bytes_dropped"] > 5_000_000
 
 

@@ -218,17 +218,19 @@ def test_a_long_result_is_cut_and_the_whole_is_read_in_parts(own: Place):
         assert len(answer.content[0].text.encode()) <= 6 << 10
         assert told["size"] == [40, 30]
         [link] = [one for one in answer.content if one.type == "resource_link"]
-        assert str(link.uri) == told["whole"]["uri"] == f"gdal://calls/{told['receipt']['call_id']}/result"
+        assert (
+            str(link.uri) == told["full_result"]["uri"] == f"gdal://calls/{told['receipt']['call_id']}/result"
+        )
         data, uri = b"", str(link.uri)
         while uri:
             part, some = read(talk, uri)
             data, uri = data + some, part["next"]
-        assert len(data) == link.size == told["whole"]["bytes"]
+        assert len(data) == link.size == told["full_result"]["bytes"]
         whole = json.loads(data)
         assert whole["receipt"]["call_id"] == told["receipt"]["call_id"]
         assert names.items() <= whole["untrusted"]["report"]["metadata"][""].items()
         short = talk.done("info", path="rgb.tif", format="text")
-        assert "whole" not in short
+        assert "full_result" not in short
         refused(talk, f"gdal://calls/{short['receipt']['call_id']}/result")
 
 

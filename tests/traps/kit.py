@@ -100,7 +100,9 @@ def spring(talk: Talk, made: Iterable[Case], subtests: pytest.Subtests) -> None:
             rows = [said["error"]["check"]] if case.refused else rows_of(said)
             found = [row for row in rows if row["code"] == case.code]
             assert found, said
-            assert "unmended" not in case.marks or "mend" not in found[0], found
+            assert "unmended" not in case.marks or "suggested_call" not in found[0], found
             if "mends" in case.marks:
-                mended = talk.done(found[0]["mend"]["tool"], **found[0]["mend"]["arguments"])
+                mended = talk.done(
+                    found[0]["suggested_call"]["tool"], **found[0]["suggested_call"]["arguments"]
+                )
                 assert codes(mended) <= ignored, rows_of(mended)

@@ -55,8 +55,8 @@ def test_features_are_counted_where_the_stored_count_is_stale(talk: Talk) -> Non
 def test_a_box_west_of_zero_has_all_pixels_of_a_raster_from_0_to_360(talk: Talk) -> None:
     given = {"input": ["globe_degrees_360.tif"], "output": "west.tif", "bbox": [-10, -10, 10, 10]}
     refused = talk.failed("gdal_write", algorithm="raster clip", arguments=given)
-    mend = refused["check"]["mend"]
-    done = talk.done(mend["tool"], **mend["arguments"])
+    suggested_call = refused["check"]["suggested_call"]
+    done = talk.done(suggested_call["tool"], **suggested_call["arguments"])
     facts = done["outputs"][0]["description"]
     assert (facts["size"], facts["extent"]) == ([20, 20], [-10, -10, 10, 10])
     assert (facts["bands"][0]["min"], facts["bands"][0]["max"]) == (80 * 360, 99 * 360 + 359)
@@ -134,7 +134,7 @@ def test_what_was_hidden_is_hidden_in_the_mended_call(talk: Talk, place: Place, 
     given = {"input": "masked_photo.tif", "output": "still_masked.tif", "dst_crs": "EPSG:32632"}
     done = talk.done("reproject", **given)
     [row] = [row for row in rows_of(done) if row["code"] == "mask_lost"]
-    talk.done(row["mend"]["tool"], **row["mend"]["arguments"])
+    talk.done(row["suggested_call"]["tool"], **row["suggested_call"]["arguments"])
     band = oracle.raster(place.path("still_masked.tif"))["bands"]
     assert band[-1]["colorInterpretation"] == "Alpha"
 

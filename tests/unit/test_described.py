@@ -170,9 +170,9 @@ def test_what_a_file_says_at_length_is_cut_and_marked_but_its_names_are_not():
     texts = told["untrusted"]["report"]
     assert [len(layer["fields"]) for layer in texts["layers"]] == [300] * 3
     assert len(json.dumps({key: one for key, one in texts.items() if key != "layers"})) < 2000
-    assert "cut" in {*keys(texts["metadata"])}
+    assert "truncated" in {*keys(texts["metadata"])}
     many = short({**REPORT, "bands": REPORT["bands"] * 200})["bands"]  # type: ignore[operator]
-    assert many[-1] == {"cut": {"kept": len(many) - 1, "of": 200}}
+    assert many[-1] == {"truncated": {"kept": len(many) - 1, "of": 200}}
 
 
 def test_subdatasets_are_named_whole_as_they_can_be_given_back():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdal_mcp.calls.longresults import NOTE, WHOLE, ResultStore, fit, presented, store_of
+from gdal_mcp.calls.longresults import FULL_RESULT, NOTE, ResultStore, fit, presented, store_of
 from gdal_mcp.settings import load_settings
 from gdal_mcp.toolboxes.shortening import json_text
 from tests.unit.clock import Clock
@@ -96,7 +96,7 @@ def test_a_long_list_says_how_much_of_it_is_left(kept: ResultStore):
     cut = fit({"untrusted": {"rows": list(range(10_000))}, "receipt": RECEIPT}, ID, LIMIT, kept)
     *rows, mark = cut["untrusted"]["rows"]
     assert rows == list(range(len(rows)))
-    assert mark == {"cut": {"kept": len(rows), "of": 10_000}}
+    assert mark == {"truncated": {"kept": len(rows), "of": 10_000}}
     assert size(cut) > LIMIT // 4, "most of what may be sent is used"
 
 
@@ -104,7 +104,7 @@ def test_the_texts_of_an_error_are_cut_and_its_code_is_not(kept: ResultStore):
     error = {"code": "GDAL_ERROR", "message": "m" * 500, "untrusted": {"gdal": ["x" * 500] * 100}}
     cut = fit({"error": error}, ID, LIMIT, kept)
     assert (cut["error"]["code"], cut["error"]["message"]) == ("GDAL_ERROR", error["message"])
-    assert WHOLE in cut
+    assert FULL_RESULT in cut
 
 
 @pytest.mark.claim("resources.results-bounded")
@@ -113,7 +113,7 @@ def test_facts_that_are_too_long_by_themselves_are_cut_before_the_receipt(kept: 
     result = {"layers": [{"features": number} for number in range(5000)], "receipt": receipt}
     cut = fit(result, ID, 2 * LIMIT, kept)
     assert cut["receipt"] == receipt
-    assert cut["layers"][-1]["cut"]["of"] == 5000
+    assert cut["layers"][-1]["truncated"]["of"] == 5000
     assert isinstance(cut["layers"], list)
 
 
@@ -121,7 +121,7 @@ def test_a_cut_result_says_where_the_whole_is(store: ResultStore):
     result = {"untrusted": {"rows": list(range(10_000))}, "receipt": RECEIPT}
     told = fit(result, ID, LIMIT, store)
     assert size(told) <= LIMIT
-    assert told[WHOLE] == {"bytes": size(result), "limit": LIMIT, "uri": f"gdal://calls/{ID}/result"}
+    assert told[FULL_RESULT] == {"bytes": size(result), "limit": LIMIT, "uri": f"gdal://calls/{ID}/result"}
     assert whole_of(store) == result
 
 
@@ -129,7 +129,7 @@ def test_a_result_whose_whole_cannot_be_kept_is_cut_and_says_so(store: ResultSto
     store.folder.parent.mkdir(parents=True)
     store.folder.touch()  # a file where the folder belongs
     told = fit({"untrusted": "x" * 10_000}, ID, LIMIT, store)
-    assert told[WHOLE]["uri"] is None
+    assert told[FULL_RESULT]["uri"] is None
     assert size(told) <= LIMIT
 
 
@@ -217,8 +217,8 @@ def test_an_error_in_a_toolboxs_words_as_well_keeps_what_was_wrong(store, tmp_pa
 
 def test_an_error_is_short_and_keeps_the_call_that_mends_it(store: ResultStore, tmp_path: Path) -> None:
     settings = load_settings(state_dir=str(tmp_path))
-    mend = {"tool": "pipeline", "arguments": {"steps": "read x.tif ! write y.tif " * 30}}
-    for check in ({}, {"check": {"code": "x", "mend": mend}}):
+    suggested_call = {"tool": "pipeline", "arguments": {"steps": "read x.tif ! write y.tif " * 30}}
+    for check in ({}, {"check": {"code": "x", "suggested_call": suggested_call}}):
         error = {"code": "GDAL_ERROR", "message": "m" * 100, "suggestion": "s" * 100, **check}
         error["untrusted"] = {"gdal": ["table has the columns " + "c, " * 200] * 5}
         told = presented({"error": error}, ID, settings, store)

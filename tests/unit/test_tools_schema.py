@@ -66,7 +66,7 @@ RESULT = (
         "untrusted",
         "receipt",
         "return_code",
-        "whole",
+        "full_result",
     ),
 )
 ALL = tuple(known_tools().values())

@@ -15,8 +15,8 @@ from gdal_mcp.toolboxes.gdal.catalogue.load import packaged
 from gdal_mcp.toolboxes.gdal.preflight.call import Finding, Verdict, distinct
 from gdal_mcp.toolboxes.gdal.preflight.checks.transformations import changes_named, key
 from gdal_mcp.toolboxes.gdal.preflight.checks.values import looks_named
-from gdal_mcp.toolboxes.gdal.preflight.mends import with_mend
 from gdal_mcp.toolboxes.gdal.preflight.service import findings, worked_on
+from gdal_mcp.toolboxes.gdal.preflight.suggested_calls import with_suggested_call
 from gdal_mcp.tools.classic import CLASSIC
 from gdal_mcp.tools.common import DraftContext
 
@@ -192,7 +192,7 @@ def test_a_correction_replaces_an_option_of_the_same_name(desk: DraftContext):
         **{"creation-option": ["TILED=YES", "COMPRESS=LZW"]},
     )
     found = Finding("x", "", "", change={"creation-option": ("compress=deflate",)})
-    made = with_mend(found, draft, "raster convert", packaged()).mend
+    made = with_suggested_call(found, draft, "raster convert", packaged()).suggested_call
     assert made is not None
     assert made["arguments"]["arguments"]["creation-option"] == ["TILED=YES", "compress=deflate"]
 

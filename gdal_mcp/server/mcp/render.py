@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import mcp_types as t
 
-from gdal_mcp.calls.longresults import WHOLE
+from gdal_mcp.calls.longresults import FULL_RESULT
 from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.calls.records import media_type
 from gdal_mcp.server.mcp import panel
@@ -42,7 +42,7 @@ def result(reply: Reply, downloads: str = "") -> t.CallToolResult:
     `downloads` is the address below which outputs are served over HTTP, if they are.
     """
     content: list[t.ContentBlock] = [t.TextContent(text=json_text(reply.result))]
-    note = reply.result.get(WHOLE)
+    note = reply.result.get(FULL_RESULT)
     if isinstance(note, Mapping) and note.get("uri"):
         content.append(
             t.ResourceLink(

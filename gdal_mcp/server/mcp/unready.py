@@ -17,7 +17,7 @@ from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
 from gdal_mcp.toolboxes.shortening import json_text
 
-_NEXT = "Mend that, then start this server again in the client. `gdal-mcp doctor` checks everything else."
+_NEXT = "Fix that, then start this server again in the client. `gdal-mcp doctor` checks everything else."
 
 
 async def serve(reason: str) -> None:

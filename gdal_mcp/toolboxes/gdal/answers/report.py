@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from gdal_mcp.toolboxes.base import Answer
 from gdal_mcp.toolboxes.gdal.answers import words
 from gdal_mcp.toolboxes.gdal.catalogue.load import adapter
-from gdal_mcp.toolboxes.shortening import STEPS, cut, json_text, mark
+from gdal_mcp.toolboxes.shortening import STEPS, json_text, truncate, truncation
 from gdal_mcp.untrusted import UNTRUSTED
 
 _DEPTH: Final = 20  # of objects and lists in each other: a group in five others, an array in it and its CRS
@@ -120,12 +120,12 @@ def summary(answer: Answer) -> Mapping[str, Any]:
     rest = {key: value for key, value in report.items() if key not in _REPEATED}
     metadata = rest.get("metadata")
     parts = None
-    if isinstance(metadata, dict) and (parts := cut(metadata.get(_PARTS), _KEPT_PARTS)):
+    if isinstance(metadata, dict) and (parts := truncate(metadata.get(_PARTS), _KEPT_PARTS)):
         rest["metadata"] = {key: value for key, value in metadata.items() if key != _PARTS}
     texts = _texts(rest, systems)
     names = [name for name in ("layers", "arrays", "groups", "dimensions") if name in texts]
     kept = {name: _brief(texts.pop(name)) for name in names} | ({"crs": systems} if systems else {})
-    texts = next(found for step in STEPS if len(json_text(found := cut(texts, step)).encode()) <= _TEXTS)
+    texts = next(found for step in STEPS if len(json_text(found := truncate(texts, step)).encode()) <= _TEXTS)
     if parts:
         texts["metadata"] = {_PARTS: parts, **texts.get("metadata", {})}
     return {**facts_of_report(report), UNTRUSTED: {"report": kept | texts} if kept or texts else {}}
@@ -180,7 +180,7 @@ def _text(key: str, value: Any, systems: dict[str, str]) -> Any:
             return {
                 name: _texts(one, systems) if isinstance(one, dict) else {} for name, one in value.items()
             }
-        return _texts(value, systems) if key in _KEYS else cut(_filled(value), _SOME)
+        return _texts(value, systems) if key in _KEYS else truncate(_filled(value), _SOME)
     if isinstance(value, list):
         rows = [_item(key, one, systems) for one in value]
         return rows if any(rows) else None
@@ -257,7 +257,7 @@ def _fact(key: str, value: Any, depth: int) -> Any:
         most = _FEWER.get(key, _MOST)
         inner = (_fact("", one, depth - 1) for one in value[:most])
         rows = [None if one is _DROP else one for one in inner]
-        return rows if len(value) <= most else [*rows, mark(most, len(value))]
+        return rows if len(value) <= most else [*rows, truncation(most, len(value))]
     if isinstance(value, str) and value in _known_words():
         return value
     try:

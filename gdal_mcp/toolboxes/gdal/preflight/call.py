@@ -162,7 +162,7 @@ class Finding:
     )
     instead: str = ""  # the algorithm that takes these, if not that of the call
     steps: Sequence[tuple[str, Mapping[str, Any]]] = ()  # of a pipeline from its input that would be
-    mend: Mapping[str, Any] | None = None  # that call, as `{"tool": ..., "arguments": ...}`
+    suggested_call: Mapping[str, Any] | None = None  # that call, as `{"tool": ..., "arguments": ...}`
     numbers: Mapping[str, float | None] = field(default_factory=dict)  # beside the text, for programs
 
     def as_dict(self) -> dict[str, Any]:

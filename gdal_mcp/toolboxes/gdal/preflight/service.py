@@ -18,8 +18,8 @@ from gdal_mcp.toolboxes.gdal.preflight.checks import crs, raster, transformation
 from gdal_mcp.toolboxes.gdal.preflight.estimate import Estimate, LimitViolation, estimate, table, violation
 from gdal_mcp.toolboxes.gdal.preflight.expected import expected
 from gdal_mcp.toolboxes.gdal.preflight.facts import DatasetFacts, FactsCache, facts_of
-from gdal_mcp.toolboxes.gdal.preflight.mends import with_mend
 from gdal_mcp.toolboxes.gdal.preflight.predict import predicted
+from gdal_mcp.toolboxes.gdal.preflight.suggested_calls import with_suggested_call
 from sandbox.template import Limits
 from sandbox.workspace import Located
 
@@ -105,7 +105,7 @@ class Preflight:
         said += self._of_pixels(draft)
         said += transformations.left_out(draft, self.catalogue)
         said += unexamined.findings(draft, looked_at, self._described_inputs(draft), self.catalogue)
-        said = [with_mend(one, draft, calls[0].path, self.catalogue) for one in said]
+        said = [with_suggested_call(one, draft, calls[0].path, self.catalogue) for one in said]
         return PreflightReport(cost, broken, distinct(said), tuple(change for change, _ in changed))
 
     def _findings(self, calls: Sequence[Call], draft: Draft) -> Iterator[Finding]:

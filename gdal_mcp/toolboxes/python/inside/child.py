@@ -66,7 +66,7 @@ def main(helper):
         value = execute(job["code"])
         if value is not None:
             text = repr(value)
-            cut = f" [cut: {MAX_TEXT} of {len(text)} characters]" if len(text) > MAX_TEXT else ""
+            cut = f" [truncated: {MAX_TEXT} of {len(text)} characters]" if len(text) > MAX_TEXT else ""
             say_json(b"V", text[:MAX_TEXT] + cut)
         figures()
     except SystemExit as leaving:

@@ -20,15 +20,15 @@ _ONE_VALUE: Final = frozenset(
 _SHAPES: Final = ("bbox", "bbox-crs", "geometry", "geometry-crs", "like")
 
 
-def with_mend(finding: Finding, draft: Draft, path: str, catalogue: Catalogue) -> Finding:
+def with_suggested_call(finding: Finding, draft: Draft, path: str, catalogue: Catalogue) -> Finding:
     """With the whole call: of the algorithm `path` with other arguments, or of a pipeline with the finding's steps."""
     algorithm = catalogue.algorithms.get(finding.instead or path)
     if finding.change is not None and algorithm is not None:
-        return replace(finding, mend=_changed(draft, algorithm, finding.change))
-    return replace(finding, mend=_piped(draft, finding.steps)) if finding.steps else finding
+        return replace(finding, suggested_call=_changed(draft, algorithm, finding.change))
+    return replace(finding, suggested_call=_piped(draft, finding.steps)) if finding.steps else finding
 
 
-def mend_of_output(
+def suggested_call_for_output(
     catalogue: Catalogue, draft: Draft, check: Mapping[str, Any], output: Mapping[str, Any]
 ) -> Mapping[str, Any] | None:
     """What corrects an output, by a check of it and its row in the result."""
