@@ -13,10 +13,10 @@ from typing import Any
 from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.server.app import App, running
 from gdal_mcp.settings import load_settings
-from gdal_mcp.toolboxes.base import ImageSpec
 from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
 from gdal_mcp.toolboxes.python.toolbox import environment, python, python_command
 from gdal_mcp.toolboxes.surface import Toolboxes
+from gdal_mcp.toolboxes.toolbox import ImageSpec
 from sandbox.engines.discovery import connect
 from sandbox.labels import OWNER
 from sandbox.program import delivered

@@ -23,8 +23,9 @@ from gdal_mcp.remote.places import Numbered, local
 from gdal_mcp.remote.seal import Seal
 from gdal_mcp.runtime.hosting import Hosting, SandboxScope
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolboxes.base import DraftScope, ImmediateResult, Toolbox
+from gdal_mcp.toolboxes.base import DraftScope, ImmediateResult
 from gdal_mcp.toolboxes.preflight import Report
+from gdal_mcp.toolboxes.toolbox import Toolbox
 from sandbox.errors import PathRefused, SandboxError
 from sandbox.workspace import Identity, Located
 
@@ -50,7 +51,7 @@ class Drafting:
         request, entitlements, toolbox = call.request, call.entitlements, call.toolbox
         scope = self.scope(entitlements, toolbox, request.principal, call.call_id, request.operation.as_new)
         try:
-            draft = call.tool.draft(request.arguments, toolbox.context(scope))
+            draft = call.tool.draft(request.arguments, toolbox.analysis.context(scope))
         except ValidationError as error:
             raise invalid(error) from error
         if isinstance(draft, ImmediateResult):
@@ -81,8 +82,12 @@ class Drafting:
     def prepare(self, call: Invocation, draft: Draft, tool: str) -> Prepared:
         """Exactly what the draft runs, and where. The same for the same state. Raises ToolError."""
         reach, toolbox = call.entitlements, call.toolbox
-        narrow = toolbox.only_inputs or self.settings.mount_scope == "inputs"
-        places = toolbox.mounts(draft) if narrow else call.request.operation.places(draft, reach.workspaces)
+        narrow = toolbox.analysis.only_inputs or self.settings.mount_scope == "inputs"
+        places = (
+            toolbox.analysis.mounts(draft)
+            if narrow
+            else call.request.operation.places(draft, reach.workspaces)
+        )
         scope = SandboxScope(reach.workspaces, reach.limits, places)
         try:
             host = self.hosting.ready(toolbox)
@@ -99,7 +104,7 @@ class Drafting:
             runtime=template.runtime,
             mounts=tuple(f"{mount.target}:{'ro' if mount.read_only else 'rw'}" for mount in template.mounts),
             arguments=call.request.arguments,
-            companions=tuple(islice(_beside(draft.inputs, toolbox.companions()), MAX_COMPANIONS)),
+            companions=tuple(islice(_beside(draft.inputs, toolbox.analysis.companions()), MAX_COMPANIONS)),
             hidden=self.seal(draft.addresses),
             confines=scope,
         )

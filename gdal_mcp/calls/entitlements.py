@@ -32,7 +32,7 @@ class Entitlements:
     def whole(cls, settings: Settings, workspaces: Workspaces, toolboxes: Toolboxes) -> "Entitlements":
         """Everything that a server has. Raises SettingsError."""
         limits = settings.limits()
-        preflights = {box.name: box.preflight(limits) for box in toolboxes.items}
+        preflights = {box.name: box.analysis.preflight(limits) for box in toolboxes.items}
         return cls(settings, workspaces, toolboxes.surface(settings), limits, preflights)
 
 

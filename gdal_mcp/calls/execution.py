@@ -21,9 +21,9 @@ from gdal_mcp.remote.places import named_by
 from gdal_mcp.remote.reading import Reading
 from gdal_mcp.runtime.hosting import Hosting
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolboxes.base import Toolbox
 from gdal_mcp.toolboxes.pictures import checked_png
 from gdal_mcp.toolboxes.preflight import Report
+from gdal_mcp.toolboxes.toolbox import Toolbox
 from gdal_mcp.untrusted import clean_text, clean_value
 from sandbox.errors import EngineUnavailable, ImageMissing, LaunchCancelled, SandboxError, StagingFailed
 from sandbox.outcome import Cancelled, SandboxResult, Usage
@@ -168,7 +168,7 @@ class Execution:
         job = Job(
             plan.call_id,
             lease.template,
-            call.toolbox.request(plan.draft, self.settings.preview_pixels if pictures else 0),
+            call.toolbox.execution.request(plan.draft, self.settings.preview_pixels if pictures else 0),
             staging,
             # code of the caller may say anything in its messages, and they reach people outside of what is marked as untrusted
             call.report_fraction if plan.draft.code else call.report_progress,
@@ -198,10 +198,10 @@ class Execution:
         toolbox, draft = call.toolbox, call.plan.draft
         final = result.final or {}
         printed = named_by(result.stdout.decode("utf-8", "replace"), draft.addresses)
-        heard, outputs = reported(final), toolbox.describe(final, len(draft.outputs))
+        heard, outputs = reported(final), toolbox.answering.describe(final, len(draft.outputs))
         stderr = stderr_of(result).get("stderr", "")
         heard += said_in_threads(unsaid(stderr, heard))
-        told = toolbox.tell(heard, outputs, final.get("checks"))
+        told = toolbox.answering.summarize(heard, outputs, final.get("checks"))
         return Done(
             usage=result.usage,
             printed=clean_text(printed, len(printed)),
@@ -210,9 +210,9 @@ class Execution:
             outputs=outputs,
             checks=told.checks,
             messages=tuple(_placed(text, draft) for text in told.texts[:_MAX_MESSAGES]),
-            tool_version=clean_text(toolbox.tool_version(final), 40),
+            tool_version=clean_text(toolbox.execution.tool_version(final), 40),
             return_code=_return_code(final),
-            settings=_settings(final.get("settings"), toolbox.answer_settings),
+            settings=_settings(final.get("settings"), toolbox.execution.answer_settings),
             preview=checked_png(result.attachments.get("preview.png", b"")),
             attached=result.attachments,
             figures=tuple(
@@ -225,8 +225,8 @@ class Execution:
     def _told(self, failure: ToolError, result: SandboxResult, call: Invocation, trail: _Trail) -> ToolError:
         """With the toolbox's own account of the failure, where it has one, and with paths in the workspace."""
         toolbox, draft = call.toolbox, call.plan.draft
-        explains = failure.code is toolbox.failure and result.final is not None
-        if found := toolbox.explain(draft, result.final or {}) if explains else None:
+        explains = failure.code is toolbox.answering.failure and result.final is not None
+        if found := toolbox.answering.explain(draft, result.final or {}) if explains else None:
             told = failure.stage, found.message, found.suggestion, failure.untrusted
             failure = ToolError(found.code, *told, check=found.check)
 
@@ -236,11 +236,11 @@ class Execution:
             return _placed(str(value), draft)
 
         untrusted = {key: placed(value) for key, value in failure.untrusted.items()}
-        narrow = self.settings.mount_scope == "inputs" and failure.code is toolbox.failure
+        narrow = self.settings.mount_scope == "inputs" and failure.code is toolbox.answering.failure
         rows = (one.as_dict() for one in trail.preflight.findings)
         foreseen = next((row for row in rows if row["code"] in _FAILS), None)
         advice = f"{foreseen['message']} {foreseen['suggestion']}" if foreseen else failure.suggestion
-        suggestion = f"{advice} {toolbox.mount_advice}".strip() if narrow else advice
+        suggestion = f"{advice} {toolbox.analysis.mount_advice}".strip() if narrow else advice
         return replace(failure, suggestion=suggestion, untrusted=untrusted)
 
 
@@ -308,12 +308,12 @@ def _parsed(text: str, toolbox: Toolbox, *, required: bool) -> Any:
         return None
     try:
         require_simple(text.encode("utf-8", "surrogatepass"), _MAX_VALUES)
-        return clean_value(toolbox.read_json(text))
+        return clean_value(toolbox.answering.read_json(text))
     except (ValueError, RecursionError) as error:
         if not required:
             return None
         raise ToolError(
-            toolbox.failure,
+            toolbox.answering.failure,
             Stage.RENDER,
             "the report is not JSON that can be read.",
             "Ask for the text format.",

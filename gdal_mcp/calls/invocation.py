@@ -19,8 +19,9 @@ from gdal_mcp.policy.identity import Principal
 from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.record import SourceRead
 from gdal_mcp.runtime.connection import Host
-from gdal_mcp.toolboxes.base import Described, Tool, Toolbox
+from gdal_mcp.toolboxes.base import Tool
 from gdal_mcp.toolboxes.preflight import NoReport, Report
+from gdal_mcp.toolboxes.toolbox import Described, Toolbox
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published
 
@@ -205,5 +206,5 @@ class Reply:
 
     @classmethod
     def failed(cls, call: Invocation, error: ToolError) -> "Reply":
-        further = call.toolbox.error_details(error) if call.access is not None else {}
+        further = call.toolbox.answering.error_details(error) if call.access is not None else {}
         return cls(call.call_id, {**error.as_dict(call.call_id), **further}, call.done, error)

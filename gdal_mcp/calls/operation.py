@@ -77,7 +77,7 @@ class Operation:
 
     def publish(self, call: "Invocation", staging: Staging, _cancel: Cancellation) -> Published:
         """Publishes what the command left in staging. Raises ToolError for a file that belongs to no output, SandboxError."""
-        plan, draft, belongs = call.plan, call.plan.draft, call.toolbox.belongs
+        plan, draft, belongs = call.plan, call.plan.draft, call.toolbox.answering.belongs
         publications = tuple(_publication(one.name, draft, belongs) for one in staging.collect(plan.limits))
         gone = (*(old for output in draft.outputs for old in output.replaces), *draft.removes)
         return staging.publish(

@@ -181,14 +181,14 @@ async def describe_inputs(call: Invocation, deps: Pipeline) -> Invocation:
     """
     asked, toolbox = call.plan, call.toolbox
     preflight = call.entitlements.preflights[toolbox.name]
-    look = call.request.operation.look(call, preflight) if toolbox.validates else None
+    look = call.request.operation.look(call, preflight) if toolbox.analysis.validates else None
     if look is None or not isinstance(
-        decide(case(look, toolbox.validates, asked.principal), deps.policy), Allow
+        decide(case(look, toolbox.analysis.validates, asked.principal), deps.policy), Allow
     ):
         return call
     look = replace(look, addresses=asked.draft.addresses)
     try:
-        job = await _prepared(call, deps, look, toolbox.validates)
+        job = await _prepared(call, deps, look, toolbox.analysis.validates)
         async with deps.admission.permit(asked.principal, lambda: None):
             await run_sync(deps.records.announced, job, "inputs.described")
             outcome = await _in_thread(partial(deps.execution.run, job), deps)

@@ -19,7 +19,7 @@ from gdal_mcp.records.registry import WAITING, Artifact, Call, Registry, Registr
 from gdal_mcp.records.schema import json_text
 from gdal_mcp.remote.places import label, local, without_secrets
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolboxes.base import Described
+from gdal_mcp.toolboxes.toolbox import Described
 from sandbox.outputs.store import PublishedFile
 
 _MAX_BOXES = 20  # extents of layers that are kept of one output

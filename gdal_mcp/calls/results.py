@@ -31,7 +31,7 @@ def receipt(call: Invocation, done: Done, settings: Settings) -> dict[str, Any]:
     an answer: of the container, and as its worker changed them for this job.
     """
     plan, host, toolbox = call.plan, call.host, call.toolbox
-    environment = toolbox.environment(plan.limits, host.image.digest)
+    environment = toolbox.execution.environment(plan.limits, host.image.digest)
     return {
         "call_id": call.call_id,
         "toolbox": toolbox.name,
@@ -47,7 +47,9 @@ def receipt(call: Invocation, done: Done, settings: Settings) -> dict[str, Any]:
         "remote": list(call.outcome.hosts),
         "plan_digest": plan.digest,
         "limits": {name: float(value) for name, value in asdict(plan.limits).items()},
-        "settings": {name: environment[name] for name in toolbox.answer_settings if name in environment}
+        "settings": {
+            name: environment[name] for name in toolbox.execution.answer_settings if name in environment
+        }
         | dict(done.settings),
         "approval": call.authorization.text,
         **cost(done.usage, call.durations),
@@ -93,13 +95,13 @@ def structured(call: Invocation, done: Done) -> dict[str, Any]:
     if done.published is not None:
         result |= _written(draft, done, done.published)
         surface, arguments = call.entitlements.surface, call.plan.arguments
-        if rows := toolbox.next_calls(draft, arguments, result["outputs"], surface):
+        if rows := toolbox.answering.next_calls(draft, arguments, result["outputs"], surface):
             result["next"] = rows
         for row in result["outputs"]:
             for check in row["checks"]:
-                if suggested_call := toolbox.suggested_call(draft, check, row):
+                if suggested_call := toolbox.answering.suggested_call(draft, check, row):
                     check["suggested_call"] = suggested_call
-            row["description"] = toolbox.shorten(row["description"])
+            row["description"] = toolbox.answering.shorten(row["description"])
     known = call.preflight
     result |= known.facts
     written = result["outputs"] if done.published is not None else ()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from gdal_mcp.errors import Code, Stage, ToolError
-from gdal_mcp.toolboxes.base import LibraryMessage, Toolbox
+from gdal_mcp.toolboxes.toolbox import LibraryMessage, Toolbox
 from gdal_mcp.untrusted import clean_text
 from sandbox.errors import (
     AttestationFailed,
@@ -116,7 +116,9 @@ def judge(result: SandboxResult, toolbox: Toolbox, *, writes: bool = False) -> T
     general = f"{toolbox.title}'s own messages are under `untrusted`; correct the arguments or the data and call again."
     rest = unsaid(stderr_of(result).get("stderr", ""), errors[:_FIRST])
     untrusted = {toolbox.name: said, **({"stderr": rest} if rest else {})}
-    return ToolError(toolbox.failure, Stage.RUN, message, toolbox.suggest(errors) or general, untrusted)
+    return ToolError(
+        toolbox.answering.failure, Stage.RUN, message, toolbox.answering.suggest(errors) or general, untrusted
+    )
 
 
 def _explained(outcome: Outcome, toolbox: Toolbox) -> tuple[Code, str, str]:
@@ -132,7 +134,7 @@ def _explained(outcome: Outcome, toolbox: Toolbox) -> tuple[Code, str, str]:
             )
         case Killed():
             message = f"{toolbox.title} crashed (exit code {outcome.exit_code})."
-            return toolbox.failure, message, "The file may be damaged or hostile."
+            return toolbox.answering.failure, message, "The file may be damaged or hostile."
         case Evicted(reason=reason):
             return (
                 Code.ENGINE_UNAVAILABLE,

@@ -62,7 +62,7 @@ def _draft(app: App, name: str, arguments: Mapping[str, Any], principal: str) ->
         raise no_such_tool(name, reach.surface)
     toolbox = reach.surface.toolboxes[tool.name]
     scope = app.pipeline.drafting.scope(reach, toolbox, principal, "0" * 16)
-    draft = tool.draft(arguments, toolbox.context(scope))
+    draft = tool.draft(arguments, toolbox.analysis.context(scope))
     return replace(draft, addresses=scope.remote.addresses) if isinstance(draft, Draft) else draft
 
 

@@ -110,7 +110,7 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
             located = app.workspaces.input(path)
             if str(located) == path:
                 found.append(located)
-    watched = Materials(found, app.settings.digest_size, toolbox.companions())
+    watched = Materials(found, app.settings.digest_size, toolbox.analysis.companions())
     after = {one.path: one.row() for one in watched.result(patience=PATIENCE * 60)}
     for path in dict.fromkeys((*before, *after)):
         old, new = (

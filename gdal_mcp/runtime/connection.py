@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from gdal_mcp.runtime.image import Image
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolboxes.base import Toolbox
+from gdal_mcp.toolboxes.toolbox import Toolbox
 from sandbox.engine import Engine, EngineInfo
 from sandbox.errors import EngineUnavailable
 from sandbox.isolation.rows import Row

@@ -16,7 +16,7 @@ from gdal_mcp.runtime.image import ImageUnsuitable, resolve, suitable
 from gdal_mcp.runtime.kept import compiled_program, kept_rows
 from gdal_mcp.runtime.nested import HostPaths, prove
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolboxes.base import Toolbox
+from gdal_mcp.toolboxes.toolbox import Toolbox
 from sandbox.attestation import attest, fingerprint, try_to_escape
 from sandbox.capacity import LockFileCapacity, machine_memory
 from sandbox.engine import Engine
@@ -248,7 +248,7 @@ class Hosting:
             self._settings.memory_share,
             self._settings.concurrent,
         )
-        command = toolbox.program(self._settings.pool_seconds + IDLE_MARGIN)
+        command = toolbox.execution.program(self._settings.pool_seconds + IDLE_MARGIN)
         host = Host(engine, info, runner, pool, concurrent, toolbox, image, delivered(command))
         proven: tuple[Row, ...] = ()
         if self.paths.map.pairs:
@@ -258,7 +258,7 @@ class Hosting:
         attested = (*proven, *self._attested(host, fresh=fresh))
         if not image.version:
             image = suitable(replace(image, version=self._asked_version(host)), toolbox.image)
-        if reason := toolbox.unfit(image.version):
+        if reason := toolbox.execution.incompatible(image.version):
             raise ImageUnsuitable(reason)
         path = self._settings.state_dir / f"program-{toolbox.name}"
         program = compiled_program(runner, self.template(host, None), command, path, self._cancel)
@@ -278,7 +278,7 @@ class Hosting:
 
     def _standing(self, host: Host) -> tuple[SlotKey, ...]:
         """What is kept warm before any call: one kind that reads, and one that writes to the first workspace."""
-        nothing = replace(self._confines, places=()) if host.toolbox.only_inputs else None
+        nothing = replace(self._confines, places=()) if host.toolbox.analysis.only_inputs else None
         template = self.template(host, None, nothing)
         writable = [] if self._settings.read_only else [*self._areas.values()][:1]
         return tuple(SlotKey(template, area) for area in (None, *writable))
@@ -290,10 +290,12 @@ class Hosting:
     def _asked_version(self, host: Host) -> str:
         """The library's own word for its version, from a container of an image that does not say it."""
         toolbox, found = host.toolbox, ""
-        if toolbox.version_request is not None:
-            job = Job(f"version-{self._owner.id}", self.template(host, None), toolbox.version_request)
+        if toolbox.execution.version_request is not None:
+            job = Job(
+                f"version-{self._owner.id}", self.template(host, None), toolbox.execution.version_request
+            )
             final = host.runner.run(job, self._cancel).final or {}
-            found = toolbox.image.version({}, f":{toolbox.tool_version(final)}")
+            found = toolbox.image.version({}, f":{toolbox.execution.tool_version(final)}")
         if not found:
             raise ImageUnsuitable(
                 f"the version of {toolbox.title} in {host.image.reference} cannot be told. Use another image."
@@ -317,7 +319,7 @@ class Hosting:
             limits=scope.limits,
             mounts=(*(self._mount(one, user) for one in scope.seen), *([staging] if staging else [])),
             masks=tuple(self._covered(one.path for one in scope.seen if not one.relative.parts)),
-            environment=host.toolbox.environment(scope.limits, host.image.digest),
+            environment=host.toolbox.execution.environment(scope.limits, host.image.digest),
             runtime=self._settings.runtime,
             nodes_without=self._settings.nodes_without,
         )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from gdal_mcp.runtime.nested import program
-from gdal_mcp.toolboxes.base import ImageSpec
+from gdal_mcp.toolboxes.toolbox import ImageSpec
 from sandbox.engine import Images
 from sandbox.errors import ImageMissing, PullFailed
 
@@ -88,7 +88,7 @@ def ensure(images: Images, spec: ImageSpec, named: str | None, report: Callable[
 
 def suitable(image: Image, spec: ImageSpec) -> Image:
     """The image, if its version can be used or is still to be asked. Raises ImageUnsuitable."""
-    if image.version and (reason := spec.unfit(image.reference, image.version)):
+    if image.version and (reason := spec.incompatible(image.reference, image.version)):
         raise ImageUnsuitable(reason)
     return image
 

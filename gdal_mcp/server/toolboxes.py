@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from gdal_mcp.settings import Settings, SettingsError
-from gdal_mcp.toolboxes.base import Toolbox
 from gdal_mcp.toolboxes.surface import Toolboxes
+from gdal_mcp.toolboxes.toolbox import Toolbox
 from gdal_mcp.tools.toolbox import gdal
 
 

@@ -12,7 +12,8 @@ from types import MappingProxyType
 
 from gdal_mcp.policy.policy import Aliases
 from gdal_mcp.settings import Settings, SettingsError
-from gdal_mcp.toolboxes.base import Prompt, Tool, Toolbox, spelling
+from gdal_mcp.toolboxes.base import Prompt, Tool, spelling
+from gdal_mcp.toolboxes.toolbox import Toolbox
 
 # a policy may name it too: it receives files over HTTP, and is no tool of the protocol
 BESIDES = ("upload",)

@@ -8,8 +8,8 @@ from functools import cached_property
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from gdal_mcp.toolboxes.base import ImageSpec
 from gdal_mcp.toolboxes.gdal.image import GDAL_IMAGE
+from gdal_mcp.toolboxes.toolbox import ImageSpec
 
 _LOCK, _DOCKERFILE = "requirements.txt", "Dockerfile"
 

@@ -12,7 +12,7 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.policy.policy import Aliases
 from gdal_mcp.remote.places import label
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolboxes.base import DraftScope, Permits, Tool, Toolbox
+from gdal_mcp.toolboxes.base import DraftScope, Permits, Tool
 from gdal_mcp.toolboxes.gdal.answers.described import described, shortened
 from gdal_mcp.toolboxes.gdal.answers.lifted import lifted, suggested
 from gdal_mcp.toolboxes.gdal.answers.next_steps import next_steps
@@ -38,6 +38,7 @@ from gdal_mcp.toolboxes.gdal.preflight.expected import compared, expected, state
 from gdal_mcp.toolboxes.gdal.preflight.service import Preflight, absent_format, asked_of, is_judged
 from gdal_mcp.toolboxes.gdal.preflight.suggested_calls import suggested_call_for_output
 from gdal_mcp.toolboxes.gdal.worker_source import gdal_command
+from gdal_mcp.toolboxes.toolbox import Analysis, Answering, Execution, Toolbox
 from gdal_mcp.tools.algorithm import may_write
 from gdal_mcp.tools.allowing import allowing
 from gdal_mcp.tools.classic import CLASSIC
@@ -88,39 +89,45 @@ def of_data(
         name=NAME,
         title="GDAL",
         version=f"{catalogue.gdal_version} sha256:{hashlib.sha256(text.encode()).hexdigest()}",
-        environment=environment,
-        answer_settings=ANSWER_SETTINGS,
-        program=gdal_command,
         image=GDAL_IMAGE,
         toolsets=_toolsets(catalogue),
         unlisted=("classic",),
         operation_hint="Call `gdal_read` or `gdal_write` with it as `algorithm`.",
         operations=frozenset(catalogue.algorithms),
         aliases=aliases_of(catalogue),
-        failure=Code.GDAL_ERROR,
-        explain=partial(_explain, catalogue),
-        context=partial(_context, catalogue),
-        request=partial(_request, catalogue),
-        describe=described,
-        shorten=shortened,
-        tell=lifted,
-        suggest=suggested,
-        tool_version=lambda final: str(final.get("gdal_version", "")),
-        read_json=read_json,
-        preflight=lambda limits: Preflight(limits, catalogue),
         instructions=INSTRUCTIONS,
         prompts=partial(prompts, catalogue),
-        validates=VALIDATE_CALL.name,
-        belongs=belongs,
-        companions=companions,
-        mounts=places,
-        version_request={"program": "version", "inputs": [], "outputs": [], "preview_pixels": 0},
-        unfit=catalogue.unfit,
-        next_calls=partial(_next_calls, catalogue),
-        suggested_call=partial(suggested_call_for_output, catalogue),
-        mount_advice=ADVICE,
         upload=UPLOAD,
-        compare=lambda: worker_command(source("gdal_mcp.toolboxes.gdal.inside", "compare_program.py")),
+        execution=Execution(
+            environment=environment,
+            answer_settings=ANSWER_SETTINGS,
+            program=gdal_command,
+            request=partial(_request, catalogue),
+            tool_version=lambda final: str(final.get("gdal_version", "")),
+            version_request={"program": "version", "inputs": [], "outputs": [], "preview_pixels": 0},
+            incompatible=catalogue.incompatible,
+            compare=lambda: worker_command(source("gdal_mcp.toolboxes.gdal.inside", "compare_program.py")),
+        ),
+        analysis=Analysis(
+            context=partial(_context, catalogue),
+            preflight=lambda limits: Preflight(limits, catalogue),
+            validates=VALIDATE_CALL.name,
+            companions=companions,
+            mounts=places,
+            mount_advice=ADVICE,
+        ),
+        answering=Answering(
+            failure=Code.GDAL_ERROR,
+            explain=partial(_explain, catalogue),
+            describe=described,
+            shorten=shortened,
+            summarize=lifted,
+            suggest=suggested,
+            read_json=read_json,
+            belongs=belongs,
+            next_calls=partial(_next_calls, catalogue),
+            suggested_call=partial(suggested_call_for_output, catalogue),
+        ),
     )
 
 

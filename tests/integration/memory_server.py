@@ -20,9 +20,10 @@ from gdal_mcp.runtime.hosting import Host, Hosting
 from gdal_mcp.runtime.image import Image
 from gdal_mcp.server.app import App, running
 from gdal_mcp.settings import load_settings
-from gdal_mcp.toolboxes.base import Arguments, ImageSpec, ImmediateResult, Tool, Toolbox, taking
+from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
 from gdal_mcp.toolboxes.preflight import NoReport, Preflight
 from gdal_mcp.toolboxes.surface import Toolboxes
+from gdal_mcp.toolboxes.toolbox import Analysis, Execution, ImageSpec, Toolbox
 from sandbox.pool.pool import WarmPool
 from sandbox.pool.sizing import Sizes
 from sandbox.program import Delivery
@@ -136,13 +137,12 @@ def toolbox(world: World) -> Toolbox:
         title="Memory",
         version="1",
         image=ImageSpec({"mem": "sha256:a"}),
-        environment=lambda _limits, _digest: {},
-        program=lambda _seconds: ("worker", "-c", "pass"),
         toolsets={"core": lambda: tools},
         operations=frozenset({"describe"}),
-        validates="describe",
-        preflight=lambda _limits: Knowing(),
-        companions=_companions,
+        execution=Execution(
+            environment=lambda _limits, _digest: {}, program=lambda _seconds: ("worker", "-c", "pass")
+        ),
+        analysis=Analysis(validates="describe", preflight=lambda _limits: Knowing(), companions=_companions),
     )
 
 

@@ -63,7 +63,7 @@ def test_the_program_is_compiled_once_and_anew_when_what_is_kept_of_it_is_damage
         with running(load_settings(workspaces=(workspace,), state_dir=tmp_path / "state")) as app:
             host = app.hosting.ready()
             sent.append((kept.stat().st_mtime_ns, host.program.program))
-    text = delivered(host.toolbox.program(app.settings.pool_seconds + IDLE_MARGIN))
+    text = delivered(host.toolbox.execution.program(app.settings.pool_seconds + IDLE_MARGIN))
     assert sent[0] == sent[1] != sent[2]
     assert sent[0][1] == sent[2][1] != text.program
 

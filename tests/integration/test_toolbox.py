@@ -20,8 +20,9 @@ from gdal_mcp.server.console.service import ConsoleService
 from gdal_mcp.server.console.sessions import Viewer
 from gdal_mcp.server.mcp.resources import Resources
 from gdal_mcp.settings import load_settings
-from gdal_mcp.toolboxes.base import Answer, Arguments, DraftScope, ImageSpec, Tool, Toolbox, schema_of, typed
+from gdal_mcp.toolboxes.base import Answer, Arguments, DraftScope, Tool, schema_of, typed
 from gdal_mcp.toolboxes.surface import Toolboxes
+from gdal_mcp.toolboxes.toolbox import Execution, ImageSpec, Toolbox
 from sandbox.program import worker_command
 from tests.boxes import GDAL
 from tests.calling import ANN, called, person
@@ -66,10 +67,12 @@ WORDS = Toolbox(
     title="The counter",
     version="1.0",
     image=ImageSpec({"words": NAME}),
-    environment=lambda _limits, _digest: ENVIRONMENT,
-    program=lambda idle: worker_command(handler(COUNT), idle_seconds=idle),
     toolsets={"words": lambda: (COUNTER,)},
     operations=frozenset({"words count"}),
+    execution=Execution(
+        environment=lambda _limits, _digest: ENVIRONMENT,
+        program=lambda idle: worker_command(handler(COUNT), idle_seconds=idle),
+    ),
 )
 
 

@@ -273,9 +273,9 @@ def test_damaged_data_does_not_load(facts: dict[str, Any]) -> None:
 @pytest.mark.claim("args.catalogue-fits")
 def test_a_catalogue_fits_its_release_and_no_other() -> None:
     for version in ["3.13.3", "3.13.0", "3.13.12", "3.13"]:
-        assert not packaged().unfit(version)
+        assert not packaged().incompatible(version)
     for version in ["3.12.9", "3.14.0", "3.130.3", "3.1.3", "4.13.3", "13.3.1", "3", ""]:
-        assert packaged().unfit(version)
+        assert packaged().incompatible(version)
 
 
 # --- patches

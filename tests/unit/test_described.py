@@ -8,12 +8,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gdal_mcp.toolboxes.base import Answer, Described
+from gdal_mcp.toolboxes.base import Answer
 from gdal_mcp.toolboxes.gdal.answers import words
 from gdal_mcp.toolboxes.gdal.answers.checks import CHECKS, checks
 from gdal_mcp.toolboxes.gdal.answers.described import SHOWN, described, facts, names, shortened
 from gdal_mcp.toolboxes.gdal.answers.report import facts_of_report, summary
 from gdal_mcp.toolboxes.gdal.answers.words import drivers, kept
+from gdal_mcp.toolboxes.toolbox import Described
 
 RASTER = {
     "driver": "GTiff", "bytes": 1100, "size": [20, 10], "band_count": 2,

@@ -1,7 +1,7 @@
 """GDAL's warnings as checks of ours."""
 
-from gdal_mcp.toolboxes.base import Described, LibraryMessage
 from gdal_mcp.toolboxes.gdal.answers.lifted import lifted, suggested
+from gdal_mcp.toolboxes.toolbox import Described, LibraryMessage
 
 Z_LOST = (
     "Attempt to write Z geometries to layer lay that does not support them. Z component will be discarded"

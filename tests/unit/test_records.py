@@ -21,7 +21,7 @@ from gdal_mcp.policy.identity import local
 from gdal_mcp.records.audit import AuditLog
 from gdal_mcp.records.registry import Call, Registry
 from gdal_mcp.settings import load_settings
-from gdal_mcp.toolboxes.base import Described
+from gdal_mcp.toolboxes.toolbox import Described
 from sandbox.outcome import Usage
 from sandbox.outputs.store import Published, PublishedFile
 from sandbox.workspace import Workspace, Workspaces

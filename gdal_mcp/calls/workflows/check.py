@@ -336,7 +336,7 @@ class _Checking:
     def _paths(self) -> Any:
         entitlements, call = self.call.entitlements, self.call
         scope = self.checker.drafting.scope(entitlements, call.toolbox, call.request.principal, call.call_id)
-        return call.toolbox.context(scope).paths
+        return call.toolbox.analysis.context(scope).paths
 
 
 def question_parts(checked: Checked) -> tuple[tuple[str, str], ...]:
@@ -362,7 +362,7 @@ def digest_of(text: str) -> str:
 def _beside(sub: Invocation, located: Located) -> list[Located]:
     """The files that go with an input by its name."""
     try:
-        paths = sorted(sub.toolbox.companions()(located))
+        paths = sorted(sub.toolbox.analysis.companions()(located))
     except (OSError, PathRefused):
         return []
     rows = (replace(located, relative=located.relative.parent / path.name, is_folder=False) for path in paths)

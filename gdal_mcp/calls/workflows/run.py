@@ -307,7 +307,9 @@ class WorkflowRun(WorkflowOperation):
         scope = self.checker.drafting.scope(
             call.entitlements, call.toolbox, call.request.principal, call.call_id
         )
-        made: Output = call.toolbox.context(scope).paths.output(name, inputs=(), overwrite=True, kind="file")
+        made: Output = call.toolbox.analysis.context(scope).paths.output(
+            name, inputs=(), overwrite=True, kind="file"
+        )
         taken = {one.target.name for one in outputs}
         if made.target.name in taken or any(made.target.workspace != one.target.workspace for one in outputs):
             raise ToolError(
@@ -516,7 +518,7 @@ def _require_predicted(step: CheckedStep, result: StepResult) -> None:
 def _named(one: Publishing, result: StepResult, call: Invocation) -> list[tuple[Path, str]]:
     """The files of an output of a step, each with its name in the workspace."""
     source, target = Path(result.outputs[one.source.number]), PurePosixPath(one.output.target.name)
-    belongs = call.toolbox.belongs
+    belongs = call.toolbox.answering.belongs
     rows = []
     for path in sorted(source.parent.iterdir()):
         if path == source:

@@ -111,7 +111,11 @@ class ConsoleService:
             raise Refused(400, f"Search for at most {_WORDS} words.")
         try:
             hidden = (
-                () if checks else tuple(box.validates for box in self.app.toolboxes.items if box.validates)
+                ()
+                if checks
+                else tuple(
+                    box.analysis.validates for box in self.app.toolboxes.items if box.analysis.validates
+                )
             )
             found = self.app.registry.search(words, outcome or None, viewer.of, cursor, ROWS, without=hidden)
         except ValueError as error:

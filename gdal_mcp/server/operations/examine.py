@@ -21,13 +21,13 @@ from gdal_mcp.runtime.nested import is_lasting, program
 from gdal_mcp.server.app import running
 from gdal_mcp.server.operations.cluster import AGAIN, State, findings
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolboxes.base import Toolbox
 from gdal_mcp.toolboxes.gdal.catalogue import store
 from gdal_mcp.toolboxes.gdal.catalogue.load import catalogue_of
 from gdal_mcp.toolboxes.gdal.catalogue.probing import probe
 from gdal_mcp.toolboxes.gdal.faults import Probed, faults
 from gdal_mcp.toolboxes.gdal.faults import State as FaultState
 from gdal_mcp.toolboxes.gdal.image import OFFICIAL, version_warning
+from gdal_mcp.toolboxes.toolbox import Toolbox
 from sandbox.engines.oci.runtime import ADVISED, numbers
 from sandbox.errors import ImageMissing, SandboxError
 from sandbox.outputs.staging import StagingArea
@@ -237,7 +237,7 @@ def _image(host: Host, settings: Settings) -> Iterator[Row]:
     yield _warning_if(warning is not None, "image", "GDAL", image.version, warning or "")
     yield from _attested(host, "attestation")
     known = catalogue_of(store.select(settings.state_dir, settings.image))
-    if reason := known.unfit(image.version):
+    if reason := known.incompatible(image.version):
         yield Row("catalogue", "GDAL", "failed", reason, "Run `gdal-mcp setup`, then doctor again.")
     else:
         yield Row("catalogue", "GDAL", "ok", known.summary)

@@ -123,15 +123,15 @@ class Rehearsal(Operation):
     ) -> object:
         """What a container says of the recorded output and of the new one; None when it could not."""
         host, toolbox, scope = call.host, call.toolbox, call.plan.confines
-        if toolbox.compare is None:
+        if toolbox.execution.compare is None:
             return None
         # what the call itself saw, and the recorded output: either may refer to what went in
         if scope.places is not None:
             compared = replace(call.plan.draft, looked_at=(self.workspaces.input(path),))
-            scope = replace(scope, places=toolbox.mounts(compared))
+            scope = replace(scope, places=toolbox.analysis.mounts(compared))
         template = self.hosting.template(host, None, scope)
         mount = replace(staging.mount, read_only=True)
-        sent = delivered(toolbox.compare())
+        sent = delivered(toolbox.execution.compare())
         mounts = (*template.mounts, mount)
         template = replace(template, command=sent.command, program=sent.program, mounts=mounts)
         job = Job(f"compare-{staging.staging_id}", template, {"inputs": [path, output.inside]})

@@ -154,7 +154,9 @@ def draft_upload(app: App, reach: Entitlements, principal: str, arguments: Mappi
     """What an upload with these arguments would write. Raises ToolError."""
     tool = upload_tool(app)
     toolbox = reach.surface.toolboxes[tool.name]
-    draft = tool.draft(arguments, toolbox.context(app.pipeline.drafting.scope(reach, toolbox, principal, "")))
+    draft = tool.draft(
+        arguments, toolbox.analysis.context(app.pipeline.drafting.scope(reach, toolbox, principal, ""))
+    )
     assert isinstance(draft, Draft)
     return draft
 

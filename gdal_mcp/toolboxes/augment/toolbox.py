@@ -9,13 +9,13 @@ from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.augment.failures import details
 from gdal_mcp.toolboxes.augment.tool import tools
-from gdal_mcp.toolboxes.base import Toolbox
 from gdal_mcp.toolboxes.gdal.answers.described import described, shortened
 from gdal_mcp.toolboxes.gdal.datasets.paths import companions
 from gdal_mcp.toolboxes.gdal.datasets.scope import places
 from gdal_mcp.toolboxes.gdal.environment import ANSWER_SETTINGS, gdal_threads
 from gdal_mcp.toolboxes.gdal.environment import environment as gdal_environment
 from gdal_mcp.toolboxes.gdal.worker_source import command_around, modules_of
+from gdal_mcp.toolboxes.toolbox import Analysis, Answering, Execution, Toolbox
 from gdal_mcp.toolboxes.wheels import WheelImage
 
 IMAGE: Final = WheelImage("augment")
@@ -37,25 +37,22 @@ def augment(_settings: Settings) -> Toolbox:
         title="Augmentation",
         version=f"albumentations {IMAGE.locked['albumentations']}; sha256:{IMAGE.digest}",
         image=IMAGE.spec,
-        answer_settings=ANSWER_SETTINGS,
-        environment=lambda limits, _digest: {
-            **gdal_environment(limits),
-            "NO_ALBUMENTATIONS_UPDATE": "1",  # else the library asks the network for a newer one
-            "OPENBLAS_NUM_THREADS": "1",
-            "CHIP_THREADS": str(gdal_threads(limits)),
-        },
-        program=augment_command,
         toolsets={"augment": tools},
         operations=frozenset({"augment_image", "augment_dataset", "make_chips"}),
         instructions=INSTRUCTIONS,
-        companions=companions,
-        mounts=places,
-        only_inputs=True,
-        request=_request,
-        describe=described,
-        shorten=shortened,
-        explain=_explained,
-        error_details=details,
+        execution=Execution(
+            answer_settings=ANSWER_SETTINGS,
+            environment=lambda limits, _digest: {
+                **gdal_environment(limits),
+                "NO_ALBUMENTATIONS_UPDATE": "1",  # else the library asks the network for a newer one
+                "OPENBLAS_NUM_THREADS": "1",
+                "CHIP_THREADS": str(gdal_threads(limits)),
+            },
+            program=augment_command,
+            request=_request,
+        ),
+        analysis=Analysis(companions=companions, mounts=places, only_inputs=True),
+        answering=Answering(describe=described, shorten=shortened, explain=_explained, error_details=details),
     )
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from gdal_mcp.toolboxes.base import ImageSpec
+from gdal_mcp.toolboxes.toolbox import ImageSpec
 
 
 class ImageFacts(Protocol):

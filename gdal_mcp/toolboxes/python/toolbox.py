@@ -7,7 +7,6 @@ from typing import Any, Final
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Draft
 from gdal_mcp.settings import Settings
-from gdal_mcp.toolboxes.base import Toolbox
 from gdal_mcp.toolboxes.gdal.answers.described import described, shortened
 from gdal_mcp.toolboxes.gdal.datasets.paths import companions
 from gdal_mcp.toolboxes.gdal.datasets.scope import places
@@ -16,6 +15,7 @@ from gdal_mcp.toolboxes.gdal.environment import ANSWER_SETTINGS, gdal_threads
 from gdal_mcp.toolboxes.gdal.environment import environment as gdal_environment
 from gdal_mcp.toolboxes.gdal.worker_source import command_around
 from gdal_mcp.toolboxes.python.tool import NAME, PYTHON_IMAGE, SHOWN, run_python_tool
+from gdal_mcp.toolboxes.toolbox import Analysis, Answering, Execution, Toolbox
 from sandbox.template import Limits
 
 _INSIDE: Final = "gdal_mcp.toolboxes.python.inside"
@@ -31,21 +31,25 @@ def python(settings: Settings) -> Toolbox:
         title="Python",
         version=f"{', '.join(f'{name} {versions[name]}' for name in SHOWN)}; sha256:{PYTHON_IMAGE.digest}",
         image=PYTHON_IMAGE.spec,
-        environment=environment,
-        answer_settings=ANSWER_SETTINGS,
-        program=python_command,
         toolsets={"python": lambda: (run_python_tool(),)},
         operations=frozenset({NAME}),
         instructions=INSTRUCTIONS,
-        companions=companions,
-        mounts=places,
-        only_inputs=True,
-        request=partial(_request, settings.stdout_size // _SHARE),
-        describe=described,
-        shorten=shortened,
-        belongs=belongs,
-        explain=_explain,
-        suggest=lambda _errors: "The traceback is under `untrusted.stderr`; correct the code and call again.",
+        execution=Execution(
+            environment=environment,
+            answer_settings=ANSWER_SETTINGS,
+            program=python_command,
+            request=partial(_request, settings.stdout_size // _SHARE),
+        ),
+        analysis=Analysis(companions=companions, mounts=places, only_inputs=True),
+        answering=Answering(
+            describe=described,
+            shorten=shortened,
+            belongs=belongs,
+            explain=_explain,
+            suggest=lambda _errors: (
+                "The traceback is under `untrusted.stderr`; correct the code and call again."
+            ),
+        ),
     )
 
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from gdal_mcp.toolboxes.base import Described
 from gdal_mcp.toolboxes.gdal.answers.checks import checks
 from gdal_mcp.toolboxes.gdal.answers.words import (
     Box,
@@ -35,6 +34,7 @@ from gdal_mcp.toolboxes.gdal.answers.words import (
     otherwise,
     shape,
 )
+from gdal_mcp.toolboxes.toolbox import Described
 from gdal_mcp.untrusted import clean_text
 
 NAME_CHARACTERS: Final = 200

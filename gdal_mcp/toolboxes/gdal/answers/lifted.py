@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from gdal_mcp.toolboxes.base import Described, LibraryMessage, MessageSummary
 from gdal_mcp.toolboxes.gdal.answers import read
 from gdal_mcp.toolboxes.gdal.answers.checks import CHECKS, checks
 from gdal_mcp.toolboxes.gdal.discovery.sql import sql_advice
+from gdal_mcp.toolboxes.toolbox import Described, LibraryMessage, MessageSummary
 
 MOST_TEXTS: Final = 20
 UNCLASSIFIED: Final = "unclassified_warning"  # of GDAL's, for which no rule has words

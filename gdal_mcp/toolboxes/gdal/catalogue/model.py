@@ -294,7 +294,7 @@ class Catalogue:
         major, minor = self.gdal_version.split(".")[:2]
         return int(major), int(minor)
 
-    def unfit(self, gdal_version: str) -> str:
+    def incompatible(self, gdal_version: str) -> str:
         """Why no call may run on a GDAL of this version, and what to do; empty when it fits.
 
         A catalogue fits every GDAL of its minor release.

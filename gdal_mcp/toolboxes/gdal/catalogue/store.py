@@ -19,7 +19,7 @@ FOLDER: Final = "catalogue"
 def select(state_dir: Path, image: str | None) -> str:
     """The data for a server with this image setting: what was stored for it, else the packaged data.
 
-    No engine is asked: whether the image is still the same is found when it is used (`Catalogue.unfit`). Raises CatalogueBroken.
+    No engine is asked: whether the image is still the same is found when it is used (`Catalogue.incompatible`). Raises CatalogueBroken.
     """
     stored = _read(_place(state_dir, image))
     return packaged_text() if stored is None else stored[1]
