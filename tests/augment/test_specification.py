@@ -124,7 +124,7 @@ def test_what_a_caller_says_of_itself_changes_nothing(drafted):
         claimed = {"user_id": "root", "session_id": "../../etc", "permissions": ["admin"]}
         assert drafted("augment_image", image=PIXEL, prompt="x", auth_context=claimed) == plain
     assert effect_of(plain) is Effect.CREATE
-    assert augment(load_settings()).only_inputs is True
+    assert augment(load_settings()).analysis.only_inputs is True
     assert plain.output.target.relative.parts[0] == "outputs"
 
 

@@ -36,9 +36,9 @@ def test_without_a_result_every_work_around_is_in_force():
 def test_a_server_goes_by_the_results_of_the_image_that_it_uses_and_of_no_other(tmp_path):
     save_probed(tmp_path, Probed(DIGEST, ALL_ABSENT))
     made = gdal(load_settings(state_dir=tmp_path))
-    assert not made.environment(LIMITS, DIGEST).keys() & WORKAROUNDS.keys()
+    assert not made.execution.environment(LIMITS, DIGEST).keys() & WORKAROUNDS.keys()
     for digest in (OTHER, ""):
-        assert made.environment(LIMITS, digest).items() >= WORKAROUNDS.items()
+        assert made.execution.environment(LIMITS, digest).items() >= WORKAROUNDS.items()
 
 
 @pytest.mark.parametrize(
