@@ -56,7 +56,7 @@ class Machine:
         for one in self._past:
             one.gone, one.before = False, lambda _what, _about: None
             for name in [*one.boxes]:
-                one.remove(name)
+                one.container(name).remove()
             one.gone = True
 
 

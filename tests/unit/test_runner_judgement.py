@@ -86,7 +86,9 @@ class ScriptWire:
 
 
 class ScriptEngine:
-    """One container that says what is in `script` and ends as `state`."""
+    """An engine, and its one container, which says what is in `script` and ends as `state`."""
+
+    id = "container"
 
     def __init__(self, *script, state=ENDED):
         self.wire, self.end, self.calls = ScriptWire(script), state, []
@@ -96,21 +98,19 @@ class ScriptEngine:
 
     def create(self, *_):
         self.calls.append("create")
-        return "container"
+        return self
 
-    def attach(self, _container):
+    def start(self, _cancel):
+        self.calls.append("start")
         return self.wire
 
-    def start(self, _container):
-        self.calls.append("start")
-
-    def process(self, _container):
+    def process(self):
         return None
 
     def wait(self, *_):
         return self.end
 
-    def remove(self, _container):
+    def remove(self):
         self.calls.append("remove")
 
 
