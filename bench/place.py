@@ -84,7 +84,7 @@ class Place:
         owners = {path.stem for path in self.state.rglob("servers/*.lock")}
         engine = self.app.hosting.ready().engine
         mine = [one.container for one in engine.leftovers() if one.labels.get(OWNER) in owners]
-        return {container: engine.process(container) for container in mine}
+        return {id_: engine.container(id_).process() for id_ in mine}
 
     def rest(self, least: int = 0) -> int:
         """Waits until at least so many containers run, the same ones for a while, and none of them computes.

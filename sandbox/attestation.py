@@ -90,8 +90,8 @@ def try_to_escape(
         _seen(result),
         security_options=info.security_options,
         namespaces={one.name: str(one.readlink()) for one in Path("/proc/self/ns").glob("*")},
-        pods=info.limits_by_node,
-        gone=runner.engine.state(slot.container) is None,
+        limits_by_node=info.limits_by_node,
+        gone=slot.container.state() is None,
     )
     return escape_rows(evidence, attested)
 
@@ -168,7 +168,7 @@ def _evidence(
     result = runner.run(job, cancel)
     info = runner.engine.info()
     known = (nonces, folders, frozenset(shares), comparable_boot(info), info.security_options)
-    return Evidence(template, result.facts, _seen(result), *known, pods=info.limits_by_node)
+    return Evidence(template, result.facts, _seen(result), *known, limits_by_node=info.limits_by_node)
 
 
 def comparable_boot(info: EngineInfo) -> str:

@@ -145,6 +145,37 @@ class Builds(Protocol):
         """An image of that name from the `Dockerfile` in a folder, without network. Raises ImageMissing with the reason."""
 
 
+class Container(Protocol):
+    """One container of an engine. Every method raises `EngineUnavailable` when the engine does not answer.
+
+    From `Engine.create` it holds the container's streams, and for some engines its first process, until it is removed. From
+    `Engine.container` it holds nothing, so it cannot start what another object created.
+    """
+
+    @property
+    def id(self) -> str: ...
+
+    def start(self, cancel: Cancellation | None = None) -> Wire:
+        """Starts the container and returns its streams, which were attached before it began. Once for each container.
+
+        Where that may take long, as it has to find a node and to fetch an image there, it ends soon after `cancel` is set.
+
+        Raises LaunchCancelled, ImageMissing, and IsolationRefused when it runs otherwise than asked.
+        """
+
+    def state(self) -> ContainerState | None:
+        """None when the container does not exist."""
+
+    def process(self) -> int | None:
+        """The number of its first process as the engine's host counts; None when it does not run."""
+
+    def wait(self, seconds: float) -> ContainerState | None:
+        """The state once it has stopped, or the running state when `seconds` have passed."""
+
+    def remove(self) -> None:
+        """Kills and removes it; returns when the engine does not know it any more. May be called again, and by several threads."""
+
+
 class Engine(Protocol):
     """A container engine. Every method raises `EngineUnavailable` when the engine does not answer."""
 
@@ -155,32 +186,19 @@ class Engine(Protocol):
 
     def create(
         self, template: SandboxTemplate, labels: Mapping[str, str], cancel: Cancellation | None = None
-    ) -> str:
+    ) -> Container:
         """A container that is not started yet, read back and compared with what was asked.
 
-        Where that may take long, as it has to find a node and to fetch an image there, it ends soon after `cancel` is set.
+        An engine that has to wait for room stops waiting soon after `cancel` is set.
 
         Raises LaunchCancelled, IsolationRefused after removing it when the engine made something else, ImageMissing without the image.
         """
 
-    def attach(self, container: str) -> Wire: ...
-
-    def start(self, container: str) -> None: ...
-
-    def state(self, container: str) -> ContainerState | None:
-        """None when the container is gone."""
-
-    def process(self, container: str) -> int | None:
-        """The number of its first process as the engine's host counts; None when it does not run."""
+    def container(self, id_: str, /) -> Container:
+        """Any container of this engine by its id, such as one that another server left. Does not ask whether it exists."""
 
     def describe(self, container: str) -> ContainerDetails | None:
         """Any running container of this engine, not only ours; None for one that it does not know or tells nothing of."""
-
-    def wait(self, container: str, seconds: float) -> ContainerState | None:
-        """The state once it has stopped, or the running state when `seconds` have passed."""
-
-    def remove(self, container: str) -> None:
-        """Kills and removes; returns when the engine does not know the container any more."""
 
     def leftovers(self) -> tuple[Leftover, ...]:
         """Every container that carries our labels."""
@@ -190,11 +208,11 @@ class Engine(Protocol):
 
 
 @contextlib.contextmanager
-def removed_on_failure(engine: Engine, container: str) -> Iterator[None]:
+def removed_on_failure(container: Container) -> Iterator[None]:
     """For a container that was never started. The first failure is the one that is raised."""
     try:
         yield
     except BaseException:
         with contextlib.suppress(EngineUnavailable):
-            engine.remove(container)
+            container.remove()
         raise

@@ -56,7 +56,7 @@ def reap(engine: Engine, owner: Owner, unremoved: Collection[str] = ()) -> tuple
 
 def _is_removed(engine: Engine, leftover: Leftover) -> bool:
     try:
-        engine.remove(leftover.container)
+        engine.container(leftover.container).remove()
     except EngineUnavailable as error:
         _log.warning("not_removed", container=leftover.container[:12], reason=str(error))
         return False

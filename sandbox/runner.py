@@ -240,4 +240,4 @@ def _end_of(slot: Slot, job: Job, session: Session) -> ContainerState:
     succeeded = session.final is not None and session.final.get("code") == 0
     if succeeded and (job.answers or slot.has_exited):
         return _ANSWERED
-    return slot.engine.wait(slot.container, slot.engine.info().end_seconds) or _GONE
+    return slot.container.wait(slot.engine.info().end_seconds) or _GONE

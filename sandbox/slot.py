@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.capacity import MemoryReservation
-from sandbox.engine import STDERR, Engine, Wire
+from sandbox.engine import STDERR, Container, Engine, Wire
 from sandbox.errors import AttestationFailed, EngineUnavailable, LaunchCancelled, SandboxError
 from sandbox.isolation.measured import shortfalls
 from sandbox.isolation.rows import told
@@ -31,7 +31,7 @@ class Slot:
 
     engine: Engine
     template: SandboxTemplate
-    container: str
+    container: Container
     wire: Wire
     frames: FrameReader
     facts: Mapping[str, Any]
@@ -62,9 +62,9 @@ class Slot:
         if self.ending is not None:
             self.ending.close()
         try:
-            self.engine.remove(self.container)
+            self.container.remove()
         except EngineUnavailable:
-            self.unremoved.add(self.container)
+            self.unremoved.add(self.container.id)
             raise
         finally:  # without its stdin a worker ends, whether or not the engine answers
             if self.reservation is not None:
@@ -96,9 +96,9 @@ def launch(
             slot = _started(engine, template, container, cancel)
         except BaseException:
             try:
-                engine.remove(container)
+                container.remove()
             except SandboxError:  # the first failure is the one to tell
-                unremoved.add(container)
+                unremoved.add(container.id)
             raise
     except EngineUnavailable:
         refuse_gone(template)  # an engine that is asked to mount what is not there any more is not to blame
@@ -108,28 +108,29 @@ def launch(
     return slot
 
 
-def _started(engine: Engine, template: SandboxTemplate, container: str, cancel: Cancellation | None) -> Slot:
+def _started(
+    engine: Engine, template: SandboxTemplate, container: Container, cancel: Cancellation | None
+) -> Slot:
     """The container once its worker is ready and what it measured is what was asked."""
-    wire = engine.attach(container)
+    wire = container.start(cancel)
     try:
-        engine.start(container)
         # a container that does not take it ends, or is never ready: waiting for that tells more than the failure here
         with contextlib.suppress(OSError):
             wire.send(template.program, READY_SECONDS)
         frames, stderr = FrameReader(), bytearray()
         facts = _await_ready(wire, frames, stderr, template.limits.stderr_bytes, cancel)
         refuse_replaced(template, facts, same_kernel=engine.info().same_kernel)
-        _refuse_weaker(template, facts, pods=engine.info().limits_by_node)
+        _refuse_weaker(template, facts, limits_by_node=engine.info().limits_by_node)
         tells = engine.info().tells_process
-        ending = ending_of(container, engine.process(container)) if tells else None
+        ending = ending_of(container.id, container.process()) if tells else None
     except BaseException:
         wire.close()
         raise
     return Slot(engine, template, container, wire, frames, facts, Usage("cold"), stderr, ending)
 
 
-def _refuse_weaker(template: SandboxTemplate, facts: Mapping[str, Any], *, pods: bool) -> None:
-    if missing := shortfalls(template, facts, pods=pods):
+def _refuse_weaker(template: SandboxTemplate, facts: Mapping[str, Any], *, limits_by_node: bool) -> None:
+    if missing := shortfalls(template, facts, limits_by_node=limits_by_node):
         raise AttestationFailed(f"the container is weaker than asked, so no job was sent: {told(missing)}")
 
 

@@ -225,9 +225,8 @@ class Hosting:
         self.paths.ask(engine)
         # of the engine's machine; one that does not say stands on this one
         memory = info.memory_bytes or machine_memory().get("MemTotal", 0)
-        runner = Runner(engine, self._owner.id, self._shared_capacity(memory))
+        runner = Runner(engine, self._owner.id, self._shared_capacity(memory), self._unremoved)
         sweep(self._settings.state_dir / "views", self._owner)
-        runner.unremoved = self._unremoved
         self._reap_for_a_while(engine)
         runtime = self._settings.runtime
         # a cluster itself refuses what it does not have

@@ -5,6 +5,7 @@ import math
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -24,6 +25,67 @@ from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
 
 _REMOVAL_PAUSE, _REMOVAL_PAUSE_LONGEST = 0.005, 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class DockerContainer:
+    """One container of a Docker-compatible engine, which keeps all that is known of it."""
+
+    _api: docker.APIClient
+    id: str
+    removal_seconds: float
+
+    def start(self, _cancel: Cancellation | None = None) -> Wire:
+        with answering("asked for a container's streams"):
+            stream = self._api.attach_socket(self.id, {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+        wire = DockerWire(stream)
+        try:
+            with answering("asked to start a container"):
+                self._api.start(self.id)
+        except BaseException:
+            wire.close()
+            raise
+        return wire
+
+    def inspect(self) -> Mapping[str, Any] | None:
+        """What the engine says of it; None when it does not exist."""
+        with answering("asked about a container"), contextlib.suppress(docker.errors.NotFound):
+            found: dict[str, Any] = self._api.inspect_container(self.id)
+            return found
+        return None
+
+    def state(self) -> ContainerState | None:
+        if (found := self.inspect()) is None:
+            return None
+        state = found["State"]
+        running = bool(state.get("Running")) or state.get("Status") == "created"
+        return ContainerState(running, int(state.get("ExitCode", 0)), bool(state.get("OOMKilled")))
+
+    def process(self) -> int | None:
+        # one that is prepared and not started has a process already, which is not yet its program
+        state = (self.inspect() or {}).get("State", {})
+        return int(state.get("Pid") or 0) or None if state.get("Running") else None
+
+    def wait(self, seconds: float) -> ContainerState | None:
+        with contextlib.suppress(requests.exceptions.RequestException, docker.errors.APIError):
+            self._api.wait(self.id, timeout=math.ceil(seconds))
+        return self.state()  # asked again: a wait also ends when the engine restarts
+
+    def remove(self) -> None:
+        end, pause = time.monotonic() + self.removal_seconds, _REMOVAL_PAUSE
+        while True:  # until the engine does not know it any more
+            try:
+                with answering("asked to remove a container"):
+                    self._api.remove_container(self.id, force=True, v=True)
+            except EngineUnavailable as error:  # also 409: a removal is already under way
+                if isinstance(error.__cause__, docker.errors.NotFound):
+                    return
+                if time.monotonic() > end:
+                    raise EngineUnavailable(
+                        f"container {self.id[:12]} could not be removed: {error}"
+                    ) from error
+                pause = min(pause * 2, _REMOVAL_PAUSE_LONGEST)
+            time.sleep(pause)
 
 
 class DockerEngine:
@@ -74,18 +136,18 @@ class DockerEngine:
 
     def create(
         self, template: SandboxTemplate, labels: Mapping[str, str], _cancel: Cancellation | None = None
-    ) -> str:
+    ) -> DockerContainer:
         self._refuse_submounts(template)
         body = create_body(template, self._info, labels, self.images.environment(template.image))
         with answering("asked to create a container"):
             try:
                 made = self._api.create_container_from_config(body)  # type: ignore[no-untyped-call]
-                container = str(made["Id"])
+                container = self.container(str(made["Id"]))
             except docker.errors.NotFound as error:
                 raise ImageMissing(f"image {template.image} is not on the engine's host.") from error
-        with removed_on_failure(self, container):
+        with removed_on_failure(container):
             with answering("asked what it created"):
-                inspected = self._api.inspect_container(container)
+                inspected = self._api.inspect_container(container.id)
                 found = differences(body, inspected, limits_swap=self._info.limits_swap)
             if found:
                 raise IsolationRefused(
@@ -104,23 +166,11 @@ class DockerEngine:
                     "Unmount it, choose another workspace, or use Docker 25 or newer."
                 )
 
-    def attach(self, container: str) -> Wire:
-        with answering("asked for a container's streams"):
-            stream = self._api.attach_socket(container, {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
-        return DockerWire(stream)
-
-    def start(self, container: str) -> None:
-        with answering("asked to start a container"):
-            self._api.start(container)
-
-    def _inspected(self, container: str) -> Mapping[str, Any] | None:
-        with answering("asked about a container"), contextlib.suppress(docker.errors.NotFound):
-            found: dict[str, Any] = self._api.inspect_container(container)
-            return found
-        return None
+    def container(self, id_: str) -> DockerContainer:
+        return DockerContainer(self._api, id_, self.removal_seconds)
 
     def describe(self, container: str) -> ContainerDetails | None:
-        if (found := self._inspected(container)) is None or not found["State"].get("Running"):
+        if (found := self.container(container).inspect()) is None or not found["State"].get("Running"):
             return None
         mounts = {str(one["Destination"]): str(one["Source"]) for one in found["Mounts"] if one.get("Source")}
         published = (found.get("NetworkSettings") or {}).get("Ports") or {}
@@ -131,39 +181,6 @@ class DockerEngine:
         }
         shares_network = (found.get("HostConfig") or {}).get("NetworkMode") == "host"
         return ContainerDetails(str(found["Id"]), mounts, ports, shares_network)
-
-    def state(self, container: str) -> ContainerState | None:
-        if (found := self._inspected(container)) is None:
-            return None
-        state = found["State"]
-        running = bool(state.get("Running")) or state.get("Status") == "created"
-        return ContainerState(running, int(state.get("ExitCode", 0)), bool(state.get("OOMKilled")))
-
-    def process(self, container: str) -> int | None:
-        # one that is prepared and not started has a process already, which is not yet its program
-        state = (self._inspected(container) or {}).get("State", {})
-        return int(state.get("Pid") or 0) or None if state.get("Running") else None
-
-    def wait(self, container: str, seconds: float) -> ContainerState | None:
-        with contextlib.suppress(requests.exceptions.RequestException, docker.errors.APIError):
-            self._api.wait(container, timeout=math.ceil(seconds))
-        return self.state(container)  # asked again: a wait also ends when the engine restarts
-
-    def remove(self, container: str) -> None:
-        end, pause = time.monotonic() + self.removal_seconds, _REMOVAL_PAUSE
-        while True:  # until the engine does not know it any more
-            try:
-                with answering("asked to remove a container"):
-                    self._api.remove_container(container, force=True, v=True)
-            except EngineUnavailable as error:  # also 409: a removal is already under way
-                if isinstance(error.__cause__, docker.errors.NotFound):
-                    return
-                if time.monotonic() > end:
-                    raise EngineUnavailable(
-                        f"container {container[:12]} could not be removed: {error}"
-                    ) from error
-                pause = min(pause * 2, _REMOVAL_PAUSE_LONGEST)
-            time.sleep(pause)
 
     def leftovers(self) -> tuple[Leftover, ...]:
         with answering("asked for our containers"):

@@ -15,7 +15,7 @@ from typing import Any, Final
 import docker.errors
 
 from sandbox.engine import EngineInfo, removed_on_failure
-from sandbox.engines.docker import DockerEngine
+from sandbox.engines.docker import DockerContainer, DockerEngine
 from sandbox.engines.libpod import create_spec, differences
 from sandbox.engines.wire import answering
 from sandbox.errors import ImageMissing, IsolationRefused
@@ -40,7 +40,7 @@ class PodmanEngine(DockerEngine):
 
     def create(
         self, template: SandboxTemplate, labels: Mapping[str, str], _cancel: Cancellation | None = None
-    ) -> str:
+    ) -> DockerContainer:
         self._refuse_submounts(template)
         rules = profile(self._info.architecture)
         # for the service to read; it runs as root or as this user
@@ -56,16 +56,16 @@ class PodmanEngine(DockerEngine):
                 spec["userns"] = {"nsmode": "keep-id"}
             with answering("asked to create a container"):
                 try:
-                    container = str(self._libpod("POST", "/containers/create", spec)["Id"])
+                    container = self.container(str(self._libpod("POST", "/containers/create", spec)["Id"]))
                 except docker.errors.APIError as error:
                     if self.images.find(template.image) is not None:
                         raise
                     raise ImageMissing(f"image {template.image} is not on the engine's host.") from error
-            with removed_on_failure(self, container):
+            with removed_on_failure(container):
                 # has the low-level runtime's configuration written, without running anything
                 with answering("asked to prepare a container"):
-                    self._libpod("POST", f"/containers/{container}/init")
-                    inspected = self._libpod("GET", f"/containers/{container}/json")
+                    self._libpod("POST", f"/containers/{container.id}/init")
+                    inspected = self._libpod("GET", f"/containers/{container.id}/json")
                 found = differences(template, rules, _runtime_configuration(inspected), inspected)
                 if found:
                     raise IsolationRefused(

@@ -159,19 +159,18 @@ def _converse(engine: Engine, template: SandboxTemplate, owner: str) -> None:
     asked = secrets.token_hex(16).encode()
     container = engine.create(template, labels(owner, "trial", _SECONDS))
     try:
-        with contextlib.closing(engine.attach(container)) as wire:
-            engine.start(container)
+        with contextlib.closing(container.start()) as wire:
             with contextlib.suppress(OSError):  # it ended; its exit code says more
                 wire.send(asked, _SECONDS)
             answer = _answer(wire, len(asked))
         if answer != asked:
-            state = engine.wait(container, _SECONDS)
+            state = container.wait(_SECONDS)
             code = "none" if state is None or state.running else state.exit_code
             raise EngineUnavailable(
                 f"a container was started and did not answer within {_SECONDS:.0f} s (exit code: {code})."
             )
     finally:
-        engine.remove(container)
+        container.remove()
 
 
 def _answer(wire: Wire, size: int) -> bytes:

@@ -31,10 +31,14 @@ _CPU_TOLERANCE: Final = 0.05
 _PAGE: Final = 4096
 
 
-def shortfalls(template: SandboxTemplate, facts: Mapping[str, Any], *, pods: bool = False) -> tuple[Row, ...]:
+def shortfalls(
+    template: SandboxTemplate, facts: Mapping[str, Any], *, limits_by_node: bool = False
+) -> tuple[Row, ...]:
     """The rows in which a container is weaker than asked; empty when all is well."""
     rules = (*FACTS, *LIMITS_IN_FORCE) if template.cgroup_visible else FACTS
-    return tuple(row for row in judged(rules, Evidence(template, facts, pods=pods)) if not row.ok)
+    return tuple(
+        row for row in judged(rules, Evidence(template, facts, limits_by_node=limits_by_node)) if not row.ok
+    )
 
 
 # --- the process ---
@@ -91,7 +95,7 @@ def _mounts(evidence: Evidence) -> Iterator[Found]:
     yield same("ro", _mode(seen.get("/")), "mount /", "5.13")
     scratch = seen.get(str(SCRATCH_TARGET))
     # of a Pod no privilege can be gained and no node be made anywhere, by the filter and no-new-privileges
-    if evidence.pods and scratch:
+    if evidence.limits_by_node and scratch:
         runs = "runs programs" if evidence.facts["programs"] else "runs nothing"
         yield _or_accepted(evidence, "landlock", same("runs nothing", runs, f"scratch {SCRATCH_TARGET}"))
     else:
@@ -99,14 +103,14 @@ def _mounts(evidence: Evidence) -> Iterator[Found]:
         yield same("nodev noexec nosuid", " ".join(sorted(flags)) or "none", f"scratch {SCRATCH_TARGET}")
     memory = seen.get(_SHARED_MEMORY)
     one_page = {"type": "tmpfs", "bytes": _PAGE}
-    if evidence.pods and _mode(memory) == "ro" and one_page.items() <= (memory or {}).items():
+    if evidence.limits_by_node and _mode(memory) == "ro" and one_page.items() <= (memory or {}).items():
         yield same("one page, read-only", "one page, read-only", "shared memory", "5.17")
     else:
         yield same("absent", "absent" if memory is None else "mounted", "shared memory", "5.17")
     shared = (one for one, row in seen.items() if any(word.startswith("shared:") for word in row["shared"]))
     yield none(shared, "shared propagation", "5.20")
-    of_pods = {target for target in _OF_PODS if evidence.pods and target in seen}
-    if evidence.pods:
+    of_pods = {target for target in _OF_PODS if evidence.limits_by_node and target in seen}
+    if evidence.limits_by_node:
         opened = none(sorted(one for one in of_pods if not seen[one]["closed"]), "open files of the Pod")
         yield _or_accepted(evidence, "landlock", opened)
     others = [target for target in seen if target not in {*asked, *of_pods}]
@@ -164,13 +168,13 @@ def _cgroup(evidence: Evidence) -> Iterator[Found]:
     together = values["cpu_period"] is not None  # a file that only version 1 has
     no_swap = swap in ("0", "absent") or (together and swap.isdigit() and int(swap) <= limits.memory_bytes)
     yield Found("0", swap, verdict(no_swap), "cgroup swap", "5.11")
-    if not evidence.pods:  # there it is the node's, one level above what a container is shown
+    if not evidence.limits_by_node:  # there it is the node's, one level above what a container is shown
         yield same(limits.pids, pids, "cgroup pids", "5.25, 5.29")
 
 
 def _processes(evidence: Evidence) -> Iterator[Found]:
     """Of a Pod, by trying."""
-    if evidence.pods:
+    if evidence.limits_by_node:
         (started, why), most = evidence.look["processes"], evidence.template.limits.pids
         found = f"{started + 1}, then {why or 'no end'}"
         tried = Found(f"at most {most}", found, verdict(started < most and why == "EAGAIN"))
@@ -189,7 +193,7 @@ def _cgroup_cpus(evidence: Evidence) -> Iterator[Found]:
 
 def _network(evidence: Evidence) -> Iterator[Found]:
     found = [name for name in evidence.facts["interfaces"] if name != "lo"]
-    if evidence.pods and found and evidence.facts["sockets"] == []:
+    if evidence.limits_by_node and found and evidence.facts["sockets"] == []:
         yield Found("none", f"{', '.join(map(str, found))}, for which no socket can be opened", "held")
     else:
         yield none(found)

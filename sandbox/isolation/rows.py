@@ -57,7 +57,7 @@ class Evidence:
     boot: str = ""  # of the engine's kernel, if its device and inode numbers mean the same here
     security_options: tuple[str, ...] = ()  # of the engine, such as name=apparmor
     namespaces: Mapping[str, str] = field(default_factory=dict)  # of the server's own process
-    pods: bool = False  # of a Pod its node decides some things: those are judged by effect
+    limits_by_node: bool = False  # of a Pod its node decides some things: those are judged by effect
     gone: bool = True  # the engine does not know the container any more after its job
 
 

@@ -67,7 +67,7 @@ def _refused(group: str) -> Judge:
         attempts = evidence.look["attempts"]
         found: Mapping[str, str] = attempts.get(group) or {}
         # nobody can mount a Pod's scratch without it; what is loaded runs under the same filter and fence as what loads it
-        apart = _LOADING if evidence.pods else ""
+        apart = _LOADING if evidence.limits_by_node else ""
         worked = sorted(name for name, said in found.items() if said in _WORKED and name != apart)
         if worked:
             yield Found("refused", f"{len(worked)} of {len(found)} worked: {few(worked)}", "failed")

@@ -54,15 +54,15 @@ def slot(proxy, image, owner, make_template):
     made = Runner(engine, owner.id).launch(make_template(handler("pass")), "proxied")
     yield made
     made.wire.close()
-    engine.remove(made.container)
+    made.container.remove()
     client.close()
 
 
 def test_the_end_of_a_client_reaches_the_container_through_the_proxy(slot):
     """So that a dead server leaves nothing running."""
-    assert slot.engine.state(slot.container).running
+    assert slot.container.state().running
     slot.wire.close()
-    until(lambda: not slot.engine.state(slot.container).running)
+    until(lambda: not slot.container.state().running)
 
 
 OWN = "%7B%22label%22%3A%5B%22io.gdal-mcp.owner%22%5D%7D"  # the filter for containers of ours
@@ -259,7 +259,7 @@ def test_only_containers_of_ours_are_listed(proxy, client, image, slot, owner):
         stranger.remove(force=True)
     assert status == 200
     listed = {row["Id"]: row["Labels"] for row in json.loads(body)}
-    assert listed[slot.container][OWNER] == owner.id
+    assert listed[slot.container.id][OWNER] == owner.id
     assert stranger.id not in listed
 
 

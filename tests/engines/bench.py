@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sandbox.attestation import everything
-from sandbox.engine import STDERR, STDOUT, ContainerState, Engine, Wire
+from sandbox.engine import STDERR, STDOUT, Container, ContainerState, Engine, Wire
 from sandbox.isolation.measured import FACTS
 from sandbox.isolation.rows import Evidence, Row, judged, told
 from sandbox.isolation.tried import ATTEMPTS, CALLS, SIGHT
@@ -222,25 +222,24 @@ class Bench:
         return with_rlimits(template, self.engine.info().rlimits)
 
     @contextlib.contextmanager
-    def created(self, template: SandboxTemplate) -> Iterator[str]:
+    def created(self, template: SandboxTemplate) -> Iterator[Container]:
         """A container that is not started, removed at the end."""
         container = self.engine.create(template, labels(self.owner, "conformance", PATIENCE))
         try:
             yield container
         finally:
-            self.engine.remove(container)
+            container.remove()
 
     @contextlib.contextmanager
-    def started(self, container: str, until: bytes = b"") -> Iterator[Wire]:
+    def started(self, container: Container, until: bytes = b"") -> Iterator[Wire]:
         """The streams of a container that was started, and has printed `until`; closed at the end."""
-        with contextlib.closing(self.engine.attach(container)) as wire:
-            self.engine.start(container)
+        with contextlib.closing(container.start()) as wire:
             if until:
                 hear(wire, until=until)
             yield wire
 
     @contextlib.contextmanager
-    def waiting(self) -> Iterator[tuple[str, Wire]]:
+    def waiting(self) -> Iterator[tuple[Container, Wire]]:
         """A running container, which ends with 3 as soon as its stdin does."""
         with (
             self.created(self.template(WAIT_FOR_THE_END)) as container,
@@ -259,7 +258,7 @@ class Bench:
                 if stdin:
                     wire.send(stdin, PATIENCE)
                 heard = hear(wire)
-            return Ran(self.engine.wait(container, PATIENCE), bytes(heard[STDOUT]), bytes(heard[STDERR]))
+            return Ran(container.wait(PATIENCE), bytes(heard[STDOUT]), bytes(heard[STDERR]))
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -288,7 +287,7 @@ class Bench:
         match [frame for frame in frames if isinstance(frame, Ready | Final)]:
             case [Ready(facts), Final(value)]:
                 return Evidence(
-                    template, facts, value.get("look") or {}, pods=self.engine.info().limits_by_node
+                    template, facts, value.get("look") or {}, limits_by_node=self.engine.info().limits_by_node
                 )
         raise AssertionError(f"the look program did not finish: {ran.state}, {ran.stderr[-300:]!r}")
 

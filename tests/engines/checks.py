@@ -92,12 +92,11 @@ def _(bench: Bench) -> None:
     for ask in (
         gone.info,
         lambda: gone.create(template, labels(bench.owner, "conformance", PATIENCE)),
-        lambda: gone.attach(UNKNOWN),
-        lambda: gone.start(UNKNOWN),
-        lambda: gone.state(UNKNOWN),
-        lambda: gone.process(UNKNOWN),
-        lambda: gone.wait(UNKNOWN, 0.1),
-        lambda: gone.remove(UNKNOWN),
+        gone.container(UNKNOWN).start,
+        gone.container(UNKNOWN).state,
+        gone.container(UNKNOWN).process,
+        lambda: gone.container(UNKNOWN).wait(0.1),
+        gone.container(UNKNOWN).remove,
         gone.leftovers,
         lambda: gone.images.find(ABSENT_IMAGE),
         lambda: gone.images.names("image"),
@@ -110,8 +109,8 @@ def _(bench: Bench) -> None:
 def _(bench: Bench) -> None:
     """A created container has not begun, and counts as not ended"""
     with bench.created(bench.template(programs.LEAVE_A_MARK)) as container:
-        assert bench.engine.state(container).running
-        assert bench.engine.wait(container, 0.2).running
+        assert container.state().running
+        assert container.wait(0.2).running
     assert not (bench.staging / "started").exists(), "its program ran before it was started"
 
 
@@ -125,8 +124,11 @@ def _(bench: Bench) -> None:
 @check("create.image-missing")
 def _(bench: Bench) -> None:
     """An image that is not there is missing, and never fetched"""
-    with pytest.raises(ImageMissing), bench.created(bench.template(programs.SPEAK, "0", image=ABSENT_IMAGE)):
-        pass
+    with (
+        pytest.raises(ImageMissing),
+        bench.created(bench.template(programs.SPEAK, "0", image=ABSENT_IMAGE)) as one,
+    ):
+        one.start()
     assert not bench.ours(), "a container is left"
 
 
@@ -137,7 +139,7 @@ def _(bench: Bench) -> None:
     mounts = (Mount(bench.source(absent), PurePosixPath("/data")),)
     template = bench.template(programs.SPEAK, "0", mounts=mounts, masks=())
     with pytest.raises(SandboxError), bench.created(template) as container:
-        bench.engine.start(container)
+        container.start()
     assert not absent.exists(), "the missing folder was made"
     assert not bench.ours(), "a container is left"
 
@@ -146,7 +148,7 @@ def _(bench: Bench) -> None:
 def _(bench: Bench) -> None:
     """Labels are told back, and of existing containers alone"""
     with bench.created(bench.template(programs.SPEAK, "0")) as container:
-        assert {one: told[OWNER] for one, told in bench.ours().items()} == {container: bench.owner}
+        assert {one: told[OWNER] for one, told in bench.ours().items()} == {container.id: bench.owner}
     assert not bench.ours(), "a removed container is still told"
 
 
@@ -154,9 +156,8 @@ def _(bench: Bench) -> None:
 def _(bench: Bench) -> None:
     """A program that is not there is no success"""
     with suppress(SandboxError), bench.created(bench.template("", command=("/no/such/program",))) as one:
-        bench.engine.attach(one).close()
-        bench.engine.start(one)
-        state = bench.engine.wait(one, PATIENCE)
+        one.start().close()
+        state = one.wait(PATIENCE)
         assert not state.running
         assert state.exit_code > 0
     assert not bench.ours(), "a container is left"
@@ -196,9 +197,9 @@ def _(bench: Bench) -> None:
 def _(bench: Bench) -> None:
     """Its stdin ends with the wire, and not before"""
     with bench.waiting() as (container, wire):
-        assert bench.engine.wait(container, 0.2).running
+        assert container.wait(0.2).running
         wire.close()
-        ended = bench.engine.wait(container, PATIENCE)
+        ended = container.wait(PATIENCE)
         assert (ended.running, ended.exit_code) == (False, 3)
 
 
@@ -232,28 +233,28 @@ def _(bench: Bench) -> None:
 def _(bench: Bench) -> None:
     """A wait ends when its time is over"""
     with bench.waiting() as (container, _):
-        assert bench.engine.wait(container, 0.2).running
+        assert container.wait(0.2).running
 
 
 @check("end.process")
 def _(bench: Bench) -> None:
     """Its process is told while it runs"""
     with bench.created(bench.template(programs.WAIT_FOR_THE_END)) as container:
-        assert bench.engine.process(container) is None, "it has a process before its start"
+        assert container.process() is None, "it has a process before its start"
         with bench.started(container, b"ready"):
-            number = bench.engine.process(container)
+            number = container.process()
             assert number is None or number > 1  # missing where the engine's host is another one
-        bench.engine.wait(container, PATIENCE)
-        assert bench.engine.process(container) is None, "it has a process after its end"
+        container.wait(PATIENCE)
+        assert container.process() is None, "it has a process after its end"
 
 
 @check("remove.running")
 def _(bench: Bench) -> None:
     """A running container is ended and gone"""
     with bench.waiting() as (container, wire):
-        bench.engine.remove(container)
-        assert bench.engine.state(container) is None
-        assert bench.engine.process(container) is None
+        container.remove()
+        assert container.state() is None
+        assert container.process() is None
         assert b"out" not in hear(wire)[STDOUT]  # which ends, as its streams do
 
 
@@ -261,29 +262,27 @@ def _(bench: Bench) -> None:
 def _(bench: Bench) -> None:
     """Removing what is gone, or never was, is no failure"""
     with bench.created(bench.template(programs.SPEAK, "0")) as container:
-        bench.engine.remove(container)
-        bench.engine.remove(container)
-    bench.engine.remove(UNKNOWN)
+        container.remove()
+        container.remove()
+    bench.engine.container(UNKNOWN).remove()
 
 
 @check("remove.at-once")
 def _(bench: Bench) -> None:
     """Many may ask for a removal at once"""
     with bench.created(bench.template(programs.WAIT_FOR_THE_END)) as container:
-        bench.engine.start(container)
-        with ThreadPoolExecutor(4) as threads:
-            list(threads.map(bench.engine.remove, [container] * 4))  # raises what a removal raised
-        assert bench.engine.state(container) is None
+        with closing(container.start()), ThreadPoolExecutor(4) as threads:
+            list(threads.map(lambda one: one.remove(), [container] * 4))  # raises what a removal raised
+        assert container.state() is None
 
 
 @check("unknown")
 def _(bench: Bench) -> None:
     """What was never made is unknown, and cannot be used"""
-    engine = bench.engine
-    assert (engine.state(UNKNOWN), engine.wait(UNKNOWN, 1), engine.process(UNKNOWN)) == (None, None, None)
-    for use in (engine.attach, engine.start):
-        with pytest.raises(EngineUnavailable):
-            use(UNKNOWN)
+    container = bench.engine.container(UNKNOWN)
+    assert (container.state(), container.wait(1), container.process()) == (None, None, None)
+    with pytest.raises(EngineUnavailable):
+        container.start()
 
 
 # --- what a container may see and do, told from inside ---

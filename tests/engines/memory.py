@@ -99,12 +99,60 @@ class MemoryImages:
             raise PullFailed("an engine in memory has no registry")
 
 
+class MemoryContainer:
+    """A container of an engine in memory, which finds it by its id."""
+
+    def __init__(self, engine: "MemoryEngine", container: str) -> None:
+        self._engine, self.id = engine, container
+
+    def start(self, _cancel: Cancellation | None = None) -> Wire:
+        engine = self._engine
+        engine.answer()
+        try:
+            box = engine.boxes[self.id]
+        except KeyError:
+            raise EngineUnavailable(f"there is no container {self.id}.") from None
+        engine.before("start", box)
+        box.thread = threading.Thread(target=box.live, args=(engine.program,), name=box.name, daemon=True)
+        box.thread.start()
+        return DockerWire(box.ours.dup())
+
+    def state(self) -> ContainerState | None:
+        self._engine.answer()
+        box = self._engine.boxes.get(self.id)
+        return ContainerState(box.running, box.code or 0, out_of_memory=False) if box else None
+
+    def process(self) -> int | None:
+        self._engine.answer()
+        return None
+
+    def wait(self, seconds: float) -> ContainerState | None:
+        self._engine.answer()
+        if (box := self._engine.boxes.get(self.id)) is not None:
+            box.ended.wait(seconds)
+        return self.state()
+
+    def remove(self) -> None:
+        self._engine.answer()
+        self._engine.before("remove", self._engine.boxes.get(self.id))
+        box = self._engine.take(self.id)
+        if box is not None:
+            box.removed.set()
+            box.end(KILLED)
+            if box.thread is not None:
+                box.thread.join()
+            box.theirs.close()
+            box.ours.close()
+
+
 class MemoryEngine:
     """Every container it ever made is in `made`, those that exist are in `boxes`; `most` existed at once.
 
     `program` is what runs in each. `images` are the content ids that it has; None has them all. `before` is called with what is
     about to be done (create, start, remove) and a template or container, and may wait or raise. With `gone` set nothing answers.
     """
+
+    container_type = MemoryContainer
 
     def __init__(
         self,
@@ -114,7 +162,7 @@ class MemoryEngine:
     ) -> None:
         self.numbers = numbers or itertools.count(1)  # an engine that takes another's place goes on counting
         self.program, self.images = program, MemoryImages(images)
-        self.images.answer = self._answer
+        self.images.answer = self.answer
         self.boxes: dict[str, Box] = {}
         self.made: list[Box] = []
         self.most = 0
@@ -123,7 +171,7 @@ class MemoryEngine:
         self._lock = threading.Lock()
 
     def info(self) -> EngineInfo:
-        self._answer()
+        self.answer()
         return EngineInfo(
             name="Memory",
             version="1",
@@ -142,8 +190,8 @@ class MemoryEngine:
 
     def create(
         self, template: SandboxTemplate, labels: Mapping[str, str], _cancel: Cancellation | None = None
-    ) -> str:
-        self._answer()
+    ) -> MemoryContainer:
+        self.answer()
         self.before("create", template)
         if self.images.find(template.image) is None:
             raise ImageMissing(f"image {template.image} is not in this engine.")
@@ -154,63 +202,27 @@ class MemoryEngine:
             self.boxes[box.name] = box
             self.made.append(box)
             self.most = max(self.most, len(self.boxes))
-        return box.name
+        return self.container(box.name)
 
-    def attach(self, container: str) -> Wire:
-        return DockerWire(self._box(container).ours.dup())
+    def container(self, id_: str) -> MemoryContainer:
+        return self.container_type(self, id_)
 
-    def start(self, container: str) -> None:
-        box = self._box(container)
-        self.before("start", box)
-        box.thread = threading.Thread(target=box.live, args=(self.program,), name=box.name, daemon=True)
-        box.thread.start()
-
-    def state(self, container: str) -> ContainerState | None:
-        self._answer()
-        box = self.boxes.get(container)
-        return ContainerState(box.running, box.code or 0, out_of_memory=False) if box else None
-
-    def process(self, _container: str) -> int | None:
-        self._answer()
-        return None
+    def take(self, container: str) -> Box | None:
+        """From now on this engine does not know that container."""
+        with self._lock:
+            return self.boxes.pop(container, None)
 
     def describe(self, _container: str) -> None:
-        self._answer()
-
-    def wait(self, container: str, seconds: float) -> ContainerState | None:
-        self._answer()
-        if (box := self.boxes.get(container)) is not None:
-            box.ended.wait(seconds)
-        return self.state(container)
-
-    def remove(self, container: str) -> None:
-        self._answer()
-        self.before("remove", self.boxes.get(container))
-        with self._lock:
-            box = self.boxes.pop(container, None)
-        if box is not None:
-            box.removed.set()
-            box.end(KILLED)
-            if box.thread is not None:
-                box.thread.join()
-            box.theirs.close()
-            box.ours.close()
+        self.answer()
 
     def leftovers(self) -> tuple[Leftover, ...]:
-        self._answer()
+        self.answer()
         with self._lock:
             return tuple(Leftover(one.name, one.labels) for one in self.boxes.values() if OWNER in one.labels)
 
     def close(self) -> None:
         """Holds nothing but its containers."""
 
-    def _box(self, container: str) -> Box:
-        self._answer()
-        try:
-            return self.boxes[container]
-        except KeyError:
-            raise EngineUnavailable(f"there is no container {container}.") from None
-
-    def _answer(self) -> None:
+    def answer(self) -> None:
         if self.gone:
             raise EngineUnavailable("the engine in memory was told to be gone.")

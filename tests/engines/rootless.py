@@ -64,9 +64,9 @@ def bench() -> Iterator[Bench]:
 def test_processor_time_is_throttled(bench: Bench) -> None:
     """As the kernel counts it: how long a second is for an emulated processor depends on what else its machine does."""
     with bench.created(bench.template(COMPUTE, limits=replace(bench.limits, cpus=0.25))) as container:
-        bench.engine.start(container)
-        bench.engine.wait(container, 300.0)
-        (group,) = groups_of(container)
+        container.start()
+        container.wait(300.0)
+        (group,) = groups_of(container.id)
         told = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
         assert int(told["nr_throttled"]) > 0
 

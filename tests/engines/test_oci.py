@@ -19,6 +19,7 @@ import pytest
 from gdal_mcp.runtime.image import Image
 from sandbox.attestation import looking
 from sandbox.engines.oci import bundle as bundle_module
+from sandbox.engines.oci import container as container_module
 from sandbox.engines.oci import engine as engine_module
 from sandbox.engines.oci.engine import OciEngine
 from sandbox.engines.oci.kernel import hierarchies, parent_group
@@ -190,13 +191,13 @@ def test_what_is_mounted_below_a_workspace_is_read_only_too(bench: Bench) -> Non
 
 def test_a_container_leaves_no_mount_on_the_host_and_no_point_in_the_image(bench: Bench) -> None:
     with bench.waiting() as (container, _):
-        assert [line for line in mountinfo().splitlines() if container in line] == []
-        process = bench.engine.process(container)
+        assert [line for line in mountinfo().splitlines() if container.id in line] == []
+        process = container.process()
         assert process is not None
         assert os.path.isdir(f"/proc/{process}/root{bench.workspace}")
         assert isinstance(bench.engine, OciEngine)
         assert not (bench.engine.images.rootfs(bench.image) / str(bench.workspace)[1:]).exists()
-    assert of_this_host(container) == []
+    assert of_this_host(container.id) == []
 
 
 @pytest.mark.claim("engine.oci-leaves-nothing", "sandbox.removed")
@@ -211,7 +212,7 @@ def test_a_runtime_that_is_killed_at_any_moment_leaves_nothing(bench, monkeypatc
     def words(self: Any, container: str) -> list[str]:
         made.append(container)
         moment = took * len(made) / MOMENTS
-        threading.Timer(moment, engine_module._kill_runtimes, (container,)).start()
+        threading.Timer(moment, container_module._kill_runtimes, (container,)).start()
         return real(self, container)
 
     monkeypatch.setattr(bundle_module.Bundle, "create_words", words)
@@ -232,13 +233,13 @@ def test_what_a_killed_runtime_left_frozen_is_removed(bench: Bench) -> None:
     for start in (False, True):
         with bench.created(bench.template(WAIT_FOR_THE_END)) as container:
             if start:
-                bench.engine.start(container)
-            for group in groups_of(container):
+                container.start()
+            for group in groups_of(container.id):
                 for name, text in (("freezer.state", "FROZEN"), ("cgroup.freeze", "1")):
                     if (group / name).exists():
                         (group / name).write_text(text)
-            OciEngine(bench.engine.root).remove(container)
-            assert of_this_host(container) == []
+            OciEngine(bench.engine.root).container(container.id).remove()
+            assert of_this_host(container.id) == []
 
 
 SERVER = """
@@ -253,8 +254,8 @@ for number in range(1000):
     # deaf to the end of its stdin, as a job may be
     program = "import time; print('ready', flush=True); time.sleep(1000)"
     container = bench.engine.create(bench.template(program), labels(owner, "call", 60.0))
-    print(container, flush=True)
-    bench.engine.start(container)
+    print(container.id, flush=True)
+    wire = container.start()
     print("started", flush=True)
 """
 
@@ -276,8 +277,8 @@ def test_a_server_that_is_killed_leaves_what_the_next_one_finds_and_removes(benc
         assert left or number == 0
         another = OciEngine(bench.engine.root)  # of another server
         for container in left:
-            another.remove(container)
-            assert another.state(container) is None
+            another.container(container).remove()
+            assert another.container(container).state() is None
             # a runtime that the server had just forked finds nothing to work on, and ends
             until(lambda container=container: of_this_host(container) == [])
     assert bench.ours() == {}
@@ -286,22 +287,22 @@ def test_a_server_that_is_killed_leaves_what_the_next_one_finds_and_removes(benc
 def test_another_server_sees_how_a_container_stands_and_may_end_it(bench: Bench) -> None:
     another = OciEngine(bench.engine.root)
     with bench.waiting() as (container, _):
-        assert another.process(container) == bench.engine.process(container)
-        assert another.state(container).running
-        with pytest.raises(EngineUnavailable):
-            another.attach(container)
-        with pytest.raises(EngineUnavailable, match="taken before"):
-            bench.engine.attach(container)
-        another.remove(container)
-        assert bench.engine.state(container) is None
-        assert bench.engine.process(container) is None
+        theirs = another.container(container.id)
+        assert theirs.process() == container.process()
+        assert theirs.state().running
+        for started in (theirs, container):
+            with pytest.raises(EngineUnavailable):
+                started.start()
+        theirs.remove()
+        assert container.state() is None
+        assert container.process() is None
 
 
 def test_a_want_of_memory_is_told_to_another_server_too(bench: Bench) -> None:
     with bench.created(bench.template(TAKE_MEMORY, str(bench.limits.memory_bytes + (64 << 20)))) as container:
-        bench.engine.start(container)
-        bench.engine.wait(container, 300.0)
-        assert OciEngine(bench.engine.root).state(container).out_of_memory
+        container.start()
+        container.wait(300.0)
+        assert OciEngine(bench.engine.root).container(container.id).state().out_of_memory
 
 
 @pytest.mark.claim("engine.oci-bounded-or-refused")

@@ -6,32 +6,29 @@ from typing import Any
 
 import pytest
 
-from sandbox.engine import ContainerState, Leftover
+from sandbox.engine import Container, ContainerState, Leftover
 from sandbox.errors import EngineUnavailable
 from sandbox.template import SandboxTemplate
 from tests.engines.bench import Bench
 from tests.engines.checks import CHECKS, FAILURES
 from tests.engines.known import KNOWN
-from tests.engines.memory import MemoryEngine
+from tests.engines.memory import MemoryContainer, MemoryEngine
 from tests.engines.test_memory import IMAGE, program
 
 pytestmark = pytest.mark.claim("engine.suite-notices-a-worse-engine")
 
 
 class PullsImages(MemoryEngine):
-    def create(self, template: SandboxTemplate, labels: Mapping[str, str], *more: Any) -> str:
+    def create(self, template: SandboxTemplate, labels: Mapping[str, str], *more: Any) -> Container:
         self.images.known |= {template.image}
         return super().create(template, labels, *more)
 
 
 class StartsAtOnce(MemoryEngine):
-    def create(self, template: SandboxTemplate, labels: Mapping[str, str], *more: Any) -> str:
+    def create(self, template: SandboxTemplate, labels: Mapping[str, str], *more: Any) -> Container:
         container = super().create(template, labels, *more)
-        super().start(container)
+        container.start()
         return container
-
-    def start(self, container: str) -> None:
-        pass
 
 
 class LosesLabels(MemoryEngine):
@@ -39,22 +36,34 @@ class LosesLabels(MemoryEngine):
         return ()
 
 
-class SaysSuccess(MemoryEngine):
-    def state(self, container: str) -> ContainerState | None:
-        found = super().state(container)
+class SuccessfulContainer(MemoryContainer):
+    def state(self) -> ContainerState | None:
+        found = super().state()
         return found and ContainerState(found.running, 0, out_of_memory=False)
 
 
-class RemovesOnce(MemoryEngine):
-    def remove(self, container: str) -> None:
-        if container not in self.boxes:
+class SaysSuccess(MemoryEngine):
+    container_type = SuccessfulContainer
+
+
+class RemovedOnce(MemoryContainer):
+    def remove(self) -> None:
+        if self.state() is None:
             raise EngineUnavailable("no such container")
-        super().remove(container)
+        super().remove()
+
+
+class RemovesOnce(MemoryEngine):
+    container_type = RemovedOnce
+
+
+class KnownContainer(MemoryContainer):
+    def state(self) -> ContainerState | None:
+        return super().state() or ContainerState(running=False, exit_code=0, out_of_memory=False)
 
 
 class KnowsEverything(MemoryEngine):
-    def state(self, container: str) -> ContainerState | None:
-        return super().state(container) or ContainerState(running=False, exit_code=0, out_of_memory=False)
+    container_type = KnownContainer
 
 
 WORSE = {

@@ -159,7 +159,9 @@ return {"code": 0, **found}
 def test_two_containers_at_once_share_no_namespace_and_nothing_that_lives_in_one(way, runner, ground, cancel):
     template, asked = way.job(MEET, 30.0)
     slots = [runner.launch(template, f"call-{number}") for number in range(2)]
-    found = [way.said(runner.serve(slot, Job(slot.container[:8], template, asked), cancel)) for slot in slots]
+    found = [
+        way.said(runner.serve(slot, Job(slot.container.id[:8], template, asked), cancel)) for slot in slots
+    ]
     own = {"worker": (1, set()), "run_python": (2, {"matplotlib", "pam"})}[way.name]
     for name, first in found[0]["namespaces"].items():
         assert len({first, found[1]["namespaces"][name], os.readlink(f"/proc/self/ns/{name}")}) == 3

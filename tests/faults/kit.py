@@ -58,9 +58,9 @@ def at(module: str, text: str) -> str:
 
 LEASE = at("execution", "self.hosting.kind(")
 CREATE = at("slot", "engine.create(")
-START = at("slot", "engine.start(")
+START = at("slot", "container.start(")
 SEND = at("runner", "slot.wire.send(")
-REMOVE = at("slot", "self.engine.remove(")
+REMOVE = at("slot", "self.container.remove(")
 PUBLISH = at("operation", "return staging.publish(")
 STARTED = at("pipeline", "deps.records.started(call)")
 USED = at("pipeline", "deps.approvals.service.consume(call.authorization)")

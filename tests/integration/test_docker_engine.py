@@ -40,7 +40,7 @@ def _nothing_is_left(engine, ours):
     yield
     left = ours()
     for one in left:
-        engine.remove(one)
+        engine.container(one).remove()
     assert left == []
 
 
@@ -86,7 +86,7 @@ FAILURES = [
 @pytest.mark.parametrize("failure", FAILURES, ids=str)
 def test_a_container_is_removed_even_when_the_first_tries_fail(engine, waiting, marks, monkeypatch, failure):
     container = engine.create(waiting, marks)
-    engine.start(container)
+    wire = container.start()
     failures, real = [failure] * 3, engine._api.remove_container
 
     def remove(*given, **options):
@@ -97,15 +97,16 @@ def test_a_container_is_removed_even_when_the_first_tries_fail(engine, waiting, 
         return None
 
     monkeypatch.setattr(engine._api, "remove_container", remove)
-    engine.remove(container)
+    container.remove()
+    wire.close()
     assert failures == []
-    assert engine.state(container) is None
+    assert container.state() is None
 
 
 @pytest.mark.claim("sandbox.removed")
 def test_a_removal_that_never_succeeds_is_told(engine, waiting, marks, monkeypatch):
-    container = engine.create(waiting, marks)
     monkeypatch.setattr(docker_module.DockerEngine, "removal_seconds", 0.05)
+    container = engine.create(waiting, marks)
     with monkeypatch.context() as stuck:
 
         def fail(*_, **__):
@@ -113,8 +114,8 @@ def test_a_removal_that_never_succeeds_is_told(engine, waiting, marks, monkeypat
 
         stuck.setattr(engine._api, "remove_container", fail)
         with pytest.raises(EngineUnavailable):
-            engine.remove(container)
-    engine.remove(container)
+            container.remove()
+    container.remove()
 
 
 @pytest.fixture
@@ -182,7 +183,7 @@ def swept(engine, ours):
     """What is left is removed: the reaper's work, which has tests of its own."""
     yield
     for left in ours():
-        engine.remove(left)
+        engine.container(left).remove()
 
 
 STEPS = {

@@ -22,12 +22,12 @@ def test_it_is_told_when_the_last_process_of_the_container_is_gone(runner, make_
     try:
         assert slot.ending is not None
         assert not readable([slot.ending], 0)
-        first = runner.engine.process(slot.container)
-        inside = [one for one in os.listdir("/proc") if one.isdigit() and _is_in(slot.container, one)]
+        first = slot.container.process()
+        inside = [one for one in os.listdir("/proc") if one.isdigit() and _is_in(slot.container.id, one)]
         assert len(inside) == 2
         os.kill(first, signal.SIGKILL)
         until(lambda: readable([slot.ending], 0))
-        assert not [one for one in inside if _is_in(slot.container, one)]
+        assert not [one for one in inside if _is_in(slot.container.id, one)]
     finally:
         slot.remove()
 
@@ -36,15 +36,15 @@ def test_a_process_that_is_not_the_container_s_first_is_not_believed(runner, mak
     slot = runner.launch(make_template(handler("return {}")), "call-0001", cancel)
     stranger = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        mine = runner.engine.process(slot.container)
-        assert ending_of(slot.container, stranger.pid) is None
-        assert ending_of(slot.container[:12], mine) is None
+        mine = slot.container.process()
+        assert ending_of(slot.container.id, stranger.pid) is None
+        assert ending_of(slot.container.id[:12], mine) is None
         assert ending_of("0" * 64, mine) is None
-        assert ending_of(slot.container, None) is None
+        assert ending_of(slot.container.id, None) is None
     finally:
         slot.remove()
         stranger.communicate(b"\n")
-    assert ending_of(slot.container, mine) is None
+    assert ending_of(slot.container.id, mine) is None
 
 
 def _is_in(container: str, process: str) -> bool:

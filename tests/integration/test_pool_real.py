@@ -141,7 +141,7 @@ def call(pool: WarmPool, kind: SlotKey, code: str = "") -> tuple[str, SandboxRes
     cancel = Cancellation()
     name = f"call-{next(NUMBERS):04}"
     with pool.claim(kind, name, cancel) as lease:
-        container = lease._claimed.slot.container
+        container = lease._claimed.slot.container.id
         result = lease.run(Job(name, lease.template, {"code": code}, answers=lease.staging is None), cancel)
     cancel.close()
     return container, result
@@ -201,13 +201,13 @@ def test_a_waiting_container_that_is_killed_is_replaced_and_serves_nobody(make, 
     for _ in range(2):
         filled(pool, kinds[0])
         victim = pool._inventory.idle[0].slot.container
-        process = engine.process(victim)
+        process = victim.process()
         assert process is not None
         os.kill(process, signal.SIGKILL)
-        engine.wait(victim, 10.0)
+        victim.wait(10.0)
         container, result = call(pool, kinds[0])
         assert result.outcome == Exited(0)
-        assert container != victim
+        assert container != victim.id
     until(lambda: pool.figures().lost == 2)
 
 
@@ -217,6 +217,6 @@ def test_an_unclaimed_slot_ends_by_itself_when_its_host_has_stopped(runner, make
     sent = delivered(worker_command(handler("return job"), idle_seconds=1.0))
     template = replace(make_template(""), command=sent.command, program=sent.program)
     idle = runner.launch(template, "call-0001")
-    until(lambda: not runner.engine.state(idle.container).running)
+    until(lambda: not idle.container.state().running)
     assert not idle.is_idle
     idle.remove()

@@ -21,7 +21,7 @@ def make(engine, make_template):
 
     yield one
     for container in made:
-        engine.remove(container)
+        container.remove()
 
 
 @pytest.mark.claim("sandbox.leftovers")
@@ -30,9 +30,10 @@ def test_only_the_containers_of_a_dead_server_are_removed(engine, make, tmp_path
     (tmp_path / "servers/dead0000.lock").touch()  # it died: its lock file is there and free
     mine, theirs, left = (make(labels(one, "call-0001", 60.0)) for one in (me.id, living.id, "dead0000"))
     stranger = make({"other.owner": "dead0000"})
-    assert stranger not in {one.container for one in engine.leftovers()}
-    assert {mine, theirs, left, stranger}.intersection(reap(engine, me)) == {left}
-    standing = [one for one in (mine, theirs, left, stranger) if engine.state(one) is not None]
+    assert stranger.id not in {one.container for one in engine.leftovers()}
+    removed = reap(engine, me)
+    assert [one for one in (mine, theirs, left, stranger) if one.id in removed] == [left]
+    standing = [one for one in (mine, theirs, left, stranger) if one.state() is not None]
     assert standing == [mine, theirs, stranger]
     me.close()
     living.close()

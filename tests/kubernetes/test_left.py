@@ -68,17 +68,17 @@ def test_what_runs_is_not_taken_by_a_server_on_another_machine_that_finds_its_lo
         assert other.is_dead(dead.id)
         marks = {**labels(dead.id, "call", 600.0), **elsewhere}
         container = engine.create(bench.template("import time; time.sleep(1000)"), marks)
-        engine.start(container)
-        assert (container in reap(engine, other)) is not bool(elsewhere)
-        engine.remove(container)
+        container.start()
+        assert (container.id in reap(engine, other)) is not bool(elsewhere)
+        container.remove()
 
 
 def test_what_changed_since_it_was_looked_at_is_not_deleted_by_force(bench, ground, engine):
     """As a Pod does that gets its node just then."""
     container = engine.create(bench.template("import time; time.sleep(999)"), labels("0" * 16, "call", 600.0))
-    assert not ground.admin.delete(container, 0, "1")
-    assert container in ground.pods()
-    engine.remove(container)
+    assert not ground.admin.delete(container.id, 0, "1")
+    assert container.id in ground.pods()
+    container.remove()
 
 
 def test_an_entry_that_somebody_else_deletes_is_taken_for_an_end_only_with_its_nodes_word(
@@ -88,10 +88,10 @@ def test_an_entry_that_somebody_else_deletes_is_taken_for_an_end_only_with_its_n
         container = engine.create(
             bench.template("import time; time.sleep(1000)"), labels("0" * 16, "call", 600.0)
         )
-        engine.start(container)
-        engine.wait(container, 1.0)
-        ground.admin.delete(container, grace)
-        until(lambda name=container: name not in ground.pods())
+        container.start()
+        container.wait(1.0)
+        ground.admin.delete(container.id, grace)
+        until(lambda name=container.id: name not in ground.pods())
         with contextlib.nullcontext() if grace else pytest.raises(EngineUnavailable):
-            engine.remove(container)
-        engine.remove(container)
+            container.remove()
+        container.remove()

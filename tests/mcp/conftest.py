@@ -42,18 +42,18 @@ class Containers:
     def kill(self, owners: set[str]) -> None:
         """Kills what runs for these servers, as the kernel or an operator may."""
         for one in self._of(owners):
-            process = self.engine.process(one.container)
+            process = self.engine.container(one.container).process()
             assert process is not None
             os.kill(process, signal.SIGKILL)
 
     def running(self, owners: set[str]) -> list[str]:
         """The containers of these that run."""
-        states = ((one.container, self.engine.state(one.container)) for one in self._of(owners))
+        states = ((one.container, self.engine.container(one.container).state()) for one in self._of(owners))
         return [container for container, state in states if state is not None and state.running]
 
     def processes(self, owners: set[str]) -> set[str]:
         """The numbers of their first processes."""
-        return {str(self.engine.process(one.container)) for one in self._of(owners)}
+        return {str(self.engine.container(one.container).process()) for one in self._of(owners)}
 
     def _of(self, owners: set[str]) -> list[Leftover]:
         return [one for one in self.engine.leftovers() if one.labels[OWNER] in owners]

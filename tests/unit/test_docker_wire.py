@@ -114,6 +114,6 @@ def test_closing_ends_the_containers_stdin_and_leaves_no_descriptor():
 def test_a_connection_that_nobody_accepts_is_closed_though_its_error_is_kept():
     engine, before = unanswered(), os.listdir("/proc/self/fd")
     with pytest.raises(EngineUnavailable) as kept:
-        engine.state("any")
+        engine.container("any").state()
     assert os.listdir("/proc/self/fd") == before
     assert kept.value.__cause__ is not None

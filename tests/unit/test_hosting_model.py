@@ -73,7 +73,7 @@ class Hosts(RuleBasedStateMachine):
         engine = self.machine.engine
         waiting = [one for host in self.hosting._hosts() for one in host.pool._inventory.idle]
         used = [lease._claimed for _, lease in self.leases]
-        names = {one.slot.container for one in (*waiting, *used) if one.slot.engine.is_of(engine)}
+        names = {one.slot.container.id for one in (*waiting, *used) if one.slot.engine.is_of(engine)}
         healthy = {
             name for name in names if (box := engine.boxes.get(name)) and box.running and box is not but
         }

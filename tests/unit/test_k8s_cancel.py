@@ -15,6 +15,7 @@ from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.errors import LaunchCancelled
 from sandbox.labels import labels
+from sandbox.slot import launch
 from sandbox.template import Limits, SandboxTemplate
 from sandbox.waiting import Cancellation
 from tests.certificates import self_signed
@@ -95,6 +96,6 @@ def test_a_pod_that_does_not_begin_is_given_up_when_its_caller_cancels(server, c
     cancelling = threading.Thread(target=cancel_once_made)
     cancelling.start()
     with closing(KubernetesEngine(cluster)) as engine, pytest.raises(LaunchCancelled):
-        engine.create(TEMPLATE, labels("abc", "call", 60), cancel)
+        launch(engine, TEMPLATE, labels("abc", "call", 60), set(), cancel)
     cancelling.join()
     assert server.pods == {}

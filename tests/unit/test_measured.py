@@ -307,8 +307,8 @@ def test_of_a_pod_the_effect_counts_and_of_no_other_container():
         made = [*rows, scratch, {**shared, "bytes": shared_bytes}, {**log, "closed": closed}]
         return {**POD, "mounts": tree([{"bytes": 0, "closed": False, **row} for row in made]), **changes}
 
-    def found(value, *, pods=True):
-        return {row.name for row in shortfalls(TEMPLATE, value, pods=pods)}
+    def found(value, *, limits_by_node=True):
+        return {row.name for row in shortfalls(TEMPLATE, value, limits_by_node=limits_by_node)}
 
     assert found(facts()) == set()
     assert found(facts(sockets=[2])) == {"network interfaces"}
@@ -316,16 +316,18 @@ def test_of_a_pod_the_effect_counts_and_of_no_other_container():
     assert found(facts(shared_bytes=1 << 20)) == {"shared memory"}
     assert found(facts(closed=False)) == {"open files of the Pod"}
     accepting = replace(TEMPLATE, nodes_without=("landlock",))
-    assert shortfalls(accepting, facts(closed=False, programs=True), pods=True) == ()
-    (row,) = shortfalls(accepting, facts(sockets=[2]), pods=True)
+    assert shortfalls(accepting, facts(closed=False, programs=True), limits_by_node=True) == ()
+    (row,) = shortfalls(accepting, facts(sockets=[2]), limits_by_node=True)
     assert row.name == "network interfaces"
     others = {"network interfaces", "scratch /tmp", "shared memory", "foreign mounts"}
-    assert found(facts(), pods=False) == others
+    assert found(facts(), limits_by_node=False) == others
 
 
 def test_how_many_processes_a_pod_may_have_is_tried():
     def found(*processes):
-        evidence = Evidence(SHOWN, with_cgroup(pids="max"), {"processes": list(processes)}, pods=True)
+        evidence = Evidence(
+            SHOWN, with_cgroup(pids="max"), {"processes": list(processes)}, limits_by_node=True
+        )
         return {row.name for row in judged((*LIMITS_IN_FORCE, PROCESSES), evidence) if not row.ok}
 
     assert found(31, "EAGAIN") == set()

@@ -105,10 +105,10 @@ def looked(engine: KubernetesEngine, api: Api, image: str, architecture: str) ->
     try:
         while not (found := api.pod(name) or asked)["spec"].get("nodeName") and time.monotonic() < end:
             time.sleep(_PAUSE)  # one that has no place yet runs no more than one that has ended
-        engine.wait(name, end - time.monotonic())
+        engine.container(name).wait(end - time.monotonic())
         found = api.pod(name) or found
     finally:
-        engine.remove(name)
+        engine.container(name).remove()
     for one in found.get("status", {}).get("containerStatuses") or ():
         if said := (one["state"].get("terminated") or {}).get("message"):
             told, node = json.loads(said), found["spec"]["nodeName"]

@@ -77,7 +77,7 @@ def test_a_slot_of_another_template_is_not_taken(make: Making, cancel):
     )):  # fmt: skip
         box, how = served(pool, other, cancel)
         assert (how, pool.figures().misses) == ("cold", misses + 1)
-        assert next(one for one in pool._inventory.idle if one.kind == READS).slot.container != box
+        assert next(one for one in pool._inventory.idle if one.kind == READS).slot.container.id != box
 
 
 @pytest.mark.claim("sandbox.waiting-as-new")
@@ -185,7 +185,7 @@ def test_slots_on_a_folder_that_was_replaced_are_replaced_too(make: Making, engi
 def test_a_slot_that_ended_or_spoke_while_it_waited_is_never_given_a_call(make, engine, cancel, spoil):
     pool = make(least=2)
     filled(pool, 2)
-    first = pool._inventory.idle[0].slot.container
+    first = pool._inventory.idle[0].slot.container.id
     spoil(engine.boxes[first])
     assert served(pool, READS, cancel)[1] == "warm"
     until(lambda: first not in engine.boxes)

@@ -214,7 +214,7 @@ def test_a_slot_that_cannot_be_removed_does_not_hold_the_end_up(make: Making, en
     pool.close()
     engine.before = lambda *_: None
     assert list(engine.boxes) == ["box-1"]  # the reaper's
-    engine.remove("box-1")
+    engine.container("box-1").remove()
 
 
 @pytest.mark.claim("sandbox.single-use")

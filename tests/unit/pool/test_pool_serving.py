@@ -38,7 +38,7 @@ def play(engine: MemoryEngine, cancel: Cancellation, exited: list[Slot]):
         slot = runner.launch(template, "call-0001")
         job = Job("call-0001", template, {"do": what}, answers=answers)
         result = runner.serve(slot, job, cancel, exited.append)
-        assert [one.container for one in exited] == list(engine.boxes)
+        assert [one.container.id for one in exited] == list(engine.boxes)
         for left in exited:
             left.remove()
         return result

@@ -1,0 +1,189 @@
+"""The container of one Pod: its streams, its start, its end as the node reports it, and its removal.
+
+Invariants:
+* a container is asked to start through its own stream, so that a Pod without its server never starts, and ends;
+* its entry is deleted by force only once the node has told that the container has ended, or that it never had one.
+"""
+
+import time
+from collections import deque
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import Final
+
+from sandbox.engine import ContainerState, Wire
+from sandbox.engines.k8s.api import Api, Object
+from sandbox.engines.k8s.cluster import Cluster
+from sandbox.engines.k8s.pod import CONTAINER, GRACE_SECONDS
+from sandbox.engines.k8s.status import has_ended, is_begun, refusal, standing, state, unplaced
+from sandbox.engines.k8s.watch import PodWatch
+from sandbox.engines.k8s.websocket import PodWire, Refused, attached
+from sandbox.errors import EngineUnavailable, IsolationRefused
+from sandbox.waiting import Cancellation, refuse_cancelled
+
+START_SECONDS: Final = 60.0  # for a node to make a container, with an image that it may have to fetch
+ROOM_SECONDS: Final = 5.0  # for room on a node, or in the quota; then slots that wait are given up
+_OWN_END_SECONDS: Final = 1.5  # a node looks once a second
+_REMOVAL_SECONDS: Final = 90.0  # of a node with far more to do than it can
+_SEND_SECONDS: Final = 10.0
+# from the request for a Pod to the first try for its streams, until one was measured. Each costs the API a connection to the node
+_FIRST_TRY: Final = 0.4
+_SOONER: Final = 0.9  # of the quickest of these
+_LATELY: Final = 5  # Pods
+_TRIES: Final = 20  # within the time that it takes
+_PAUSE: Final = 0.03  # seconds between two tries of what the API does not tell the moment of
+_LOOK: Final = 2.0  # seconds after which a watch is not waited for any longer, and the API itself is asked
+_CANCEL_LOOK: Final = 0.2  # seconds between two looks whether the caller has cancelled
+_REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
+_GATE: Final = (75, 76)  # exit codes of gate.py
+_START: Final = b"\n"
+
+
+@dataclass(frozen=True)
+class Pods:
+    """What the containers of one engine share."""
+
+    cluster: Cluster
+    api: Api
+    watch: PodWatch
+    live: "dict[str, PodContainer]"  # created here and not removed: the watch ends the streams of those that a node loses
+    # seconds until a Pod had streams, of the latest Pods
+    took: deque[float] = field(default_factory=lambda: deque(maxlen=_LATELY))
+
+
+class PodContainer:
+    """The container of one Pod. Its stream is its server's lease, so only the process that created the Pod starts it."""
+
+    def __init__(self, pods: Pods, name: str, *, created: bool = False) -> None:
+        """`created` says that this process has just created the Pod."""
+        self.id, self._pods, self._created = name, pods, created
+        self._wire: PodWire | None = None
+        if created:
+            pods.live[name] = self
+
+    def start(self, cancel: Cancellation | None = None) -> Wire:
+        if not self._created or self._wire is not None:
+            raise EngineUnavailable(f"{self.id} was not created here, or was started before.")
+        wire = self.attach(cancel)
+        try:
+            wire.send(_START, _SEND_SECONDS)
+        except OSError as error:
+            raise EngineUnavailable(f"{self.id} cannot be started: {error}") from error
+        return wire
+
+    def attach(self, cancel: Cancellation | None = None) -> PodWire:
+        """Its streams, once a node has made it. Raises LaunchCancelled, ImageMissing, IsolationRefused."""
+        self._wire = self._attach(cancel)
+        return self._wire
+
+    def leave(self) -> None:
+        """Ends its stream: it is drained, evicted, or on a lost node, and says nothing more."""
+        if self._wire is not None:
+            self._wire.end()
+
+    def _attach(self, cancel: Cancellation | None) -> PodWire:
+        """The streams as soon as there are some: the API tells that a container runs a third of a second after it does."""
+        begun, first_try = time.monotonic(), min(self._pods.took, default=_FIRST_TRY) * _SOONER
+        while True:
+            known, waited = self._pods.watch.known(self.id), time.monotonic() - begun
+            if known is not None and (reason := self._hopeless(known, waited)) is not None:
+                raise reason
+            if waited > START_SECONDS:
+                raise EngineUnavailable(f"no container was made within {START_SECONDS:.0f} s.")
+            if known is not None and (
+                "running" in standing(known) or (waited > first_try and is_begun(known))
+            ):
+                try:
+                    wire = attached(self._pods.cluster, self.id, CONTAINER)
+                except Refused as refused:
+                    if refused.status in _REFUSED:
+                        raise
+                else:
+                    self._pods.took.append(waited)
+                    return wire
+            pause = max(_PAUSE, min(first_try - waited, _LOOK), waited / _TRIES)
+            self._await_change(known, pause, cancel)
+
+    def _await_change(self, known: Object | None, seconds: float, cancel: Cancellation | None) -> None:
+        """Returns when something else is known of a Pod, or after `seconds`. Raises LaunchCancelled."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0 and self._pods.watch.known(self.id) is known:
+            refuse_cancelled(cancel)
+            self._pods.watch.until(self.id, lambda one: one is not known, min(left, _CANCEL_LOOK))
+        refuse_cancelled(cancel)
+
+    @staticmethod
+    def _hopeless(known: Object, waited: float) -> Exception | None:
+        if (reason := refusal(known)) is not None:
+            return reason
+        if waited > ROOM_SECONDS and (reason := unplaced(known)) is not None:
+            return reason
+        if not has_ended(known) or not known["spec"].get("nodeName"):
+            return None
+        ended = state(known)
+        if ended.exit_code in _GATE:
+            return IsolationRefused(
+                f"the gate could not close the container ({ended.exit_code}), so nothing was run. The node's kernel is too old, "
+                "or its runtime refuses prctl or Landlock."
+            )
+        return EngineUnavailable(f"the container ended before its start, with {ended.exit_code}.")
+
+    def state(self) -> ContainerState | None:
+        found, wire = self._pods.api.pod(self.id), self._wire
+        told = None if found is None else state(found)
+        if told and told.running and not told.reason and wire is not None and wire.ended:
+            # a container that closes its streams looks the same as a node whose runtime was restarted
+            return replace(told, reason="its stream ended while it ran")
+        return told
+
+    def process(self) -> None:
+        """It counts on another machine, and is told nowhere."""
+        self._pods.api.pod(self.id)
+
+    def wait(self, seconds: float) -> ContainerState | None:
+        end = time.monotonic() + seconds
+        while True:
+            found, left = self.state(), end - time.monotonic()
+            if found is None or not found.running or left <= 0:
+                return found
+            self._pods.watch.until(self.id, has_ended, min(left, _LOOK))
+            time.sleep(min(_PAUSE, max(0.0, left)))
+
+    def remove(self) -> None:
+        self._pods.live.pop(self.id, None)
+        seen, self._created = self._created and self._wire is not None, False
+        if self._wire is not None:
+            self._wire.close()
+        # most programs end with their stdin, and are told as ended sooner than one that its node has to end
+        self._pods.watch.until(self.id, has_ended, _OWN_END_SECONDS)
+        end, asked = time.monotonic() + _REMOVAL_SECONDS, False
+        while (found := self._known()) is not None:
+            if time.monotonic() > end:
+                raise EngineUnavailable(
+                    f"{self.id} was deleted, but its node does not tell that it has ended. The node may be lost; its Pod's own "
+                    "deadline ends it."
+                )
+            seen = True
+            if has_ended(found):
+                # one that never had a container may get its node just now, which makes it another version
+                version = "" if "terminated" in standing(found) else found["metadata"]["resourceVersion"]
+                if self._pods.api.delete(self.id, 0, version):
+                    return
+            elif not asked:
+                asked = self._pods.api.delete(self.id, GRACE_SECONDS)
+            self._pods.watch.until(self.id, has_ended, _LOOK)
+            time.sleep(_PAUSE)
+        # a node that was asked to end it deletes the entry once nothing of it runs
+        if asked or not seen:
+            return
+        last = self._pods.watch.gone(self.id, max(_LOOK, end - time.monotonic()))
+        if last is None or not has_ended(last):
+            raise EngineUnavailable(
+                f"{self.id} was deleted by somebody else before its node told that it has ended, so it may run until its Pod's "
+                "own deadline."
+            )
+
+    def _known(self) -> Object | None:
+        """As the watch told it, if that is its end, which stays true; else as the API tells it now."""
+        known = self._pods.watch.known(self.id)
+        return known if known is not None and "terminated" in standing(known) else self._pods.api.pod(self.id)
