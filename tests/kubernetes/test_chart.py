@@ -19,7 +19,7 @@ from sandbox.engines.k8s.api import Api
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.engines.k8s.trial import NEEDED, allowed, call, elsewhere, refused, with_everything
-from sandbox.engines.k8s.websocket import PodWire, _upgraded
+from sandbox.engines.k8s.websocket import connect
 from sandbox.errors import EngineUnavailable
 from sandbox.waiting import readable
 from tests.deploy.server_image import TAG, server_image
@@ -172,7 +172,7 @@ def executed(ground: Ground, made: Installed, command: str, container: str = "fi
     pod = pod_of(ground, made, "")["metadata"]["name"]
     words = [("command", one) for one in command.split()] + [("container", container), ("stdout", "true")]
     path = f"{_CORE}/namespaces/{made.server}/pods/{pod}/exec?{urlencode(words)}"
-    wire, said = PodWire(_upgraded(ground.admin.cluster, path)), b""
+    wire, said = connect(ground.admin.cluster, path), b""
     with contextlib.closing(wire):
         while readable([wire], 120.0) and (pieces := wire.receive()) is not None:
             said += b"".join(data for stream, data in pieces if stream == STDOUT)

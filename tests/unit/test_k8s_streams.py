@@ -1,8 +1,10 @@
 """The websocket over real TLS: whole, bounded in time, safe for bytes; and nothing waits where a poll cannot see it."""
 
+import base64
 import hashlib
 import json
 import os
+import re
 import socket
 import ssl
 import struct
@@ -25,7 +27,7 @@ from tests.certificates import of_plain_authority, self_signed
 from tests.waiting import until
 
 SECONDS = 20
-UPGRADED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # of RFC 6455
 LATER = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 10\r\n\r\nnot there."
 
 
@@ -75,9 +77,24 @@ def request(connection):
     return data.decode()
 
 
+def upgraded(asked):
+    """The answer that accepts a request for a websocket."""
+    (key,) = re.findall(r"(?i)^sec-websocket-key: (\S+)", asked, re.MULTILINE)
+    token = base64.b64encode(hashlib.sha1(f"{key}{MAGIC}".encode(), usedforsecurity=False).digest()).decode()
+    lines = [
+        "HTTP/1.1 101 Switching Protocols",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        f"Sec-WebSocket-Accept: {token}",
+        "Sec-WebSocket-Protocol: v4.channel.k8s.io",
+    ]
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
 def accept(connection):
-    assert "Bearer the-token" in request(connection)
-    connection.sendall(UPGRADED)
+    asked = request(connection)
+    assert "Bearer the-token" in asked
+    connection.sendall(upgraded(asked))
 
 
 def exactly(connection, count):
@@ -293,15 +310,14 @@ def test_the_path_of_an_api_server_behind_a_gateway_is_asked_for_streams_too(cer
     asked = []
 
     def play(connection):
-        asked.append(request(connection).split()[1])
-        connection.sendall(UPGRADED)
+        asked.append(request(connection))
+        connection.sendall(upgraded(asked[0]))
 
     server = Server(certificate, play)
     cluster = replace(server.cluster, server=f"{server.cluster.server}/k8s/clusters/c-1")
     attached(cluster, "call-0", "worker").close()
     server.done()
-    (path,) = asked
-    assert path.startswith("/k8s/clusters/c-1/api/v1/namespaces/calls/pods/call-0/attach?")
+    assert asked[0].split()[1].startswith("/k8s/clusters/c-1/api/v1/namespaces/calls/pods/call-0/attach?")
 
 
 def listing(*pods):
@@ -340,7 +356,7 @@ def test_an_authority_without_key_identifiers_is_accepted_where_the_operator_say
     trusted, signed = of_plain_authority(tmp_path, "127.0.0.1")
 
     def connected(options, authority=trusted):
-        server = Server(signed, lambda connection: (request(connection), connection.sendall(UPGRADED)))
+        server = Server(signed, accept)
         entry = {"server": server.cluster.server, "certificate-authority": str(authority)}
         both = {"cluster": "c", "user": "u"}
         held = {
