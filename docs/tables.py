@@ -35,6 +35,7 @@ from sandbox.isolation import cis
 from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
 from sandbox.isolation.tried import ATTEMPTS, CALLS, SIGHT
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
+from tests.attacks.table import TABLE
 from tests.engines.checks import CHECKS
 from tests.engines.known import KNOWN
 
@@ -307,6 +308,27 @@ def _limitations() -> Lines:
     yield from table(("we do not promise that", "why", "what there is instead", "id"), rows)
 
 
+# How the attacks of tests/attacks/table.py end, by the letter of their rows.
+_ENDS = {
+    "V": "refused before a container is started",
+    "S": "opened in a container, where there is nothing to reach",
+    "A": "runs and does only what it says",
+    "K": "ended by a limit",
+    "F": "refused because it is certain to break a limit",
+}
+
+
+def _attacks() -> Lines:
+    """How many attacks, and calls that try them, end in which way."""
+    attacks, calls = Counter[str](), Counter[str]()
+    for attack in TABLE.values():
+        attacks[attack.letter] += 1
+        calls[attack.letter] += len(attack.calls)
+    rows = [(end, str(attacks[letter]), str(calls[letter])) for letter, end in _ENDS.items()]
+    total = ("all", str(attacks.total()), str(calls.total()))
+    yield from table(("how it ends", "attacks", "calls"), (*rows, total))
+
+
 def _peers() -> Lines:
     rows = (
         (
@@ -355,6 +377,7 @@ PARTS: Parts = {
     "cis": _cis,
     "promises": _promises,
     "limitations": _limitations,
+    "attacks": _attacks,
     "peers": _peers,
     "faults": _faults,
     "gdal-faults": _gdal_faults,
