@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from docs.claims import ROOT, Drift
+from docs.promises import ROOT, Drift
 from docs.tables import PARTS, Parts
 
 END = "<!-- end -->"

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import yaml
 
-from docs.claims import ROOT
+from docs.promises import ROOT
 from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import Settings
 

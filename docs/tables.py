@@ -12,7 +12,7 @@ from typing import Any
 
 from bench import nodes
 from docs import distribution
-from docs.claims import ROOT, Claim, Drift, cited, manifest, sentences
+from docs.promises import ROOT, Drift, marks, promises
 from gdal_mcp.cli.exits import meanings
 from gdal_mcp.cli.parsers import build_parser
 from gdal_mcp.errors import Code, Stage
@@ -35,6 +35,7 @@ from sandbox.isolation import cis
 from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
 from sandbox.isolation.tried import ATTEMPTS, CALLS, SIGHT
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
+from tests.attacks.table import TABLE
 from tests.engines.checks import CHECKS
 from tests.engines.known import KNOWN
 
@@ -277,41 +278,66 @@ def _cis() -> Lines:
     yield from table((cis.BENCHMARK, "check", "here", "judged by, among others"), rows)
 
 
-def _anchor(claim: Claim) -> str:
-    return f'<a id="{claim.id}"></a>`{claim.id}`'
+def _promises() -> Lines:
+    """One table for each area, in the order of the file, with the tests that carry each id."""
+    known, tests = promises(), marks().tests
+    for area, title in known.areas.items():
+        yield from ("", f"## {title}", "")
+        rows = (
+            (f'<a id="{id_}"></a>`{id_}`', sentence, _tests(tests.get(id_, ())))
+            for id_, sentence in known.sentences.items()
+            if id_.partition(".")[0] == area
+        )
+        yield from table(("promise", "what holds", "tests"), rows)
 
 
-def _threats() -> Lines:
-    """One table for each area, in the order of the manifest."""
-    found = manifest()
-    shown = (claim for claim in found.claims if not claim.gap)
-    for area, claims in groupby(shown, key=lambda claim: claim.area):
-        yield from ("", f"### {found.areas[area]}", "")
-        rows = ((one.threat, one.target, one.sentence, one.mitigation, _anchor(one)) for one in claims)
-        yield from table(("threat", "target", "what holds", "how", "claim"), rows)
+def _tests(names: Iterable[str]) -> str:
+    """The names of tests behind the path of their file, which stands there once."""
+    parts = (name.removeprefix("tests/").partition("::") for name in names)
+    return "<br>".join(
+        f"`{path}`: {', '.join(f'`{test}`' for _, _, test in group)}"
+        for path, group in groupby(parts, key=lambda part: part[0])
+    )
 
 
-def _gaps() -> Lines:
-    """What is wished for and not shown by a test, with the reason."""
-    rows = ((one.sentence, one.gap, one.mitigation, _anchor(one)) for one in manifest().claims if one.gap)
-    yield from table(("not shown", "why", "what there is instead", "claim"), rows)
+def _limitations() -> Lines:
+    rows = (
+        (f'<a id="{row.id}"></a>{row.wish}', row.why, row.instead, f"`{row.id}`")
+        for row in promises().limitations
+    )
+    yield from table(("we do not promise that", "why", "what there is instead", "id"), rows)
 
 
-def _links() -> Lines:
-    """Where the ids of docs/security.md lead."""
-    yield from (f"[{claim.id}]: #{claim.id}" for claim in manifest().claims)
+# How the attacks of tests/attacks/table.py end, by the letter of their rows.
+_ENDS = {
+    "V": "refused before a container is started",
+    "S": "opened in a container, where there is nothing to reach",
+    "A": "runs and does only what it says",
+    "K": "ended by a limit",
+    "F": "refused because it is certain to break a limit",
+}
 
 
-def _front_links() -> Lines:
-    """Where the ids of SECURITY.md lead."""
-    page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
-    for one in sorted(set().union(*(cited(sentence.text) for sentence in sentences(page)))):
-        yield f"[{one}]: docs/security.md#{one}"
+def _attacks() -> Lines:
+    """How many attacks, and calls that try them, end in which way."""
+    attacks, calls = Counter[str](), Counter[str]()
+    for attack in TABLE.values():
+        attacks[attack.letter] += 1
+        calls[attack.letter] += len(attack.calls)
+    rows = [(end, str(attacks[letter]), str(calls[letter])) for letter, end in _ENDS.items()]
+    total = ("all", str(attacks.total()), str(calls.total()))
+    yield from table(("how it ends", "attacks", "calls"), (*rows, total))
 
 
 def _peers() -> Lines:
     rows = (
-        (row["attack"], row["peers"], row["there"], row["here"], f"[{row['claim']}]")
+        (
+            row["attack"],
+            row["peers"],
+            row["there"],
+            row["here"],
+            f"[`{row['claim']}`](promises.md#{row['claim']})",
+        )
         for row in rows_of("peers.toml")["attack"]
     )
     yield from table(("attack", "server", "what it did", "here", "claim"), rows)
@@ -349,11 +375,10 @@ PARTS: Parts = {
     "nodes": partial(nodes.table, nodes.Load(1000 / 60), nodes.Cluster()),
     "engine-checks": _checks,
     "cis": _cis,
-    "threats": _threats,
-    "gaps": _gaps,
+    "promises": _promises,
+    "limitations": _limitations,
+    "attacks": _attacks,
     "peers": _peers,
     "faults": _faults,
     "gdal-faults": _gdal_faults,
-    "claim-links": _links,
-    "claim-links-front": _front_links,
 }

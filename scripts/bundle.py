@@ -7,8 +7,8 @@ import subprocess
 import zipfile
 from pathlib import Path
 
-from docs.claims import ROOT
 from docs.distribution import BUNDLE
+from docs.promises import ROOT
 
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the first date that a zip archive can hold
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import mcp_types as t
 import pytest
 
-from docs.claims import marks
+from docs.promises import marks
 from tests.attacks.conftest import Attacked
 from tests.attacks.leaks import code, discreet
 from tests.attacks.table import LISTED, TABLE
@@ -78,7 +78,7 @@ def test_what_never_ends_is_ended(attacked: Attacked, hurried: Talk):
     check(attacked, "K", hurried)
 
 
-@pytest.mark.claim("supply.claims-tested")
+@pytest.mark.claim("supply.promises-tested")
 def test_what_worked_on_other_servers_is_held_up_by_the_test_that_its_row_names():
     tests = marks().tests
     for row in tomllib.loads(Path("docs/peers.toml").read_text(encoding="utf-8"))["attack"]:

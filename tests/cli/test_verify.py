@@ -72,7 +72,7 @@ def listed() -> str:
 def test_what_the_page_says_to_verify_with_runs(said: dict[str, str], listed: str, image: Image):
     assert {command.split()[0] for command in said} == {"pip", "gdal-mcp", "python", "cyclonedx-py"}
     assert image.digest in said["gdal-mcp doctor --workspace ~/maps"]
-    assert "::test_" in said["python -m docs.claims network.no-interface"]
+    assert "::test_" in said["python -m docs.promises network.no-interface"]
     assert [text for command, text in said.items() if command.startswith("cyclonedx-py ")] == [listed]
 
 

@@ -12,7 +12,7 @@ import pytest
 from docs import __main__ as docs
 from docs import tables
 from docs.__main__ import filled, pages
-from docs.claims import Drift
+from docs.promises import Drift
 from gdal_mcp.cli.parsers import build_parser
 from gdal_mcp.errors import Code
 from gdal_mcp.plan import Draft
