@@ -148,13 +148,11 @@ class Workflows:
 
     def _step(self, row: Mapping[str, Any], call: Call | None, made: Call | None) -> dict[str, Any]:
         source = made or (self.app.registry.call(row["reused"]) if row["reused"] else None)
-        came = dict(source.outputs[0]) if source and source.outputs else None
         running = {one.call_id: one for one in self.app.pipeline.activity.all()}
         progress = running.get(made.id) if made else None
         return {
-            **{
-                name: row.get(name) for name in ("id", "tool", "command", "after", "state", "predicts", "crs")
-            },
+            **{name: row[name] for name in ("id", "tool", "command", "after", "state", "crs")},
+            "predicts": row.get("predicts", ""),
             "checks": row.get("checks", []),
             "unknown": row.get("unknown", []),
             "error": (row.get("error") or {}).get("message"),
@@ -163,7 +161,7 @@ class Workflows:
             "fraction": progress.fraction if progress else None,
             "seconds": made.finished - made.started if made and made.finished is not None else None,
             "call": source.id if source else None,
-            "came": _facts(came) if came else None,
+            "came": _result(source) if source and source.outputs else None,
             "reports": list(made.receipt.get("checks", ())) if made else [],
         }
 
@@ -210,5 +208,8 @@ def _stands(row: Mapping[str, Any], call: Call | None, made: Call | None) -> str
     return "not run" if ended else "waiting"
 
 
-def _facts(output: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: output.get(name) for name in ("driver", "size", "features", "crs")}
+def _result(call: Call) -> dict[str, Any]:
+    """The facts of the first output of a step's call."""
+    output = call.outputs[0]
+    size = sum(one["bytes"] for one in call.files if one["path"] == output["path"])
+    return {**{name: output.get(name) for name in ("driver", "size", "features", "crs")}, "bytes": size}
