@@ -24,7 +24,7 @@ from gdal_mcp.calls.records import Records
 from gdal_mcp.calls.recovery import recover
 from gdal_mcp.calls.turns import DRAFT_SECONDS, PLAN_SECONDS, Turns
 from gdal_mcp.calls.workflows.check import Checker
-from gdal_mcp.calls.workflows.run import WorkflowCheck, WorkflowRun
+from gdal_mcp.calls.workflows.run import WorkflowCheck
 from gdal_mcp.calls.workflows.store import StepStore
 from gdal_mcp.policy.admission import Admission
 from gdal_mcp.policy.identity import Principal, local
@@ -37,6 +37,7 @@ from gdal_mcp.remote.door import Door
 from gdal_mcp.remote.seal import Seal
 from gdal_mcp.runtime.hosting import Hosting
 from gdal_mcp.runtime.nested import HostPaths
+from gdal_mcp.server.operations.forecasts import FOLDER, ForecastingRun, Forecasts
 from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import Settings
 from gdal_mcp.settings.pathmap import PathMap
@@ -183,7 +184,9 @@ def _pipeline(
         threads=anyio.CapacityLimiter(math.inf),
     )
     pipeline.operations["workflow_check"] = WorkflowCheck(checker=checker)
-    pipeline.operations["workflow_run"] = WorkflowRun(checker=checker, pipeline=lambda: pipeline)
+    pipeline.operations["workflow_run"] = ForecastingRun(
+        checker=checker, pipeline=lambda: pipeline, forecasts=Forecasts(settings.state_dir / FOLDER)
+    )
     return pipeline
 
 

@@ -37,7 +37,7 @@ from sandbox.workspace import Workspaces
 FOLDER: Final = "previews"  # in the state folder
 PIXELS: Final = 320  # of the longer side
 MOST: Final = 2000  # thumbnails kept, some 100 MB; the oldest make room
-_UNLISTED: Final = Operation(in_history=False)
+UNLISTED: Final = Operation(in_history=False)
 WAITING: Final = 64  # requests; a page of the gallery has 24
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -51,8 +51,14 @@ class Pictures:
     _one: anyio.Lock = field(default_factory=anyio.Lock)
     _without: set[str] = field(default_factory=set)  # keys of what GDAL cannot draw: each try is a call
 
-    async def of(self, artifact: Artifact, viewer: Viewer, workspaces: Workspaces) -> bytes | None:
-        """The PNG of a dataset for a viewer with these workspaces; None if it cannot be drawn, as a folder.
+    async def of(
+        self,
+        artifact: Artifact,
+        viewer: Viewer,
+        workspaces: Workspaces,
+        operation: Operation = UNLISTED,
+    ) -> bytes | None:
+        """The PNG of a dataset in these workspaces; None if it cannot be drawn, as a folder.
 
         Raises Refused when too many requests wait.
         """
@@ -73,7 +79,7 @@ class Pictures:
             except (Absent, Gone):
                 return None  # it is not certain that the published file would be drawn
             try:
-                made = await self._made(artifact, viewer, key)
+                made = await self._made(artifact, viewer, key, operation)
                 same = await anyio.to_thread.run_sync(_is_still_there, opened)
             finally:
                 opened.close()
@@ -82,12 +88,12 @@ class Pictures:
             await anyio.to_thread.run_sync(_keep, path, made)
             return made
 
-    async def _made(self, artifact: Artifact, viewer: Viewer, key: str) -> bytes | None:
+    async def _made(self, artifact: Artifact, viewer: Viewer, key: str, operation: Operation) -> bytes | None:
         reply = None
         with anyio.CancelScope() as scope:
             arguments = {"path": artifact.path, "max_size": PIXELS}
             request = Request(
-                "preview", arguments, viewer.principal, "console", _Unasked(scope), operation=_UNLISTED
+                "preview", arguments, viewer.principal, "console", _Unasked(scope), operation=operation
             )
             reply = await self.app.pipeline.call(request)
         picture = reply.done.preview if reply is not None and reply.done is not None else None

@@ -36,6 +36,7 @@ from gdal_mcp.server.console.pictures import Pictures
 from gdal_mcp.server.console.runtime_file import Advertisement
 from gdal_mcp.server.console.service import GRANT_MINUTES, ConsoleService
 from gdal_mcp.server.console.sessions import SECONDS, LoginTokens, Viewer
+from gdal_mcp.server.console.workflows import Workflows, picture_operation
 from gdal_mcp.server.http import address
 from gdal_mcp.server.http.auth import Unavailable
 from gdal_mcp.settings import Settings
@@ -69,13 +70,14 @@ class Console:
     auth: ConsoleAuth
     live: Live
     pictures: Pictures
+    workflows: Workflows
     secure: bool = False
     links: Links = field(default_factory=Links)
     # for what takes long
     _one: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(1))
 
     def routes(self) -> list[BaseRoute]:
-        service = self.service
+        service, workflows = self.service, self.workflows
         api = [
             self._route("POST", "/decide/{id}", service.decide, "approved"),
             self._route("POST", "/allow/{id}", service.allow, "minutes"),
@@ -92,6 +94,9 @@ class Console:
             self._route("GET", "/outputs", service.outputs, "cursor"),
             self._route("GET", "/pictures/{number:int}", self._drawn(service.artifact)),
             self._route("GET", "/questions/{id}/picture/{number:int}", self._drawn(service.replaced)),
+            self._route("GET", "/workflows/{id}", workflows.show),
+            self._route("GET", "/workflows/{id}/picture/{step}", self._step_picture),
+            self._route("POST", "/workflows/{id}/retry", workflows.retry, "step"),
             self._route("GET", "/grants", service.grants),
             self._route("GET", "/figures", self._for_admin(_figures)),
             self._route("GET", "/audit", self._for_admin(_checkpoint)),
@@ -211,12 +216,15 @@ class Console:
 
         async def handler(viewer: Viewer, *named: Any) -> Response:
             artifact = await run_sync(find, viewer, *named)
-            picture = await self.pictures.of(artifact, viewer, self._workspaces(viewer))
-            if picture is None:
-                raise Refused(404, "There is no picture of this.")
-            return Response(picture, media_type="image/png")
+            return _png(await self.pictures.of(artifact, viewer, self._workspaces(viewer)))
 
         return handler
+
+    async def _step_picture(self, viewer: Viewer, call_id: str, step: str) -> Response:
+        allowed, store = self._workspaces(viewer), self.workflows.store
+        artifact = await run_sync(self.workflows.artifact, viewer, allowed, call_id, step)
+        results = Workspaces((store.workspace,))
+        return _png(await self.pictures.of(artifact, viewer, results, picture_operation(store)))
 
     async def _link(self, viewer: Viewer, number: int) -> Any:
         await run_sync(self.service.artifact, viewer, number)
@@ -271,6 +279,12 @@ class Assets(StaticFiles):
             return Response("There is no such page.\n", error.status_code, media_type="text/plain")
         reply.headers["Cache-Control"] = "no-cache"
         return reply
+
+
+def _png(picture: bytes | None) -> Response:
+    if picture is None:
+        raise Refused(404, "There is no picture of this.")
+    return Response(picture, media_type="image/png")
 
 
 def _figures(app: App) -> dict[str, Any]:
@@ -332,4 +346,4 @@ def build_console(app: App, found: Advertisement, origins: Collection[str], veri
     auth = ConsoleAuth(local_user(), LoginTokens(found.secret), f"gdal-mcp-{app.owner.id}", origins, verify)
     secure = found.address.startswith("https:")
     pictures = Pictures(app, ArtifactStore(app.registry))
-    return Console(ConsoleService(app), auth, Live(app), pictures, secure=secure)
+    return Console(ConsoleService(app), auth, Live(app), pictures, Workflows(app), secure=secure)

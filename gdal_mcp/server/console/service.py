@@ -170,6 +170,7 @@ class ConsoleService:
         rows = [
             {**serializers.artifact(one, datasets.get((one.call_id, one.path))), "tool": tools[one.call_id]}
             for one in page.items
+            if not Path(one.path).is_relative_to(self.app.settings.state.workflows)
             if (one.call_id, one.path) in datasets
             or not any(call == one.call_id and _beside(one.path, path) for call, path in datasets)
         ]

@@ -10,9 +10,10 @@ import { running } from "./running.js";
 import { server } from "./server.js";
 import { setUpTheme } from "./theme.js";
 import { guardMarkup } from "./trusted.js";
+import { workflow } from "./workflow.js";
 
 const main = document.getElementById("main");
-const VIEWS = { approvals, running, history, call, outputs, server };
+const VIEWS = { approvals, running, history, call, workflow, outputs, server };
 
 // What is known, shared by the views. `skew` is how far this clock is ahead of the server's, in seconds.
 const state = { me: null, pending: [], decided: [], running: [], skew: 0, known: null };
@@ -123,7 +124,7 @@ function show() {
   const [page, rest] = where();
   if (shown && shown.close) shown.close();
   for (const link of document.querySelectorAll("#nav a")) {
-    if (link.dataset.page === page || (page === "call" && link.dataset.page === "history")) link.setAttribute("aria-current", "page");
+    if (link.dataset.page === page || (["call", "workflow"].includes(page) && link.dataset.page === "history")) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   document.querySelector("dialog")?.close();

@@ -1,7 +1,7 @@
 // Questions that wait for a person. A card stays where it is until it is dismissed, so that no click meets another card.
 
 import { get, post } from "./api.js";
-import { bytes, callLink, command, el, facts, fill, path, places, say, seconds, table, when } from "./dom.js";
+import { bytes, callLink, command, el, facts, fill, path, places, say, seconds, stepsLink, table, when } from "./dom.js";
 import { picture } from "./pictures.js";
 
 const SETTLE = 500; // milliseconds before a new card takes clicks: they were meant for what was there before
@@ -181,7 +181,15 @@ function warnings(question) {
 
 function deed(question) {
   const told = question.details;
-  return [told.code && code(told.code), told.command && el("pre", { tabindex: "0", "aria-label": "Command" }, el("code", {}, command(told.command)))];
+  return [steps(question), told.code && code(told.code), told.command && el("pre", { tabindex: "0", "aria-label": "Command" }, el("code", {}, command(told.command)))];
+}
+
+// A workflow's: each of its commands, in order.
+function steps({ details, tool, call }) {
+  if (!details.steps?.length) return null;
+  return [
+    el("ol", { class: "question-steps" }, details.steps.map((one) => el("li", {}, el("strong", {}, one.id), el("pre", { tabindex: "0", "aria-label": `Command of ${one.id}` }, el("code", {}, one.command))))),
+    el("p", {}, stepsLink(details.tool || tool, call), ", with what is predicted of each")];
 }
 
 function context(question) {

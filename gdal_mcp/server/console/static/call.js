@@ -1,7 +1,7 @@
 // Everything that is kept of one call.
 
 import { get, post } from "./api.js";
-import { bytes, command, el, facts, fill, isOpen, outcome, places, say, seconds, table, twice, when } from "./dom.js";
+import { bytes, command, el, facts, fill, isOpen, outcome, places, say, seconds, stepsLink, table, twice, when } from "./dom.js";
 import { about } from "./outputs.js";
 import { downloadButton, picture } from "./pictures.js";
 
@@ -27,6 +27,7 @@ function page(told, state, again) {
     one.message && el("p", { class: "reason" }, one.message),
     reason(one.receipt.untrusted),
     question(one.receipt.question, state),
+    stepsLink(one.tool, one.id),
     told.undoable && el("div", { class: "row" }, twice("Undo this call", "Press again to undo", () => takeBack(one.id, again))),
     facts([["Call", one.id], ["By", told.principal], ["Started", when(Date.parse(one.started) / 1000)], ["Duration", seconds(one.duration)], ["Approval", one.approval],
       ["Isolation", one.tier], ["Image", one.image], ["GDAL", one.tool_version], ["Plan", one.plan]]),

@@ -79,6 +79,11 @@ export function callLink(id, text) {
   return el("a", { href: `#/call/${encodeURIComponent(id)}` }, text);
 }
 
+// The steps of a call that is a workflow.
+export function stepsLink(tool, id) {
+  return tool === "workflow_run" && el("a", { href: `#/workflow/${encodeURIComponent(id)}` }, "Steps");
+}
+
 // Whether a question still waits, as far as is known here.
 export function isOpen(id, state) {
   return !state.loaded || state.pending.some((one) => one.id === id);

@@ -1,7 +1,7 @@
 // Every call there was, with search.
 
 import { get } from "./api.js";
-import { callLink, clock, el, fill, isOpen, outcome, say, seconds, table } from "./dom.js";
+import { callLink, clock, el, fill, isOpen, outcome, say, seconds, stepsLink, table } from "./dom.js";
 
 const HEADS = ["When", "Tool", "Outcome", "Took", "By", "Command"];
 
@@ -63,7 +63,7 @@ function byDay(calls) {
 
 function row(one, state) {
   const waits = one.outcome === "WAITING" && isOpen(one.question, state);
-  return [clock(one.started), callLink(one.id, one.tool), outcome(one, state), one.outcome === "WAITING" ? "" : seconds(one.seconds), one.principal, el("div", {},
+  return [clock(one.started), [callLink(one.id, one.tool), " ", stepsLink(one.tool, one.id)].filter(Boolean), outcome(one, state), one.outcome === "WAITING" ? "" : seconds(one.seconds), one.principal, el("div", {},
     one.command && el("code", {}, one.command),
     one.message && el("p", { class: "note" }, one.message),
     waits && el("a", { href: `#approval=${encodeURIComponent(one.question)}` }, "Decide"))];

@@ -1,7 +1,7 @@
 // Calls under way, and their end.
 
 import { post } from "./api.js";
-import { callLink, el, say, seconds } from "./dom.js";
+import { callLink, el, say, seconds, stepsLink } from "./dom.js";
 
 const ENOUGH = 0.05; // progress that has to be seen before the time left is estimated
 
@@ -47,7 +47,7 @@ function makeRow(first) {
   });
   const element = el("article", { class: "card", "data-id": first.id },
     el("h2", {}, first.tool), files, el("p", { class: "reason" }, `${first.principal}, using ${first.client}`), stage, bar,
-    el("footer", { class: "actions" }, decide, first.cancellable ? end : null, callLink(first.id, "Details"), age));
+    el("footer", { class: "actions" }, decide, first.cancellable ? end : null, stepsLink(first.tool, first.id), callLink(first.id, "Details"), age));
   let now = first;
   let start = null; // the first progress seen: what waited for approval before says nothing of the speed
 

@@ -1,0 +1,215 @@
+"""A workflow on the console: what was predicted of each step, what came, where it stands, and running it again from a step.
+
+Invariants:
+* a picture of a step is only for a viewer who has every file of a workspace that the steps read, and every place that is written;
+* a workflow is run again only by its own caller, and is checked and approved like any call.
+
+Methods are for threads, except `retry`, which is for the event loop. They raise Refused for what is missing or not allowed.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from anyio.to_thread import run_sync
+
+from gdal_mcp.approvals.model import Nobody
+from gdal_mcp.calls.pipeline import Reply, Request
+from gdal_mcp.calls.workflows.steps import WorkflowStep
+from gdal_mcp.calls.workflows.store import StepStore
+from gdal_mcp.records.registry import Artifact, Call
+from gdal_mcp.server.app import App
+from gdal_mcp.server.console.auth import Refused
+from gdal_mcp.server.console.sessions import Viewer
+from gdal_mcp.server.operations.forecasts import FOLDER, Forecasts
+from sandbox.workspace import Workspaces
+
+TOOL: Final = "workflow_run"
+# by an index on `started`; a step's call says in `approval` which workflow allowed it
+_STEP_CALLS: Final = "SELECT id, approval FROM calls WHERE started >= :begun AND started <= :ended AND approval LIKE :text ORDER BY rowid"
+
+
+@dataclass(frozen=True, slots=True)
+class Workflows:
+    """The workflows of one server."""
+
+    app: App
+
+    @property
+    def store(self) -> StepStore:
+        return StepStore(self.app.settings.state.workflows)
+
+    def show(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
+        """The workflow of a call: its steps in their order, each with what was predicted and what came."""
+        forecast, call = self._find(viewer, call_id)
+        made = self._step_calls(call)
+        return {
+            "id": call_id,
+            **{name: forecast[name] for name in ("principal", "name", "title", "publishes")},
+            "outcome": call.outcome if call else "",
+            "ended": call is not None and call.finished is not None,
+            "message": call.message if call else "",
+            "question": self._open_question(call_id),
+            "undone": bool(call and call.undone),
+            "retryable": call is not None and self._why_not(viewer, call) is None,
+            "steps": [self._step(row, call, made.get(row["id"])) for row in forecast["steps"]],
+        }
+
+    def artifact(self, viewer: Viewer, workspaces: Workspaces, call_id: str, step: str) -> Artifact:
+        """The first output of a step, which lies outside every workspace."""
+        forecast, call = self._find(viewer, call_id)
+        made = self._step_calls(call)
+        reused = {row["id"]: row["reused"] for row in forecast["steps"]}
+        if step not in reused:
+            raise Refused(404, "There is no such step.")
+        self._require_sources(workspaces, forecast, made.values())
+        source = made.get(step) or self.app.registry.call(reused[step] or "")
+        first = str(source.outputs[0]["path"]) if source and source.outputs else ""
+        found = [
+            one for one in self.app.registry.artifacts_of(source.id if source else "") if one.path == first
+        ]
+        if not found:
+            raise Refused(404, "This step wrote nothing that could be shown.")
+        return found[0]
+
+    async def retry(self, viewer: Viewer, call_id: str, step: object) -> dict[str, Any]:
+        """Runs the workflow again, as a new call. The results of a step and of all that depend on it are made again.
+
+        Answers when the call ends, which may take hours.
+        """
+        request = await run_sync(self._again, viewer, call_id, step)
+        reply: Reply = await self.app.pipeline.call(request)
+        error = reply.error
+        return {"call": reply.call_id, "error": f"{error.message} {error.suggestion}" if error else None}
+
+    def _again(self, viewer: Viewer, call_id: str, step: object) -> Request:
+        forecast, call = self._find(viewer, call_id)
+        if call is None:
+            raise Refused(404, "That workflow has no record yet.")
+        if (why := self._why_not(viewer, call)) is not None:
+            raise why
+        after = {row["id"]: row["after"] for row in forecast["steps"]}
+        if step not in after:
+            raise Refused(404, "There is no such step.")
+        made, again = self._step_calls(call), _dependent(str(step), after)
+        reused = {row["id"]: row["reused"] for row in forecast["steps"]}
+        forget(self.store, {made[one].id if one in made else reused[one] or "" for one in again})
+        operation = self.app.pipeline.operations[TOOL]
+        return Request(
+            TOOL,
+            {name: value for name, value in call.arguments.items() if name != "fresh"},
+            viewer.principal,
+            "console",
+            Nobody(),
+            operation=replace(operation, approval_wait=self.app.settings.approval_seconds),
+        )
+
+    @staticmethod
+    def _why_not(viewer: Viewer, call: Call) -> Refused | None:
+        """Why a viewer cannot run a workflow again; None if nothing prevents it."""
+        if call.principal != viewer.name:
+            return Refused(403, "Only its own caller can run a workflow again.")
+        if call.finished is None:
+            return Refused(409, "The workflow is still running. Cancel it first.")
+        if "workflow" not in call.arguments:
+            return Refused(409, "The workflow itself was not recorded. Ask the assistant to send it again.")
+        return None
+
+    def _find(self, viewer: Viewer, call_id: str) -> tuple[Mapping[str, Any], Call | None]:
+        """The forecast of a workflow, and the record of its call once that has begun."""
+        forecast = Forecasts(self.app.settings.state_dir / FOLDER).get(call_id)
+        if forecast is None:
+            raise Refused(404, "There is no such workflow.")
+        decides = viewer.decides and self._open_question(call_id) is not None
+        if not (viewer.governs(forecast["principal"]) or decides):
+            raise Refused(404, "There is no such workflow.")
+        return forecast, self.app.registry.call(call_id)
+
+    def _open_question(self, call_id: str) -> str | None:
+        pending = self.app.approvals.approvals.pending()
+        return next((row.id for row in pending if row.call_id == call_id), None)
+
+    def _step_calls(self, call: Call | None) -> dict[str, Call]:
+        """The calls of the steps that began, by step; the last one of a step that had several."""
+        if call is None:
+            return {}
+        end = f" of call {call.id}"
+        ended = call.finished or time.time()
+        rows = self.app.registry.figures(_STEP_CALLS, begun=call.started, ended=ended, text=f"step %{end}")
+        found = {
+            row["approval"].removeprefix("step ").removesuffix(end): self.app.registry.call(row["id"])
+            for row in rows
+        }
+        return {step: made for step, made in found.items() if made is not None}
+
+    def _step(self, row: Mapping[str, Any], call: Call | None, made: Call | None) -> dict[str, Any]:
+        source = made or (self.app.registry.call(row["reused"]) if row["reused"] else None)
+        running = {one.call_id: one for one in self.app.pipeline.activity.all()}
+        progress = running.get(made.id) if made else None
+        return {
+            **{name: row[name] for name in ("id", "tool", "command", "after", "state", "crs")},
+            "predicts": row.get("predicts", ""),
+            "checks": row.get("checks", []),
+            "unknown": row.get("unknown", []),
+            "error": (row.get("error") or {}).get("message"),
+            "stands": _stands(row, call, made),
+            "message": made.message if made else "",
+            "fraction": progress.fraction if progress else None,
+            "seconds": made.finished - made.started if made and made.finished is not None else None,
+            "call": source.id if source else None,
+            "came": _result(source) if source and source.outputs else None,
+            "reports": list(made.receipt.get("checks", ())) if made else [],
+        }
+
+    def _require_sources(
+        self, workspaces: Workspaces, forecast: Mapping[str, Any], calls: Iterable[Call]
+    ) -> None:
+        read = (row["path"] for one in calls for row in one.inputs if "remote" not in row)
+        paths = [Path(one) for one in (*read, *forecast["publishes"])]
+        own = [one for one in paths if not one.is_relative_to(self.store.folder)]
+        if not all(any(one.is_relative_to(place.root) for place in workspaces.items) for one in own):
+            raise Refused(404, "There is no picture of this.")
+
+
+def picture_operation(store: StepStore) -> WorkflowStep:
+    """How a picture of a step is drawn: by a call that may read the results of steps, and is not in the history."""
+    return WorkflowStep(store=store.workspace, in_history=False)
+
+
+def forget(store: StepStore, calls: set[str]) -> None:
+    """Has the results of these calls made again the next time. Their files are removed when nothing else uses them."""
+    for path in store.folder.glob("*.json"):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            if json.loads(path.read_text(encoding="utf-8"))["call"] in calls:
+                path.unlink()
+
+
+def _dependent(step: str, after: Mapping[str, Iterable[str]]) -> set[str]:
+    """A step and all that use its result, directly or not."""
+    found = {step}
+    while more := {one for one, before in after.items() if one not in found and found & set(before)}:
+        found |= more
+    return found
+
+
+def _stands(row: Mapping[str, Any], call: Call | None, made: Call | None) -> str:
+    """Where a step stands: waiting, running, done, reused, failed or not run."""
+    ended = call is not None and call.finished is not None
+    if made is not None:
+        return {"OK": "done", "": "not run" if ended else "running"}.get(made.outcome, "failed")
+    if call is not None and call.message.startswith(f"step {row['id']!r}: "):
+        return "failed"
+    if row["reused"] and call is not None:
+        return "reused"
+    return "not run" if ended else "waiting"
+
+
+def _result(call: Call) -> dict[str, Any]:
+    """The facts of the first output of a step's call."""
+    output = call.outputs[0]
+    size = sum(one["bytes"] for one in call.files if one["path"] == output["path"])
+    return {**{name: output.get(name) for name in ("driver", "size", "features", "crs")}, "bytes": size}
