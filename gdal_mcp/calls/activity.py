@@ -1,4 +1,8 @@
-"""The calls that are running in this process: what they do, how a person cancels one, and who hears what its end changed.
+"""The calls that are running in this process: what they do, how one is cancelled, and who hears what its end changed.
+
+Invariants:
+* a cancelled request ends its call, unless its client only ran out of patience or another request has joined the call;
+* a call that a person cancels ends, whoever waits for it; so do all calls when the server ends.
 
 For one event loop; a call's progress alone may be set from other threads. Listeners hear of changes in the order in which calls
 ended; changes by other processes are not seen.
@@ -8,8 +12,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
 import anyio
+
+if TYPE_CHECKING:
+    from gdal_mcp.calls.invocation import Reply
+
+# A client's cancellation and its reason arrive one after the other; a connection that closed brings no reason.
+REASON_SECONDS: Final = 0.1
+# The shortest time limit of a known client. A call that only reads, and is younger, is cheap to make again, and its input may
+# have changed since the first one read it.
+JOIN_READS_AFTER: Final = 5.0
 
 
 @dataclass(eq=False, slots=True)
@@ -26,21 +40,73 @@ class Running:
     message: str = ""
     outputs: tuple[str, ...] = ()  # paths, as soon as they are known
     ended_by: str = ""  # who cancelled it here
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    sender: object = None  # the request that it came in, as the transport knows it
+    plan: str = ""  # the digest of its plan, once it has started
+    writes: bool = False
+    timed_out: bool = False  # its client stopped waiting, and did not ask for the call to end
+    waiting: int = 1  # requests that wait for its reply
+    over: bool = False  # its last step was taken
+    reply: "Reply | None" = None
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    reason: anyio.Event = field(default_factory=anyio.Event)  # why the request was cancelled is known
+    scope: anyio.CancelScope = field(default_factory=lambda: anyio.CancelScope(shield=True))
+
+    async def end_with_request(self) -> None:
+        """Waits until the request is cancelled, then ends the call if nobody waits for it any more."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            if not self.over:
+                with anyio.move_on_after(REASON_SECONDS, shield=True):
+                    await self.reason.wait()
+                self.waiting -= 1
+                if self.waiting == 0 and not self.timed_out:
+                    self.scope.cancel()
+
+    async def joined(self) -> "Reply":
+        """The reply of this call, for another request that asks for the same."""
+        self.waiting += 1
+        try:
+            await self.ended.wait()
+        finally:
+            self.waiting -= 1
+        assert self.reply is not None
+        return self.reply
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Activity:
+    join_reads_after: float = JOIN_READS_AFTER
     _running: dict[str, Running] = field(default_factory=dict)
 
     @contextmanager
-    def of(self, call_id: str, tool: str, principal: str, client: str) -> Iterator[Running]:
-        made = Running(call_id, tool, principal, client, time.time())
+    def of(self, call_id: str, tool: str, principal: str, client: str, sender: object) -> Iterator[Running]:
+        made = Running(call_id, tool, principal, client, time.time(), sender=sender)
         self._running[call_id] = made
         try:
             yield made
         finally:
             del self._running[call_id]
+            made.ended.set()
+
+    def same(self, principal: str, plan: str) -> Running | None:
+        """A started call of this principal with this plan that the same call, sent again, can join."""
+        oldest = time.time() - self.join_reads_after
+        found = (one for one in self.all() if (one.principal, one.plan) == (principal, plan))
+        return next((one for one in found if one.writes or one.begun <= oldest), None)
+
+    def cancelled(self, sender: object, *, timed_out: bool) -> None:
+        """Says why a client cancelled a request. A call whose client only stopped waiting goes on."""
+        for one in self.all():
+            if sender is not None and one.sender == sender:
+                one.timed_out = one.timed_out or timed_out
+                one.reason.set()
+
+    def end(self) -> None:
+        """Ends every call, as the server ends."""
+        for one in self.all():
+            one.reason.set()
+            one.scope.cancel()
 
     def all(self) -> tuple[Running, ...]:
         """Oldest first."""

@@ -40,6 +40,7 @@ class Request:
     on_progress: Callable[[float, str], None] = lambda _fraction, _message: None
     operation: Operation = ORDINARY
     peer: str = ""  # the address that it came from over HTTP
+    sender: object = None  # what a cancellation of this request names: its connection and id
 
     @property
     def principal(self) -> str:

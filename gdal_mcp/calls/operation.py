@@ -34,6 +34,7 @@ class Operation:
     # of a step of a workflow: how the workflow was allowed, as which it needs no approval of its own
     authorization: Authorization | None = None
     nested: bool = False  # runs in the slot, and within the rates, of the call that it is a part of
+    joins: bool = False  # the same call, sent again while this one runs, waits for this one's reply
     reads_remote: bool = True  # False when the remote data of its draft is read by other calls
 
     def entitled(self, entitlements: "Entitlements") -> "Entitlements":
@@ -88,7 +89,7 @@ class Operation:
         return error
 
 
-ORDINARY = Operation()
+ORDINARY = Operation(joins=True)
 
 
 def _publication(name: str, draft: Draft, belongs: Callable[[str, str], int]) -> Publication:

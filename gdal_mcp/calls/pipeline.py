@@ -24,7 +24,7 @@ from gdal_mcp.approvals.model import Authorization, Suspended
 from gdal_mcp.approvals.question import Forecast
 from gdal_mcp.approvals.service import expired_error
 from gdal_mcp.approvals.waiting import ApprovalQueue, Call
-from gdal_mcp.calls.activity import Activity, Changes
+from gdal_mcp.calls.activity import Activity, Changes, Running
 from gdal_mcp.calls.drafting import Drafting, learn
 from gdal_mcp.calls.entitlements import EntitlementResolver
 from gdal_mcp.calls.execution import Execution
@@ -35,6 +35,7 @@ from gdal_mcp.calls.records import Records
 from gdal_mcp.calls.refusals import denied, ended_by, failed, missing_scope, no_such_tool
 from gdal_mcp.calls.results import changed_by, receipt, structured
 from gdal_mcp.calls.turns import Turns
+from gdal_mcp.calls.unreceived import Unreceived
 from gdal_mcp.errors import ToolError
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.policy.admission import Admission
@@ -61,6 +62,7 @@ class Pipeline:
     approvals: ApprovalQueue
     records: Records
     results: ResultStore
+    unreceived: Unreceived
     rates: Rates
     drafting: Drafting
     drafts: Turns  # threads that look up the files of calls
@@ -79,19 +81,42 @@ class Pipeline:
         call, replies = Invocation(request), list[Reply]()
         self.active.add(call.call_id)
         try:
-            sender = request.tool, request.principal, request.client
-            # cancelled elsewhere, as on the console, the call has a reply all the same
-            with self.activity.of(call.call_id, *sender) as view, view.scope:
-                await self._steps(replace(call, view=view), replies)
-            return replies[0]
+            sender = request.tool, request.principal, request.client, request.sender
+            with self.activity.of(call.call_id, *sender) as view:
+                try:
+                    await self._attended(replace(call, view=view), view, replies)
+                finally:  # the request may be cancelled by now
+                    if replies:
+                        view.reply = replies[0]
+                        with anyio.CancelScope(shield=True):
+                            await run_sync(self.unreceived.ended, view)
         finally:
             self.active.discard(call.call_id)
+        return replies[0]
+
+    async def _attended(self, call: Invocation, view: Running, replies: list[Reply]) -> None:
+        """Takes the steps. They end with the request, unless its client only stopped waiting or others wait for the reply."""
+        suspended: list[Suspended] = []  # a task group would wrap it
+        async with anyio.create_task_group() as group:
+            group.start_soon(view.end_with_request)
+            with view.scope:  # cancelled on the console, the call has a reply all the same
+                try:
+                    await self._steps(call, replies)
+                except Suspended as question:
+                    suspended.append(question)
+            view.over = True
+            group.cancel_scope.cancel()
+        if suspended:
+            raise suspended[0]
 
     async def _steps(self, call: Invocation, replies: list[Reply]) -> None:
         try:
             async with AsyncExitStack() as held:  # what is given back however the call ends
                 call = parse(call, self)
                 call = await plan(call, self, held)
+                if (first := _running_already(call, self)) is not None:
+                    replies.append(await join(call, first, self))
+                    return
                 if call.prepared is not None:
                     call = await authorize(call, self, held)
                     call = await schedule(call, self, held)
@@ -145,6 +170,13 @@ async def plan(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invoca
     if call.view is not None:
         call.view.outputs = tuple(str(one.target) for one in draft.draft.outputs)
     return call.timed("plan", begun)
+
+
+async def join(call: Invocation, first: Running, deps: Pipeline) -> Reply:
+    """The reply of a call that runs already, for the same call sent again: nothing runs twice. Raises ToolError."""
+    await run_sync(deps.records.announced, call, "call.joined", f"joined {first.call_id}")
+    call.enter(f"waiting for call {first.call_id}")
+    return await first.joined()
 
 
 async def authorize(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> Invocation:
@@ -229,6 +261,8 @@ async def schedule(call: Invocation, deps: Pipeline, held: AsyncExitStack) -> In
 
 async def execute(call: Invocation, deps: Pipeline) -> Invocation:
     """Runs the plan. A cancellation stops the container; this returns all the same, once it is gone, what the call left."""
+    if call.view is not None and call.request.operation.joins:
+        call.view.plan, call.view.writes = call.plan.digest, call.plan.draft.writes
     outcome = await _in_thread(partial(_started, call, deps), deps)
     durations = {**call.durations, **outcome.durations}
     return replace(call, outcome=outcome, preflight=outcome.preflight or call.preflight, durations=durations)
@@ -292,6 +326,12 @@ def _question(call: Invocation, deps: Pipeline, verdict: RequireApproval) -> Cal
     sizes = preflight.size_of, preflight.kind_of
     forecast = Forecast(known.figures, checks, *sizes, becomes, call.request.client)
     return Call(call.plan, verdict, call.request.approver, forecast, where, call.report_progress)
+
+
+def _running_already(call: Invocation, deps: Pipeline) -> Running | None:
+    if call.prepared is None or not call.request.operation.joins:
+        return None
+    return deps.activity.same(call.request.principal, call.plan.digest)
 
 
 def _approvals(call: Invocation, deps: Pipeline) -> ApprovalQueue:

@@ -23,6 +23,7 @@ from gdal_mcp.calls.pipeline import Pipeline
 from gdal_mcp.calls.records import Records
 from gdal_mcp.calls.recovery import recover
 from gdal_mcp.calls.turns import DRAFT_SECONDS, PLAN_SECONDS, Turns
+from gdal_mcp.calls.unreceived import Unreceived
 from gdal_mcp.calls.workflows.check import Checker
 from gdal_mcp.calls.workflows.run import WorkflowCheck
 from gdal_mcp.calls.workflows.store import StepStore
@@ -168,6 +169,7 @@ def _pipeline(
     stack.callback(door.close)
     drafting = Drafting(settings, policy, hosting, door, Seal(settings.state.seal))
     checker = Checker(drafting, StepStore(settings.state.workflows))
+    results = store_of(settings)
     pipeline = Pipeline(
         settings=settings,
         policy=policy,
@@ -175,7 +177,8 @@ def _pipeline(
         execution=Execution(settings, hosting, door),
         approvals=approvals,
         records=records,
-        results=store_of(settings),
+        results=results,
+        unreceived=Unreceived(results),
         rates=rates,
         drafting=drafting,
         drafts=Turns("looking at the files that calls name", DRAFT_SECONDS),

@@ -142,8 +142,12 @@ class Tool:
         return {"type": "object", "properties": {**self.own_keys, **(_RESULT_KEYS if self.runs else _KEYS)}}
 
 
-_KEYS: Final[Mapping[str, Any]] = {"error": {"type": "object"}, "full_result": {"type": "object"}}
-# as `calls.results` and `calls.longresults` write them
+_KEYS: Final[Mapping[str, Any]] = {
+    "error": {"type": "object"},
+    "full_result": {"type": "object"},
+    "waiting_results": {"type": "array"},
+}
+# as `calls.results`, `calls.longresults` and `calls.unreceived` write them
 _RESULT_KEYS: Final[Mapping[str, Any]] = {
     **{
         name: {"type": "array"}

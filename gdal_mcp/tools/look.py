@@ -1,9 +1,12 @@
 """`preview` and `list_workspace`: what the data looks like and what there is."""
 
-from typing import Annotated, Literal
+import json
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from gdal_mcp.calls.longresults import result_uri, store_of
+from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolboxes.base import Arguments, ImmediateResult, Tool, taking
 from gdal_mcp.toolboxes.gdal.answers.described import SHOWN
@@ -12,6 +15,7 @@ from gdal_mcp.toolboxes.gdal.datasets.listing import MAX_PATTERN, MAX_ROWS, Quer
 from gdal_mcp.tools.common import DatasetArguments, DatasetPath, DraftContext
 from sandbox.browse import opened
 
+_LONGEST: Final = 16 << 20  # bytes of JSON that are parsed to be answered again
 Band = Annotated[int, Field(ge=1, le=65_535)]
 
 
@@ -51,10 +55,13 @@ class ListArguments(Arguments):
     pattern: str = Field("*", description="Glob such as `*.tif` or `2024/*`", max_length=MAX_PATTERN)
     cursor: str | None = Field(None, description="`next_cursor` of the page before")
     limit: Annotated[int, Field(ge=1, le=MAX_ROWS)] = 100
+    result: str | None = Field(None, description="Id of a call: its answer instead", max_length=64)
 
 
 def _list(arguments: ListArguments, context: DraftContext) -> Draft | ImmediateResult:
     """The host lists, following nothing; GDAL then tells the format of each file, without opening it whole."""
+    if arguments.result is not None:
+        return ImmediateResult({"result": _kept_result(arguments.result, context)})
     folder = context.paths.folder(arguments.path)
     query = Query(folder, arguments.pattern, arguments.limit)
     with opened(context.paths.workspaces, folder) as top:
@@ -67,6 +74,20 @@ def _list(arguments: ListArguments, context: DraftContext) -> Draft | ImmediateR
         looked_at=(folder,),
         wants_json=True,
         present=lambda answer: as_json(found, answer.parsed),
+    )
+
+
+def _kept_result(call_id: str, context: DraftContext) -> Any:
+    """The answer of an earlier call of the same principal. Raises ToolError when it is not kept, or too long for an answer."""
+    found = store_of(context.settings).read(call_id, 0, _LONGEST, context.principal)
+    if found is not None and len(found[0]) == found[1]:
+        return json.loads(found[0])
+    problem = "is kept" if found is None else f"is short enough; read {result_uri(call_id)} in parts"
+    raise ToolError(
+        Code.INVALID_ARGUMENT,
+        Stage.VALIDATE,
+        f"no answer of a call {call_id!r} of yours {problem}.",
+        "Answers that a client may not have received, and long ones, are kept for some days.",
     )
 
 

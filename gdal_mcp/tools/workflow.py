@@ -10,13 +10,13 @@ from gdal_mcp.toolboxes.base import Arguments, Tool, schema_of
 
 
 class CheckArguments(Arguments):
-    workflow: dict[str, Any] | str = Field(description="The document, or its path in a workspace")
+    workflow: dict[str, Any] | str = Field(description="Document, or its path")
     parameters: dict[str, str | float | bool] | None = None
 
 
 class RunArguments(CheckArguments):
     fresh: bool = Field(default=False, description="Run every step again")
-    manifest: str | None = Field(None, description="Where to write what was done, as JSON", max_length=1000)
+    manifest: str | None = Field(None, description="File for the record, as JSON", max_length=1000)
 
 
 def _elsewhere(_arguments: Mapping[str, Any], _context: Any) -> NoReturn:
@@ -40,7 +40,7 @@ WORKFLOW_CHECK: Final = Tool(
 WORKFLOW_RUN: Final = Tool(
     name="workflow_run",
     title="Run a workflow",
-    description="Runs a workflow: one approval, results published together, finished steps not repeated.",
+    description="One approval; results published together; finished steps not repeated.",
     schema=schema_of(RunArguments),
     draft=_elsewhere,
     writes=True,

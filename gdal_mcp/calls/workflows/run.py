@@ -76,6 +76,7 @@ class WorkflowOperation(Operation):
     """What `workflow_check` and `workflow_run` share: the workflow, checked on what is known now."""
 
     checker: Checker
+    joins: bool = True
     reads_remote: bool = False
 
     def checked(self, call: Invocation) -> Checked:

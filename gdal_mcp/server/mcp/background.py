@@ -67,6 +67,7 @@ async def end_on_signal(serving: anyio.CancelScope, app: App) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for number in signals:
             serving.cancel()
+            app.pipeline.activity.end()
             with anyio.move_on_after(END_SECONDS):
                 while app.pipeline.active:  # noqa: ASYNC110 - the process ends next; an event is not worth keeping
                     await anyio.sleep(0.02)

@@ -1,8 +1,8 @@
 """The SDK's Streamable HTTP transport as an ASGI application, and who sent a request that came through it."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
-from contextlib import AbstractAsyncContextManager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, MutableMapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
 from mcp.server.auth.middleware.auth_context import auth_context_var
@@ -31,6 +31,7 @@ class Protocol:
     def __init__(self, app: App, hosts: Collection[str], origins: Collection[str], downloads: str) -> None:
         """`hosts` and `origins` are answered; `downloads` is the address below which outputs are served."""
         settings = app.settings
+        self._end_calls = app.pipeline.activity.end
         self._sessions_each = settings.http_sessions_each
         self._opening: Counter[str] = Counter()
         self._manager = StreamableHTTPSessionManager(
@@ -46,9 +47,14 @@ class Protocol:
             max_sessions=settings.http_sessions,
         )
 
-    def running(self) -> AbstractAsyncContextManager[None]:
-        """Serves while the context lasts; then cancels every session and task, and waits for them."""
-        return self._manager.run()
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Serves while the context lasts; then cancels every session, task and call, and waits for them."""
+        async with self._manager.run():
+            try:
+                yield
+            finally:
+                self._end_calls()
 
     @property
     def sessions(self) -> Collection[str]:

@@ -35,12 +35,12 @@ async def serve(app: App, *beside: Callable[[App], Coroutine[Any, Any, None]]) -
         for task in (get_ready, reap, *beside):
             group.start_soon(task, app)
         with serving:
-            await attend(server)
+            await attend(server, app.pipeline.activity.end)
         group.cancel_scope.cancel()
 
 
-async def attend(server: Server[Any]) -> None:
-    """Passes messages on to the server, and answers what could not be parsed."""
+async def attend(server: Server[Any], ended: Callable[[], None] = lambda: None) -> None:
+    """Passes messages on to the server, and answers what could not be parsed. Calls `ended` at the end of input."""
     kept, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
     async with stdio_server() as (reading, writing), kept, messages, anyio.create_task_group() as group:
 
@@ -52,6 +52,7 @@ async def attend(server: Server[Any]) -> None:
                         await writing.send(SessionMessage(refused))
                     elif not isinstance(item, Exception):
                         await kept.send(item)
+                ended()
 
         group.start_soon(sort)
         await server.run(messages, writing, server.create_initialization_options())

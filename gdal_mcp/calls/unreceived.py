@@ -1,0 +1,51 @@
+"""Results that their clients may not have received, so that a long call is not made twice.
+
+Some clients drop an answer after a minute. The next answer to the same principal names such a call once; its result can be read by the
+call's id, for as long as long results are kept.
+"""
+
+import time
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Final
+
+from gdal_mcp.calls.activity import Running
+from gdal_mcp.calls.invocation import Reply
+from gdal_mcp.calls.longresults import WHOLE, ResultStore
+from gdal_mcp.toolboxes.shortening import json_text
+
+PATIENT_SECONDS: Final = 60.0  # clients without a limit of their own wait at least as long
+MOST: Final = 5  # of one principal; the oldest are forgotten
+KEY: Final = "waiting_results"
+
+
+@dataclass(slots=True, eq=False)
+class Unreceived:
+    """Remembers them while the server runs. For one event loop and its threads."""
+
+    results: ResultStore
+    patient_seconds: float = PATIENT_SECONDS
+    _waiting: defaultdict[str, deque[Mapping[str, Any]]] = field(
+        default_factory=partial(defaultdict, partial(deque, maxlen=MOST))
+    )
+
+    def ended(self, call: Running) -> None:
+        """Keeps the result of a call that nobody waits for any more, or that took longer than some clients wait."""
+        reply = call.reply
+        lasted = time.time() - call.begun
+        if reply is None or (call.waiting > 0 and lasted < self.patient_seconds) or call.scope.cancel_called:
+            return
+        if WHOLE in reply.result or self.results.keep(call.call_id, json_text(reply.result), call.principal):
+            outcome = "OK" if reply.error is None else str(reply.error.code)
+            row = {"call_id": call.call_id, "tool": call.tool, "outcome": outcome}
+            self._waiting[call.principal].append({**row, "get": f"list_workspace result={call.call_id}"})
+
+    def noted(self, reply: Reply, principal: str) -> Reply:
+        """The reply with the principal's results that wait, each named once. A reply does not name its own call."""
+        waiting = self._waiting[principal]
+        rows = [one for one in list(waiting) if one["call_id"] != reply.call_id]
+        for one in rows:
+            waiting.remove(one)
+        return replace(reply, result={**reply.result, KEY: rows}) if rows else reply

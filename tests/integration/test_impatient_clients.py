@@ -1,0 +1,254 @@
+"""Clients that give up early: their calls go on, the same call sent again joins, and the result waits to be read."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+from mcp.shared.message import SessionMessage
+from mcp_types import jsonrpc_message_adapter
+
+from gdal_mcp.calls.pipeline import Reply
+from gdal_mcp.errors import Code
+from gdal_mcp.server.mcp.server import build
+from gdal_mcp.tools.look import LIST_WORKSPACE
+from sandbox import slot as slot_module
+from sandbox.pool import pool as pool_module
+from tests.integration.memory_server import ANN, BEN, Server, server
+from tests.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measures nothing, and has memory enough."""
+    monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts, **_: ())
+    monkeypatch.setattr(pool_module, "machine_memory", dict)
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def eventually(condition: Any) -> None:
+    await anyio.to_thread.run_sync(until, condition)
+
+
+@dataclass
+class Wire:
+    """A client that reads and writes JSON-RPC messages itself, as one with a time limit does."""
+
+    sending: Any
+    answers: dict[int, dict[str, Any]] = field(default_factory=dict)
+
+    async def send(self, method: str, number: int | None = None, **params: Any) -> None:
+        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        if number is not None:
+            message["id"] = number
+        await self.sending.send(SessionMessage(jsonrpc_message_adapter.validate_python(message)))
+
+    async def call(self, number: int, tool: str, **arguments: Any) -> None:
+        await self.send("tools/call", number, name=tool, arguments=arguments)
+
+    async def answer(self, number: int) -> dict[str, Any]:
+        await eventually(lambda: number in self.answers)
+        return json.loads(self.answers[number]["result"]["content"][0]["text"])  # type: ignore[no-any-return]
+
+    async def give_up(self, number: int, reason: str) -> None:
+        await self.send("notifications/cancelled", requestId=number, reason=reason)
+
+
+@asynccontextmanager
+async def connected(one: Server) -> AsyncIterator[Wire]:
+    made = build(one.app, who=lambda _ctx: ANN)
+    sending, inbox = anyio.create_memory_object_stream[SessionMessage | Exception](100)
+    outbox, received = anyio.create_memory_object_stream[SessionMessage](100)
+    wire = Wire(sending)
+
+    async def read() -> None:
+        async for item in received:
+            text = item.message.model_dump(by_alias=True, mode="json", exclude_none=True)
+            if "id" in text and "method" not in text:
+                wire.answers[text["id"]] = text
+
+    async with sending, received, anyio.create_task_group() as group:
+        group.start_soon(made.run, inbox, outbox, made.create_initialization_options())
+        group.start_soon(read)
+        client = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "c", "version": "1"},
+        }
+        await wire.send("initialize", 0, **client)
+        await wire.send("notifications/initialized")
+        yield wire
+        group.cancel_scope.cancel()
+
+
+def started(one: Server) -> int:
+    return len([job for job in one.world.jobs if job != "describe"])
+
+
+def running(one: Server) -> int:
+    return len(one.pipeline.activity.all())
+
+
+async def let_go(one: Server) -> None:
+    """Lets containers end, as those in memory cannot be killed, once a call was cancelled."""
+    await eventually(lambda: any(call.scope.cancel_called for call in one.pipeline.activity.all()))
+    one.world.gate.set()
+
+
+async def test_a_call_whose_client_timed_out_goes_on_and_its_result_is_read_by_id(tmp_path: Path):
+    with server(tmp_path, approval="never") as one:
+        one.world.gate.clear()
+        async with connected(one) as wire:
+            await wire.call(1, "make", path="in.bin", output="out.bin")
+            await eventually(lambda: started(one) == 1)
+            await wire.give_up(1, "McpError: MCP error -32001: Request timed out")
+            await eventually(lambda: all(call.waiting == 0 for call in one.pipeline.activity.all()))
+            one.world.gate.set()
+            await eventually(lambda: running(one) == 0)
+            assert (one.root / "out.bin").read_bytes() == b"made"
+            await wire.call(2, "look", path="in.bin")
+            [row] = (await wire.answer(2))["waiting_results"]
+            await wire.call(3, "look", path="in.bin")
+            assert "waiting_results" not in await wire.answer(3)
+            assert 1 not in wire.answers
+        kept = one.pipeline.results.read(row["call_id"], 0, 1 << 20, ANN.id)
+        assert kept is not None
+        assert json.loads(kept[0])["outputs"][0]["path"] == str(one.root / "out.bin")
+        assert (row["tool"], row["outcome"]) == ("make", "OK")
+        assert one.pipeline.results.read(row["call_id"], 0, 1 << 20, BEN.id) is None
+        context: Any = type("Context", (), {"settings": one.app.settings, "principal": ANN.id})()
+        answer = LIST_WORKSPACE.draft({"result": row["call_id"]}, context)
+        assert answer.result["result"] == json.loads(kept[0])  # type: ignore[union-attr]
+
+
+async def test_the_same_call_sent_again_joins_the_running_one(tmp_path: Path):
+    with server(tmp_path, approval="never") as one:
+        one.world.gate.clear()
+        async with connected(one) as wire:
+            await wire.call(1, "make", path="in.bin", output="out.bin")
+            await eventually(lambda: started(one) == 1)
+            await wire.give_up(1, "timeout")
+            await wire.call(2, "make", path="in.bin", output="out.bin")
+            await eventually(lambda: any(call.waiting for call in one.pipeline.activity.all() if call.plan))
+            one.world.gate.set()
+            assert (await wire.answer(2))["outputs"][0]["path"] == str(one.root / "out.bin")
+            await wire.call(3, "look", path="in.bin")
+            assert "waiting_results" not in await wire.answer(3), "the second request received it"
+        assert one.world.jobs.count("make") == 1
+        assert [event["outcome"][:6] for event in one.events() if event["type"] == "call.joined"] == [
+            "joined"
+        ]
+
+
+async def test_a_call_that_is_cancelled_for_another_reason_ends(tmp_path: Path):
+    with server(tmp_path, approval="never") as one:
+        one.world.gate.clear()
+        async with connected(one) as wire:
+            await wire.call(1, "make", path="in.bin", output="out.bin")
+            await eventually(lambda: started(one) == 1)
+            await wire.give_up(1, "the user pressed stop")
+            await let_go(one)
+            await eventually(lambda: running(one) == 0)
+        assert one.events()[-1]["outcome"] == "CANCELLED"
+        assert not (one.root / "out.bin").exists()
+
+
+async def test_a_server_that_ends_waits_for_no_client(tmp_path: Path):
+    with server(tmp_path, approval="never") as one:
+        one.world.gate.clear()
+        async with connected(one) as wire:
+            await wire.call(1, "make", path="in.bin", output="out.bin")
+            await eventually(lambda: started(one) == 1)
+            await wire.give_up(1, "timed out")
+            await eventually(lambda: all(call.waiting == 0 for call in one.pipeline.activity.all()))
+            one.pipeline.activity.end()
+            await let_go(one)
+            await eventually(lambda: running(one) == 0)
+        assert one.events()[-1]["outcome"] == "CANCELLED"
+
+
+@pytest.mark.parametrize("young", [True, False])
+async def test_a_read_is_joined_once_clients_may_have_given_up_on_it(tmp_path: Path, young: bool):
+    with server(tmp_path, concurrent=4) as one:
+        one.pipeline.activity.join_reads_after = 60.0 if young else 0.0
+        one.world.gate.clear()
+        replies: list[Reply] = []
+
+        async def look() -> None:
+            replies.append(await one.call("look", path="in.bin"))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(look)
+            await eventually(lambda: started(one) == 1)
+            group.start_soon(look)
+            group.start_soon(lambda: one.call("look", BEN, path="in.bin"))
+            await eventually(lambda: started(one) == (3 if young else 2))
+            if not young:
+                await eventually(lambda: any(call.waiting == 2 for call in one.pipeline.activity.all()))
+            one.world.gate.set()
+        assert len({reply.call_id for reply in replies}) == (2 if young else 1)
+        assert one.world.jobs.count("look") == (3 if young else 2), "another principal's call is its own"
+
+
+async def test_a_call_that_was_joined_outlives_the_request_that_began_it(tmp_path: Path):
+    with server(tmp_path, approval="never") as one:
+        one.world.gate.clear()
+        replies: list[Reply] = []
+
+        async def make() -> None:
+            replies.append(await one.make())
+
+        async with anyio.create_task_group() as second, anyio.create_task_group() as first:
+            first.start_soon(one.make)
+            await eventually(lambda: started(one) == 1)
+            second.start_soon(make)
+            await eventually(lambda: any(call.waiting == 2 for call in one.pipeline.activity.all()))
+            first.cancel_scope.cancel()
+            one.world.gate.set()
+        assert [reply.error for reply in replies] == [None]
+        assert one.world.jobs.count("make") == 1
+
+
+async def test_a_person_who_cancels_a_joined_call_ends_it_for_all(tmp_path: Path):
+    with server(tmp_path, approval="never") as one:
+        one.world.gate.clear()
+        replies: list[Reply] = []
+
+        async def make() -> None:
+            replies.append(await one.make())
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(make)
+            await eventually(lambda: started(one) == 1)
+            group.start_soon(make)
+            await eventually(lambda: any(call.waiting == 2 for call in one.pipeline.activity.all()))
+            [first] = [call for call in one.pipeline.activity.all() if call.waiting == 2]
+            one.pipeline.activity.cancel(first.call_id, "ann")
+            await let_go(one)
+        assert [reply.error and reply.error.code for reply in replies] == [Code.CANCELLED] * 2
+        assert not (one.root / "out.bin").exists()
+
+
+async def test_a_long_answer_that_was_sent_is_named_once_too(tmp_path: Path):
+    """Some clients drop an answer without a word."""
+    with server(tmp_path, approval="never") as one:
+        one.pipeline.unreceived.patient_seconds = 0.0
+        async with connected(one) as wire:
+            await wire.call(1, "make", path="in.bin", output="out.bin")
+            first = await wire.answer(1)
+            assert "waiting_results" not in first
+            one.pipeline.unreceived.patient_seconds = 60.0
+            await wire.call(2, "look", path="in.bin")
+            [row] = (await wire.answer(2))["waiting_results"]
+        assert row["call_id"] == first["receipt"]["call_id"]
