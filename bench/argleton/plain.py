@@ -166,8 +166,7 @@ class Adapter:
 
     def sheet_area_m2(self, folder: str, parcels: str, owners: str) -> Any:
         sql = (
-            f"SELECT sum(a.area_m2) FROM {stem(parcels)} a "
-            f"JOIN {stem(owners)} b ON a.parcel_id = b.parcel_id"
+            f"SELECT sum(a.area_m2) FROM {stem(parcels)} a JOIN {stem(owners)} b ON a.parcel_id = b.parcel_id"
         )
         return self.query(folder, sql, parcels, owners)
 

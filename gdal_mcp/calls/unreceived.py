@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gdal_mcp.calls.activity import Running
 from gdal_mcp.calls.invocation import Reply
-from gdal_mcp.calls.longresults import WHOLE, ResultStore
+from gdal_mcp.calls.longresults import FULL_RESULT, ResultStore
 from gdal_mcp.toolboxes.shortening import json_text
 
 PATIENT_SECONDS: Final = 60.0  # clients without a limit of their own wait at least as long
@@ -37,7 +37,7 @@ class Unreceived:
         lasted = time.time() - call.begun
         if reply is None or (call.waiting > 0 and lasted < self.patient_seconds) or call.scope.cancel_called:
             return
-        if WHOLE in reply.result or self.results.keep(call.call_id, json_text(reply.result), call.principal):
+        if FULL_RESULT in reply.result or self.results.keep(call.call_id, json_text(reply.result), call.principal):
             outcome = "OK" if reply.error is None else str(reply.error.code)
             row = {"call_id": call.call_id, "tool": call.tool, "outcome": outcome}
             self._waiting[call.principal].append({**row, "get": f"list_workspace result={call.call_id}"})
