@@ -343,6 +343,19 @@ def _peers() -> Lines:
     yield from table(("attack", "server", "what it did", "here", "claim"), rows)
 
 
+def _clients() -> Lines:
+    """What each client did, by the steps of tests/clients."""
+    recorded = rows_of("clients.toml")
+    rows = []
+    for row in recorded["client"]:
+        differs = "; ".join(f"{step}: {what}" for step, what in row.get("differs", {}).items())
+        with_ = f" with {', '.join(row['with'])}" if "with" in row else ""
+        rows.append(
+            (row["name"], f"`{row['package']}` {row['version']}{with_}", differs or "everything works")
+        )
+    return [*table(("client", "version", f"tried {recorded['tried']}"), rows)]
+
+
 def _gdal_faults() -> Lines:
     """Known faults of GDAL, as `gdal-mcp doctor` shows them for the image that is there."""
     for name, one in faults().items():
@@ -379,6 +392,7 @@ PARTS: Parts = {
     "limitations": _limitations,
     "attacks": _attacks,
     "peers": _peers,
+    "clients": _clients,
     "faults": _faults,
     "gdal-faults": _gdal_faults,
 }

@@ -43,14 +43,14 @@ class Programs:
         return subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, **given)
 
 
-def programs() -> Programs:
-    """The pinned programs, downloaded if need be. Raises NoNode."""
+def programs(folder: Path = HERE) -> Programs:
+    """The programs that a folder's package-lock.json pins, downloaded if need be. Raises NoNode."""
     node, npm = _node()
-    digest = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in PINNED)).hexdigest()
-    place = Path(sys.prefix) / "share" / f"conformance-{digest[:16]}"
+    digest = hashlib.sha256(b"".join((folder / name).read_bytes() for name in PINNED)).hexdigest()
+    place = Path(sys.prefix) / "share" / f"{folder.name}-{digest[:16]}"
     if not place.is_dir():
         place.parent.mkdir(exist_ok=True)
-        _install(node, npm, place)
+        _install(node, npm, folder, place)
     return Programs(node, place / "node_modules")
 
 
@@ -64,11 +64,11 @@ def _node() -> tuple[Path, Path]:
     return root / "bin" / "node", root / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 
-def _install(node: Path, npm: Path, place: Path) -> None:
+def _install(node: Path, npm: Path, folder: Path, place: Path) -> None:
     """Whole or not at all, whoever else does the same at this moment."""
     with tempfile.TemporaryDirectory(dir=place.parent) as made:
         for name in PINNED:
-            shutil.copy(HERE / name, made)
+            shutil.copy(folder / name, made)
         ended = subprocess.run(
             [node, npm, *NPM],
             cwd=made,

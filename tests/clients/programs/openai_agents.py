@@ -1,0 +1,42 @@
+"""openai-agents' MCP server over stdio. Its session gives up after five seconds unless told otherwise."""
+
+import base64
+from contextlib import asynccontextmanager
+
+from agents.mcp import MCPServerStdio
+from steps import Client, main
+
+
+class OpenAi(Client):
+    async def tools(self):
+        return [tool.name for tool in await self.session.list_tools()]
+
+    async def answer(self, tool, arguments):
+        return await self.session.call_tool(tool, arguments)
+
+    async def call(self, tool, arguments):
+        result = await self.answer(tool, arguments)
+        return getattr(result, "structured_content", None) or getattr(result, "structuredContent", None)
+
+    async def resource(self, uri):
+        return (await self.session.read_resource(uri)).contents[0].text
+
+    async def picture(self, tool, arguments):
+        result = await self.answer(tool, arguments)
+        return next(base64.b64decode(part.data) for part in result.content if part.type == "image")
+
+    async def cancel(self, tool, arguments, is_running):
+        await self.abandon(self.answer(tool, arguments), is_running)
+
+
+@asynccontextmanager
+async def connect(setup):
+    client = OpenAi(setup)
+    params = {"command": setup.command[0], "args": setup.command[1:], "env": setup.environment}
+    async with MCPServerStdio(params, client_session_timeout_seconds=60) as session:
+        client.session = session
+        yield client
+
+
+if __name__ == "__main__":
+    main(connect)
