@@ -25,6 +25,7 @@ from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.toolbox import TOOLSETS
 from sandbox.workspace import Workspace, Workspaces
+from tests.attacks.table import TABLE
 from tests.boxes import preflight
 from tests.boxes import surface as surface_of
 
@@ -161,6 +162,8 @@ def test_every_call_that_a_page_shows_is_one_that_a_default_server_accepts(desk)
 def test_the_front_page_is_short_and_counts_the_commands_of_gdal():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"All {len(packaged().algorithms)} commands" in text
+    calls = sum(len(attack.calls) for attack in TABLE.values())
+    assert f"Attacks in the table of the tests: {len(TABLE)}, with {calls} calls" in text
     assert len(text.splitlines()) <= 150
 
 
