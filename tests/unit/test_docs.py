@@ -159,6 +159,19 @@ def test_every_call_that_a_page_shows_is_one_that_a_default_server_accepts(desk)
     assert len(shown) > 12
 
 
+def test_every_place_that_the_design_sends_a_reader_to_is_there():
+    section = (ROOT / "docs/design.md").read_text(encoding="utf-8").split("\n## ")[2]
+    assert section.startswith("Where would you add")
+    places = [
+        place
+        for line in section.splitlines()
+        if line.startswith("| ")
+        for place in re.findall(r"`([\w./]+/[\w./]*)`", line.rpartition(" | ")[2])
+    ]
+    assert len(places) > 20
+    assert [place for place in places if not (ROOT / place).exists()] == []
+
+
 def test_the_front_page_is_short_and_counts_the_commands_of_gdal():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"All {len(packaged().algorithms)} commands" in text
