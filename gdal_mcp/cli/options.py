@@ -5,14 +5,16 @@ It fits a screen.
 """
 
 import argparse
+import difflib
 import shutil
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Final, Literal, NoReturn, get_args, get_origin
 
 from gdal_mcp.cli.examples import EXAMPLES
 from gdal_mcp.cli.exits import Exit, guarded
+from gdal_mcp.invoked import cite
 from gdal_mcp.settings import Settings, load_settings
 from gdal_mcp.settings.removed import REMOVED
 
@@ -50,6 +52,35 @@ class Help(argparse.RawDescriptionHelpFormatter):
         super().start_section(_HEADINGS.get(heading or "", heading))
 
 
+class Parser(argparse.ArgumentParser):
+    """Refuses what it does not know in one line, with the nearest word that it knows, and says where help is."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(formatter_class=Help, allow_abbrev=False, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(Exit.USAGE, f"gdal-mcp: {message}\n{cite(f'Run `{self.prog} --help`.')}\n")
+
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:
+        """Every command refuses its own unknown words; argparse itself would leave that to the program as a whole."""
+        known, rest = super().parse_known_args(args, namespace)
+        if rest and rest[0].startswith("-"):
+            option = rest[0].partition("=")[0]
+            self.error(f"`{self.prog}` has no option {option}{_nearest(option, self._option_string_actions)}")
+        if rest:
+            self.error(f"`{self.prog}` takes no further argument {rest[0]!r}")
+        return known, rest
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001 - no public name
+            self.error(f"there is no command {value!r}{_nearest(value, action.choices)}")
+        super()._check_value(action, value)
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    return "".join(f"; the nearest is {near}" for near in difflib.get_close_matches(word, list(known), n=1))
+
+
 def _word(action: argparse.Action) -> str:
     if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001 - argparse shows it no other way
         return "COMMAND" if action.required else "[COMMAND]"
@@ -84,8 +115,6 @@ def add_early_command(
         help=text,
         description=f"{text[:1].upper()}{text[1:]}.",
         epilog=epilog(path, _EXPLAINED if shown else _ALL),
-        formatter_class=Help,
-        allow_abbrev=False,
         parents=[_settings_options(shown=shown)],
     )
     parser.set_defaults(run=run)
@@ -101,8 +130,6 @@ def add_group(commands: Any, name: str, text: str, default: Run | None = None) -
         help=text,
         description=described,
         epilog=epilog(name, *([_ALL] if parents else [])),
-        formatter_class=Help,
-        allow_abbrev=False,
         parents=parents,
     )
     if default is not None:

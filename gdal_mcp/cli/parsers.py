@@ -11,7 +11,7 @@ from typing import Any
 from gdal_mcp import __version__
 from gdal_mcp.cli.exits import Exit, guarded, meanings
 from gdal_mcp.cli.options import (
-    Help,
+    Parser,
     Run,
     add_command,
     add_early_command,
@@ -26,12 +26,10 @@ from gdal_mcp.settings import Settings
 
 def build_parser() -> argparse.ArgumentParser:
     """The whole program, its commands in the order in which help lists them."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="gdal-mcp",
         description="GDAL for AI assistants: each call runs in a container of its own.",
         epilog=epilog("", f"{meanings()} `gdal-mcp COMMAND --help` explains each command."),
-        formatter_class=Help,
-        allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"gdal-mcp {__version__}")
     commands = parser.add_subparsers(prog=parser.prog, metavar="COMMAND", required=True, title="Commands")

@@ -9,6 +9,7 @@ from gdal_mcp.invoked import cite
 from gdal_mcp.settings import SettingsError
 from gdal_mcp.untrusted import shown_text
 
+_LIKE: Final = """Arguments look like '{"path": "dem.tif"}', in single quotes for a shell."""
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
@@ -56,9 +57,9 @@ def json_object(given: str) -> dict[str, Any]:
     try:
         values = json.loads(sys.stdin.read() if given == "-" else given)
     except (ValueError, RecursionError) as error:
-        raise SettingsError(f"the arguments are not JSON: {error}") from error
+        raise SettingsError(f"JSON: the text is not JSON: {error}. {_LIKE}") from error
     if not isinstance(values, dict):
-        raise SettingsError('the arguments are a JSON object, such as \'{"path": "dem.tif"}\'')
+        raise SettingsError(f"JSON: the text is not a JSON object. {_LIKE}")
     return values
 
 

@@ -48,8 +48,11 @@ def run_workflow(  # noqa: PLR0913 - one for each option of the command
     try:
         document = load(file.read_bytes())
         values = parameters_of(document, params)
-    except (OSError, WorkflowInvalid) as error:
-        for problem in getattr(error, "problems", [error]):
+    except OSError as error:
+        say(f"{file} cannot be read: {error.strerror}")
+        return Exit.USAGE
+    except WorkflowInvalid as error:
+        for problem in error.problems:
             say(f"{file}: {problem}")
         return Exit.USAGE
     given: dict[str, Any] = {

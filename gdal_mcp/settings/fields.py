@@ -12,9 +12,9 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator, model
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from gdal_mcp.settings.file import PREFIX, SettingsError, no_setting, read_toml, trusted_toml
+from gdal_mcp.settings.file import PREFIX, SettingsError, nearest, no_setting, read_toml, trusted_toml
 from gdal_mcp.settings.pathmap import PathMap
-from gdal_mcp.settings.remote import Remote, RemoteSettings
+from gdal_mcp.settings.remote import REMOTE_KEYS, Remote, RemoteSettings
 from gdal_mcp.settings.removed import is_removed, notices
 from gdal_mcp.settings.state import StateFolder
 from gdal_mcp.settings.types import (
@@ -388,14 +388,21 @@ def _sentence(row: Mapping[str, Any], explicit: Mapping[str, Any], file: object)
     if not row["loc"]:
         return f"{problem[:1].upper()}{problem[1:]}."
     name = str(row["loc"][0])
-    if len(row["loc"]) > 1 and name == "remote":  # what stands there may be a secret that was written out
-        return f"{'.'.join(map(str, row['loc']))}: {problem[:1].lower()}{problem[1:]}."
+    source = _source(name, explicit, file)
+    if len(row["loc"]) > 1 and name == "remote":  # the value may be a secret that was written out
+        key = ".".join(map(str, row["loc"]))
+        if row["type"] == "extra_forbidden":
+            problem = f"there is no such key; the nearest is {nearest(str(row['loc'][-1]), REMOTE_KEYS)}"
+        return f"{source.removesuffix(name)}{key}: {problem[:1].lower()}{problem[1:]}."
+    return f"{source} cannot be {repr(row['input'])[:80]}: {problem[:1].lower()}{problem[1:]}."
+
+
+def _source(name: str, explicit: Mapping[str, Any], file: object) -> str:
+    """The setting as it was written: an option or argument, a variable, or a key of the settings file."""
     variable = PREFIX + name.upper()
-    shown = name
-    if name not in explicit:
-        given = os.environ.get(variable)
-        shown = variable if given else f"Settings file {file}: {name}" if file else name
-    return f"{shown} cannot be {repr(row['input'])[:80]}: {problem[:1].lower()}{problem[1:]}."
+    if name in explicit or not (os.environ.get(variable) or file):
+        return name
+    return variable if os.environ.get(variable) else f"Settings file {Path(str(file)).absolute()}: {name}"
 
 
 @dataclass(frozen=True, slots=True)

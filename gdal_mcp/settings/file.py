@@ -28,11 +28,16 @@ class SettingsError(Exception):
         self.problems = problems
 
 
+def nearest(word: str, known: Collection[str]) -> str:
+    """The known word that is most like this one."""
+    return difflib.get_close_matches(word, list(known), n=1, cutoff=0.0)[0]
+
+
 def no_setting(name: str, known: Collection[str], *, variable: bool = False) -> str:
     """That no setting or variable has that name, and the nearest of those there are."""
     plain = name.upper().removeprefix(PREFIX).lower()
-    nearest = difflib.get_close_matches(plain, list(known), n=1, cutoff=0.0)[0]
-    shown = PREFIX + nearest.upper() if variable else nearest
+    near = nearest(plain, known)
+    shown = PREFIX + near.upper() if variable else near
     return f"There is no setting {name[:80]!r}; the nearest is {shown}."
 
 

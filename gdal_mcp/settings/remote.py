@@ -165,6 +165,8 @@ class RemoteSettings(_Table):
         return (*self.source, *map(source_at, self.hosts))
 
 
+REMOTE_KEYS: Final = frozenset((*RemoteSettings.model_fields, *Source.model_fields))
+
 # hosts alone, with commas between them, are a whole table: what they stand above is not mixed with them
 Remote = Annotated[
     RemoteSettings,
