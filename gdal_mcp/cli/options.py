@@ -61,7 +61,9 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(Exit.USAGE, f"gdal-mcp: {message}\n{cite(f'Run `{self.prog} --help`.')}\n")
 
-    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:
+    def parse_known_args(  # type: ignore[override]  # argparse has an overload for each type of namespace
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
         """Every command refuses its own unknown words; argparse itself would leave that to the program as a whole."""
         known, rest = super().parse_known_args(args, namespace)
         if rest and rest[0].startswith("-"):
