@@ -1,7 +1,6 @@
-"""How a command is declared: its name, its help, and every setting as an option of it.
+"""How a command is declared: its name, its help, and every setting as an option.
 
-Help shows the options of the command, examples, and of the settings those that are needed to start a server or to make a call.
-It fits a screen.
+Help shows the options of the command, examples, and for `serve` and `call` the common settings. It fits on a screen.
 """
 
 import argparse
@@ -21,7 +20,7 @@ from gdal_mcp.settings.removed import REMOVED
 Run = Callable[[argparse.Namespace, Settings], Exit]
 COMMON: Final = ("workspaces", "workspaces_ro", "approval", "state_dir", "image", "engine", "config")
 SHOW_SETTINGS: Final = frozenset({"serve", "call"})
-# those whose option has another name than the setting: one folder each time, or the opposite
+# settings whose option has another name: one folder each time, or the opposite
 _SPELLED: Final = {
     "workspaces": "--workspace",
     "workspaces_ro": "--workspace-ro",
@@ -30,20 +29,20 @@ _SPELLED: Final = {
 }
 
 
-_REMOVED_OPTIONS: Final = "removed_options"  # where argparse leaves them
+_REMOVED_OPTIONS: Final = "removed_options"  # the attribute in argparse's namespace
 _HEADINGS: Final = {"positional arguments": "Arguments", "options": "Options"}
 _WIDTH: Final = 100
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
-    """Help in the form of docker's: one line of usage, what the command does, its options, examples."""
+    """Help as docker prints it: one line of usage, what the command does, its options, examples."""
 
     def __init__(self, prog: str) -> None:
         columns = shutil.get_terminal_size((_WIDTH, 40)).columns
         super().__init__(prog, max_help_position=28, width=max(60, min(columns, _WIDTH)) - 2)
 
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
-        """Of the options only that there are some: an error message stands below."""
+        """Shows `[OPTIONS]` instead of a list of options."""
         del prefix
         words = [_word(one) for one in actions if not one.option_strings]
         super().add_usage(usage or " ".join(["%(prog)s [OPTIONS]", *words]), actions, groups, "Usage: ")
@@ -91,7 +90,7 @@ def _word(action: argparse.Action) -> str:
 
 
 def epilog(path: str, *more: str) -> str:
-    """The end of a command's help: its examples, and where the settings are."""
+    """The end of a command's help: its examples, and where settings are explained."""
     lines = ["Examples:", *(f"  {one}" for one in EXAMPLES[path])]
     columns = max(60, min(shutil.get_terminal_size((_WIDTH, 40)).columns, _WIDTH)) - 2
     for text in more:
@@ -100,7 +99,7 @@ def epilog(path: str, *more: str) -> str:
 
 
 def add_command(commands: Any, name: str, run: Run, text: str) -> argparse.ArgumentParser:
-    """A command whose `run` gets what was typed and the settings; the program's own failures become exit codes."""
+    """A command whose `run` gets the parsed arguments and the settings; the program's own failures become exit codes."""
     return add_early_command(
         commands, name, lambda given: guarded(partial(run, given, settings_of(given))), text
     )
@@ -109,7 +108,7 @@ def add_command(commands: Any, name: str, run: Run, text: str) -> argparse.Argum
 def add_early_command(
     commands: Any, name: str, run: Callable[[argparse.Namespace], Exit], text: str
 ) -> argparse.ArgumentParser:
-    """As `add_command`, for a command that reads the settings itself."""
+    """Like `add_command`, for a command that reads the settings itself."""
     path = _path(commands, name)
     shown = path in SHOW_SETTINGS
     parser: argparse.ArgumentParser = commands.add_parser(
@@ -124,7 +123,7 @@ def add_early_command(
 
 
 def add_group(commands: Any, name: str, text: str, default: Run | None = None) -> Any:
-    """A command of several actions; what is returned takes them. `default` runs where none is named."""
+    """A command with subcommands, which are added to the returned value. `default` runs without a subcommand."""
     described = f"{text[:1].upper()}{text[1:]}."
     parents = [_settings_options(shown=False)] if default is not None else []
     parser = commands.add_parser(
@@ -161,9 +160,9 @@ _ALL: Final = f"Settings: {', '.join(map(option_of, COMMON))} and others. {_EXPL
 
 @cache
 def _settings_options(*, shown: bool) -> argparse.ArgumentParser:
-    """Every setting as an option; what is not given is not there at all, so that an action keeps what its group was given.
+    """Every setting as an option. An option that is not used leaves no attribute, so that a subcommand keeps the value of its group.
 
-    Help has the common ones if they are `shown`.
+    Help has the common settings if `shown`.
     """
     parser = argparse.ArgumentParser(add_help=False)
     group = parser.add_argument_group("Common settings")
@@ -175,7 +174,7 @@ def _settings_options(*, shown: bool) -> argparse.ArgumentParser:
             action = "store_false" if field.default else "store_true"
             parser.add_argument(option, action=action, dest=name, default=argparse.SUPPRESS, help=text)
         elif name in ("workspaces", "workspaces_ro"):
-            # several times, so that no folder's name needs a separator
+            # repeated, so that a folder's name cannot clash with a separator
             repeatable = text if text is argparse.SUPPRESS else f"{text} Repeatable."
             group.add_argument(
                 option,
@@ -187,7 +186,7 @@ def _settings_options(*, shown: bool) -> argparse.ArgumentParser:
             )
         else:
             is_choice = get_origin(field.annotation) is Literal
-            # a word that is none of these is refused with the rest of the settings, whatever they came from
+            # an invalid choice is refused with the other settings, whatever their source
             metavar = "|".join(get_args(field.annotation)) if is_choice else "VALUE"
             group.add_argument(option, metavar=metavar, dest=name, default=argparse.SUPPRESS, help=text)
     for one in REMOVED:
@@ -204,14 +203,14 @@ def _settings_options(*, shown: bool) -> argparse.ArgumentParser:
 
 
 class _Removed(argparse.Action):
-    """Notes that an option was written which does nothing any more, and drops its value."""
+    """Notes the use of an option that no longer has an effect, and ignores its value."""
 
     def __call__(self, _parser: Any, namespace: Any, _values: Any, option: str | None = None) -> None:
         setattr(namespace, self.dest, [*getattr(namespace, self.dest, ()), option])
 
 
 def settings_of(given: argparse.Namespace) -> Settings:
-    """The settings with what the command line says of them; logging follows them. Raises SettingsError."""
+    """The settings with the values of the command line. Configures logging. Raises SettingsError."""
     typed = {name: value for name, value in vars(given).items() if name in Settings.model_fields}
     settings = load_settings(getattr(given, _REMOVED_OPTIONS, ()), **typed)
     if settings.run_as == "owner":
