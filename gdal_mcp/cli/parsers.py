@@ -202,7 +202,7 @@ def _add_clients(commands: Any) -> None:
     revoke = _add(tokens, "revoke", "tokens.revoke", "revoke a token at once")
     revoke.add_argument("name", metavar="NAME", help="name of the token's user")
 
-    text = "print the address of the console, the web page for approvals and records"
+    text = "print the address of the console, the web page for people"
     console = _add(commands, "console", "console.show", text)
     text = "also open it in a browser"
     console.add_argument("--open", action="store_true", dest="opens", help=text)
