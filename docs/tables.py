@@ -356,6 +356,27 @@ def _clients() -> Lines:
     return [*table(("client", "version", f"tried {recorded['tried']}"), rows)]
 
 
+def _rooms() -> Lines:
+    """The layers of the import contract, each with its sentence."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    first = project["tool"]["importlinter"]["contracts"][0]
+    layers = [layer.replace("gdal_mcp.", "") for layer in first["layers"]]
+    said = words("rooms", [*layers, "sandbox"])
+    yield ""
+    yield from (f"    {layer:<22}{said[layer]}" for layer in layers)
+    yield f"    {'-' * 8}"
+    yield f"    {'sandbox':<22}{said['sandbox']}"
+    yield ""
+
+
+def _decisions() -> Lines:
+    for page in sorted((ROOT / "docs/adr").glob("0*.md")):
+        number, _, title = (
+            page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ").partition(". ")
+        )
+        yield f"- [{number}. {title}]({page.name})"
+
+
 def _gdal_faults() -> Lines:
     """Known faults of GDAL, as `gdal-mcp doctor` shows them for the image that is there."""
     for name, one in faults().items():
@@ -381,6 +402,8 @@ PARTS: Parts = {
     "settings": _settings,
     "errors": _errors,
     "cli": _cli,
+    "rooms": _rooms,
+    "decisions": _decisions,
     "hardening": _hardening,
     "engines": _engines,
     "sockets": _sockets,

@@ -11,7 +11,7 @@ from gdal_mcp.untrusted import shown_text
 
 
 def check(settings: Settings, checkpoint: str | None) -> Exit:
-    """Prints whether the chain is whole and holds the checkpoint. Raises SettingsError, AuditUnavailable."""
+    """Prints whether the chain is complete and contains the checkpoint. Raises SettingsError, AuditUnavailable."""
     try:
         kept = Checkpoint.parse(checkpoint) if checkpoint is not None else None
     except ValueError as error:
@@ -26,17 +26,17 @@ def check(settings: Settings, checkpoint: str | None) -> Exit:
 
 
 def rotate(settings: Settings) -> Exit:
-    """Closes the file of the log, for an archive, and goes on in a new one. Servers may run. Raises AuditUnavailable."""
+    """Closes the current log file and continues in a new one. Servers may be running. Raises AuditUnavailable."""
     closed = AuditLog(settings.state.audit).rotate({"program": "gdal-mcp audit rotate"})
     out(f"{closed} is closed. Move it to an archive; `gdal-mcp audit verify` checks the files that are here.")
     return Exit.DONE
 
 
 def show_last(settings: Settings, count: int, *, as_json: bool) -> Exit:
-    """Prints the last records, a line each: for people, or as JSON. Raises AuditUnavailable."""
+    """Prints the last records, one line each, as text or JSON. Raises AuditUnavailable."""
     path = settings.state.audit
     if not path.exists():
-        say(f"there is no log at {path}. Name the --state-dir of the server whose calls it should show.")
+        say(f"there is no log at {path}. Name the server's --state-dir.")
         return Exit.FAILED
     for record in tail(path, count):
         told = json.dumps({"seq": record.seq, "time": record.time, **record.event})
@@ -45,7 +45,7 @@ def show_last(settings: Settings, count: int, *, as_json: bool) -> Exit:
 
 
 def _line(record: AuditRecord) -> str:
-    """When, what happened, to which call of whom, how it ended, and what it wrote."""
+    """One line of text: time, event, call, principal, outcome, and files written."""
     event = record.event
     outputs = event.get("object", {}).get("outputs", ()) if isinstance(event.get("object"), dict) else ()
     subject = event.get("subject")

@@ -1,4 +1,4 @@
-"""`gdal-mcp backup`: a copy of the state folder's records that is whole, while servers run."""
+"""`gdal-mcp backup`: a consistent copy of the records in the state folder, while servers run."""
 
 import shutil
 import sqlite3
@@ -29,12 +29,12 @@ def backup(settings: Settings, folder: Path) -> Exit:
         raise SettingsError(f"{folder} exists; name a new folder") from None
     except (OSError, sqlite3.Error) as error:
         shutil.rmtree(folder, ignore_errors=True)
-        say(f"{folder} could not be written, and is removed: {error}")
+        say(f"{folder} could not be written and was removed: {error}")
         return Exit.FAILED
     found = verify(folder / state.audit.name)
     out(f"{folder}: {', '.join(names)}; audit log of {found.records} records, ends at {found.last}")
     if not found.ok:
-        say(f"the audit log is not whole: {found.reason}")
+        say(f"the audit log is not complete: {found.reason}")
     return Exit.DONE if found.ok else Exit.FAILED
 
 
@@ -43,7 +43,7 @@ def _databases(root: Path) -> Iterator[Path]:
 
 
 def _database(path: Path, folder: Path) -> str:
-    """By SQLite's own way, which takes a state between two transactions."""
+    """Uses SQLite's backup, which copies a state between two transactions."""
     copy = folder / path.name
     copy.touch(mode=0o600)
     with (

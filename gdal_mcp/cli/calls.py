@@ -1,4 +1,4 @@
-"""`gdal-mcp call`, `undo` and `tools`: one call, one undo, and the list of what can be called."""
+"""`gdal-mcp call`, `undo` and `tools`."""
 
 import os
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from gdal_mcp.untrusted import shown_text
 
 
 def with_tool(settings: Settings, name: str) -> tuple[Settings, str]:
-    """The settings with an algorithm's own tool, which clients only have when they ask for it, and the tool's name."""
+    """The tool's name, and the settings with that tool listed: tools of single algorithms are listed only on request."""
     known = {spelling(one): one for one in toolboxes(settings).tools}
     tool = known.get(spelling(name), name)
     listed = tool in toolboxes(settings).surface(settings).callable or tool not in known.values()
@@ -33,9 +33,9 @@ def with_tool(settings: Settings, name: str) -> tuple[Settings, str]:
 def call_once(
     app: App, tool: str, arguments: Mapping[str, Any], *, assume_yes: bool, save: Path | None = None
 ) -> Exit:
-    """Prints the structured result, or the error in the same shape as clients get it. The picture goes to a new file `save`."""
+    """Prints the structured result, or the error as clients get it. The picture is written to the new file `save`."""
     if save is not None and os.path.lexists(save):
-        raise SettingsError(f"--save {save}: the file exists; name a new one")
+        raise SettingsError(f"--save {save}: the file exists; choose another name")
     user = local_user()
     leave_link(app.settings)
     request = Request(
@@ -71,13 +71,13 @@ def _save(path: Path, reply: Reply) -> Exit:
 
 
 def undo_call(app: App, call_id: str) -> Exit:
-    """Undoes a publication in whichever workspace it was made. Raises StagingFailed, PathMissing."""
+    """Undoes a publication in its workspace. Raises StagingFailed, PathMissing."""
     out_json(undo(app, call_id, local_user().id))
     return Exit.DONE
 
 
 def show_undoable(app: App, *, as_json: bool) -> Exit:
-    """Prints the calls that can be undone, newest first, and for each the later calls that have to be undone before it."""
+    """Prints calls that can be undone, newest first, and for each the later calls that must be undone first."""
     rows, lines = [], []
     for one in undoable(app):
         call = one.call
@@ -95,7 +95,7 @@ def show_undoable(app: App, *, as_json: bool) -> Exit:
 
 
 def list_tools(settings: Settings, *, every: bool, as_json: bool) -> Exit:
-    """Prints a line for each tool that a server lists, or their schemas. Raises CatalogueBroken."""
+    """Prints a line for each listed tool, or their schemas. Raises CatalogueBroken."""
     chosen = settings.model_copy(update={"toolsets": ("all",)}) if every else settings
     tools = toolboxes(chosen).surface(chosen).listed
     if as_json:

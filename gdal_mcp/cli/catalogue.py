@@ -1,4 +1,4 @@
-"""`gdal-mcp catalogue` and `gdal-mcp setup`: bring an image, and ask it what its GDAL can be told."""
+"""`gdal-mcp catalogue` and `gdal-mcp setup`: get an image, and the catalogue of its GDAL."""
 
 from contextlib import closing
 from pathlib import Path
@@ -20,7 +20,7 @@ from sandbox.engines.opening import open_engine, open_or_install
 
 
 def build(settings: Settings, output: Path | None) -> Exit:
-    """Captures from the image in use. Into `output` if given, else into the state folder.
+    """Captures the catalogue of the image in use, into `output` or the state folder.
 
     A file that somebody asked for is written even when arguments in it have no role yet, as its difference to the last
     one is what a person gives them their roles by; the state folder only takes what can be served. Raises SandboxError.
@@ -42,7 +42,7 @@ def build(settings: Settings, output: Path | None) -> Exit:
 
 
 def setup(settings: Settings, toolbox: str = "gdal") -> Exit:
-    """Brings a toolbox's image onto this host, and what GDAL's says of its GDAL into the state folder. Raises SandboxError."""
+    """Gets a toolbox's image, and stores the catalogue of a GDAL image in the state folder. Raises SandboxError."""
     with closing(open_or_install(settings.engine, say)) as engine:
         if toolbox != "gdal":
             made = wheels.build(WheelImage(toolbox), engine, settings.image, say)
@@ -55,17 +55,17 @@ def setup(settings: Settings, toolbox: str = "gdal") -> Exit:
 
 
 def probe_faults(settings: Settings, engine: Engine, image: Image) -> None:
-    """Tries which of the known faults this very image has, unless that was done before."""
+    """Tests the image for known faults of GDAL, unless that was done before."""
     if load_probed(settings.state_dir, image.digest).digest:
         return
-    say(f"trying {image.reference} for known faults of GDAL")
+    say(f"testing {image.reference} for known faults of GDAL")
     found = probe(engine, image.id, image.digest, settings.state_dir)
     present = [name for name in faults() if found.state(name) is not State.ABSENT]
     say(f"worked around: {', '.join(present)}")
 
 
 def after_setup(settings: Settings, image: Image) -> Exit:
-    """Stores what the image itself says, unless the packaged data was captured from its like. Raises SandboxError.
+    """Stores the image's own catalogue, unless the packaged one was captured from such an image. Raises SandboxError.
 
     Images of one release differ in their drivers. Where what such an image says cannot be served, the packaged data is.
     """
@@ -75,7 +75,7 @@ def after_setup(settings: Settings, image: Image) -> Exit:
         return Exit.DONE
     if store.holds(settings.state_dir, settings.image, image.digest):
         return Exit.DONE
-    say(f"asking {image.reference} what its GDAL can be told")
+    say(f"asking {image.reference} for its algorithms and formats")
     image, text = _asked(settings)
     try:
         if text == load.packaged_text():
@@ -85,10 +85,10 @@ def after_setup(settings: Settings, image: Image) -> Exit:
         say(f"{store.save(settings.state_dir, settings.image, image.digest, text)}: {made.summary}")
     except CatalogueBroken as error:
         if not same:
-            say(f"GDAL {image.version} of {image.reference} cannot be served: {error}")
+            say(f"GDAL {image.version} of {image.reference} cannot be used: {error}")
             return Exit.FAILED
         store.forget(settings.state_dir, settings.image)
-        say(f"the packaged catalogue is served; what {image.reference} says cannot be: {error}")
+        say(f"the packaged catalogue is used, because that of {image.reference} cannot be: {error}")
     return Exit.DONE
 
 

@@ -1,4 +1,4 @@
-"""`gdal-mcp clients`: the entry by which a client starts this server, and writing it into the client's own file.
+"""`gdal-mcp clients`: the entry by which a client starts this server, and writing it to the client's configuration file.
 
 Invariants:
 * nothing is written before a person said yes, or the command line did;
@@ -28,21 +28,21 @@ from gdal_mcp.invoked import PACKAGE
 from gdal_mcp.settings import Settings, SettingsError
 from gdal_mcp.settings.state import put_private
 
-NAME: Final = "gdal"  # of the entry
-_TRIES: Final = 5  # to write a file that somebody else changes at the same time
+NAME: Final = "gdal"  # name of the entry
+_TRIES: Final = 5  # attempts to write a file that another program changes at the same time
 
 Entry = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A program that reads servers from a file. `path` lies below the home folder, or that of all programs' settings."""
+    """A program that reads servers from a file. `path` is below the home folder, or the folder of all programs' settings."""
 
     title: str
     path: str
-    key: str = "mcpServers"  # of the table of servers
+    key: str = "mcpServers"  # name of the table of servers
     in_home: bool = True
-    typed: bool = False  # whether an entry says that it is over stdio
+    typed: bool = False  # True if an entry names its transport, stdio
 
     @property
     def file(self) -> Path:
@@ -82,14 +82,14 @@ CLIENTS: Final[Mapping[str, Client]] = {
 
 
 def _program() -> list[str]:
-    """What starts this program from anywhere. Paths are absolute: clients with windows have another PATH than a shell."""
+    """The command that starts this program. Paths are absolute, because graphical clients have another PATH than a shell."""
     uv = os.environ.get("UV")
     if not uv or "archive-v" not in sys.prefix:
         return [sys.executable, "-m", "gdal_mcp"]
     # the environment of `uvx` is in uv's cache, which may be emptied
     uvx = str(Path(uv).with_name("uvx"))
     origin = json.loads(distribution(PACKAGE).read_text("direct_url.json") or "{}")
-    if not origin:  # this version as it is published, else where it was installed from
+    if not origin:  # the published version, else the source that it was installed from
         return [uvx, f"{PACKAGE}@{__version__}"]
     vcs = origin.get("vcs_info")
     source = f"{vcs['vcs']}+{origin['url']}@{vcs['commit_id']}" if vcs else origin["url"]
@@ -99,12 +99,12 @@ def _program() -> list[str]:
 def _folders(settings: Settings) -> list[str]:
     named = (("--workspace", settings.workspaces), ("--workspace-ro", settings.workspaces_ro))
     if gone := [one for _, folders in named for one in folders if not one.is_dir()]:
-        raise SettingsError(f"there is no folder {gone[0]}")
+        raise SettingsError(f"the folder {gone[0]} does not exist")
     return [word for option, folders in named for one in folders for word in (option, str(one.resolve()))]
 
 
 def show(settings: Settings) -> Exit:
-    """Prints the entry of every client, and where it belongs. Raises SettingsError without a workspace."""
+    """Prints the entry for every client and its file. Raises SettingsError without a workspace."""
     settings.require_workspaces()
     for name, client in CLIENTS.items():
         out(f"# {client.title}: {client.file}\n# gdal-mcp clients install {name}")
@@ -113,16 +113,16 @@ def show(settings: Settings) -> Exit:
 
 
 def install(settings: Settings, client: str, *, assume_yes: bool) -> Exit:
-    """Writes the entry into a client's file. Raises SettingsError where that is not certain to keep what is there."""
+    """Writes the entry to a client's file. Raises SettingsError if that could lose other content of the file."""
     settings.require_workspaces()
     found = CLIENTS.get(client)
     if found is None:
-        raise SettingsError(f"there is no client {client[:40]!r}; there are {', '.join(CLIENTS)}")
+        raise SettingsError(f"client {client[:40]!r} is not known; known are {', '.join(CLIENTS)}")
     entry, path = found.entry(settings), found.file.resolve()
     if _merged(found, path, entry) is None:
         out(f"{path} has this entry already.")
         return Exit.DONE
-    question = f"This goes into {path}, beside what is there:\n\n{found.shown(entry)}\nWrite it?"
+    question = f"This will be added to {path}:\n\n{found.shown(entry)}\nWrite it?"
     if not assume_yes and not agreed(question, "--yes"):
         return Exit.FAILED
     try:
@@ -130,33 +130,33 @@ def install(settings: Settings, client: str, *, assume_yes: bool) -> Exit:
     except OSError as error:
         say(f"{path} could not be written: {error.strerror}")
         return Exit.FAILED
-    out(f"{path} is written{f'; what it was is in {copy}' if copy else ''}. Restart {found.title}.")
+    out(f"{path} was changed{f'; a copy of the old file is {copy}' if copy else ''}. Restart {found.title}.")
     return Exit.DONE
 
 
 @dataclass(frozen=True, slots=True)
 class _Merged:
-    """What a file held when it was read, None for no file, and what it is to hold."""
+    """A file's old content, None if it does not exist, and its new content."""
 
     old: bytes | None
     new: bytes
 
 
 def _merged(client: Client, path: Path, entry: Entry) -> _Merged | None:
-    """The file as it is now with the entry; None if it has it. Raises SettingsError where that is not certain to keep what is there."""
+    """The file with the entry; None if it has the entry. Raises SettingsError if adding it could lose other content."""
     try:
         old = path.read_bytes() if path.exists() else None
         text = (old or b"").decode()
         new = _with_toml(client, text, entry) if path.suffix == ".toml" else _with_json(client, text, entry)
     except (OSError, ValueError, RecursionError) as error:
         raise SettingsError(
-            f"{path} is left as it is: {error}. Add this by hand:\n{client.shown(entry)}"
+            f"{path} was not changed: {error}. Add this by hand:\n{client.shown(entry)}"
         ) from error
     return None if new is None else _Merged(old, new.encode())
 
 
 def _write(client: Client, path: Path, entry: Entry) -> Path | None:
-    """Puts the file with the entry in its place, and returns where what was there is kept. Raises OSError, SettingsError.
+    """Replaces the file, and returns the path of the copy of the old one. Raises OSError, SettingsError.
 
     The file is read again: its owner, or the client itself, may have changed it while a person was deciding. What is kept is
     another name of the very file, so that a change up to the last moment is in it; where it was changed after it was read, all
@@ -172,7 +172,7 @@ def _write(client: Client, path: Path, entry: Entry) -> Path | None:
         copy = path.with_name(f"{path.name}.{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}.bak")
         try:
             os.link(path, copy)
-        except OSError:  # a file system without a second name for a file
+        except OSError:  # a file system without hard links
             put_private(copy, path.read_bytes(), path.stat().st_mode & 0o777)
         if copy.read_bytes() == merged.old:
             put_private(path, merged.new, copy.stat().st_mode & 0o777)
@@ -182,7 +182,7 @@ def _write(client: Client, path: Path, entry: Entry) -> Path | None:
 
 
 def _with_json(client: Client, old: str, entry: Entry) -> str | None:
-    """The file with the entry; None if it has it. What a person added to an entry of ours stays."""
+    """The file with the entry; None if it has the entry. Keys that a person added to our entry are kept."""
     whole = json.loads(old, object_pairs_hook=_once) if old.strip() else {}
     there = _table(_table(whole, client.key), NAME)
     if entry.items() <= there.items():
@@ -206,7 +206,7 @@ def _with_toml(client: Client, old: str, entry: Entry) -> str | None:
 
 
 def _table(whole: Any, key: str) -> Entry:
-    """The table of this name, which is made if there is none. Raises ValueError."""
+    """The table of this name, created if missing. Raises ValueError."""
     found = whole.setdefault(key, {}) if isinstance(whole, dict) else None
     if not isinstance(found, dict):
         raise ValueError(f"{key!r} in it is no table")  # noqa: TRY004 - as for all else that the file may hold
@@ -215,5 +215,5 @@ def _table(whole: Any, key: str) -> Entry:
 
 def _once(pairs: list[tuple[str, Any]]) -> Entry:
     if len({name for name, _ in pairs}) < len(pairs):
-        raise ValueError("it has one name twice")
+        raise ValueError("it has a name twice")
     return dict(pairs)

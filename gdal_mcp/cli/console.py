@@ -1,4 +1,4 @@
-"""`gdal-mcp console`: the way for a person into the pages of the servers that run."""
+"""`gdal-mcp console`: addresses of the consoles of running servers."""
 
 import time
 import webbrowser
@@ -13,12 +13,12 @@ from gdal_mcp.settings import Settings
 from gdal_mcp.settings.state import StateFolder
 from sandbox.owner import Owner
 
-WAIT_SECONDS: Final = 6.0  # for a server to open its page; it looks once a second and then loads it
+WAIT_SECONDS: Final = 6.0  # for a server to start its console; it checks for requests once a second
 _LOOK_SECONDS: Final = 0.1
 
 
 def show(settings: Settings, *, opens: bool) -> Exit:
-    """Prints an address for each console of the state folder, which opens it once within a minute; the newest first."""
+    """Prints an address for each console of the state folder, newest first. An address works once, for a minute."""
     try:
         found = _found(settings.state)
     except OSError as error:
@@ -35,12 +35,12 @@ def show(settings: Settings, *, opens: bool) -> Exit:
         say(f"console of the server on {', '.join(one.workspaces)}; the link works once, for a minute")
         out(address)
     if opens and not webbrowser.open(addresses[0]):
-        say("there is no browser to open here; open the address above yourself.")
+        say("no browser could be opened; open the address above yourself.")
     return Exit.DONE
 
 
 def _found(state: StateFolder) -> tuple[runtime_file.Advertisement, ...]:
-    """The consoles that are open, or that servers open now that somebody asks."""
+    """The consoles that are running, or that servers start on this request."""
     if not state.servers.is_dir():
         return ()
     with closing(Owner(state.servers)) as owner:

@@ -1,4 +1,4 @@
-"""`gdal-mcp approve` and `grants`: deciding at a terminal. Needs the state folder, and no engine."""
+"""`gdal-mcp approve` and `grants`: decisions at a terminal. They need the state folder and no engine."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ def _user() -> str:
 
 
 def approve(settings: Settings, question: str | None, *, answer: bool | None, as_json: bool = False) -> Exit:
-    """Decides one open question; without an answer, the person at the terminal is asked. Raises SettingsError.
+    """Answers an open question; asks at the terminal if there is no `answer`. Raises SettingsError.
 
     Without a question, those that wait for an answer are printed.
     """
@@ -51,13 +51,13 @@ def approve(settings: Settings, question: str | None, *, answer: bool | None, as
             return Exit.DONE
         row = service.approvals.approval(question)
         if row is None or row.state != "asked":
-            say(f"there is no open question {question[:64]!r}; `gdal-mcp approve` lists the open ones.")
+            say(f"question {question[:64]!r} is not open; `gdal-mcp approve` lists open questions.")
             return Exit.FAILED
         yes = agreed(f"{row.summary}\n\nApprove?", "--yes or --no") if answer is None else answer
         decision = Decision(approved=yes, by=_user(), how="gdal-mcp approve", way="terminal")
         try:
             after = service.decide(row.id, decision)
-        except ToolError as error:  # a yes from here does not count
+        except ToolError as error:  # the policy does not accept approval from a terminal
             say(f"{error.message} {error.suggestion}".strip())
             return Exit.FAILED
         state = after.state if after else "gone"
@@ -78,11 +78,11 @@ def _show_questions(rows: Sequence[Approval], *, as_json: bool) -> None:
     if rows or as_json:
         out_either(told, "\n".join(lines), as_json=as_json)
     else:
-        say("no call waits for approval.")
+        say("no call is waiting for approval.")
 
 
 def show_grants(settings: Settings, *, as_json: bool) -> Exit:
-    """Prints all grants, the valid ones first."""
+    """Prints all grants, valid ones first."""
     with _service(settings) as service:
         found = service.approvals.grants()
     now = time.time()
@@ -96,18 +96,18 @@ def show_grants(settings: Settings, *, as_json: bool) -> Exit:
     if rows or as_json:
         out_either(rows, "\n".join(lines), as_json=as_json)
     else:
-        say("there is no grant; `gdal-mcp grants new TOOL FOLDER` makes one.")
+        say("there are no grants; `gdal-mcp grants new TOOL FOLDER` creates one.")
     return Exit.DONE
 
 
 def grant(  # noqa: PLR0913, PLR0917 - what sets grants apart
     settings: Settings, tool: str, folder: Path, span: str, principal: str | None, reads: Sequence[str]
 ) -> Exit:
-    """Lets calls of a tool write to a workspace without asking, for a while, and read remote data in `reads`. Raises SettingsError."""
+    """Approves calls of a tool that write to a workspace and read remote data in `reads`, for some time. Raises SettingsError."""
     seconds, root = seconds_of(span, "--for"), folder.resolve()
     roots = {workspace.resolve() for workspace in settings.workspaces}
     if roots and root not in roots:
-        raise SettingsError(f"{root} is not a writable workspace of these settings; name one as a whole")
+        raise SettingsError(f"{root} is not a writable workspace; name a workspace, not a folder in it")
     user = _user()
     try:
         remote = tuple(map(folder_of, reads))
@@ -125,7 +125,7 @@ def revoke(settings: Settings, grant_id: str) -> Exit:
     with _service(settings) as service:
         found = service.revoke(grant_id, _user())
     if found is None:
-        say(f"there is no grant {grant_id[:64]!r}; `gdal-mcp grants list` shows them.")
+        say(f"grant {grant_id[:64]!r} does not exist; `gdal-mcp grants list` lists grants.")
         return Exit.FAILED
-    out(f"{found.id}: {'revoked' if found.revoked is not None else 'had already ended'}")
+    out(f"{found.id}: {'revoked' if found.revoked is not None else 'had ended already'}")
     return Exit.DONE

@@ -1,4 +1,4 @@
-"""`gdal-mcp doctor`: what calls need and what this host has of it; with `--escape`, what hostile code in a container could not do."""
+"""`gdal-mcp doctor`: checks what calls need on this host; `--escape` tries to escape from a container."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -25,18 +25,18 @@ _MARKS: Final = {"held": "ok  ", "failed": "OUT ", "warning": "WARN", "note": "n
 _TITLES: Final = {
     "escape": "Ways out, each tried",
     "sight": "What a job sees of the host",
-    "container": "What the container is, as it measures itself",
+    "container": "The container, as it measures itself",
     "limits": "Limits in force, as this host was attested",
     BENCHMARK: f"{BENCHMARK}, section 5, as docker-bench-security checks it",
 }
 _TOLD: Final = frozenset({"engine", "image", "digest", "audit"})
-_CIS_WIDTH: Final = 30  # the most numbers that stand beside one row
+_CIS_WIDTH: Final = 30  # width of the longest list of numbers of a row
 
 
 def show(
     settings: Settings, *, every: bool = False, escape: bool = False, send: bool = False, as_json: bool
 ) -> Exit:
-    """Prints what was found on this host: NOT_READY when a call would not run.
+    """Prints the state of this host. The exit code is NOT_READY if a call would not run.
 
     Rows that are in order are one for each group, unless `every` is asked for.
 
@@ -50,7 +50,7 @@ def show(
         out_either(report.as_dict(), cite("\n".join(_rows(report, every=every))), as_json=as_json)
         return Exit.DONE if report.ok else Exit.NOT_READY
     try:
-        # in a container as calls with these settings get it
+        # in a container like those of calls with these settings
         with some_workspace(settings) as (complete, _), running(complete) as app:
             rows = app.hosting.try_to_escape()
     except (SandboxError, AuditUnavailable, CatalogueBroken, RegistryUnavailable) as error:
@@ -76,7 +76,7 @@ def _rows(report: Report, *, every: bool) -> Iterator[str]:
 
 
 def _summary(report: Report) -> Iterator[HostRow]:
-    """Each row that is not in order, and of those in order one for each group: the first, or how many there are.
+    """Rows with a problem, and for each group one row without: the first, or their number.
 
     Which image runs and which folders are seen is always said.
     """
@@ -93,7 +93,7 @@ def _summary(report: Report) -> Iterator[HostRow]:
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
-    """The lines for people: verdict, CIS numbers, what was tried, what was found."""
+    """Lines of text: verdict, CIS numbers, attempt, result."""
     width = max(len(row.name) for row in rows)
     for group, title in _TITLES.items():
         yield f"{title}:"

@@ -1,4 +1,4 @@
-"""How the program ends: its exit codes, and our own failures as one sentence each."""
+"""Exit codes, and our own failures as one sentence each."""
 
 from collections.abc import Callable
 from enum import IntEnum
@@ -23,12 +23,12 @@ _MEANINGS: Final = {
     Exit.USAGE: "the command or a setting was wrong",
     Exit.NOT_READY: "the engine, the image or the host is not ready",
     Exit.INTERRUPTED: "interrupted",
-    Exit.UNREAD: "nobody read what it printed",
+    Exit.UNREAD: "the reader of its output was gone",
 }
 
 
 def meanings() -> str:
-    """Every exit code in one sentence, as help and documentation show it."""
+    """Every exit code in one sentence, for help and documentation."""
     return f"Exit codes: {', '.join(f'{code:d} {meaning}' for code, meaning in _MEANINGS.items())}."
 
 
@@ -39,8 +39,8 @@ def exit_of(error: ToolError | None) -> Exit:
 
 
 def guarded(work: Callable[[], Exit], tell: Callable[[str], None] = say) -> Exit:
-    """The exit code of `work`; a failure of ours is told, on stderr, and ends with the code that belongs to it."""
-    # loaded with a command that works, and not for help
+    """The exit code of `work`. Our own failures are printed and become exit codes."""
+    # imported for a command that runs, and not for help
     from gdal_mcp.policy.tokens import TokensUnavailable
     from gdal_mcp.records.audit import AuditUnavailable
     from gdal_mcp.records.registry import RegistryUnavailable

@@ -1,4 +1,4 @@
-"""Finds the server of a call or a question that was named by its id alone: its state folder, and the call's workspaces.
+"""Finds the state folder of a call or a question by its id, and the workspaces of a call.
 
 A server whose state folder is not the usual one leaves a link to it in the usual one, where these commands look for it.
 """
@@ -17,7 +17,7 @@ _LINKS: Final = "others"
 
 
 def leave_link(settings: Settings) -> None:
-    """Lets `approve`, `undo` and `replay` find the state folder of this server. Best effort: they take `--state-dir` too."""
+    """Leaves a link by which `approve`, `undo` and `replay` find this state folder. Best effort, since they accept `--state-dir`."""
     usual = usual_folder()
     if settings.state_dir == usual:
         return
@@ -28,18 +28,18 @@ def leave_link(settings: Settings) -> None:
 
 
 def usual_folder() -> Path:
-    """The state folder of a server whose settings name none."""
+    """The default state folder."""
     folder: Path = Settings.model_fields["state_dir"].get_default(call_default_factory=True)
     return folder
 
 
 def of_question(settings: Settings, question: str) -> Settings:
-    """With the state folder in which a question waits for its answer."""
+    """The settings with the state folder that has the open question."""
     return _with_state(settings, "SELECT 1 FROM approvals WHERE id = ?", question)
 
 
 def of_call(settings: Settings, call_id: str) -> Settings:
-    """With the state folder that has the record of a call and, unless some are named, the workspaces that it had."""
+    """The settings with the state folder that has the call's record and, unless set, the call's workspaces."""
     found = _with_state(settings, "SELECT 1 FROM calls WHERE id = ?", call_id)
     if found.workspaces or found.workspaces_ro or not found.state.registry.exists():
         return found
@@ -49,7 +49,7 @@ def of_call(settings: Settings, call_id: str) -> Settings:
 
 
 def _workspaces(call: Call) -> dict[str, tuple[Path, ...]]:
-    """Those that it wrote to, told by the server's own folder in each, and those that it only read."""
+    """Workspaces that the call wrote to, which have the server's own folder, and those that it only read."""
     written = [str(row["path"]) for row in (*call.outputs, *call.files)] + list(call.removed)
     roots = (next((one for one in Path(path).parents if (one / RESERVED).is_dir()), None) for path in written)
     writable = tuple(dict.fromkeys(one for one in roots if one is not None))

@@ -1,25 +1,26 @@
-"""How a command is declared: its name, its help, and every setting as an option of it.
+"""How a command is declared: its name, its help, and every setting as an option.
 
-Help shows the options of the command, examples, and of the settings those that are needed to start a server or to make a call.
-It fits a screen.
+Help shows the options of the command, examples, and for `serve` and `call` the common settings. It fits on a screen.
 """
 
 import argparse
+import difflib
 import shutil
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
-from typing import Any, Final, Literal, get_args, get_origin
+from typing import Any, Final, Literal, NoReturn, get_args, get_origin
 
 from gdal_mcp.cli.examples import EXAMPLES
 from gdal_mcp.cli.exits import Exit, guarded
+from gdal_mcp.invoked import cite
 from gdal_mcp.settings import Settings, load_settings
 from gdal_mcp.settings.removed import REMOVED
 
 Run = Callable[[argparse.Namespace, Settings], Exit]
 COMMON: Final = ("workspaces", "workspaces_ro", "approval", "state_dir", "image", "engine", "config")
 SHOW_SETTINGS: Final = frozenset({"serve", "call"})
-# those whose option has another name than the setting: one folder each time, or the opposite
+# settings whose option has another name: one folder each time, or the opposite
 _SPELLED: Final = {
     "workspaces": "--workspace",
     "workspaces_ro": "--workspace-ro",
@@ -28,26 +29,57 @@ _SPELLED: Final = {
 }
 
 
-_REMOVED_OPTIONS: Final = "removed_options"  # where argparse leaves them
+_REMOVED_OPTIONS: Final = "removed_options"  # the attribute in argparse's namespace
 _HEADINGS: Final = {"positional arguments": "Arguments", "options": "Options"}
 _WIDTH: Final = 100
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
-    """Help in the form of docker's: one line of usage, what the command does, its options, examples."""
+    """Help as docker prints it: one line of usage, what the command does, its options, examples."""
 
     def __init__(self, prog: str) -> None:
         columns = shutil.get_terminal_size((_WIDTH, 40)).columns
         super().__init__(prog, max_help_position=28, width=max(60, min(columns, _WIDTH)) - 2)
 
     def add_usage(self, usage: Any, actions: Any, groups: Any, prefix: str | None = None) -> None:
-        """Of the options only that there are some: an error message stands below."""
+        """Shows `[OPTIONS]` instead of a list of options."""
         del prefix
         words = [_word(one) for one in actions if not one.option_strings]
         super().add_usage(usage or " ".join(["%(prog)s [OPTIONS]", *words]), actions, groups, "Usage: ")
 
     def start_section(self, heading: str | None) -> None:
         super().start_section(_HEADINGS.get(heading or "", heading))
+
+
+class Parser(argparse.ArgumentParser):
+    """Refuses what it does not know in one line, with the nearest word that it knows, and says where help is."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(formatter_class=Help, allow_abbrev=False, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(Exit.USAGE, f"gdal-mcp: {message}\n{cite(f'Run `{self.prog} --help`.')}\n")
+
+    def parse_known_args(  # type: ignore[override]  # argparse has an overload for each type of namespace
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Every command refuses its own unknown words; argparse itself would leave that to the program as a whole."""
+        known, rest = super().parse_known_args(args, namespace)
+        if rest and rest[0].startswith("-"):
+            option = rest[0].partition("=")[0]
+            self.error(f"`{self.prog}` has no option {option}{_nearest(option, self._option_string_actions)}")
+        if rest:
+            self.error(f"`{self.prog}` takes no further argument {rest[0]!r}")
+        return known, rest
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001 - no public name
+            self.error(f"there is no command {value!r}{_nearest(value, action.choices)}")
+        super()._check_value(action, value)
+
+
+def _nearest(word: str, known: Iterable[str]) -> str:
+    return "".join(f"; the nearest is {near}" for near in difflib.get_close_matches(word, list(known), n=1))
 
 
 def _word(action: argparse.Action) -> str:
@@ -58,7 +90,7 @@ def _word(action: argparse.Action) -> str:
 
 
 def epilog(path: str, *more: str) -> str:
-    """The end of a command's help: its examples, and where the settings are."""
+    """The end of a command's help: its examples, and where settings are explained."""
     lines = ["Examples:", *(f"  {one}" for one in EXAMPLES[path])]
     columns = max(60, min(shutil.get_terminal_size((_WIDTH, 40)).columns, _WIDTH)) - 2
     for text in more:
@@ -67,7 +99,7 @@ def epilog(path: str, *more: str) -> str:
 
 
 def add_command(commands: Any, name: str, run: Run, text: str) -> argparse.ArgumentParser:
-    """A command whose `run` gets what was typed and the settings; the program's own failures become exit codes."""
+    """A command whose `run` gets the parsed arguments and the settings; the program's own failures become exit codes."""
     return add_early_command(
         commands, name, lambda given: guarded(partial(run, given, settings_of(given))), text
     )
@@ -76,7 +108,7 @@ def add_command(commands: Any, name: str, run: Run, text: str) -> argparse.Argum
 def add_early_command(
     commands: Any, name: str, run: Callable[[argparse.Namespace], Exit], text: str
 ) -> argparse.ArgumentParser:
-    """As `add_command`, for a command that reads the settings itself."""
+    """Like `add_command`, for a command that reads the settings itself."""
     path = _path(commands, name)
     shown = path in SHOW_SETTINGS
     parser: argparse.ArgumentParser = commands.add_parser(
@@ -84,8 +116,6 @@ def add_early_command(
         help=text,
         description=f"{text[:1].upper()}{text[1:]}.",
         epilog=epilog(path, _EXPLAINED if shown else _ALL),
-        formatter_class=Help,
-        allow_abbrev=False,
         parents=[_settings_options(shown=shown)],
     )
     parser.set_defaults(run=run)
@@ -93,7 +123,7 @@ def add_early_command(
 
 
 def add_group(commands: Any, name: str, text: str, default: Run | None = None) -> Any:
-    """A command of several actions; what is returned takes them. `default` runs where none is named."""
+    """A command with subcommands, which are added to the returned value. `default` runs without a subcommand."""
     described = f"{text[:1].upper()}{text[1:]}."
     parents = [_settings_options(shown=False)] if default is not None else []
     parser = commands.add_parser(
@@ -101,8 +131,6 @@ def add_group(commands: Any, name: str, text: str, default: Run | None = None) -
         help=text,
         description=described,
         epilog=epilog(name, *([_ALL] if parents else [])),
-        formatter_class=Help,
-        allow_abbrev=False,
         parents=parents,
     )
     if default is not None:
@@ -132,9 +160,9 @@ _ALL: Final = f"Settings: {', '.join(map(option_of, COMMON))} and others. {_EXPL
 
 @cache
 def _settings_options(*, shown: bool) -> argparse.ArgumentParser:
-    """Every setting as an option; what is not given is not there at all, so that an action keeps what its group was given.
+    """Every setting as an option. An option that is not used leaves no attribute, so that a subcommand keeps the value of its group.
 
-    Help has the common ones if they are `shown`.
+    Help has the common settings if `shown`.
     """
     parser = argparse.ArgumentParser(add_help=False)
     group = parser.add_argument_group("Common settings")
@@ -146,7 +174,7 @@ def _settings_options(*, shown: bool) -> argparse.ArgumentParser:
             action = "store_false" if field.default else "store_true"
             parser.add_argument(option, action=action, dest=name, default=argparse.SUPPRESS, help=text)
         elif name in ("workspaces", "workspaces_ro"):
-            # several times, so that no folder's name needs a separator
+            # repeated, so that a folder's name cannot clash with a separator
             repeatable = text if text is argparse.SUPPRESS else f"{text} Repeatable."
             group.add_argument(
                 option,
@@ -158,7 +186,7 @@ def _settings_options(*, shown: bool) -> argparse.ArgumentParser:
             )
         else:
             is_choice = get_origin(field.annotation) is Literal
-            # a word that is none of these is refused with the rest of the settings, whatever they came from
+            # an invalid choice is refused with the other settings, whatever their source
             metavar = "|".join(get_args(field.annotation)) if is_choice else "VALUE"
             group.add_argument(option, metavar=metavar, dest=name, default=argparse.SUPPRESS, help=text)
     for one in REMOVED:
@@ -175,14 +203,14 @@ def _settings_options(*, shown: bool) -> argparse.ArgumentParser:
 
 
 class _Removed(argparse.Action):
-    """Notes that an option was written which does nothing any more, and drops its value."""
+    """Notes the use of an option that no longer has an effect, and ignores its value."""
 
     def __call__(self, _parser: Any, namespace: Any, _values: Any, option: str | None = None) -> None:
         setattr(namespace, self.dest, [*getattr(namespace, self.dest, ()), option])
 
 
 def settings_of(given: argparse.Namespace) -> Settings:
-    """The settings with what the command line says of them; logging follows them. Raises SettingsError."""
+    """The settings with the values of the command line. Configures logging. Raises SettingsError."""
     typed = {name: value for name, value in vars(given).items() if name in Settings.model_fields}
     settings = load_settings(getattr(given, _REMOVED_OPTIONS, ()), **typed)
     if settings.run_as == "owner":

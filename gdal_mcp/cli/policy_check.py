@@ -1,4 +1,4 @@
-"""`gdal-mcp policy check`: what the policy says of a call that is not made. Nothing is recorded, no container is started."""
+"""`gdal-mcp policy check`: the policy's decision about a call. Nothing is recorded and no container is started."""
 
 import time
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def check(settings: Settings, tool: str, arguments: str, principal: str | None) 
 
 
 def _decision(settings: Settings, tool: str, arguments: Mapping[str, Any], principal: str) -> dict[str, Any]:
-    """The decision with the rule that made it; `error` of a call that would not come so far."""
+    """The decision and its rule, or the `error` of a call that would fail before it."""
     with running(settings) as app:
         try:
             draft = _draft(app, tool, arguments, principal)

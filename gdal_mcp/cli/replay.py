@@ -1,4 +1,4 @@
-"""`gdal-mcp replay`: makes a recorded call again and says whether the results are the same."""
+"""`gdal-mcp replay`: repeats a recorded call and compares the results."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ _ONCE = frozenset({"changed", "moved", "removed"})
 
 
 def replay_call(app: App, call_id: str, *, as_json: bool) -> Exit:
-    """Makes a call again, publishes nothing, and prints whether its outputs are the same.
+    """Repeats a call without publishing, and prints whether its outputs are the same.
 
     Raises PathMissing for a call that is not known, PathRefused for one that cannot be made again, SandboxError when
     the engine is not ready.
@@ -48,26 +48,28 @@ def replay_call(app: App, call_id: str, *, as_json: bool) -> Exit:
 def _repeatable(app: App, call_id: str) -> Call:
     call = app.registry.call(call_id)
     if call is None:
-        raise PathMissing(f"there is no call {call_id[:64]!r} in {app.registry.path}. Name its --state-dir.")
+        raise PathMissing(f"call {call_id[:64]!r} is not in {app.registry.path}. Name its --state-dir.")
     if call.outcome != "OK":
         raise PathRefused(
             f"call {call.id} ended with {call.outcome or 'nothing yet'}, so there is nothing to compare."
         )
     if any(row.get("kind") in _ONCE for row in call.outputs):
         raise PathRefused(
-            f"call {call.id} changed, moved or took away what was there; that cannot be done twice."
+            f"call {call.id} changed, moved or removed existing files; that cannot be repeated."
         )
     if not call.printed:
-        raise PathRefused(f"call {call.id} was recorded by a version that kept too little of it.")
+        raise PathRefused(
+            f"call {call.id} was recorded by an older version, without the data that replay needs."
+        )
     return call
 
 
 def _replayed(app: App, call: Call) -> tuple[dict[str, Any], ToolError | None]:
-    """What came of a call made again. `changed` lists what it used that differs from the record: what, was, is."""
+    """The result of a replay. `changed` lists differences from the record: what, was, is."""
     changed = list(_changes(app, call))
     rehearsal = Rehearsal(as_new=call.id, hosting=app.hosting, workspaces=app.workspaces, recorded=call)
     user = local_user()
-    # typing the command is approval enough, as it changes nothing
+    # the command itself is approval, since nothing is changed
     approver = Terminal(user.id, assume_yes=True, how=CLIENT)
     request = Request(call.tool, call.arguments, user, CLIENT, approver, operation=rehearsal)
     reply: Reply = anyio.run(partial(app.pipeline.call, request))
@@ -88,7 +90,7 @@ def _replayed(app: App, call: Call) -> tuple[dict[str, Any], ToolError | None]:
 
 
 def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
-    """What the call would use now that differs from the record."""
+    """Differences between what the call would use now and the record."""
     tool = app.surface.callable.get(call.tool)
     toolbox = app.surface.toolboxes[tool.name] if tool else app.toolboxes.items[0]
     host = app.hosting.ready(toolbox)
@@ -117,17 +119,17 @@ def _changes(app: App, call: Call) -> Iterator[dict[str, Any]]:
             {key: row.get(key) for key in ("bytes", "modified", "sha256")} if row else None
             for row in (before.get(path), after.get(path))
         )
-        # by digest where both have one, else by size and time
+        # by digest if both have one, else by size and time
         keys = ["sha256"] if old and new and old["sha256"] and new["sha256"] else ["bytes", "modified"]
         if not (old and new) or any(old[key] != new[key] for key in keys):
             yield {"what": "input", "path": path, "was": old, "is": new}
 
 
 def _remote_change(app: App, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Whether remote data is still as it was, by what its server says of it now: nothing of it is read again for that."""
+    """Whether remote data has changed, by what its server reports; the data is not read again."""
     was = {key: row["remote"].get(key) for key in _REMOTE_STATE}
     if not (was["etag"] or was["last_modified"]):
-        return  # several files, or a server that says nothing of changes: the answer will tell
+        return  # several files, or a server that does not report changes: the results decide
     who, deadline = local_user().id, time.monotonic() + PATIENCE * 60
     try:
         address = app.pipeline.drafting.door.address(row["path"], who)
@@ -144,7 +146,7 @@ def _remote_change(app: App, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]
 
 
 def _text(tool: str, report: Mapping[str, Any], error: ToolError | None) -> str:
-    lines = [f"call {report['call']} ({tool}) again, as {report['replayed_as']}; nothing was published"]
+    lines = [f"call {report['call']} ({tool}) repeated as {report['replayed_as']}; nothing was published"]
     for row in report["changed"]:
         about = f"{row['what']} {row['path']!a}" if "path" in row else row["what"]
         lines.append(f"  changed since: {about}: was {row['was']!a}, is {row['is']!a}")

@@ -1,4 +1,4 @@
-"""`gdal-mcp serve`: puts a server together and serves until its clients or a signal end it.
+"""`gdal-mcp serve`: starts a server, which runs until its client leaves or a signal ends it.
 
 The parts of a server are imported where they are used: one over stdio loads nothing of HTTP.
 """
@@ -33,19 +33,19 @@ def over_stdio(settings: Settings) -> Exit:
         if not is_lasting(settings.state_dir):
             say(NOT_LASTING.format(settings.state_dir))
         if sys.stdin.isatty():
-            say("serving MCP on stdin and stdout, as a client starts it; Ctrl-D ends it.")
+            say("serving MCP on stdin and stdout, for a client; Ctrl-D ends it.")
         unread = False
         try:
             anyio.run(serve, app, console.attend)
         except* BrokenPipeError:
             unread = True
         if unread:
-            raise BrokenPipeError("the client reads no more")
+            raise BrokenPipeError("the client has closed the connection")
     return Exit.DONE
 
 
 def unready(reason: str) -> None:
-    """Says why there is no server; also to a client, which would show only that it is disconnected."""
+    """Reports why the server did not start, also to the client, which would only show that it is disconnected."""
     gc.enable()
     say(reason)
     if not sys.stdin.isatty():
@@ -77,5 +77,5 @@ def over_http(settings: Settings) -> Exit:
 
 
 def state_option(settings: Settings) -> tuple[str, ...]:
-    """What `gdal-mcp approve` needs to find this server's questions: nothing if the state folder is the usual one."""
+    """Options of `gdal-mcp approve` for this server's questions: none with the default state folder."""
     return () if settings.state_dir == usual_folder() else ("--state-dir", str(settings.state_dir))

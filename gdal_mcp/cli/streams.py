@@ -1,4 +1,4 @@
-"""What commands print and read: results on stdout, messages for the person on stderr, durations and JSON as typed."""
+"""Output and input of commands: results on stdout, messages on stderr, durations and JSON from arguments."""
 
 import json
 import re
@@ -9,11 +9,12 @@ from gdal_mcp.invoked import cite
 from gdal_mcp.settings import SettingsError
 from gdal_mcp.untrusted import shown_text
 
+_LIKE: Final = """Arguments look like '{"path": "dem.tif"}', in single quotes for a shell."""
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 def out(text: str) -> None:
-    """Prints one line of the result at once. Raises BrokenPipeError when nobody reads any more, as after `| head`."""
+    """Prints one line of the result at once. Raises BrokenPipeError if the reader is gone, as after `| head`."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 
@@ -24,7 +25,7 @@ def out_json(value: object) -> None:
 
 
 def out_either(value: object, text: str, *, as_json: bool) -> None:
-    """Prints a result for programs, or its text for people."""
+    """Prints a result as JSON or as text."""
     if as_json:
         out_json(value)
     else:
@@ -36,35 +37,35 @@ def say(text: str) -> None:
 
 
 def agreed(question: str, words: str) -> bool:
-    """The answer of the person at the terminal; anything but yes is no. Raises SettingsError, which names other `words`, without one."""
+    """Asks at the terminal; anything but yes is no. Raises SettingsError, which names the options `words`, without a terminal."""
     if not sys.stdin.isatty():
-        raise SettingsError(f"there is no terminal to ask at; say {words}")
+        raise SettingsError(f"there is no terminal to ask at; use {words}")
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def show_status(text: str = "") -> None:
-    """What is going on, in one line of a terminal that is written anew; elsewhere nothing. Of the text only what is visible."""
+    """Shows a status line at a terminal, in place of the last one; without a terminal nothing. Control characters are removed."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{shown_text(text, 66)}")
         sys.stderr.flush()
 
 
 def json_object(given: str) -> dict[str, Any]:
-    """A call's arguments, read from standard input when given as `-`. Raises SettingsError."""
+    """A call's arguments; `-` reads them from standard input. Raises SettingsError."""
     try:
         values = json.loads(sys.stdin.read() if given == "-" else given)
     except (ValueError, RecursionError) as error:
-        raise SettingsError(f"the arguments are not JSON: {error}") from error
+        raise SettingsError(f"JSON: the text is not JSON: {error}. {_LIKE}") from error
     if not isinstance(values, dict):
-        raise SettingsError('the arguments are a JSON object, such as \'{"path": "dem.tif"}\'')
+        raise SettingsError(f"JSON: the text is not a JSON object. {_LIKE}")
     return values
 
 
 def seconds_of(text: str, option: str) -> float:
-    """Seconds of a duration such as `90s`, `30m`, `24h` or `7d`. Raises SettingsError, which names the option."""
+    """Seconds of a duration such as `90s`, `30m`, `24h` or `7d`. Raises SettingsError with the option's name."""
     found = re.fullmatch(r"(\d{1,9})([smhd])", text, re.ASCII)
     if found is None:
-        raise SettingsError(f"{option} cannot be {text[:40]!r}: it looks like 90s, 30m, 24h or 7d.")
+        raise SettingsError(f"{option} cannot be {text[:40]!r}: use a duration such as 90s, 30m, 24h or 7d.")
     return int(found[1]) * _UNITS[found[2]]

@@ -1,4 +1,4 @@
-"""`gdal-mcp token`: makes, lists and revokes static tokens."""
+"""`gdal-mcp token`: creates, lists and revokes static tokens."""
 
 import time
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from gdal_mcp.settings import Settings, SettingsError
 
 
 def new(settings: Settings, name: str, scopes: Sequence[str] | None, days: float | None) -> Exit:
-    """Makes a token and prints it, once. Raises SettingsError, TokensUnavailable, AuditUnavailable."""
+    """Creates a token and prints it once. Raises SettingsError, TokensUnavailable, AuditUnavailable."""
     store, scopes = TokenStore(settings.state.tokens), tuple(dict.fromkeys(scopes or (READ,)))
     try:
         text = store.new(name, scopes, days)
@@ -26,7 +26,7 @@ def new(settings: Settings, name: str, scopes: Sequence[str] | None, days: float
         _record(settings, "token.made", name, scopes)
         unrecorded.pop_all()
     out(text)
-    say("this token is not shown again. Clients send it as `Authorization: Bearer TOKEN`.")
+    say("this token is shown only once. Clients send it as `Authorization: Bearer TOKEN`.")
     return Exit.DONE
 
 
@@ -36,17 +36,17 @@ def show(settings: Settings) -> Exit:
     for token in tokens:
         until = "valid until it is revoked"
         if token.expires is not None:
-            until = f"{'ended' if token.expires <= time.time() else 'valid until'} {_minute(token.expires)}"
-        out(f"{token.name:<24} {' '.join(token.scopes):<46} made {_minute(token.created)}, {until}")
+            until = f"{'expired' if token.expires <= time.time() else 'valid until'} {_minute(token.expires)}"
+        out(f"{token.name:<24} {' '.join(token.scopes):<46} created {_minute(token.created)}, {until}")
     if not tokens:
-        say("there is no token; `gdal-mcp token new NAME` makes one.")
+        say("there are no tokens; `gdal-mcp token new NAME` creates one.")
     return Exit.DONE
 
 
 def revoke(settings: Settings, name: str) -> Exit:
-    """Ends a token at once. Raises TokensUnavailable, AuditUnavailable."""
+    """Revokes a token at once. Raises TokensUnavailable, AuditUnavailable."""
     if not TokenStore(settings.state.tokens).revoke(name):
-        say(f"there is no token {name[:80]!r}; `gdal-mcp token list` shows them.")
+        say(f"token {name[:80]!r} does not exist; `gdal-mcp token list` lists tokens.")
         return Exit.FAILED
     _record(settings, "token.revoked", name, ())
     return Exit.DONE

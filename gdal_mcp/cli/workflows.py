@@ -1,4 +1,4 @@
-"""`gdal-mcp run` and `gdal-mcp workflow`: workflows from files, as in CI, and files made from recorded calls."""
+"""`gdal-mcp run` and `gdal-mcp workflow`: runs workflows from files, and writes workflows from recorded calls."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -48,8 +48,11 @@ def run_workflow(  # noqa: PLR0913 - one for each option of the command
     try:
         document = load(file.read_bytes())
         values = parameters_of(document, params)
-    except (OSError, WorkflowInvalid) as error:
-        for problem in getattr(error, "problems", [error]):
+    except OSError as error:
+        say(f"{file} cannot be read: {error.strerror}")
+        return Exit.USAGE
+    except WorkflowInvalid as error:
+        for problem in error.problems:
             say(f"{file}: {problem}")
         return Exit.USAGE
     given: dict[str, Any] = {
@@ -69,7 +72,7 @@ def run_workflow(  # noqa: PLR0913 - one for each option of the command
 
 
 def workflow_from_calls(app: App, call_ids: Sequence[str], *, name: str) -> Exit:
-    """Prints a workflow that does what recorded calls did, as YAML. Raises PathMissing for a call that is not known."""
+    """Prints a workflow that repeats recorded calls, as YAML. Raises PathMissing for an unknown call."""
     try:
         document = workflow_of([_made(app, one) for one in call_ids], name)
     except WorkflowInvalid as error:
@@ -86,7 +89,7 @@ def workflow_from_calls(app: App, call_ids: Sequence[str], *, name: str) -> Exit
 
 
 def parameters_of(document: WorkflowDocument, params: Sequence[str]) -> dict[str, Any]:
-    """The values of `NAME=VALUE` texts by the types of the document's parameters. Raises WorkflowInvalid."""
+    """The values of `NAME=VALUE` texts, with the types of the document's parameters. Raises WorkflowInvalid."""
     values, problems = {}, []
     for text in params:
         name, equals, value = text.partition("=")
@@ -131,7 +134,7 @@ def _made(app: App, call_id: str) -> MadeCall:
 
 
 def made_call(call: Call) -> MadeCall:
-    """What a workflow needs to know of a recorded call."""
+    """The parts of a recorded call that a workflow needs."""
     reads = tuple(str(row["path"]) for row in call.inputs if not row.get("companion"))
     writes = tuple(
         str(row["path"])

@@ -1,4 +1,4 @@
-"""Every setting of one server, with its type, default and bounds; read from everywhere they may be, and as documentation shows them."""
+"""Every setting of a server with its type, default and bounds, read from all sources, and as the documentation shows them."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,9 @@ from pydantic import Field, PrivateAttr, ValidationError, field_validator, model
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
-from gdal_mcp.settings.file import PREFIX, SettingsError, no_setting, read_toml, trusted_toml
+from gdal_mcp.settings.file import PREFIX, SettingsError, nearest, no_setting, read_toml, trusted_toml
 from gdal_mcp.settings.pathmap import PathMap
-from gdal_mcp.settings.remote import Remote, RemoteSettings
+from gdal_mcp.settings.remote import REMOTE_KEYS, Remote, RemoteSettings
 from gdal_mcp.settings.removed import is_removed, notices
 from gdal_mcp.settings.state import StateFolder
 from gdal_mcp.settings.types import (
@@ -39,161 +39,168 @@ _LIMITS = Limits()
 
 
 class Settings(WebSettings):
-    """Every setting of one server. Made by `load_settings`, which explains what is wrong."""
+    """Every setting of one server. Use `load_settings`, which explains errors."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix=PREFIX, env_ignore_empty=True)
 
-    config: Place | None = Field(None, description="TOML file with these settings.")
-    workspaces: Places = Field((), description="Folders a call may read and, through approval, write to.")
-    workspaces_ro: Places = Field((), description="Folders a call may only read.")
+    config: Place | None = Field(None, description="TOML file with settings.")
+    workspaces: Places = Field((), description="Folders that calls may read and, with approval, write to.")
+    workspaces_ro: Places = Field((), description="Folders that calls may only read.")
     image: str | None = Field(
-        None, description="GDAL image: `full` or `small`, the official ones, or a reference or id."
+        None, description="GDAL image: `full` or `small` (official images), a reference, or an id."
     )
     engine: str | None = Field(
         None,
-        description="Container engine: unix:///run/docker.sock, oci (no daemon), k8s:// (a cluster); found when not set.",
+        description="Container engine: unix:///run/docker.sock, oci (no daemon), k8s:// (a cluster). Found automatically if not set.",
     )
     mount_scope: Literal["workspaces", "inputs"] = Field(
         "workspaces",
-        description="What a call's container sees, read-only: its workspaces, or only what the call names, which is slower.",
+        description="What a call's container sees, read-only: all workspaces, or only the files that the call names, which is slower.",
     )
     path_map: Names = Field(
         (),
-        description="Pairs INSIDE:HOST for a server in a container: its folders as it and as the engine's host sees them; for a "
+        description="For a server in a container: pairs INSIDE:HOST of a folder's path in the container and on the engine's host; on a "
         "cluster INSIDE:CLAIM/FOLDER.",
     )
     run_as: Literal["self", "owner"] = Field(
         "self",
-        description="Whose rights a server that is started as root has: its own, or those of its workspace's owner, as in our image.",
+        description="User of a server that is started as root: itself, or the owner of its workspace, as in our image.",
     )
     runtime: str = Field(
         "",
         pattern=r"^[A-Za-z0-9._-]*$",
-        description="OCI runtime of the containers; runsc is gVisor, empty the engine's own.",
+        description="OCI runtime of the containers, such as runsc (gVisor). Empty: the engine's default.",
     )
     nodes_without: Lacks = Field(
         (),
-        description="What the nodes of a cluster may lack: landlock, pids-limit. Calls are weaker for it; doctor names where.",
+        description="What the nodes of a cluster may lack: landlock, pids-limit. Calls are less isolated without; doctor names the nodes.",
     )
     cluster_ca: Literal["strict", "lenient"] = Field(
         "strict",
         description="How a cluster's certificate authority is checked. lenient accepts one without key identifiers, as kubectl "
-        "does; all else is still verified.",
+        "does; everything else is still verified.",
     )
     pull_secrets: Names = Field(
         (),
-        description="Names of Secrets in the namespace of calls, with which the nodes of a cluster fetch the image.",
+        description="Names of Secrets in the namespace of calls, with which the nodes of a cluster pull the image.",
     )
     approval: Literal["writes", "always", "never"] = Field(
         "writes", description="Which calls need a person's approval."
     )
     approval_ways: Ways = Field(
         ("elicitation", "console", "terminal"),
-        description="Whose answer counts as a person's: the client's (elicitation), the console's, the terminal's.",
+        description="Where approval can be given: in the client (elicitation), in the console, in the terminal.",
     )
-    approval_seconds: float = Field(300.0, gt=0, le=DAY, description="How long a question can be answered.")
+    approval_seconds: float = Field(
+        300.0, gt=0, le=DAY, description="Seconds for which a question can be answered."
+    )
     approval_valid: float = Field(
         3600.0,
         gt=0,
         le=DAY,
-        description="How long an approval can be used, from the decision on: by the same call sent again, or after an upload.",
+        description="Seconds for which an approval can be used by the same call sent again, or after an upload.",
     )
     approval_wait: float = Field(
         20.0,
         ge=0,
         le=DAY,
-        description="Seconds that a call waits for a yes from elsewhere when its client cannot ask; it may be sent again later.",
+        description="Seconds that a call waits for approval in the console or terminal if its client cannot ask. It can be sent again later.",
     )
     policy: Place | None = Field(
-        None, description="TOML file of rules: who may do what, and which calls a person must approve."
+        None, description="TOML file with rules: who may do what, and which calls need approval."
     )
     console: Literal["auto", "on", "off"] = Field(
-        "auto", description="The web page for people: from the start, once a question needs it, or never."
+        "auto",
+        description="When the console, a web page, is started: on = at once, auto = when a question needs it, off = never.",
     )
     console_port: int = Field(
-        0, ge=0, le=65_535, description="Port of that page on loopback beside stdio; 0 is any free one."
+        0, ge=0, le=65_535, description="Port of the console on loopback, with stdio. 0 is any free port."
     )
     state_dir: Place = Field(
         default_factory=lambda: user_state_path("gdal-mcp", appauthor=False),
-        description="Folder of the audit log and the registry; never inside a workspace.",
+        description="Folder of the audit log and the registry. It cannot be in a workspace.",
         json_schema_extra={"shown": "~/.local/state/gdal-mcp"},
     )
     outputs_folder: str = Field(
         "outputs",
-        description="Folder in the first writable workspace for outputs whose place a call does not name.",
+        description="Folder in the first writable workspace for outputs without a path.",
     )
     memory: Size = Field(_LIMITS.memory_bytes, ge=LEAST_MEMORY, description="Memory of one call.")
     cpus: float = Field(
         default_factory=lambda: float(min(2, os.cpu_count() or 1)),
         gt=0,
         le=1024,
-        description="Processors of one call; parts are allowed.",
+        description="Processors of one call; fractions are allowed.",
         json_schema_extra={"shown": "2, or 1 on a host with one"},
     )
     pids: int = Field(_LIMITS.pids, ge=8, le=4096, description="Processes and threads of one call.")
     timeout_seconds: float = Field(
-        _LIMITS.wall_seconds, gt=0, le=DAY, description="How long one call may run."
+        _LIMITS.wall_seconds, gt=0, le=DAY, description="Seconds that one call may run."
     )
     staging_size: Size = Field(
-        _LIMITS.staging_bytes, ge=1 << 20, description="All outputs of one call together."
+        _LIMITS.staging_bytes, ge=1 << 20, description="Size of all outputs of one call together."
     )
     staging_files: int = Field(
-        _LIMITS.staging_files, ge=1, description="Number of files one call may output."
+        _LIMITS.staging_files, ge=1, description="Number of files that one call may write."
     )
-    file_size: Size = Field(_LIMITS.file_bytes, ge=1 << 20, description="One output file.")
+    file_size: Size = Field(_LIMITS.file_bytes, ge=1 << 20, description="Size of one output file.")
     stdout_size: Size = Field(
-        _LIMITS.stdout_bytes, ge=64 << 10, description="What one call may send back, in all."
+        _LIMITS.stdout_bytes, ge=64 << 10, description="Size of everything that one call may print."
     )
-    open_files: int = Field(_LIMITS.open_files, ge=64, description="Files one call may have open.")
+    open_files: int = Field(
+        _LIMITS.open_files, ge=64, description="Number of files that one call may have open."
+    )
     scratch_size: Size = Field(
         _LIMITS.scratch_bytes,
         ge=1 << 20,
-        description="Temporary files of one call, in memory; GDAL's own for an output lie beside it.",
+        description="Size of one call's temporary files, in memory. GDAL's own temporary files for an output are next to it.",
     )
     memory_share: float = Field(
         0.75,
         gt=0,
         le=1,
-        description="Share of the machine's memory that all containers together may be promised, waiting ones as well.",
+        description="Share of the machine's memory for all containers together, including waiting ones.",
     )
     concurrent: int = Field(
-        0, ge=0, le=4096, description="Calls at once; 0 is two for each processor, if memory suffices."
+        0, ge=0, le=4096, description="Calls at the same time. 0: two per processor, if memory allows."
     )
-    queue_length: int = Field(128, ge=0, le=10_000, description="Calls that may wait for a place, in all.")
-    queue_seconds: float = Field(60.0, ge=0, le=DAY, description="How long a call waits for a place.")
+    queue_length: int = Field(128, ge=0, le=10_000, description="Number of calls that may wait in the queue.")
+    queue_seconds: float = Field(60.0, ge=0, le=DAY, description="Seconds that a call waits in the queue.")
     pool_min: int = Field(
-        1, ge=0, le=64, description="Started containers of each kind that wait for a call, at least."
+        1, ge=0, le=64, description="Least number of started containers of each kind that wait for a call."
     )
     pool_max: int = Field(
         6,
         ge=0,
         le=256,
-        description="Started containers that wait for a call, at most; with 0 each call starts its own.",
+        description="Greatest number of started containers that wait for a call. 0: each call starts its own.",
     )
     pool_seconds: float = Field(
-        600.0, ge=5, le=DAY, description="How long a started container waits before another takes its place."
+        600.0, ge=5, le=DAY, description="Seconds that a started container waits before it is replaced."
     )
     task_after: float = Field(
         3.0,
         ge=0,
         le=DAY,
-        description="Seconds after which a call goes on as a task, for clients that know tasks.",
+        description="Seconds after which a call continues as a task, in clients that support tasks.",
     )
-    task_seconds: float = Field(3600.0, ge=60, le=DAY, description="How long the result of a task is kept.")
-    undo_calls: int = Field(50, ge=0, description="How many calls can be undone; 0 keeps nothing.")
+    task_seconds: float = Field(
+        3600.0, ge=60, le=DAY, description="Seconds that the result of a task is kept."
+    )
+    undo_calls: int = Field(50, ge=0, description="Number of calls that can be undone. 0 keeps nothing.")
     undo_size: Size = Field(
-        10 << 30, ge=0, description="What is kept for undo, in all, on the workspace's disk."
+        10 << 30, ge=0, description="Size of everything kept for undo, on the workspace's disk."
     )
     keep_days: float = Field(
         0.0,
         ge=0,
         le=36_500,
-        description="How many days the registry keeps the record of a call none of whose outputs is listed any more; 0 keeps all.",
+        description="Days that the registry keeps the record of a call without listed outputs. 0 keeps all records.",
     )
     audit_size: Size = Field(
         0,
         ge=0,
-        description="Size at which the audit log goes on in a new file, the old one kept beside it; 0 never.",
+        description="Size at which the audit log continues in a new file; the old one is kept next to it. 0: never.",
     )
     toolsets: Names = Field(
         ("core",),
@@ -201,53 +208,51 @@ class Settings(WebSettings):
     )
     toolboxes: Names = Field(
         ("gdal",),
-        description="Libraries with an image of their own: gdal; python, which runs code that a model writes; augment, for training data.",
+        description="Toolboxes, each with its own image: gdal; python, which runs code that a model writes; augment, for training data.",
     )
     classifiers: Place | None = Field(
         None,
-        description="Folder of a workspace with mobilenet.onnx or cnn_explainer.onnx, for the check of augment_image; classes in a .txt beside it.",
+        description="Folder in a workspace with mobilenet.onnx or cnn_explainer.onnx, for the check of augment_image; classes in a .txt of the same name.",
     )
-    tools: Names = Field((), description="Single tools that are listed too, such as raster_hillshade.")
+    tools: Names = Field((), description="Single tools to list as well, such as raster_hillshade.")
     exclude_tools: Names = Field(
-        (), description="Tools and algorithms that do not exist for clients, whatever else is said."
+        (), description="Tools and algorithms to remove, whatever other settings say."
     )
-    read_only: bool = Field(
-        default=False, description="Nothing writes: no tool that could is listed or answers."
-    )
+    read_only: bool = Field(default=False, description="Whether tools that can write are removed.")
     allow_sql: bool = Field(
         default=True,
-        description="Whether arguments may hold SQL, one SELECT at a time; `--no-sql` turns it off.",
+        description="Whether arguments may contain SQL, one SELECT at a time. `--no-sql` turns it off.",
     )
     remote: Remote = Field(
         default_factory=lambda: RemoteSettings.model_validate({}),
-        description="Hosts and buckets that the server reads for calls, whose containers have no network; in the file a table.",
+        description="Hosts and buckets that the server may read for calls, whose containers have no network. A table in the settings file.",
         json_schema_extra={"shown": ""},
     )
     lockdown: bool = Field(
         default=False,
-        description="Whether results leave out all text from files and from GDAL, and pictures.",
+        description="Whether results omit pictures and all text from files and from GDAL.",
     )
     result_size: Size = Field(
         48 << 10,
         ge=4 << 10,
         le=4 << 20,
-        description="Longest result as JSON; the whole of a longer one is a resource.",
+        description="Greatest size of a result as JSON. A longer one is available in full as a resource.",
     )
     digest_size: Size = Field(
         1 << 30, ge=0, description="Input bytes of one call that are digested for its provenance."
     )
     preview: bool = Field(
-        default=True, description="Whether results with something to see come with a small picture."
+        default=True, description="Whether results come with a small picture where there is something to see."
     )
-    preview_pixels: int = Field(512, ge=32, le=2048, description="Longer side of that picture.")
+    preview_pixels: int = Field(512, ge=32, le=2048, description="Longer side of the picture in pixels.")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "warning", description="Least severe message that is logged."
+        "warning", description="Least severe messages to log."
     )
     read_chunk: Size = Field(
         256 << 10,
         ge=4 << 10,
         le=16 << 20,
-        description="Most that one read of a resource returns, before encoding.",
+        description="Bytes that one read of a resource returns at most, before encoding.",
     )
 
     @field_validator("path_map")
@@ -261,26 +266,28 @@ class Settings(WebSettings):
     def _one_name(cls, name: str) -> str:
         usable = "/" not in name and name.isprintable() and len(name.encode()) <= MAX_NAME
         if not usable or name in ("", ".", "..", RESERVED):
-            raise ValueError(f"it is the name of one folder, without a slash, and not {RESERVED}")
+            raise ValueError(f"it must be the name of one folder, without a slash, and not {RESERVED}")
         return name
 
     @model_validator(mode="after")
     def _of_clusters(self) -> "Settings":
-        """A node follows the links of what it mounts alone, and makes as root what is not there: only whole workspaces are safe."""
+        """Only whole workspaces are safe: a node follows links in a volume, and creates a missing file as a folder of root."""
         if self.on_cluster and self.mount_scope == "inputs":
             raise ValueError(
-                "mount_scope = inputs is not safe on a cluster: its nodes follow links within a volume, and make a folder of "
-                "root's in place of a file that is gone. Leave it out, so that calls see whole workspaces"
+                "mount_scope = inputs is not safe on a cluster: its nodes follow links in a volume, and create a folder of root "
+                "in place of a missing file. Remove the setting, so that calls see whole workspaces"
             )
         if self.nodes_without and not self.on_cluster:
-            raise ValueError("nodes_without is about the nodes of a cluster, and the engine is none")
+            raise ValueError("nodes_without needs a cluster as the engine, such as engine = k8s://")
         if not self.on_cluster and (self.pull_secrets or self.cluster_ca != "strict"):
-            raise ValueError("pull_secrets and cluster_ca are about a cluster, and the engine is none")
+            raise ValueError(
+                "pull_secrets and cluster_ca need a cluster as the engine, such as engine = k8s://"
+            )
         return self
 
     @model_validator(mode="after")
     def _keep_apart(self) -> "Settings":
-        """What the server trusts must not lie where calls read and write."""
+        """Files that the server trusts must not be where calls read and write."""
         for folder in (*self.workspaces, *self.workspaces_ro):
             root = folder.resolve()
             if self.state_dir.resolve().is_relative_to(root) or root.is_relative_to(self.state_dir.resolve()):
@@ -289,7 +296,7 @@ class Settings(WebSettings):
                 )
             for file in (self.config, self.policy):
                 if file and file.resolve().is_relative_to(root):
-                    raise ValueError(f"the file {file} lies in the workspace {folder}; move it out")
+                    raise ValueError(f"the file {file} is in the workspace {folder}; move it out")
         return self
 
     @classmethod
@@ -310,12 +317,12 @@ class Settings(WebSettings):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """One sentence for each setting that was written and has been removed."""
+        """One sentence for each removed setting that is still in use."""
         return self._notices
 
     @property
     def on_cluster(self) -> bool:
-        """Whether each call is a Pod."""
+        """True if each call is a Pod."""
         return (self.engine or "").startswith("k8s://")
 
     def cluster_options(self) -> ClusterOptions:
@@ -323,11 +330,11 @@ class Settings(WebSettings):
 
     @property
     def state(self) -> StateFolder:
-        """What lies where in the state folder."""
+        """The paths in the state folder."""
         return StateFolder(self.state_dir)
 
     def limits(self) -> Limits:
-        """The bounds of one call."""
+        """The limits of one call."""
         return Limits(
             memory_bytes=self.memory,
             cpus=self.cpus,
@@ -342,7 +349,7 @@ class Settings(WebSettings):
         )
 
     def sizes(self) -> Sizes:
-        """How many started containers wait for calls: none where each call needs mounts of its own."""
+        """How many started containers wait for calls: none if each call needs mounts of its own."""
         most = self.pool_max if self.mount_scope == "workspaces" else 0
         return Sizes(self.pool_min, most, self.pool_seconds)
 
@@ -356,9 +363,9 @@ class Settings(WebSettings):
 
 
 def load_settings(removed_options: Sequence[str] = (), /, **explicit: Any) -> Settings:
-    """The settings, with explicit values above all others; None means not given.
+    """The settings; explicit values win, None means not set.
 
-    `removed_options` are options that the command line has and that do nothing any more. Raises SettingsError with every problem found.
+    `removed_options` are options of the command line that no longer have an effect. Raises SettingsError with every problem.
     """
     given = {name: value for name, value in explicit.items() if value is not None}
     known = {name: value for name, value in given.items() if name in Settings.model_fields}
@@ -383,24 +390,31 @@ def load_settings(removed_options: Sequence[str] = (), /, **explicit: Any) -> Se
 
 
 def _sentence(row: Mapping[str, Any], explicit: Mapping[str, Any], file: object) -> str:
-    """What is wrong with one setting, by the name under which it was given: an option, a variable, or a key of the file."""
+    """The error for one setting, with the name under which it was set: an option, a variable, or a key of the file."""
     problem = row["msg"].removeprefix("Value error, ")
     if not row["loc"]:
         return f"{problem[:1].upper()}{problem[1:]}."
     name = str(row["loc"][0])
-    if len(row["loc"]) > 1 and name == "remote":  # what stands there may be a secret that was written out
-        return f"{'.'.join(map(str, row['loc']))}: {problem[:1].lower()}{problem[1:]}."
+    source = _source(name, explicit, file)
+    if len(row["loc"]) > 1 and name == "remote":  # the value may be a secret that was written out
+        key = ".".join(map(str, row["loc"]))
+        if row["type"] == "extra_forbidden":
+            problem = f"there is no such key; the nearest is {nearest(str(row['loc'][-1]), REMOTE_KEYS)}"
+        return f"{source.removesuffix(name)}{key}: {problem[:1].lower()}{problem[1:]}."
+    return f"{source} cannot be {repr(row['input'])[:80]}: {problem[:1].lower()}{problem[1:]}."
+
+
+def _source(name: str, explicit: Mapping[str, Any], file: object) -> str:
+    """The setting as it was written: an option or argument, a variable, or a key of the settings file."""
     variable = PREFIX + name.upper()
-    shown = name
-    if name not in explicit:
-        given = os.environ.get(variable)
-        shown = variable if given else f"Settings file {file}: {name}" if file else name
-    return f"{shown} cannot be {repr(row['input'])[:80]}: {problem[:1].lower()}{problem[1:]}."
+    if name in explicit or not (os.environ.get(variable) or file):
+        return name
+    return variable if os.environ.get(variable) else f"Settings file {Path(str(file)).absolute()}: {name}"
 
 
 @dataclass(frozen=True, slots=True)
 class SettingRow:
-    """One setting as documentation shows it."""
+    """One setting as the documentation shows it."""
 
     name: str
     type: str
@@ -410,7 +424,7 @@ class SettingRow:
 
 
 def describe() -> tuple[SettingRow, ...]:
-    """Every setting, those of HTTP last, the same on every host: the documentation's table is made from it."""
+    """Every setting, those of HTTP last, for the table in the documentation. The same on every host."""
     fields = sorted(Settings.model_fields.items(), key=lambda row: row[0] in WebSettings.model_fields)
     return tuple(
         SettingRow(name, _type_text(one), _default_text(one), PREFIX + name.upper(), one.description or "")

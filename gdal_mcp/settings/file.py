@@ -11,7 +11,7 @@ from typing import Any, Final
 from gdal_mcp.settings.removed import is_removed
 
 PREFIX: Final = "GDAL_MCP_"  # of the variables
-# settings that name files and folders, at any depth of the tables
+# settings that are paths, in any table
 _PLACES: Final = frozenset(
     {
         *("workspaces", "workspaces_ro", "state_dir", "policy", "tls_cert", "tls_key", "classifiers"),
@@ -28,20 +28,27 @@ class SettingsError(Exception):
         self.problems = problems
 
 
+def nearest(word: str, known: Collection[str]) -> str:
+    """The known word that is most like this one."""
+    return difflib.get_close_matches(word, list(known), n=1, cutoff=0.0)[0]
+
+
 def no_setting(name: str, known: Collection[str], *, variable: bool = False) -> str:
-    """That no setting or variable has that name, and the nearest of those there are."""
+    """The error for an unknown setting or variable, with the nearest known one."""
     plain = name.upper().removeprefix(PREFIX).lower()
-    nearest = difflib.get_close_matches(plain, list(known), n=1, cutoff=0.0)[0]
-    shown = PREFIX + nearest.upper() if variable else nearest
+    near = nearest(plain, known)
+    shown = PREFIX + near.upper() if variable else near
     return f"There is no setting {name[:80]!r}; the nearest is {shown}."
 
 
 def trusted_toml(path: Path, kind: str) -> tuple[bytes, dict[str, Any]]:
-    """A file that the server goes by, and what it says. Raises SettingsError, also for one that everybody can write."""
+    """The bytes and values of a file that the server trusts. Raises SettingsError, also for a file that everybody can write."""
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & stat.S_IWOTH:
-                raise SettingsError(f"{kind} file {path} can be written by everybody. Run chmod o-w on it.")
+                raise SettingsError(
+                    f"{kind} file {path} can be written by everybody. Run `chmod o-w {path}`."
+                )
             data = file.read()
         return data, tomllib.loads(data.decode())
     except OSError as error:
@@ -51,10 +58,10 @@ def trusted_toml(path: Path, kind: str) -> tuple[bytes, dict[str, Any]]:
 
 
 def read_toml(path: Path, known: Collection[str]) -> dict[str, Any]:
-    """The values of a settings file, of which only the known may be there. Raises SettingsError."""
+    """The values of a settings file. Raises SettingsError, also for an unknown key."""
     values = trusted_toml(path, "Settings")[1]
     if "config" in values:
-        raise SettingsError(f"Settings file {path} cannot name another one: remove `config`.")
+        raise SettingsError(f"Settings file {path} cannot name another settings file: remove `config`.")
     values = {name: value for name, value in values.items() if not is_removed(name)}
     unknown = [name for name in values if name not in known]
     if unknown:
@@ -63,7 +70,7 @@ def read_toml(path: Path, known: Collection[str]) -> dict[str, Any]:
 
 
 def _resolved(table: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The table with its paths resolved, and those of the tables in it."""
+    """The table with absolute paths, also in the tables in it."""
     return {
         name: _anchored(value, folder) if name in _PLACES else _inner(value, folder)
         for name, value in table.items()
@@ -82,7 +89,7 @@ def _inner(value: Any, folder: Path) -> Any:
 
 
 def _anchored(value: Any, folder: Path) -> Any:
-    """Paths in the file start at the file's folder: a server's current folder is up to its client."""
+    """Relative paths start at the file's folder, since the client chooses a server's current folder."""
     if isinstance(value, list):
         return [_anchored(inner, folder) for inner in value]
     return str(folder / value) if isinstance(value, str) and value and not value.startswith("~") else value

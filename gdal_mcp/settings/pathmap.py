@@ -1,4 +1,4 @@
-"""Where the server's folders lie for its engine, when the server itself runs in a container. Pure.
+"""The paths of the server's folders on the engine's host, when the server itself runs in a container. Pure.
 
 The engine mounts folders of its own host. A server in a container knows them by the places where its own container shows
 them. A path map says the one for the other; where both are the same, none is needed. On a cluster each container may have
@@ -23,13 +23,13 @@ _IN_CLAIM: Final = re.compile(r"(/[^:]*):([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(/[^:
 
 @dataclass(frozen=True, slots=True)
 class PathMap:
-    """Pairs of a folder as the server sees it and the same folder on the engine's host, or in a claim: CLAIM/FOLDER."""
+    """Pairs of a folder's path for the server and on the engine's host, or in a claim: CLAIM/FOLDER."""
 
     pairs: tuple[tuple[PurePosixPath, PurePosixPath], ...] = ()
 
     @classmethod
     def parse(cls, texts: Iterable[str]) -> Self:
-        """From texts such as `/data:/srv/geodata`. Raises ValueError for a text that is no pair, and for two of one folder."""
+        """From texts such as `/data:/srv/geodata`. Raises ValueError for a text that is not a pair, and for two pairs of one folder."""
         pairs = tuple(_pair(text) for text in texts)
         inner = [inside for inside, _ in pairs]
         if twice := next((one for one in inner if inner.count(one) > 1), None):
@@ -38,19 +38,19 @@ class PathMap:
 
     @classmethod
     def of(cls, mounts: Mapping[str, str]) -> Self:
-        """Of what an engine says that a container mounts."""
+        """From the mounts of a container as an engine reports them."""
         named = {inside: _without_drive(outside) for inside, outside in mounts.items()}
         return cls(tuple((PurePosixPath(one), PurePosixPath(other)) for one, other in named.items()))
 
     def source(self, path: Path) -> MountSource:
-        """What the engine mounts for what this server sees at a path. Raises as `host`."""
+        """The source that the engine mounts for a path of this server. Raises as `host`."""
         outside = PurePosixPath(self.host(str(path)))
         if not outside.is_absolute():
             return VolumePath(str(path), outside.parts[0], PurePosixPath(*outside.parts[1:]))
         return HostPath(str(path), str(outside) if self.pairs else "")
 
     def host(self, inside: str) -> str:
-        """The same place on the engine's host, by the longest pair that holds it; unchanged when there are no pairs.
+        """The same path on the engine's host, by the longest matching pair; unchanged if there are no pairs.
 
         Raises AttestationFailed for a place that no pair holds.
         """
@@ -60,8 +60,8 @@ class PathMap:
         holding = [pair for pair in self.pairs if place.is_relative_to(pair[0])]
         if not holding:
             raise AttestationFailed(
-                f"{inside} is in no folder that this server's container mounts and in no pair of path_map, so the engine cannot "
-                f"be told where it is. Mount it (docker run -v FOLDER:{inside}), or add a pair INSIDE:HOST to path_map, with the "
+                f"{inside} is not in a folder that this server's container mounts, nor in a pair of path_map, so the server cannot "
+                f"tell the engine where it is. Mount it (docker run -v FOLDER:{inside}), or add a pair INSIDE:HOST to path_map, with the "
                 "folder as this server sees it and as the engine's host does."
             )
         inner, outer = max(holding, key=lambda pair: len(pair[0].parts))
@@ -74,7 +74,7 @@ def _pair(text: str) -> tuple[PurePosixPath, PurePosixPath]:
     inside, between, outside = _without_drive(text).partition(_BETWEEN)
     if not between or _BETWEEN in outside:
         raise ValueError(
-            f"{text!r} is no pair INSIDE:HOST of two absolute paths, such as /data:/srv/geodata, nor INSIDE:CLAIM of a cluster, "
+            f"{text!r} is not a pair INSIDE:HOST of two absolute paths, such as /data:/srv/geodata, nor INSIDE:CLAIM of a cluster, "
             "such as /data:workspace/ann"
         )
     return _folder(inside), _folder(f"/{outside}")

@@ -1,9 +1,9 @@
-"""Options, variables and keys that a release took away, and that the next minor version still accepts.
+"""Options, variables and keys that were removed, and that the next minor version still accepts.
 
 Invariants:
-* whoever still writes one gets a server, with a warning in the log and in `doctor`; a client would show only that it is disconnected;
-* a setting is listed here only if leaving it out is not weaker than what it said, as its value is not read;
-* a row goes with the version that it names (`tests/unit/test_removed_settings.py`).
+* a removed setting does not stop the server; it causes a warning in the log and in `doctor`, since a client would only show "disconnected";
+* a setting is listed here only if ignoring its value does not weaken the server;
+* a row is deleted in the version that it names (`tests/unit/test_removed_settings.py`).
 """
 
 from collections.abc import Collection, Iterator
@@ -22,9 +22,9 @@ class Removed:
     instead: str  # what to do, as a sentence
 
     def notice(self, written: str) -> str:
-        """What to tell whoever wrote it as `written`."""
+        """The warning for a setting that is written as `written`."""
         version = ".".join(map(str, self.until))
-        return f"{written} was removed and does nothing; from version {version} on it is an error. {self.instead}"
+        return f"{written} was removed and has no effect; it is an error from version {version} on. {self.instead}"
 
 
 REMOVED: Final = (
@@ -52,5 +52,5 @@ def notices(
 
 
 def is_removed(setting: str) -> bool:
-    """True for a setting that may be written and is not read."""
+    """True for a removed setting, which may be written and is not read."""
     return any(one.setting == setting for one in REMOVED if one.setting)

@@ -1,6 +1,6 @@
-"""The state folder: what lies where in it, and how a file comes into it.
+"""The state folder: its paths, and how files in it are created.
 
-Everything in it is this user's alone: folders are made with mode 0700, files with 0600.
+Only its user can access it: folders have mode 0700, files 0600.
 """
 
 import os
@@ -15,22 +15,22 @@ _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXE
 
 
 class StateFolder:
-    """The places that more than one part of the program knows. A part's own folder has its name there."""
+    """The paths that more than one part of the program uses."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.audit = root / "audit.jsonl"  # its head lies beside it
+        self.audit = root / "audit.jsonl"  # its head is next to it
         self.registry = root / "registry.sqlite"
         self.tokens = root / "tokens.sqlite"
-        self.usage = root / "usage.sqlite"  # what principals used of their quotas
-        self.seal = root / "seal.key"  # of what is hidden in approvals
-        self.remote = root / "remote"  # what was read over the network, in files without names
-        self.workflows = root / "workflows"  # results of steps, for calls of workflows alone
-        self.servers = root / "servers"  # a lock of each server, by which the others see whether it lives
+        self.usage = root / "usage.sqlite"  # used quotas of principals
+        self.seal = root / "seal.key"  # key of the hidden parts of approvals
+        self.remote = root / "remote"  # the cache of remote data
+        self.workflows = root / "workflows"  # results of steps of workflows
+        self.servers = root / "servers"  # one lock per server, which shows whether it is alive
 
 
 def make_private(path: Path) -> None:
-    """Makes a file of this user's alone, for a database, unless something is there. Raises OSError.
+    """Creates a private file for a database, unless it exists. Raises OSError.
 
     It is not opened under its name: closing any descriptor of a database drops the locks that SQLite has on it in this process.
     """
@@ -45,9 +45,9 @@ def make_private(path: Path) -> None:
 
 
 def write_ahead(database: sqlite3.Connection, seconds: float) -> None:
-    """Has a database write ahead, so that readers and one writer work at once. Raises sqlite3.Error.
+    """Turns on write-ahead logging, so that readers and one writer can work at the same time. Raises sqlite3.Error.
 
-    Where somebody else opens a new one at the same moment, SQLite does not wait for its lock, whatever its timeout.
+    It tries again, because SQLite ignores its timeout while another process opens a new database at the same moment.
     """
     until = time.monotonic() + seconds
     while True:
@@ -62,7 +62,7 @@ def write_ahead(database: sqlite3.Connection, seconds: float) -> None:
 
 
 def put_private(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Puts a file in its place at once, in a folder that is made if needed; until then what was there stays.
+    """Replaces a file atomically, and creates its folder if needed.
 
     A power cut may lose it: what must outlive one is written elsewhere. Raises OSError, and leaves nothing half-written.
     """

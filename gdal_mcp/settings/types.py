@@ -1,4 +1,4 @@
-"""How single settings are read from texts."""
+"""Types of settings, and how they are parsed from text."""
 
 import os
 import re
@@ -27,19 +27,19 @@ def parse_size(value: object) -> int:
 
 
 def as_typed(value: object) -> Path:
-    """An absolute path with its symlinks as typed. Raises ValueError."""
+    """An absolute path; symlinks are kept. Raises ValueError."""
     if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
-        raise ValueError("a folder or file is named by a text that is not empty")
+        raise ValueError("a path must be text that is not empty")
     if re.match(r"[A-Za-z]:[\\/]", str(value)):
         raise ValueError(
-            "it is a path of Windows, where this program does not run; in a container, name the folder as the container sees it: "
+            "it is a Windows path, and this program does not run on Windows. In a container, use the path in the container: "
             "/maps for docker run -v C:\\maps:/maps"
         )
     return Path(os.path.abspath(os.path.expanduser(value)))  # noqa: PTH100, PTH111 - keep symlinks as typed
 
 
 def split_names(value: object) -> object:
-    """Names as a list, or as one text with commas."""
+    """Names from a list, or from one text with commas."""
     return (
         tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
     )

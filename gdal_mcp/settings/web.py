@@ -17,9 +17,9 @@ def _bare_address(value: object) -> object:
         return value
     found = urlsplit(value)
     if found.scheme not in ("http", "https") or not found.hostname or found.query or found.fragment:
-        raise ValueError("it is an address such as https://gdal.example.org, without a query")
+        raise ValueError("it must be an address such as https://gdal.example.org, without a query")
     if found.username is not None:
-        raise ValueError("no user or password belongs into it")
+        raise ValueError("it must not contain a user or a password")
     return value.rstrip("/")
 
 
@@ -27,67 +27,72 @@ Address = Annotated[str, BeforeValidator(_bare_address)]
 
 
 class WebSettings(BaseSettings):
-    """What `serve --transport http` goes by."""
+    """The settings of `serve --transport http`."""
 
-    host: str = Field("127.0.0.1", min_length=1, description="Address that HTTP is served on.")
-    port: int = Field(8000, ge=0, le=65_535, description="Port of HTTP; 0 is any free one.")
+    host: str = Field("127.0.0.1", min_length=1, description="Address that the HTTP server listens on.")
+    port: int = Field(8000, ge=0, le=65_535, description="Port of the HTTP server. 0 is any free port.")
     public_url: Address = Field(
         "",
-        description="Address by which clients reach the server, without /mcp; found from host and port when not set.",
+        description="Address by which clients reach the server, without /mcp. From host and port if not set.",
     )
-    tls_cert: Place | None = Field(None, description="Certificate chain of HTTPS, as PEM.")
-    tls_key: Place | None = Field(None, description="Private key of HTTPS, as PEM.")
+    tls_cert: Place | None = Field(None, description="Certificate chain for HTTPS, as PEM.")
+    tls_key: Place | None = Field(None, description="Private key for HTTPS, as PEM.")
     behind_proxy: bool = Field(
         default=False,
-        description="Whether a proxy in front ends TLS, so that plain HTTP may be served on other addresses than loopback.",
+        description="Whether a proxy terminates TLS, so that plain HTTP is allowed on addresses other than loopback.",
     )
     no_auth: bool = Field(
         default=False,
-        description="Whether HTTP on loopback needs no token: whoever reaches the port is the user who runs the server.",
+        description="Whether HTTP on loopback needs no token: everybody who can reach the port acts as the server's user.",
     )
     issuers: Names = Field(
         (),
-        description="Issuers of OAuth tokens, by their https addresses; the address of its keys may follow after a space, and typ=JWT.",
+        description="Issuers of OAuth tokens, by https address. The address of the issuer's keys, and typ=JWT, may follow after a space.",
     )
     http_hosts: Names = Field(
-        (), description="Further values of the Host header that are answered, such as gdal.internal:8000."
+        (), description="Other accepted values of the Host header, such as gdal.internal:8000."
     )
     http_origins: Names = Field(
         (), description="Web pages that may call the server from a browser, such as https://app.example.org."
     )
     body_size: Size = Field(
-        4 << 20, ge=64 << 10, le=64 << 20, description="Longest body of one request of the protocol."
+        4 << 20, ge=64 << 10, le=64 << 20, description="Greatest size of the body of one MCP request."
     )
     http_requests: int = Field(
-        256, ge=4, le=10_000, description="HTTP requests at once, streams that stay open included."
+        256, ge=4, le=10_000, description="HTTP requests at the same time, including open streams."
     )
     http_requests_each: int = Field(
-        64, ge=1, le=10_000, description="HTTP requests at once of one principal."
+        64, ge=1, le=10_000, description="HTTP requests of one principal at the same time."
     )
     http_sessions: int = Field(
-        200, ge=1, le=10_000, description="Sessions at once, of clients older than protocol 2026-07-28."
+        200,
+        ge=1,
+        le=10_000,
+        description="Sessions at the same time, of clients older than protocol 2026-07-28.",
     )
-    http_sessions_each: int = Field(50, ge=1, le=10_000, description="Sessions at once of one principal.")
+    http_sessions_each: int = Field(
+        50, ge=1, le=10_000, description="Sessions of one principal at the same time."
+    )
     http_idle_seconds: float = Field(
-        1800.0, ge=5, le=DAY, description="How long a session without a request is kept."
+        1800.0, ge=5, le=DAY, description="Seconds that a session without a request is kept."
     )
     link_seconds: float = Field(
         300.0,
         ge=1,
         le=3600,
-        description="How long a link to one file holds, unless less or more is asked for.",
+        description="Seconds that a link to a file is valid, unless the caller asks for another time.",
     )
     upload_size: Size = Field(
-        1 << 30, ge=0, le=1 << 40, description="Largest file that is taken over HTTP; 0 takes none."
+        1 << 30, ge=0, le=1 << 40, description="Greatest size of an uploaded file. 0 refuses uploads."
     )
     upload_seconds: float = Field(
-        3600.0, ge=1, le=DAY, description="Longest time that one file may take to arrive."
+        3600.0, ge=1, le=DAY, description="Seconds that the upload of one file may take."
     )
-    uploads_each: int = Field(2, ge=1, le=100, description="Files of one principal that arrive at once.")
+    uploads_each: int = Field(2, ge=1, le=100, description="Uploads of one principal at the same time.")
 
     @property
     def loopback(self) -> bool:
-        """Whether only this machine can reach the server."""
+        """True if only this machine can reach the server."""
         return self.host in LOOPBACK
 
     @model_validator(mode="after")

@@ -46,8 +46,8 @@ def test_the_site_builds_with_a_page_for_each_reader_and_fails_over_a_link_that_
     for page in ("index", *readers, "CONTRIBUTING", "SECURITY", "adr/0001-container-per-call"):
         made = copied / "site" / ("index.html" if page == "index" else f"{page}/index.html")
         assert "<h1" in made.read_text(), page
-    assert 'href="../security/#paths.inside"' in (copied / "site/SECURITY/index.html").read_text()
-    assert 'id="paths.inside"' in (copied / "site/security/index.html").read_text()
+    assert 'href="../promises/#paths"' in (copied / "site/SECURITY/index.html").read_text()
+    assert 'id="paths.inside"' in (copied / "site/promises/index.html").read_text()
     assert not [one for one in (copied / "site").rglob("*") if one.suffix in (".py", ".toml")]
     page = copied / "docs/analyst.md"
     whole = page.read_text()

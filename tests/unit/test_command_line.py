@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gdal_mcp.cli import calls
+from gdal_mcp.cli import calls, options
 from gdal_mcp.cli.exits import Exit, exit_of, meanings
 from gdal_mcp.cli.main import main
 from gdal_mcp.cli.parsers import build_parser
@@ -102,6 +102,24 @@ def test_a_word_that_nothing_takes_ends_the_program_before_anything_is_done(tmp_
         assert (ended.value.code, printed.out) == (Exit.USAGE, "")
         assert printed.err
         assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("tools --read-onyl", ("--read-onyl", "--read-only", "gdal-mcp tools --help")),
+        ("cal info {}", ("'cal'", "call", "gdal-mcp --help")),
+        ("token nwe ann", ("'nwe'", "new", "gdal-mcp token --help")),
+        ("tools more", ("'more'", "gdal-mcp tools --help")),
+    ],
+)
+def test_a_slip_is_answered_with_the_nearest_word_and_where_help_is(words, named, monkeypatch, capsys):
+    monkeypatch.setattr(options, "cite", str)
+    with pytest.raises(SystemExit):
+        main(words.split())
+    printed = capsys.readouterr().err
+    assert [word for word in named if word not in printed] == []
+    assert len(printed.splitlines()) == 2
 
 
 def test_without_a_command_the_help_is_shown_and_the_command_was_wrong(capsys: pytest.CaptureFixture[str]):

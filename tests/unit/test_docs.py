@@ -25,6 +25,7 @@ from gdal_mcp.tools.common import DraftContext
 from gdal_mcp.tools.listing import core
 from gdal_mcp.tools.toolbox import TOOLSETS
 from sandbox.workspace import Workspace, Workspaces
+from tests.attacks.table import TABLE
 from tests.boxes import preflight
 from tests.boxes import surface as surface_of
 
@@ -125,9 +126,13 @@ def test_every_link_within_the_documentation_leads_somewhere():
             assert not anchor or anchor in anchors(there), (page, target)
 
 
+# every command of these is run: tests/cli/test_pages.py
+RUN = {"tutorial.md", "howto.md"}
+
+
 def examples():
-    """Every call that a page shows: in a block of calls, or as a command."""
-    for page in pages():
+    """Every call that another page shows: in a block of calls, or as a command."""
+    for page in (page for page in pages() if page.name not in RUN):
         text = page.read_text(encoding="utf-8")
         blocks = re.findall(r"^```calls\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
         shown = [line.split(" ", 1) for block in blocks for line in block.splitlines()]
@@ -154,9 +159,24 @@ def test_every_call_that_a_page_shows_is_one_that_a_default_server_accepts(desk)
     assert len(shown) > 12
 
 
+def test_every_place_that_the_design_sends_a_reader_to_is_there():
+    section = (ROOT / "docs/design.md").read_text(encoding="utf-8").split("\n## ")[2]
+    assert section.startswith("Where would you add")
+    places = [
+        place
+        for line in section.splitlines()
+        if line.startswith("| ")
+        for place in re.findall(r"`([\w./]+/[\w./]*)`", line.rpartition(" | ")[2])
+    ]
+    assert len(places) > 20
+    assert [place for place in places if not (ROOT / place).exists()] == []
+
+
 def test_the_front_page_is_short_and_counts_the_commands_of_gdal():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"All {len(packaged().algorithms)} commands" in text
+    calls = sum(len(attack.calls) for attack in TABLE.values())
+    assert f"Attacks in the table of the tests: {len(TABLE)}, with {calls} calls" in text
     assert len(text.splitlines()) <= 150
 
 
@@ -164,8 +184,9 @@ def command_lines():
     """Every `gdal-mcp ...` of the documentation: page and words."""
     for page in (*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md"))):
         text = page.read_text(encoding="utf-8").replace("\\|", "|")
-        for found in re.finditer(r"(?:^    |`)gdal-mcp ([^`\n]*)", text, re.MULTILINE):
-            yield page.name, found[1].partition(" #")[0].split()
+        for found in re.finditer(r"(?:^    |^(?=gdal-mcp )|`)gdal-mcp ([^`\n]*)", text, re.MULTILINE):
+            words = re.sub(r"'.*'", "JSON", found[1])  # a call's arguments
+            yield page.name, words.partition(" #")[0].split()
 
 
 def below(parser):

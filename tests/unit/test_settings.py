@@ -254,3 +254,21 @@ def test_every_path_of_a_settings_file_starts_at_the_folder_of_the_file(
     assert settings.classifiers == own / "maps"
     assert settings.remote.ca == own / "ca.pem"
     assert settings.remote.source[0].service_account == own / "account.json"
+
+
+def test_a_wrong_key_of_the_table_remote_is_named_with_its_file_and_the_nearest_key(tmp_path: Path):
+    file = tmp_path / "settings.toml"
+    file.write_text('[[remote.source]]\nat = "data.example.org"\nbaerer = "env:TOKEN"\n')
+    with pytest.raises(SettingsError) as caught:
+        load_settings(config=file)
+    (problem,) = caught.value.problems
+    assert [part for part in (str(file), "remote.source.0.baerer", "bearer") if part not in problem] == []
+    assert "env:TOKEN" not in problem
+
+
+def test_a_value_of_a_file_is_named_by_the_whole_path_of_the_file(tmp_path: Path, monkeypatch):
+    (tmp_path / "settings.toml").write_text('memory = "1Gibs"\n')
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingsError) as caught:
+        load_settings(config="settings.toml")
+    assert f"{tmp_path}/settings.toml: memory" in caught.value.problems[0]
