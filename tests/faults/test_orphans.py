@@ -227,7 +227,8 @@ def test_a_kill_in_the_middle_of_a_call_leaves_nothing_after_the_next_start(
         with session(place, host, log) as opened:
             opened.start_call()
             time.sleep(seconds * (number + 0.5) / KILLS[name])  # the moment is what is tested
-            kill(victim, host, opened, place.owners)
+            owners = place.owners
+            kill(victim, host, opened, owners)
             tally.answered += opened.answer() == "OK"
         host.revive()
         written = place.path(OUTPUT).read_bytes()
