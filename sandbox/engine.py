@@ -43,6 +43,8 @@ class EngineInfo:
     # the resource limits of a process that it sets; what is missing the container's program sets for itself before
     # anything else, as a Pod has none. Measured by every container either way
     rlimits: frozenset[str] = RLIMITS
+    # whether it covers single paths with /dev/null, such as named pipes in a workspace
+    covers_paths: bool = True
     # whether it can bound swap; on a kernel without swap accounting it records "no limit", whatever was asked
     limits_swap: bool = True
 

@@ -27,6 +27,7 @@ from sandbox.labels import OWNER
 from sandbox.mounted import ENTER, READ, may, refuse_closed
 from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
+from sandbox.pipes import Pipes, named_pipes
 from sandbox.pool.lease import SlotKey
 from sandbox.pool.pool import IDLE_MARGIN, WarmPool
 from sandbox.pool.sizing import Sizes
@@ -92,6 +93,7 @@ class Hosting:
         self._warm = False
         self._reaping = threading.Lock()
         self._unremoved: set[str] = set()
+        self._pipes: dict[Path, Pipes] = {}  # of each workspace
         self._views = Views(settings.state_dir / "views", owner)
         self._put_right = put_right
         self._pods_left = True  # perhaps, of dead servers
@@ -202,6 +204,7 @@ class Hosting:
             return False
 
     def _set_up(self, toolbox: Toolbox, fresh: bool) -> Host:  # noqa: FBT001 - of a function that is passed on
+        self._pipes = {}
         with ExitStack() as held:
             opened = self._open(fresh=fresh)  # its engine may hold connections, and a thread
             held.callback(opened.engine.close)
@@ -316,6 +319,7 @@ class Hosting:
             limits=scope.limits,
             mounts=(*(self._mount(one, user) for one in scope.seen), *([staging] if staging else [])),
             masks=tuple(self._covered(one.path for one in scope.seen if not one.relative.parts)),
+            pipes=tuple(self._pipes_in(scope)) if host.info.covers_paths else (),
             environment=host.toolbox.environment(scope.limits, host.image.digest),
             runtime=self._settings.runtime,
             nodes_without=self._settings.nodes_without,
@@ -330,6 +334,24 @@ class Hosting:
                 area.prepare()
             if there or area is not None:
                 yield PurePosixPath(own)
+
+    def _pipes_in(self, scope: SandboxScope) -> Iterator[PurePosixPath]:
+        """The named pipes in what a container sees, as far as they were found and are still there."""
+        for seen in scope.seen:
+            for pipe in self.named_pipes(seen.workspace.root).paths:
+                if Path(pipe).is_relative_to(seen.path) and Path(pipe).is_fifo():
+                    yield PurePosixPath(pipe)
+
+    def covers_paths(self) -> bool | None:
+        """Whether the engine of the default toolbox covers named pipes; None while there is none."""
+        host = self._connections[self._toolboxes[0].name].host
+        return host.info.covers_paths if host else None
+
+    def named_pipes(self, root: Path) -> Pipes:
+        """Those in a workspace, as they were when the host was last set up."""
+        if root not in self._pipes:
+            self._pipes[root] = named_pipes(root)
+        return self._pipes[root]
 
     def _mount(self, located: Located, user: tuple[int, int]) -> Mount:
         """Read-only, at its own path. Of what was looked up by itself, the container must find just that."""

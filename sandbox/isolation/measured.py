@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import Any, Final
 
-from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, MASKED, rlimits
+from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, masked, rlimits
 from sandbox.isolation.rows import Evidence, Found, Judge, Row, Rule, judged, none, nothing, same, verdict
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET, SandboxTemplate
 
@@ -92,6 +92,15 @@ def _mounts(evidence: Evidence) -> Iterator[Found]:
     for mask in template.masks:
         row = seen.get(str(mask))
         yield same("tmpfs ro", f"{row['type']} {_mode(row)}" if row else "absent", f"mask {mask}")
+    for pipe in map(str, template.pipes):
+        # the engine was asked for it and compared; one that is gone from the host by now is not there to be covered
+        covered = pipe in seen and seen[pipe]["type"] in OWN_TYPES
+        yield Found(
+            "covered",
+            "covered" if covered else "gone, or open to a job",
+            "held" if covered else "warning",
+            f"named pipe {pipe}",
+        )
     yield same("ro", _mode(seen.get("/")), "mount /", "5.13")
     scratch = seen.get(str(SCRATCH_TARGET))
     # of a Pod no privilege can be gained and no node be made anywhere, by the filter and no-new-privileges
@@ -118,7 +127,8 @@ def _mounts(evidence: Evidence) -> Iterator[Found]:
     yield none((one for one in others if one not in engines), "foreign mounts", "5.6, 5.32")
     shown = "/sys/fs/cgroup" if template.cgroup_visible else None  # a tmpfs of root's on version 1
     rw = [one for one in others if "rw" in seen[one]["options"] and one != shown]
-    masks = {one for one in rw if one in MASKED and seen[one]["type"] in OWN_TYPES}  # /dev/null over a path
+    hidden = masked(template)
+    masks = {one for one in rw if one in hidden and seen[one]["type"] in OWN_TYPES}  # /dev/null over a path
     own = {one for one in rw for place in _WRITABLE if one == place or one.startswith(f"{place}/")}
     yield none((one for one in rw if one not in masks | own), "writable mounts", "5.6, 5.13")
 
