@@ -17,10 +17,11 @@ from gdal_mcp.runtime.kept import compiled_program, kept_rows
 from gdal_mcp.runtime.nested import HostPaths, prove
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.base import Toolbox
-from sandbox.attestation import attest, fingerprint, try_to_escape
+from sandbox.attestation import attest, fingerprint
 from sandbox.capacity import LockFileCapacity, machine_memory
 from sandbox.engine import Engine
 from sandbox.errors import AttestationFailed, CapacityExhausted, EngineUnavailable, SandboxError
+from sandbox.escape.escape import try_to_escape
 from sandbox.idmap import Views, sweep
 from sandbox.isolation.rows import Row
 from sandbox.labels import OWNER

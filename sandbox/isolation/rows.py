@@ -2,7 +2,7 @@
 
 Three readers select from the rules. A slot compares what its worker measured before it gives it a job (`measured.FACTS`);
 the attestation of a host adds the limits in force and what was tried in a probe container; the escape test and the conformance
-suite add everything that the look program tries (`tried.py`).
+suite add everything that the probe tries (`sandbox/escape/rules.py`).
 
 Invariants: malformed or missing evidence makes a failing row, never an exception; an attempt that worked fails its row, and
 so does a group of attempts that is missing or empty; what a container shows and cannot hide is a note.
@@ -49,7 +49,7 @@ class Evidence:
 
     template: SandboxTemplate
     facts: Mapping[str, Any] = field(default_factory=dict)  # what its worker measured before any job
-    look: Mapping[str, Any] = field(default_factory=dict)  # what the look program found, by section
+    look: Mapping[str, Any] = field(default_factory=dict)  # what the probe found, by section
     nonces: Mapping[str, str] = field(default_factory=dict)  # file inside -> what the server wrote there
     folders: Mapping[str, Folder] = field(default_factory=dict)  # folder inside -> what the server sees there
     # of these folders, those whose numbers may differ from mount to mount

@@ -17,7 +17,7 @@ import docker
 import pytest
 
 from gdal_mcp.runtime.image import Image
-from sandbox.attestation import looking
+from sandbox.attestation import probing
 from sandbox.engines.oci import bundle as bundle_module
 from sandbox.engines.oci import container as container_module
 from sandbox.engines.oci import engine as engine_module
@@ -172,7 +172,7 @@ def test_what_a_runtime_leaves_out_is_noticed_before_the_first_instruction(bench
 def test_a_filter_that_is_left_out_is_noticed_by_the_time_of_the_first_job(bench, monkeypatch):
     weaken(monkeypatch, without("linux", "seccomp"))
     with pytest.raises(IsolationRefused):
-        launch(bench.engine, looking(bench.template("")), labels(bench.owner, "call", 60.0), set())
+        launch(bench.engine, probing(bench.template("")), labels(bench.owner, "call", 60.0), set())
     assert bench.ours() == {}
 
 

@@ -12,7 +12,7 @@ from sandbox import slot
 from sandbox.engine import Engine
 from sandbox.engines.docker import DockerEngine
 from sandbox.errors import AttestationFailed
-from sandbox.isolation.cis import BENCHMARK
+from sandbox.escape.cis import BENCHMARK
 from sandbox.isolation.rows import Row
 from tests.engines.kit import weaken_docker
 

@@ -11,8 +11,8 @@ from sandbox.engines.oci.confinement import selinux_labels
 from sandbox.engines.oci.kernel import delegated_controllers, delegated_group, not_root
 from sandbox.engines.oci.runtime import FLOORS, Runtime, usable
 from sandbox.errors import EngineUnavailable, IsolationRefused
+from sandbox.isolation.probe_rules import CONFINED
 from sandbox.isolation.rows import Evidence, judged
-from sandbox.isolation.tried import CONFINED
 from sandbox.template import Mount, SandboxTemplate, VolumePath
 from tests.unit.hardening_kit import STAGING, TEMPLATE, WORKSPACE
 

@@ -1,82 +1,20 @@
-"""The rules over what the look program saw and tried in a container. Pure."""
+"""The rules over what the whole probe saw and tried in a container. Pure."""
 
 import errno
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sandbox.isolation.measured import ENGINE_NAMES, OWN_TYPES
-from sandbox.isolation.rows import Evidence, Folder, Found, Judge, Rule, few, note, nothing, same, verdict
+from sandbox.isolation.probe_rules import ESCAPE, FOREIGN, QUICK, WORKED, WRITABLE, attempts_refused, confines
+from sandbox.isolation.rows import Evidence, Found, Judge, Rule, few, note, nothing, same, verdict
 from sandbox.isolation.seccomp import rules
-from sandbox.template import SCRATCH_TARGET, STAGING_TARGET
+from sandbox.template import STAGING_TARGET
 
-WRITABLE: Final = (str(SCRATCH_TARGET), str(STAGING_TARGET))  # what a job may write
-_WORKED: Final = frozenset({"SUCCEEDED", "SIGALRM", "ENDED"})  # did it, did not come back, or ended untold
 _HARMLESS: Final = {f"/dev/{name}" for name in ("full", "null", "random", "tty", "urandom", "zero")}
 _SEPARATE: Final = ("ipc", "mnt", "net", "pid", "uts")
-_LOADING: Final = "load code from /tmp"
-_FOREIGN: Final = "other architectures"
-_CLOSED: Final = "EACCES"  # in place of names, where the folder could not be opened
-_NO_NAMES: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"  # SHA-256 of nothing
-
-
-# --- whose folders they are ---
-
-
-def _nonces(evidence: Evidence) -> Iterator[Found]:
-    for path, nonce in evidence.nonces.items():
-        found = str(evidence.look["files"]["nonces"].get(path))
-        place = path.rpartition("/")[0]
-        shown = "its nonce" if found == nonce else found[:40]
-        yield Found("its nonce", shown, verdict(found == nonce), f"{place} is this host's folder")
-
-
-def _folders(evidence: Evidence) -> Iterator[Found]:
-    """By device and inode where the kernel is the server's own. Another one, as of a virtual machine, has numbers of its
-    own, and so may each mount of a share: there the names in a folder tell, if there are any.
-    """
-    files = evidence.look["files"]
-    same_kernel = bool(evidence.boot) and files["boot"] == evidence.boot
-    for path, asked in evidence.folders.items():
-        there = Folder(*files["folders"].get(path, (0, 0, "absent")))
-        by_names = not same_kernel or path in evidence.shares
-        same_one = same_kernel and (there.device, there.inode) == (asked.device, asked.inode)
-        if by_names:
-            same_one |= there.names == asked.names != _NO_NAMES
-        found = "the same" if same_one else f"another ({there.names})"[:60]
-        if not same_one and there.names == _CLOSED:
-            found = closed_folder(path, evidence.template.user)
-        if by_names and not same_one and asked.names == _NO_NAMES:
-            found = "empty, so that it cannot be told from others; put a file into it"
-        yield same("the same", found, f"{path} is this host's folder")
-
-
-def closed_folder(path: str, user: tuple[int, int]) -> str:
-    """Why the container's user cannot enter a mounted folder, and what to do about it."""
-    who = f"the container's user {user[0]}:{user[1]}"
-    if path.startswith("/root/"):
-        # as in every image that is made from Debian, Ubuntu or Alpine
-        return f"closed: {who} may not enter the image's own /root, whose mode is 0700. Move the workspace, for example to /srv"
-    return f"closed: {who} may not enter it, or a folder of the image above it. Give that user the folder, or move the workspace"
 
 
 # --- what was tried ---
-
-
-def _refused(group: str) -> Judge:
-    def judge(evidence: Evidence) -> Iterator[Found]:
-        attempts = evidence.look["attempts"]
-        found: Mapping[str, str] = attempts.get(group) or {}
-        # nobody can mount a Pod's scratch without it; what is loaded runs under the same filter and fence as what loads it
-        apart = _LOADING if evidence.limits_by_node else ""
-        worked = sorted(name for name, said in found.items() if said in _WORKED and name != apart)
-        if worked:
-            yield Found("refused", f"{len(worked)} of {len(found)} worked: {few(worked)}", "failed")
-        elif found:
-            yield Found("refused", f"{len(found)} refused: {', '.join(sorted(set(found.values())))}", "held")
-        elif group != _FOREIGN or group not in attempts:  # only x86_64 has other architectures
-            yield Found("refused", "nothing was tried", "failed")
-
-    return judge
 
 
 def _calls(evidence: Evidence) -> Iterator[Found]:
@@ -106,23 +44,9 @@ def _privileges(evidence: Evidence) -> Iterator[Found]:
     yield Found(user, shown, verdict(ids in (None, [user])), "user of a set-user-id program")
 
 
-def _confined(evidence: Evidence) -> Iterator[Found]:
-    """Where the engine's host has a security module, it confines the container."""
-    label = evidence.look["files"]["security label"]
-    modules = [one for one in evidence.security_options if "apparmor" in one or "selinux" in one]
-    if modules:
-        yield Found("confined", label or "none", verdict(_confines(label)))
-    else:
-        yield Found("", "this host's engine has neither AppArmor nor SELinux", "n/a")
-
-
-def _confines(label: str) -> bool:
-    return label not in ("", "unconfined") and "unconfined_t" not in label
-
-
 def _security_module(evidence: Evidence) -> Iterator[Found]:
     label, options = evidence.look["sight"]["security label"], " ".join(evidence.security_options)
-    confined = _confines(label)
+    confined = confines(label)
     if "apparmor" in options:
         yield Found("a profile", label or "none", verdict(confined), "AppArmor", "5.2")
     else:
@@ -158,7 +82,7 @@ def _user_namespace(evidence: Evidence) -> Iterator[Found]:
 def _own_programs(evidence: Evidence) -> Iterator[Found]:
     said = evidence.look["sight"]["programs"][str(STAGING_TARGET)]
     runs = "it runs, under the same filter and limits as the job: an engine cannot mount a folder without programs"
-    yield note(runs if said in _WORKED else f"refused: {said}")
+    yield note(runs if said in WORKED else f"refused: {said}")
 
 
 def _shown(evidence: Evidence) -> Iterator[Found]:
@@ -171,37 +95,23 @@ def _shown(evidence: Evidence) -> Iterator[Found]:
     yield note(f"{text}; paths of this host: {few(sorted(paths - {'/'})) or 'none'}")
 
 
-FILES: Final = (Rule("files", "nonces", _nonces), Rule("files", "folders", _folders))
-CONFINED: Final = Rule("container", "security module", _confined, "5.2, 5.3")
-# of gVisor and Kata another one than the host's
-KERNEL: Final = Rule(
-    "container",
-    "kernel",
-    lambda one: [
-        note(f"{one.look['files']['kernel']}, under {one.template.runtime or 'the default runtime'}")
-    ],
-)
-_OUT: Final = "escape"
-ATTEMPTS: Final = {  # by the group of attempts in the look program
-    group: Rule(_OUT, name, _refused(group), cis)
+ATTEMPTS: Final = QUICK | {  # by the group of attempts of the probe
+    group: Rule(ESCAPE, name, attempts_refused(group), cis)
     for group, name, cis in (
         ("local sockets", "reach other programs through local sockets", "5.32"),
-        ("sockets", "open sockets of other families", "5.10, 5.22"),
         ("network", "reach an address", "5.10, 5.30"),
         ("namespaces", "make and enter namespaces", "5.10, 5.16, 5.17, 5.21, 5.31"),
         ("mounts", "mount, unmount, change the root", "5.6, 5.13"),
-        ("writing", "write outside scratch and output", "5.6, 5.13"),
         ("kernel settings", "write the kernel's settings", "5.5"),
         ("nodes", "make devices, pipes, sockets and links", "5.18"),
         ("programs", "run programs from scratch and memory", ""),
         ("requests", "ask prctl, ioctl and fcntl for more", "5.22"),
-        ("identities", "become root", "5.26"),
         ("limits", "raise a limit", "5.19"),
         ("crashes", "have a crash dumped on the host", "5.19"),
-        (_FOREIGN, "call the kernel as another architecture", "5.22"),
+        (FOREIGN, "call the kernel as another architecture", "5.22"),
     )
 }
-CALLS: Final = Rule(_OUT, "make system calls that no job needs", _calls, "5.22")
+CALLS: Final = Rule(ESCAPE, "make system calls that no job needs", _calls, "5.22")
 _SIGHT: Final = "sight"
 SIGHT: Final = (
     Rule(_SIGHT, "read what tells of the host", _unseen("secrets")),
