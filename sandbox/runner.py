@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
-from sandbox.answering import Answering
+from sandbox.answering import ReadBroker
 from sandbox.capacity import LockFileCapacity, MemoryReservation
 from sandbox.engine import ContainerState, Engine
 from sandbox.errors import LaunchCancelled
@@ -18,12 +18,12 @@ from sandbox.outcome import (
     Cancelled,
     DiskLow,
     Exited,
+    HostReadFailed,
     Outcome,
     ProtocolViolated,
     SandboxResult,
     StagingLimitExceeded,
     TimedOut,
-    Unanswered,
     Usage,
     judge,
 )
@@ -141,7 +141,7 @@ class Runner:
         one that had to be cut short is gone when this returns. Raises EngineUnavailable.
         """
         limits = job.template.limits
-        answering = Answering(job.answerer, slot.wire, limits.wall_seconds) if job.answerer else None
+        answering = ReadBroker(job.answerer, slot.wire, limits.wall_seconds) if job.answerer else None
         mark = job.end_mark.encode()
         session = Session(limits, slot.frames, slot.stderr, job.on_progress, mark, job.on_interim, answering)
         begun, exited = time.monotonic(), False
@@ -219,7 +219,7 @@ class _Watch:
         if self._cancel.is_set:
             return Cancelled()
         if self._failed is not None and self._failed.is_set:
-            return Unanswered()
+            return HostReadFailed()
         if now >= self._end:
             went_on = ProtocolViolated("it went on after its final answer")
             return went_on if self._answered else TimedOut(self._job.template.limits.wall_seconds)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandbox.answering import Answering
+from sandbox.answering import ReadBroker
 from sandbox.engine import STDERR
 from sandbox.outcome import Declined, Outcome, OutputLimitExceeded, ProtocolViolated
 from sandbox.protocol import Attachment, Final, Frame, FrameReader, Interim, Printed, Progress, ProtocolBreach
@@ -31,7 +31,7 @@ class Session:
     on_progress: Callable[[float, str], None]
     end_mark: bytes
     on_interim: Callable[[Mapping[str, Any]], bool] = lambda _value: True
-    answering: Answering | None = None
+    answering: ReadBroker | None = None
     stdout: bytearray = field(default_factory=bytearray)
     attachments: dict[str, bytes] = field(default_factory=dict)
     final: Mapping[str, Any] | None = None
@@ -63,7 +63,7 @@ class Session:
         return next((kept.removesuffix(part) for part in parts if kept.endswith(part)), kept)
 
     def feed(self, pieces: Iterable[tuple[int, bytes]]) -> Outcome | None:
-        """Takes in what arrived, as `Wire.receive` has it; an outcome when it ends the job."""
+        """Takes in what arrived, as `AttachedStreams.receive` has it; an outcome when it ends the job."""
         for stream, data in pieces:
             if stream == STDERR:
                 self.stderr += data[: max(0, self.limits.stderr_bytes - len(self.stderr))]

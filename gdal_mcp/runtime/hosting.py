@@ -13,7 +13,7 @@ import structlog
 
 from gdal_mcp.runtime.connection import Connection, Host
 from gdal_mcp.runtime.image import ImageUnsuitable, resolve, suitable
-from gdal_mcp.runtime.kept import compiled_program, kept_rows
+from gdal_mcp.runtime.kept import cached_attestation, compiled_program
 from gdal_mcp.runtime.nested import HostPaths, prove
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.base import Toolbox
@@ -25,7 +25,7 @@ from sandbox.escape.escape import try_to_escape
 from sandbox.idmap import Views, sweep
 from sandbox.isolation.rows import Row
 from sandbox.labels import OWNER
-from sandbox.mounted import ENTER, READ, may, refuse_closed
+from sandbox.mounted import ENTER, READ, check_traversable, may
 from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
 from sandbox.pipes import Pipes, named_pipes
@@ -358,7 +358,7 @@ class Hosting:
         """Read-only, at its own path. Of what was looked up by itself, the container must find just that."""
         source = self.seen(located.workspace.root)
         if os.geteuid() == 0:
-            refuse_closed(source, located, user)
+            check_traversable(source, located, user)
         identity = located.identity
         told = (identity.device, identity.inode) if identity is not None else None
         return Mount(self.paths(source / located.relative), PurePosixPath(located.path), identity=told)
@@ -427,14 +427,14 @@ class Hosting:
                 return attest(host.runner, self.template(host, staging.mount), staging.path, self._cancel)
 
         path = self._settings.state_dir / f"attestation-{host.toolbox.name}.json"
-        return kept_rows(path, depends_on, prove, fresh=fresh)
+        return cached_attestation(path, depends_on, prove, fresh=fresh)
 
 
 def _forget_trials() -> None:
     """An engine that passed its trial does not serve now, so every candidate is tried again."""
-    from sandbox.engines.trial import forget  # noqa: PLC0415 - loaded with the engine
+    from sandbox.engines.trial import forget_results  # noqa: PLC0415 - loaded with the engine
 
-    forget()
+    forget_results()
 
 
 CALLS_PER_CPU = 2  # more only take turns

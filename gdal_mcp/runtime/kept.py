@@ -25,7 +25,7 @@ ATTESTATION_SECONDS: Final = 24 * 3600  # how long later processes believe an at
 _DIGEST: Final = 32  # bytes of SHA-256
 
 
-def kept_rows(
+def cached_attestation(
     path: Path, depends_on: Sequence[Any], prove: Callable[[], tuple[Row, ...]], *, fresh: bool
 ) -> tuple[Row, ...]:
     """The rows that `prove` found for the same values within a day, else those it finds now. `fresh` believes none that are kept."""

@@ -12,7 +12,7 @@ import requests.exceptions
 from docker.api import APIClient
 
 from sandbox.engine import ImageInfo, Images
-from sandbox.engines.wire import answering
+from sandbox.engines.wire import translate_errors
 from sandbox.errors import ImageMissing, PullFailed
 
 REACH_SECONDS: Final = 20  # a registry that answers does so in a few; the engine itself would try for minutes
@@ -54,7 +54,7 @@ class DockerImages(Images):
         return ImageInfo(reference, content, known.get(split(reference)[0], content), labels)
 
     def names(self, *repositories: str) -> tuple[str, ...]:
-        with answering("asked which images it has"):
+        with translate_errors("asked which images it has"):
             listed = self._api.images(filters={"reference": list(repositories)})
         return tuple(str(tag) for image in listed for tag in image.get("RepoTags") or ())
 
@@ -67,7 +67,7 @@ class DockerImages(Images):
         return self._environments[image]
 
     def _inspected(self, reference: str) -> Mapping[str, Any] | None:
-        with answering("asked for an image"), contextlib.suppress(docker.errors.NotFound):
+        with translate_errors("asked for an image"), contextlib.suppress(docker.errors.NotFound):
             found: dict[str, Any] = self._api.inspect_image(reference)  # type: ignore[no-untyped-call]
             return found
         return None

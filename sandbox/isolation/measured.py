@@ -31,7 +31,7 @@ _CPU_TOLERANCE: Final = 0.05
 _PAGE: Final = 4096
 
 
-def shortfalls(
+def violations(
     template: SandboxTemplate, facts: Mapping[str, Any], *, limits_by_node: bool = False
 ) -> tuple[Row, ...]:
     """The rows in which a container is weaker than asked; empty when all is well."""

@@ -111,13 +111,13 @@ class Copier:
 
     def _refuse_full(self, target: int) -> None:
         self.go_on()
-        if is_low(os.fstatvfs(target)):
+        if is_nearly_full(os.fstatvfs(target)):
             raise StagingFailed(
                 f"too little of the disk is left to copy {self.named!r}. Make room, or use another disk."
             )
 
 
-def is_low(disk: os.statvfs_result) -> bool:
+def is_nearly_full(disk: os.statvfs_result) -> bool:
     """Whether less is left of a disk than what no job may take."""
     reserve = min(_RESERVE_BYTES, disk.f_blocks * disk.f_frsize // _RESERVE_PARTS)
     return disk.f_bavail * disk.f_frsize < reserve

@@ -15,8 +15,8 @@ from types import MappingProxyType
 import structlog
 
 from sandbox.errors import OutputRejected, SandboxError, StagingFailed
-from sandbox.mounted import refuse_closed
-from sandbox.outputs.copying import Copier, is_low
+from sandbox.mounted import check_traversable
+from sandbox.outputs.copying import Copier, is_nearly_full
 from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.filetree import measure, opened_file, opened_folder, remove
 from sandbox.outputs.inspection import collect
@@ -154,7 +154,7 @@ class Staging(AbstractContextManager["Staging"]):
     def usage(self, limits: Limits = _DEFAULT_LIMITS) -> StagingUsage:
         """What a running job has in it now; stops counting over the limits. Unlinked open files show only in `disk_low`."""
         with staging_errors("measuring staging"):
-            return replace(measure(self._folder, limits), disk_low=is_low(os.fstatvfs(self._folder)))
+            return replace(measure(self._folder, limits), disk_low=is_nearly_full(os.fstatvfs(self._folder)))
 
     def copy_in(
         self,
@@ -177,7 +177,7 @@ class Staging(AbstractContextManager["Staging"]):
             if Identity.of(os.fstat(source)) != located.identity:
                 raise OutputRejected(f"{located} changed since the call was planned. Plan the call again.")
             if user is not None:
-                refuse_closed(place.workspace.root, place, user)
+                check_traversable(place.workspace.root, place, user)
             copier = Copier(located.name, limits, user, go_on=go_on)
             (copier.folder if located.is_folder else copier.file)(source, self._folder, name)
 

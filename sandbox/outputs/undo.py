@@ -192,7 +192,7 @@ def _recover_entry(entry: LockedFolder) -> Recovery | None:
         try:
             record = load(entry.folder, call_id)
             if record is not None:
-                return _roll(entry, record)
+                return _recover_record(entry, record)
             forgotten = DirEntry(entry.folder, DROPPED).status() is not None
             entry.drop()
             return None if forgotten else Recovery(call_id, "", Finding.DISCARDED)
@@ -200,7 +200,7 @@ def _recover_entry(entry: LockedFolder) -> Recovery | None:
             return Recovery(call_id, "", Finding.DAMAGED, kept_in=entry.undo_path, detail=str(error))
 
 
-def _roll(entry: LockedFolder, record: Record) -> Recovery:
+def _recover_record(entry: LockedFolder, record: Record) -> Recovery:
     """Back when no step was begun, else forward to the end."""
     workspace, undoing = entry.layout.workspace, record.state is State.UNDOING
     after = State.UNDONE if undoing else State.PUBLISHED

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sandbox.engine import STDERR, STDOUT, Container, ContainerState, Engine, Wire
+from sandbox.engine import STDERR, STDOUT, AttachedStreams, Container, ContainerState, Engine
 from sandbox.escape.escape import everything, further
 from sandbox.escape.rules import ATTEMPTS, CALLS, SIGHT
 from sandbox.isolation.measured import FACTS
@@ -231,7 +231,7 @@ class Bench:
             container.remove()
 
     @contextlib.contextmanager
-    def started(self, container: Container, until: bytes = b"") -> Iterator[Wire]:
+    def started(self, container: Container, until: bytes = b"") -> Iterator[AttachedStreams]:
         """The streams of a container that was started, and has printed `until`; closed at the end."""
         with contextlib.closing(container.start()) as wire:
             if until:
@@ -239,7 +239,7 @@ class Bench:
             yield wire
 
     @contextlib.contextmanager
-    def waiting(self) -> Iterator[tuple[Container, Wire]]:
+    def waiting(self) -> Iterator[tuple[Container, AttachedStreams]]:
         """A running container, which ends with 3 as soon as its stdin does."""
         with (
             self.created(self.template(WAIT_FOR_THE_END)) as container,
@@ -308,7 +308,7 @@ class Bench:
         return {container: labels for container, labels in found.items() if labels.get(OWNER) == self.owner}
 
 
-def hear(wire: Wire, *, until: bytes = b"") -> dict[int, bytearray]:
+def hear(wire: AttachedStreams, *, until: bytes = b"") -> dict[int, bytearray]:
     """What comes on both streams, to their end or until stdout has `until`."""
     heard = {STDOUT: bytearray(), STDERR: bytearray()}
     end = time.monotonic() + PATIENCE

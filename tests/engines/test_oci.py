@@ -207,7 +207,7 @@ def test_a_runtime_that_is_killed_at_any_moment_leaves_nothing(bench, monkeypatc
     with bench.created(bench.template(WAIT_FOR_THE_END)):
         took = time.monotonic() - began
     made: list[str] = []
-    real = bundle_module.Bundle.create_words
+    real = bundle_module.Bundle.create_argv
 
     def words(self: Any, container: str) -> list[str]:
         made.append(container)
@@ -215,7 +215,7 @@ def test_a_runtime_that_is_killed_at_any_moment_leaves_nothing(bench, monkeypatc
         threading.Timer(moment, container_module._kill_runtimes, (container,)).start()
         return real(self, container)
 
-    monkeypatch.setattr(bundle_module.Bundle, "create_words", words)
+    monkeypatch.setattr(bundle_module.Bundle, "create_argv", words)
     failed = 0
     for _ in range(MOMENTS):
         try:

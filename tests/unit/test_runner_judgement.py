@@ -125,7 +125,7 @@ class Quota:
 
 @pytest.fixture(autouse=True)
 def no_attestation(monkeypatch):
-    monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts, **_: ())
+    monkeypatch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
 
 
 @pytest.fixture

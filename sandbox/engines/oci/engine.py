@@ -18,7 +18,7 @@ from sandbox.engines.oci.config import config
 from sandbox.engines.oci.confinement import confinement, security_options
 from sandbox.engines.oci.container import OciContainer, refuse_absent
 from sandbox.engines.oci.fetching import fetch
-from sandbox.engines.oci.kernel import ControlGroup, parent_group, weaker
+from sandbox.engines.oci.kernel import ControlGroup, deviations, parent_group
 from sandbox.engines.oci.runtime import Runtime, installed, usable
 from sandbox.engines.oci.store import ImageStore
 from sandbox.errors import EngineUnavailable, IsolationRefused
@@ -121,12 +121,12 @@ class OciEngine:
             pid = container.create(image, _mount_points(template), runtime)
             try:
                 # crun puts the filter of system calls in force with the start alone
-                found = weaker(template, pid, group, filtered=runtime.name == "runc")
+                found = deviations(template, pid, group, filtered=runtime.name == "runc")
             except OSError as error:
                 raise EngineUnavailable(f"a container ended before its start: {error}") from error
             if found:
                 raise IsolationRefused(
-                    f"{runtime.name} made a weaker container than asked, so nothing was run: {told(found)}"
+                    f"{runtime.name} made a deviations container than asked, so nothing was run: {told(found)}"
                 )
         return container
 

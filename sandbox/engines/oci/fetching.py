@@ -19,7 +19,7 @@ import requests.exceptions
 from sandbox.engine import ImageInfo
 from sandbox.engines.discovery import connect
 from sandbox.engines.images import Archive, DockerImages, split
-from sandbox.engines.oci.store import FRESH, LAYOUT, ImageStore
+from sandbox.engines.oci.store import LAYOUT, TMP_PREFIX, ImageStore
 from sandbox.errors import EngineUnavailable, ImageMissing, PullFailed
 
 IN_LAYOUT: Final = "image"  # the name of an image in its layout
@@ -128,7 +128,7 @@ def archive_of(store: ImageStore, reference: str) -> Iterator[Archive | None]:
         yield None
         return
     image, layout = found
-    with tempfile.TemporaryDirectory(dir=layout.parent.parent, prefix=FRESH) as temporary:
+    with tempfile.TemporaryDirectory(dir=layout.parent.parent, prefix=TMP_PREFIX) as temporary:
         file = Path(temporary) / "archive.tar"
         _run(
             "skopeo",

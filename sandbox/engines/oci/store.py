@@ -23,7 +23,7 @@ from sandbox.engines.oci.tree import changed, content_id, harden, listed
 from sandbox.errors import EngineUnavailable, ImageMissing
 
 _ABOUT, _LIST = "image.json", "list.jsonl"
-FRESH: Final = "new-"  # before the names of folders that are being made
+TMP_PREFIX: Final = "new-"  # before the names of folders that are being made
 LAYOUT: Final = (
     "layout"  # beside the root: the image as its registry sent it, for other engines of this machine
 )
@@ -101,7 +101,7 @@ class ImageStore:
         `unpack` raises, and EngineUnavailable.
         """
         try:
-            with self._locked(), tempfile.TemporaryDirectory(prefix=FRESH, dir=self.folder) as temporary:
+            with self._locked(), tempfile.TemporaryDirectory(prefix=TMP_PREFIX, dir=self.folder) as temporary:
                 fresh = Path(temporary) / "image"
                 (fresh / ROOTFS).mkdir(parents=True)
                 about = dict(unpack(fresh / ROOTFS))
@@ -143,7 +143,7 @@ class ImageStore:
             is_old = not one.names and time.time() - one.named_until > UNUSED_SECONDS
             if is_old and one.id.encode() not in used:
                 shutil.rmtree(self._place(one.id), ignore_errors=True)
-        for left in self.folder.glob(f"{FRESH}*/image"):
+        for left in self.folder.glob(f"{TMP_PREFIX}*/image"):
             if time.time() - left.stat().st_mtime > UNUSED_SECONDS:
                 shutil.rmtree(left.parent, ignore_errors=True)
 
