@@ -191,7 +191,11 @@ def ours(place: Place, where: Origin, words: tuple[str, ...], name: str, folder:
         result = host.runner.serve(
             slot,
             Job(
-                "bench-0001", template, job(words, "/vsihost/1", remote=True), answerer=reading, answers=True
+                "bench-0001",
+                template,
+                job(words, "/vsihost/1", remote=True),
+                answerer=reading,
+                result_only=True,
             ),
             cancel,
         )

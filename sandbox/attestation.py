@@ -19,7 +19,7 @@ from sandbox.engine import EngineInfo
 from sandbox.errors import AttestationFailed
 from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE, PROCESSES
 from sandbox.isolation.probe_rules import CONFINED, FILES, KERNEL, QUICK, WRITABLE
-from sandbox.isolation.rows import Evidence, Folder, Row, judged, told
+from sandbox.isolation.rows import Evidence, Folder, Row, failure_summary, judged
 from sandbox.mounted import is_share
 from sandbox.outcome import Exited, SandboxResult
 from sandbox.portable import mount_table
@@ -48,7 +48,7 @@ def attest(
     rules = (*FACTS, *LIMITS_IN_FORCE, PROCESSES, *FILES, CONFINED, KERNEL, *QUICK.values())
     writable = {STAGING_TARGET: staging} if staging is not None else {}
     rows = judged(rules, _evidence(runner, with_limits, writable, asked, cancel))
-    if failing := told(rows):
+    if failing := failure_summary(rows):
         raise AttestationFailed(f"this host does not isolate as asked, so no call is run: {failing}")
     return rows
 

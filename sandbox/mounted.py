@@ -15,7 +15,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, Final, NamedTuple
 
 from sandbox.errors import IsolationRefused, PathRefused, PathReplaced
-from sandbox.portable import LOOK, mount_table
+from sandbox.portable import O_PATH_FLAG, mount_table
 from sandbox.template import SandboxTemplate
 from sandbox.workspace import Located
 
@@ -58,13 +58,13 @@ def check_traversable(root: Path, located: Located, user: tuple[int, int]) -> No
     """
     if located.identity is None:
         return
-    flags = LOOK | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = O_PATH_FLAG | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with ExitStack() as stack:
             opened = os.open(root, flags)
             stack.callback(os.close, opened)
             for part in located.relative.parts:
-                if not may(os.fstat(opened), user, ENTER):
+                if not mode_allows(os.fstat(opened), user, ENTER):
                     raise PathRefused(f"a folder above {located.name!r} is closed to the calls' user.")
                 opened = os.open(part, flags, dir_fd=opened)
                 stack.callback(os.close, opened)
@@ -75,7 +75,7 @@ def check_traversable(root: Path, located: Located, user: tuple[int, int]) -> No
         raise PathReplaced(f"{located} was replaced, so nothing was run.")
 
 
-def may(status: os.stat_result, user: tuple[int, int], what: int) -> bool:
+def mode_allows(status: os.stat_result, user: tuple[int, int], what: int) -> bool:
     """Whether a user (uid, gid) may do it, by the mode alone."""
     shift = 6 if status.st_uid == user[0] else 3 if status.st_gid == user[1] else 0
     return (status.st_mode >> shift) & what == what

@@ -12,7 +12,7 @@ from sandbox.capacity import MemoryReservation
 from sandbox.engine import STDERR, AttachedStreams, Container, Engine
 from sandbox.errors import AttestationFailed, EngineUnavailable, LaunchCancelled, SandboxError
 from sandbox.isolation.measured import violations
-from sandbox.isolation.rows import told
+from sandbox.isolation.rows import failure_summary
 from sandbox.mounted import check_sources, refuse_replaced
 from sandbox.outcome import Usage
 from sandbox.program import with_rlimits
@@ -131,7 +131,9 @@ def _started(
 
 def verify_isolation(template: SandboxTemplate, facts: Mapping[str, Any], *, limits_by_node: bool) -> None:
     if missing := violations(template, facts, limits_by_node=limits_by_node):
-        raise AttestationFailed(f"the container is weaker than asked, so no job was sent: {told(missing)}")
+        raise AttestationFailed(
+            f"the container is weaker than asked, so no job was sent: {failure_summary(missing)}"
+        )
 
 
 def _await_ready(

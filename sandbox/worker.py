@@ -48,7 +48,7 @@ WARMUP_DELAY = 0.05
 LINE_BUFFERED = 1  # _IOLBF of stdio.h
 
 
-class Wire:
+class FrameWriter:
     """Writes frames; safe to use from several threads."""
 
     def __init__(self, descriptor):
@@ -376,7 +376,7 @@ def usage(before):
 def main():
     gc.disable()  # what is loaded now stays
     fenced = fence()  # before there is another thread, which it would not hold for
-    wire = Wire(os.dup(1))
+    wire = FrameWriter(os.dup(1))
     os.dup2(2, 1)  # what is printed while the handler loads is no job's output
     flush_library = line_buffer_stdout()
     signal.signal(signal.SIGXFSZ, lambda number, _frame: RECEIVED_SIGNALS.add(number))

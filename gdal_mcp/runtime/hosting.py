@@ -25,7 +25,7 @@ from sandbox.escape.escape import try_to_escape
 from sandbox.idmap import Views, sweep
 from sandbox.isolation.rows import Row
 from sandbox.labels import OWNER
-from sandbox.mounted import ENTER, READ, check_traversable, may
+from sandbox.mounted import ENTER, READ, check_traversable, mode_allows
 from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
 from sandbox.pipes import Pipes, named_pipes
@@ -73,11 +73,11 @@ class Hosting:
         areas: Mapping[Path, StagingArea],
         toolboxes: Sequence[Toolbox],
         paths: HostPaths,
-        put_right: Callable[[], None],
+        recover_staging: Callable[[], None],
     ) -> None:
         """`areas` are the staging areas of the writable workspaces, by their roots; each toolbox has an image of its own.
 
-        `paths` tells them and this where their folders are for the engine. `put_right` removes what dead servers staged, once
+        `paths` tells them and this where their folders are for the engine. `recover_staging` removes what dead servers staged, once
         none of their Pods is left; it is asked for on a cluster alone.
         """
         self._settings = settings
@@ -96,7 +96,7 @@ class Hosting:
         self._unremoved: set[str] = set()
         self._pipes: dict[Path, Pipes] = {}  # of each workspace
         self._views = Views(settings.state_dir / "views", owner)
-        self._put_right = put_right
+        self._recover_staging = recover_staging
         self._pods_left = True  # perhaps, of dead servers
         self.paths = paths
         self.passed_over: tuple[PassedOver, ...] = ()  # engines that were tried before the one in use
@@ -125,7 +125,7 @@ class Hosting:
         _forget_trials()
         self._connections[host.toolbox.name].check(host)
 
-    def lost(self, host: Host) -> None:
+    def invalidate(self, host: Host) -> None:
         """The engine or the image of this host is gone: the next call connects again."""
         self._owner.leaves_lock = True
         _forget_trials()
@@ -167,7 +167,7 @@ class Hosting:
                 # without a name it is another machine's server, which may be dead
                 self._pods_left = any(not owner or self._owner.is_dead(owner) for owner in owners)
                 if not self._pods_left:
-                    self._put_right()
+                    self._recover_staging()
         finally:
             self._reaping.release()
         return removed
@@ -396,7 +396,7 @@ class Hosting:
     def readable(self, root: Path) -> bool:
         """Whether the container's user may list and enter a workspace."""
         user = self.user()
-        return may(self._views.source(root, user).stat(), user, READ | ENTER)
+        return mode_allows(self._views.source(root, user).stat(), user, READ | ENTER)
 
     def _staging_area(self) -> StagingArea:
         """Of a writable workspace, or one in the state folder where there is none."""

@@ -25,7 +25,7 @@ from sandbox.engines.docker_spec import READ_ONLY_RECURSIVE, create_body, differ
 from sandbox.engines.images import DockerImages
 from sandbox.engines.wire import DockerStreams, translate_errors
 from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused
-from sandbox.isolation.rows import told
+from sandbox.isolation.rows import failure_summary
 from sandbox.labels import OWNER, Moment
 from sandbox.mounted import mountinfo, submounts
 from sandbox.template import SandboxTemplate
@@ -158,7 +158,7 @@ class DockerEngine:
                 found = differences(body, inspected, limits_swap=self._info.limits_swap)
             if found:
                 raise IsolationRefused(
-                    f"the engine made a weaker container than asked, so nothing was run: {told(found)}"
+                    f"the engine made a weaker container than asked, so nothing was run: {failure_summary(found)}"
                 )
         return container
 

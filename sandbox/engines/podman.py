@@ -19,7 +19,7 @@ from sandbox.engines.docker import DockerContainer, DockerEngine
 from sandbox.engines.libpod import create_spec, differences
 from sandbox.engines.wire import translate_errors
 from sandbox.errors import ImageMissing, IsolationRefused
-from sandbox.isolation.rows import told
+from sandbox.isolation.rows import failure_summary
 from sandbox.isolation.seccomp import profile
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
@@ -69,7 +69,7 @@ class PodmanEngine(DockerEngine):
                 found = differences(template, rules, _runtime_configuration(inspected), inspected)
                 if found:
                     raise IsolationRefused(
-                        f"Podman made another container than asked, so nothing was run: {told(found)}"
+                        f"Podman made another container than asked, so nothing was run: {failure_summary(found)}"
                     )
         return container
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sandbox.isolation.measured import ENGINE_NAMES, OWN_TYPES
 from sandbox.isolation.probe_rules import ESCAPE, FOREIGN, QUICK, WORKED, WRITABLE, attempts_refused, confines
-from sandbox.isolation.rows import Evidence, Found, Judge, Rule, few, note, nothing, same, verdict
+from sandbox.isolation.rows import Evidence, Judge, Judgement, Rule, few, note, nothing, same, verdict
 from sandbox.isolation.seccomp import rules
 from sandbox.template import STAGING_TARGET
 
@@ -17,7 +17,7 @@ _SEPARATE: Final = ("ipc", "mnt", "net", "pid", "uts")
 # --- what was tried ---
 
 
-def _calls(evidence: Evidence) -> Iterator[Found]:
+def _calls(evidence: Evidence) -> Iterator[Judgement]:
     """A call that the filter lets pass is told by another errno than the filter's: the kernel has looked at it."""
     answered = {name: group["errno"] for group in rules()["answered"] for name in group["names"]}
     found: Mapping[str, str] = evidence.look["calls"]
@@ -25,7 +25,7 @@ def _calls(evidence: Evidence) -> Iterator[Found]:
     # a name that is newer than a runtime's filter library gets the usual answer instead of its own
     passed = sorted(name for name, said in found.items() if said not in (answered.get(name), usual, unknown))
     text = f"{len(passed)} of {len(found)} pass: {few(passed)}" if passed else f"{len(found)} blocked"
-    yield Found("refused", text, verdict(found and not passed))
+    yield Judgement("refused", text, verdict(found and not passed))
 
 
 # --- what was seen ---
@@ -35,57 +35,57 @@ def _unseen(*names: str) -> Judge:
     return nothing(lambda evidence: [one for name in names for one in evidence.look["sight"][name]])
 
 
-def _privileges(evidence: Evidence) -> Iterator[Found]:
+def _privileges(evidence: Evidence) -> Iterator[Judgement]:
     """As the kernel says it, and as a set-user-id program of the image shows, if there is one."""
     sight, user = evidence.look["sight"], str(evidence.template.user[0])
     yield same(1, sight["no_new_privs"], "no new privileges")
     ids = sight["set-user-id"]
     shown = "none in the image" if ids is None else " ".join(ids)
-    yield Found(user, shown, verdict(ids in (None, [user])), "user of a set-user-id program")
+    yield Judgement(user, shown, verdict(ids in (None, [user])), "user of a set-user-id program")
 
 
-def _security_module(evidence: Evidence) -> Iterator[Found]:
+def _security_module(evidence: Evidence) -> Iterator[Judgement]:
     label, options = evidence.look["sight"]["security label"], " ".join(evidence.security_options)
     confined = confines(label)
     if "apparmor" in options:
-        yield Found("a profile", label or "none", verdict(confined), "AppArmor", "5.2")
+        yield Judgement("a profile", label or "none", verdict(confined), "AppArmor", "5.2")
     else:
-        yield Found("a profile", "this host's engine has no AppArmor", "warning", "AppArmor", "5.2")
+        yield Judgement("a profile", "this host's engine has no AppArmor", "warning", "AppArmor", "5.2")
     if "selinux" in options:
-        yield Found("a label", label or "none", verdict(confined), "SELinux", "5.3")
+        yield Judgement("a label", label or "none", verdict(confined), "SELinux", "5.3")
     else:
-        yield Found("a label", "this host's engine has no SELinux", "n/a", "SELinux", "5.3")
+        yield Judgement("a label", "this host's engine has no SELinux", "n/a", "SELinux", "5.3")
 
 
-def _namespaces(evidence: Evidence) -> Iterator[Found]:
+def _namespaces(evidence: Evidence) -> Iterator[Judgement]:
     found, own = evidence.look["sight"]["namespaces"], evidence.namespaces
     shared = [name for name in _SEPARATE if found[name] == own.get(name)]
     asked, cis = ", ".join(_SEPARATE), "5.10, 5.16, 5.17, 5.21"
     text = f"shared: {', '.join(shared)}" if shared else asked
-    yield Found(asked, text, verdict(not shared), "namespaces of its own", cis)
+    yield Judgement(asked, text, verdict(not shared), "namespaces of its own", cis)
     others = [name for name in ("cgroup", "time") if found.get(name) == own.get(name)]
     yield note(", ".join(others) or "none", "namespaces of the host")
 
 
-def _user_namespace(evidence: Evidence) -> Iterator[Found]:
+def _user_namespace(evidence: Evidence) -> Iterator[Judgement]:
     """An engine that remaps user ids must have done so."""
     rows = evidence.look["sight"]["uid_map"]
     ranges = [f"{inside} is {outside}, {count} ids" for inside, outside, count in rows]
     if ranges and ranges != ["0 is 0, 4294967295 ids"]:
-        yield Found("remapped", "; ".join(ranges), "held")
+        yield Judgement("remapped", "; ".join(ranges), "held")
     elif any("userns" in option for option in evidence.security_options):
-        yield Found("remapped", "the host's, though this engine remaps user ids", "failed")
+        yield Judgement("remapped", "the host's, though this engine remaps user ids", "failed")
     else:
         yield note("the host's: user ids are not remapped by this engine")
 
 
-def _own_programs(evidence: Evidence) -> Iterator[Found]:
+def _own_programs(evidence: Evidence) -> Iterator[Judgement]:
     said = evidence.look["sight"]["programs"][str(STAGING_TARGET)]
     runs = "it runs, under the same filter and limits as the job: an engine cannot mount a folder without programs"
     yield note(runs if said in WORKED else f"refused: {said}")
 
 
-def _shown(evidence: Evidence) -> Iterator[Found]:
+def _shown(evidence: Evidence) -> Iterator[Judgement]:
     """What the kernel shows to everybody. Of the host's paths, those of mounts that are not the kernel's own."""
     kinds: Mapping[str, Any] = {row["target"]: row["type"] for row in evidence.facts["mounts"]}
     roots: Mapping[str, str] = evidence.look["sight"]["mount roots"]

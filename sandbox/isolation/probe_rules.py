@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from sandbox.isolation.rows import Evidence, Folder, Found, Judge, Rule, few, note, same, verdict
+from sandbox.isolation.rows import Evidence, Folder, Judge, Judgement, Rule, few, note, same, verdict
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET
 
 WRITABLE: Final = (str(SCRATCH_TARGET), str(STAGING_TARGET))  # what a job may write
@@ -20,15 +20,15 @@ _NO_NAMES: Final = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852
 # --- whose folders they are ---
 
 
-def _nonces(evidence: Evidence) -> Iterator[Found]:
+def _nonces(evidence: Evidence) -> Iterator[Judgement]:
     for path, nonce in evidence.nonces.items():
         found = str(evidence.look["files"]["nonces"].get(path))
         place = path.rpartition("/")[0]
         shown = "its nonce" if found == nonce else found[:40]
-        yield Found("its nonce", shown, verdict(found == nonce), f"{place} is this host's folder")
+        yield Judgement("its nonce", shown, verdict(found == nonce), f"{place} is this host's folder")
 
 
-def _folders(evidence: Evidence) -> Iterator[Found]:
+def _folders(evidence: Evidence) -> Iterator[Judgement]:
     """By device and inode where the kernel is the server's own. Another one, as of a virtual machine, has numbers of its
     own, and so may each mount of a share: there the names in a folder tell, if there are any.
     """
@@ -61,30 +61,32 @@ def closed_folder(path: str, user: tuple[int, int]) -> str:
 
 
 def attempts_refused(group: str) -> Judge:
-    def judge(evidence: Evidence) -> Iterator[Found]:
+    def judge(evidence: Evidence) -> Iterator[Judgement]:
         attempts = evidence.look["attempts"]
         found: Mapping[str, str] = attempts.get(group) or {}
         # nobody can mount a Pod's scratch without it; what is loaded runs under the same filter and fence as what loads it
         apart = _LOADING if evidence.limits_by_node else ""
         worked = sorted(name for name, said in found.items() if said in WORKED and name != apart)
         if worked:
-            yield Found("refused", f"{len(worked)} of {len(found)} worked: {few(worked)}", "failed")
+            yield Judgement("refused", f"{len(worked)} of {len(found)} worked: {few(worked)}", "failed")
         elif found:
-            yield Found("refused", f"{len(found)} refused: {', '.join(sorted(set(found.values())))}", "held")
+            yield Judgement(
+                "refused", f"{len(found)} refused: {', '.join(sorted(set(found.values())))}", "held"
+            )
         elif group != FOREIGN or group not in attempts:  # only x86_64 has other architectures
-            yield Found("refused", "nothing was tried", "failed")
+            yield Judgement("refused", "nothing was tried", "failed")
 
     return judge
 
 
-def _confined(evidence: Evidence) -> Iterator[Found]:
+def _confined(evidence: Evidence) -> Iterator[Judgement]:
     """Where the engine's host has a security module, it confines the container."""
     label = evidence.look["files"]["security label"]
     modules = [one for one in evidence.security_options if "apparmor" in one or "selinux" in one]
     if modules:
-        yield Found("confined", label or "none", verdict(confines(label)))
+        yield Judgement("confined", label or "none", verdict(confines(label)))
     else:
-        yield Found("", "this host's engine has neither AppArmor nor SELinux", "n/a")
+        yield Judgement("", "this host's engine has neither AppArmor nor SELinux", "n/a")
 
 
 def confines(label: str) -> bool:

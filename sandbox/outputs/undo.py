@@ -17,7 +17,7 @@ from sandbox.outputs.inspection import listing
 from sandbox.outputs.journal import JournalDamaged, Mark, Record, State, load, valid_id
 from sandbox.outputs.layout import DROPPED, LockedFolder, StagingLayout, ids, staging_errors
 from sandbox.outputs.store import Finding, KeptPublication, PublishedFile, Recovery, Undone
-from sandbox.outputs.swap import Conflict, complete_all, settle, transact, untouched
+from sandbox.outputs.swap import Conflict, complete_all, mark_finished, transact, untouched
 from sandbox.workspace import Identity, Located, Workspace, open_folder
 
 _CLOSED = (State.PUBLISHED, State.UNDONE)
@@ -214,7 +214,7 @@ def _recover_record(entry: LockedFolder, record: Record) -> Recovery:
         return Recovery(record.call_id, record.staging_id, Finding.DISCARDED)
     conflicts = complete_all(entry, steps)
     finding = State.CONFLICT if conflicts else after
-    settle(entry, record, finding)
+    mark_finished(entry, record, finding)
     targets = tuple(_located(workspace, step.target, step.new) for step in steps)
     kept_in = entry.undo_path if conflicts else ""
     return Recovery(record.call_id, record.staging_id, Finding(finding.value), targets, kept_in)

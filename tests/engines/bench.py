@@ -15,7 +15,7 @@ from sandbox.engine import STDERR, STDOUT, AttachedStreams, Container, Container
 from sandbox.escape.escape import everything, further
 from sandbox.escape.rules import ATTEMPTS, CALLS, SIGHT
 from sandbox.isolation.measured import FACTS
-from sandbox.isolation.rows import Evidence, Row, judged, told
+from sandbox.isolation.rows import Evidence, Row, failure_summary, judged
 from sandbox.labels import OWNER, labels
 from sandbox.program import delivered, source, with_rlimits, worker_command
 from sandbox.protocol import Final, FrameReader, ProtocolBreach, Ready, encode_job
@@ -300,7 +300,7 @@ class Bench:
         for name in names:
             found = [row for row in self.rows if name in (row.name, row.name.partition(" ")[0])]
             assert found, f"nothing was found out about: {name}"
-            assert all(row.ok for row in found), told(found)
+            assert all(row.ok for row in found), failure_summary(found)
 
     def ours(self) -> dict[str, dict[str, str]]:
         """The labels of the containers of this bench that the engine knows."""

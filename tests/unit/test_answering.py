@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from sandbox.answering import THREADS, ReadBroker
 from sandbox.protocol import ANSWER, ProtocolBreach
 from sandbox.questions import MAX_IN_FLIGHT, MAX_READ_BYTES, Answer, Op, Question, Status
+from sandbox.read_broker import THREADS, ReadBroker
 from tests.waiting import until
 
 

@@ -210,5 +210,5 @@ def test_an_engine_that_is_lost_is_tried_again(tmp_path: Path, monkeypatch: pyte
     found.save()
     with running(load_settings(workspaces=(tmp_path / "maps",), state_dir=tmp_path / "state")) as app:
         assert Results().find("an engine") == ""
-        app.hosting.lost(SimpleNamespace(toolbox=app.toolboxes.items[0]))
+        app.hosting.invalidate(SimpleNamespace(toolbox=app.toolboxes.items[0]))
     assert Results().find("an engine") is None

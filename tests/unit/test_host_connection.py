@@ -86,7 +86,7 @@ def test_a_call_of_the_engine_before_never_drops_the_host_of_the_engine_after(ho
     new = hosting.ready()
     assert new is not old
     hosting.failed(old)  # a second call of the old one fails later
-    hosting.lost(old)
+    hosting.invalidate(old)
     assert hosting.ready() is new
     assert call(hosting, new, cancel)
 
@@ -151,7 +151,7 @@ def test_a_removal_that_does_not_end_holds_up_no_call_and_no_new_host(hosting, m
     until(lambda: host.pool.figures().waiting)
     machine.engine.before = lambda what, _about: gate() if what == "remove" else None
     gate.close()
-    hosting.lost(host)
+    hosting.invalidate(host)
     assert gate.reached.wait(SECONDS)
     (new,) = in_time(hosting.ready)
     assert new is not host

@@ -39,7 +39,7 @@ def frame(kind, payload=b""):
     with (
         tempfile.TemporaryFile() as file
     ):  # by a worker's own code, which runs nowhere else than in containers
-        worker.Wire(file.fileno()).send(kind, data)
+        worker.FrameWriter(file.fileno()).send(kind, data)
         file.seek(0)
         return file.read()
 

@@ -63,11 +63,11 @@ class OciContainer:
         self._wire, theirs = piped()
         self._runtime = runtime
 
-        def run_create(within: Sequence[str]) -> None:
+        def run_create(wrapper: Sequence[str]) -> None:
             # once the runtime has ended, its container's first process is this one's child, and so its exit code ours
             ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             words = self._bundle.create_argv(self.id)
-            runtime.run(words, self._states / runtime.name, self._bundle.log, theirs, within)
+            runtime.run(words, self._states / runtime.name, self._bundle.log, theirs, wrapper)
 
         try:
             self._bundle.with_root(image, targets, run_create)

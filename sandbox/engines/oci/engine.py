@@ -23,7 +23,7 @@ from sandbox.engines.oci.runtime import Runtime, installed, usable
 from sandbox.engines.oci.store import ImageStore
 from sandbox.errors import EngineUnavailable, IsolationRefused
 from sandbox.isolation.policy import tmpfs
-from sandbox.isolation.rows import told
+from sandbox.isolation.rows import failure_summary
 from sandbox.labels import OWNER, Moment
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
@@ -112,9 +112,9 @@ class OciEngine:
         container = self.container(secrets.token_hex(32))
         group = ControlGroup(f"{parent_group()}/{container.id}")
         machine = os.uname().machine
-        told_runtime = config(template, group.path, machine, confinement(), rootless=self._rootless)
+        oci_spec = config(template, group.path, machine, confinement(), rootless=self._rootless)
         try:
-            Bundle(self._containers, container.id).write(labels, told_runtime)
+            Bundle(self._containers, container.id).write(labels, oci_spec)
         except OSError as error:
             raise EngineUnavailable(f"{self.root} cannot be written to: {error}") from error
         with removed_on_failure(container):
@@ -126,7 +126,7 @@ class OciEngine:
                 raise EngineUnavailable(f"a container ended before its start: {error}") from error
             if found:
                 raise IsolationRefused(
-                    f"{runtime.name} made a deviations container than asked, so nothing was run: {told(found)}"
+                    f"{runtime.name} made a deviations container than asked, so nothing was run: {failure_summary(found)}"
                 )
         return container
 
