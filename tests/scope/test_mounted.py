@@ -12,7 +12,7 @@ from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code
 from gdal_mcp.server.app import App, running
 from gdal_mcp.settings import load_settings
-from sandbox.engine import Container, Engine, Wire
+from sandbox.engine import AttachedStreams, Container, Engine
 from sandbox.labels import CALL
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
@@ -30,7 +30,7 @@ class MeddledContainer:
     inner: Container
     before_start: Callable[[], None]
 
-    def start(self, cancel: Cancellation | None = None) -> Wire:
+    def start(self, cancel: Cancellation | None = None) -> AttachedStreams:
         self.before_start()
         return self.inner.start(cancel)
 

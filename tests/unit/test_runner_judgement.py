@@ -125,7 +125,7 @@ class Quota:
 
 @pytest.fixture(autouse=True)
 def no_attestation(monkeypatch):
-    monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts, **_: ())
+    monkeypatch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
 
 
 @pytest.fixture
@@ -338,7 +338,7 @@ def test_whatever_a_caller_does_on_progress_the_container_is_removed(play):
 
 @pytest.mark.claim("sandbox.removed")
 def test_a_container_that_cannot_be_removed_gives_no_result(cancel, monkeypatch):
-    def remove(_engine, _container):
+    def remove(_container):
         raise EngineUnavailable("stuck")
 
     monkeypatch.setattr(ScriptEngine, "remove", remove)
