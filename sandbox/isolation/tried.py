@@ -99,7 +99,7 @@ def _unseen(*names: str) -> Judge:
 
 def _privileges(evidence: Evidence) -> Iterator[Found]:
     """As the kernel says it, and as a set-user-id program of the image shows, if there is one."""
-    sight, user = evidence.look["sight"], str(evidence.template.user[0])
+    sight, (user, *_) = evidence.look["sight"], evidence.facts["status"]["Uid"]
     yield same(1, sight["no_new_privs"], "no new privileges")
     ids = sight["set-user-id"]
     shown = "none in the image" if ids is None else " ".join(ids)
@@ -195,7 +195,7 @@ ATTEMPTS: Final = {  # by the group of attempts in the look program
         ("nodes", "make devices, pipes, sockets and links", "5.18"),
         ("programs", "run programs from scratch and memory", ""),
         ("requests", "ask prctl, ioctl and fcntl for more", "5.22"),
-        ("identities", "become root", "5.26"),
+        ("identities", "become another user", "5.26"),
         ("limits", "raise a limit", "5.19"),
         ("crashes", "have a crash dumped on the host", "5.19"),
         (_FOREIGN, "call the kernel as another architecture", "5.22"),

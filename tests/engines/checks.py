@@ -289,7 +289,7 @@ def _(bench: Bench) -> None:
 
 # rows of the look program that held: the check, its sentence, the rows
 ROWS = (
-    ("user", "It is the template's user, in its group alone, and cannot become another", "user", "supplementary groups", "become root"),
+    ("user", "It is the template's user, in its group alone, and cannot become another", "user", "supplementary groups", "become another user"),
     ("capabilities", "It holds no capability", "CapInh", "CapPrm", "CapEff", "CapBnd"),
     ("no-new-privileges", "A setuid program gives it nothing", "no new privileges", "user of a set-user-id program"),
     ("seccomp.in-force", "The kernel shows a filter of system calls", "Seccomp"),

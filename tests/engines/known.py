@@ -41,6 +41,15 @@ PODMAN: Final = Known(
         varies=True,
     ),
 )
+DOCKER_ROOTLESS: Final = Known(
+    "Docker, rootless",
+    "20.10 with rootlesskit 1.1 and runc 1.1, control groups of version 1, its refusal taken away",
+    "refused: version 1 gives it no limits",
+    _exempt(
+        "control groups of version 1 can be used by root alone, so that it has no limits, and nothing runs",
+        "limit.memory limit.memory-told limit.pids limit.cpus attestation",
+    ),
+)
 OCI: Final = Known(
     "oci: crun or runc, no daemon", "crun 1.8 and runc 1.1, control groups of version 1", "calls run"
 )
@@ -111,4 +120,4 @@ KUBERNETES: Final = Known(
     "1.20 with containerd 1.6 and runc 1.1, control groups of version 1; the limit of processes is the node's own",
     "calls run",
 )
-KNOWN: Final = (DOCKER, OCI, OCI_ROOTLESS, PODMAN, KUBERNETES, GVISOR, MEMORY)
+KNOWN: Final = (DOCKER, DOCKER_ROOTLESS, OCI, OCI_ROOTLESS, PODMAN, KUBERNETES, GVISOR, MEMORY)

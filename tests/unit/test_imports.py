@@ -121,7 +121,9 @@ def test_the_sandbox_knows_nothing_of_gdal_mcp_or_its_libraries():
     for module, path in ALL.items():
         if within(module, "sandbox"):
             engines = (
-                {"docker", "requests", "urllib3", "wsproto", "yaml"} if within(module, "sandbox.engines") else set()
+                {"docker", "requests", "urllib3", "wsproto", "yaml"}
+                if within(module, "sandbox.engines")
+                else set()
             )
             assert libraries(path) <= STANDARD | {"sandbox", "structlog", "pydantic"} | engines, module
 
