@@ -11,6 +11,7 @@ import importlib.metadata
 import os
 import platform
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -75,7 +76,7 @@ def _host(settings: Settings, report: Report, system: str, file_system: str) -> 
         "system": f"{system}, {platform.system()} {release}, control groups {'2' if controllers else '1'}",
         "engine": f"{engine['name']} {engine['version']}" if engine else settings.engine or "none",
         "file_system": file_system,
-        "user": "uid 0" if os.geteuid() == 0 else "ordinary",
+        "user": "root" if os.geteuid() == 0 else "ordinary",
         "result": "works" if failed is None else "refused",
         "message": failed.found if failed else "",
     }
@@ -92,8 +93,10 @@ def _private(settings: Settings) -> Iterator[tuple[str, str]]:
         yield from ((str(socket), "ENGINE") for socket in named if socket)
     yield platform.node(), "MACHINE"
     yield str(Path.home()), "HOME"
+    yield sys.prefix, "PROGRAM"
     with suppress(KeyError, OSError):
-        yield getpass.getuser(), "USER"
+        if (user := getpass.getuser()) != "root":  # which names nobody, and many folders
+            yield user, "USER"
 
 
 def _without(value: Any, replaced: list[tuple[str, str]]) -> Any:
