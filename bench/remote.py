@@ -25,7 +25,7 @@ from gdal_mcp.remote.door import Door
 from gdal_mcp.settings.remote import RemoteSettings
 from gdal_mcp.toolboxes.gdal.environment import environment
 from gdal_mcp.toolboxes.gdal.worker_source import gdal_command
-from sandbox.engines.wire import DockerWire
+from sandbox.engines.wire import DockerStreams
 from sandbox.outcome import Exited
 from sandbox.program import delivered
 from sandbox.protocol import Final as Answered
@@ -191,7 +191,11 @@ def ours(place: Place, where: Origin, words: tuple[str, ...], name: str, folder:
         result = host.runner.serve(
             slot,
             Job(
-                "bench-0001", template, job(words, "/vsihost/1", remote=True), answerer=reading, answers=True
+                "bench-0001",
+                template,
+                job(words, "/vsihost/1", remote=True),
+                answerer=reading,
+                result_only=True,
             ),
             cancel,
         )
@@ -224,7 +228,7 @@ def curl(place: Place, where: Origin, words: tuple[str, ...]) -> float:
         nano_cpus=int(LIMITS.cpus * 1e9),
     )
     try:
-        wire = DockerWire(made.attach_socket(params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}))
+        wire = DockerStreams(made.attach_socket(params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}))
         made.start()
         wire.send(sent.program, PATIENCE)
         frames = FrameReader()
@@ -244,7 +248,7 @@ def curl(place: Place, where: Origin, words: tuple[str, ...]) -> float:
     return taken
 
 
-def heard(wire: DockerWire, frames: FrameReader, kind: type[Any]) -> Any:
+def heard(wire: DockerStreams, frames: FrameReader, kind: type[Any]) -> Any:
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         readable([wire], 1.0)

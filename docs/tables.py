@@ -31,9 +31,9 @@ from gdal_mcp.tools.toolbox import TOOLSETS
 from sandbox.engine import EngineInfo
 from sandbox.engines.discovery import endpoints
 from sandbox.engines.docker_spec import create_body
-from sandbox.isolation import cis
+from sandbox.escape import cis
+from sandbox.escape.rules import ATTEMPTS, CALLS, SIGHT
 from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
-from sandbox.isolation.tried import ATTEMPTS, CALLS, SIGHT
 from sandbox.template import STAGING_TARGET, Limits, Mount, SandboxTemplate, host_source
 from tests.engines.checks import CHECKS
 from tests.engines.known import KNOWN

@@ -1,14 +1,14 @@
-"""Runs the look program in containers like a call's, and has what it found judged by the rules of `sandbox.isolation`.
+"""Runs the probe in containers like a call's, and has what it found judged by the rules of `sandbox.isolation`.
 
 `attest` proves once per host, image and settings that containers are as asked; its container differs from a job's in one
 point: it sees /sys, so that the limits that are really in force can be read. `prove_folders` proves alone that the mounted
-folders are the server's own. `try_to_escape` tries every harmless way out of a container exactly like a job's.
+folders are the server's own. `sandbox.escape` tries every harmless way out.
 """
 
 import hashlib
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -17,11 +17,9 @@ from typing import Any, Final
 
 from sandbox.engine import EngineInfo
 from sandbox.errors import AttestationFailed
-from sandbox.isolation.cis import benchmark
 from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE, PROCESSES
-from sandbox.isolation.rows import Evidence, Folder, Row, Rule, judged, told
-from sandbox.isolation.syscalls import NUMBERS
-from sandbox.isolation.tried import ATTEMPTS, CALLS, CONFINED, FILES, KERNEL, SIGHT, WRITABLE
+from sandbox.isolation.probe_rules import CONFINED, FILES, KERNEL, QUICK, WRITABLE
+from sandbox.isolation.rows import Evidence, Folder, Row, failure_summary, judged
 from sandbox.mounted import is_share
 from sandbox.outcome import Exited, SandboxResult
 from sandbox.portable import mount_table
@@ -31,8 +29,6 @@ from sandbox.template import STAGING_TARGET, SandboxTemplate
 from sandbox.waiting import Cancellation
 
 NONCE_FILE: Final = "attestation"
-# what an attestation tries: quick, and each a barrier of its own (mounts, the filter of system calls, the user)
-_QUICK: Final = ("writing", "sockets", "identities")
 
 
 def attest(
@@ -44,16 +40,15 @@ def attest(
         AttestationFailed: a row is not as asked; the message names it.
         SandboxError: the container could not be made or did not answer.
     """
-    probing = replace(template, cgroup_visible=True)
+    with_limits = replace(template, cgroup_visible=True)
     # only this container shows control groups: on version 1 some engines put them into a tmpfs that anybody may write to
-    asked: dict[str, Any] = {"attempts": {"folders": [*WRITABLE, "/sys/fs/cgroup"], "groups": _QUICK}}
+    asked: dict[str, Any] = {"attempts": {"folders": [*WRITABLE, "/sys/fs/cgroup"], "groups": [*QUICK]}}
     if runner.engine.info().limits_by_node:
         asked["processes"] = {"most": template.limits.pids}
-    attempts = (ATTEMPTS[name] for name in _QUICK)
-    rules = (*FACTS, *LIMITS_IN_FORCE, PROCESSES, *FILES, CONFINED, KERNEL, *attempts)
+    rules = (*FACTS, *LIMITS_IN_FORCE, PROCESSES, *FILES, CONFINED, KERNEL, *QUICK.values())
     writable = {STAGING_TARGET: staging} if staging is not None else {}
-    rows = judged(rules, _evidence(runner, probing, writable, asked, cancel))
-    if failing := told(rows):
+    rows = judged(rules, _evidence(runner, with_limits, writable, asked, cancel))
+    if failing := failure_summary(rows):
         raise AttestationFailed(f"this host does not isolate as asked, so no call is run: {failing}")
     return rows
 
@@ -68,54 +63,10 @@ def prove_folders(
     return judged(FILES, _evidence(runner, template, writable, {}, cancel))
 
 
-def try_to_escape(
-    runner: Runner, template: SandboxTemplate, attested: Iterable[Row], cancel: Cancellation
-) -> tuple[Row, ...]:
-    """Tries the harmless ways out of a container like `template`, which mounts a staging folder for writing.
-
-    A row that failed says what got out.
-
-    `attested` are the rows of this host's attestation, which saw the limits in force.
-
-    Raises:
-        AttestationFailed: the container is weaker than asked by its own measure, or did not answer.
-        SandboxError: the container could not be made.
-    """
-    info, trying = runner.engine.info(), looking(template)
-    slot = runner.launch(trying, "escape", cancel)
-    result = runner.serve(slot, Job("escape", trying, everything(info.architecture)), cancel)
-    evidence = Evidence(
-        template,
-        result.facts,
-        _seen(result),
-        security_options=info.security_options,
-        namespaces={one.name: str(one.readlink()) for one in Path("/proc/self/ns").glob("*")},
-        limits_by_node=info.limits_by_node,
-        gone=slot.container.state() is None,
-    )
-    return escape_rows(evidence, attested)
-
-
-def escape_rows(evidence: Evidence, attested: Iterable[Row] = ()) -> tuple[Row, ...]:
-    """All that the escape test shows: what one container was, saw and tried, the limits in force, and the benchmark."""
-    rules: tuple[Rule, ...] = (*ATTEMPTS.values(), CALLS, *SIGHT, *FACTS)
-    rows = (*judged(rules, evidence), *(row for row in attested if row.group == "limits"))
-    return (*rows, *benchmark(rows))
-
-
-def looking(template: SandboxTemplate) -> SandboxTemplate:
-    """The same container with the look program as its job."""
-    sent = delivered(worker_command(source("sandbox.isolation", "look.py")))
+def probing(template: SandboxTemplate, further: str = "") -> SandboxTemplate:
+    """The same container with the probe as its job; `further` is the text of more sections."""
+    sent = delivered(worker_command(source("sandbox.isolation", "probe.py") + further))
     return replace(template, command=sent.command, program=sent.program)
-
-
-def everything(architecture: str) -> dict[str, Any]:
-    """The look program's job that looks at everything and tries every way out, by the engine's word for the architecture."""
-    return {
-        "sight": {"folders": list(WRITABLE)},
-        "calls": {"numbers": dict(NUMBERS[architecture])},
-        "attempts": {"folders": list(WRITABLE)},
-    }
 
 
 def fingerprint(package: Traversable | None = None) -> str:
@@ -156,7 +107,7 @@ def _evidence(
     table = mount_table()  # none where there is no Linux, whose numbers are compared with no container's
     for mount in (one for one in template.mounts if one.read_only):
         inside, path = str(mount.target), mount.source.path
-        # as `folder` in `sandbox/isolation/look.py`
+        # as `folder` in `sandbox/isolation/probe.py`
         status = Path(path).stat()
         names = sorted(os.listdir(os.fsencode(path)))  # noqa: PTH208 - in bytes, as names need not be text
         digest = hashlib.sha256(b"/".join(names)).hexdigest()
@@ -164,11 +115,11 @@ def _evidence(
         if table and is_share(path, table):
             shares.add(inside)
     files = {"nonces": list(nonces), "folders": list(folders)}
-    job = Job(f"attest-{secrets.token_hex(4)}", looking(template), {"files": files, **asked})
+    job = Job(f"attest-{secrets.token_hex(4)}", probing(template), {"files": files, **asked})
     result = runner.run(job, cancel)
     info = runner.engine.info()
     known = (nonces, folders, frozenset(shares), comparable_boot(info), info.security_options)
-    return Evidence(template, result.facts, _seen(result), *known, limits_by_node=info.limits_by_node)
+    return Evidence(template, result.facts, probed(result), *known, limits_by_node=info.limits_by_node)
 
 
 def comparable_boot(info: EngineInfo) -> str:
@@ -176,8 +127,8 @@ def comparable_boot(info: EngineInfo) -> str:
     return info.boot if info.same_kernel else ""
 
 
-def _seen(result: SandboxResult) -> Mapping[str, Any]:
-    """What the look program reported. Raises AttestationFailed when it did not finish."""
+def probed(result: SandboxResult) -> Mapping[str, Any]:
+    """What the probe reported. Raises AttestationFailed when it did not finish."""
     if not isinstance(result.outcome, Exited) or result.final is None:
         said = result.stderr.decode(errors="replace").strip().rpartition("\n")[2][:300]
         raise AttestationFailed(

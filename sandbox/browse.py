@@ -4,7 +4,7 @@ Invariants:
 * every step is one component on an open folder descriptor; no link is entered, whatever it leads to;
 * `.gdal-mcp` is never reported;
 * the order in a folder is that of the names' bytes, so two walks over the same files say the same;
-* whatever is left out is told: by `Barred`, or by a folder that is not `complete`.
+* whatever is left out is told: by `SkipReason`, or by a folder that is not `complete`.
 """
 
 import os
@@ -34,7 +34,7 @@ class Kind(StrEnum):
 _KINDS: Final = {stat.S_IFREG: Kind.FILE, stat.S_IFDIR: Kind.FOLDER, stat.S_IFLNK: Kind.LINK}
 
 
-class Leads(StrEnum):
+class LinkTarget(StrEnum):
     """Where a link leads, all links on the way followed as `Workspaces` does. It is never opened to find out."""
 
     INSIDE = "inside"  # to something in a workspace
@@ -50,7 +50,7 @@ class Found:
     relative: PurePosixPath  # from the workspace's root; bytes that are no UTF-8 are surrogates
     kind: Kind
     identity: Identity
-    leads: Leads | None = None  # of a link
+    leads: LinkTarget | None = None  # of a link
 
     @property
     def name(self) -> str:
@@ -80,7 +80,7 @@ def opened(
         yield Folder(bounds, file, located.relative, 1)
 
 
-class Barred(StrEnum):
+class SkipReason(StrEnum):
     """Why a folder was not entered."""
 
     CLOSED = "closed"  # too deep, or not readable
@@ -123,28 +123,28 @@ class Folder:
         if kind is Kind.LINK:
             try:
                 self._bounds.workspaces.input(str(workspace.root / relative))
-                leads = Leads.INSIDE
+                leads = LinkTarget.INSIDE
             except PathMissing:
-                leads = Leads.NOWHERE
+                leads = LinkTarget.NOWHERE
             except PathRefused:
-                leads = Leads.OUTSIDE
+                leads = LinkTarget.OUTSIDE
         return Found(workspace, relative, kind, Identity.of(status), leads)
 
     @contextmanager
-    def enter(self, name: str) -> Iterator["Folder | Barred"]:
+    def enter(self, name: str) -> Iterator["Folder | SkipReason"]:
         """An inner folder with its names, or why there is none."""
         if self._level >= self._bounds.depth:
-            yield Barred.CLOSED
+            yield SkipReason.CLOSED
             return
         with ExitStack() as stack:
-            inner: Folder | Barred
+            inner: Folder | SkipReason
             try:
                 file = stack.enter_context(opened_folder(self._file, name))
                 inner = Folder(self._bounds, file, self.relative / name, self._level + 1)
             except PermissionError:
-                inner = Barred.CLOSED
+                inner = SkipReason.CLOSED
             except (FileNotFoundError, NotADirectoryError):
-                inner = Barred.GONE
+                inner = SkipReason.GONE
             yield inner
 
 

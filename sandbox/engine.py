@@ -43,6 +43,8 @@ class EngineInfo:
     # the resource limits of a process that it sets; what is missing the container's program sets for itself before
     # anything else, as a Pod has none. Measured by every container either way
     rlimits: frozenset[str] = RLIMITS
+    # whether it covers single paths with /dev/null, such as named pipes in a workspace
+    covers_paths: bool = True
     # whether it can bound swap; on a kernel without swap accounting it records "no limit", whatever was asked
     limits_swap: bool = True
     # the limits of containers that it cannot enforce on this host, of "memory", "cpu" and "pids": it makes none without them
@@ -88,7 +90,7 @@ class Leftover:
     labels: Mapping[str, str]
 
 
-class Wire(Protocol):
+class AttachedStreams(Protocol):
     """The attached standard streams of one container. Closing it ends the container's stdin, and a `send` in another thread."""
 
     def fileno(self) -> int: ...
@@ -157,7 +159,7 @@ class Container(Protocol):
     @property
     def id(self) -> str: ...
 
-    def start(self, cancel: Cancellation | None = None) -> Wire:
+    def start(self, cancel: Cancellation | None = None) -> AttachedStreams:
         """Starts the container and returns its streams, which were attached before it began. Once for each container.
 
         Where that may take long, as it has to find a node and to fetch an image there, it ends soon after `cancel` is set.

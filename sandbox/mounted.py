@@ -15,7 +15,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, Final, NamedTuple
 
 from sandbox.errors import IsolationRefused, PathRefused, PathReplaced
-from sandbox.portable import LOOK, mount_table
+from sandbox.portable import O_PATH_FLAG, mount_table
 from sandbox.template import SandboxTemplate
 from sandbox.workspace import Located
 
@@ -32,37 +32,39 @@ def refuse_replaced(template: SandboxTemplate, facts: Mapping[str, Any], *, same
     expected = {str(one.target): one.identity for one in template.mounts if one.identity is not None}
     if expected and not same_kernel:
         raise IsolationRefused(
-            f"the engine's containers have a kernel of their own, so that {_some([*expected])} cannot be shown to be the file "
+            f"the engine's containers have a kernel of their own, so that {_summarize([*expected])} cannot be shown to be the file "
             "that was looked up, and nothing was run. Mount whole workspaces, or use an engine on this host's kernel."
         )
     rows = facts.get("mounts")
     rows = [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
     seen = {str(row.get("target")): row.get("identity") for row in rows}
     if wrong := [target for target, identity in expected.items() if seen.get(target) != list(identity)]:
-        raise PathReplaced(f"{_some(wrong)} was replaced since the call was planned, so nothing was run.")
+        raise PathReplaced(
+            f"{_summarize(wrong)} was replaced since the call was planned, so nothing was run."
+        )
 
 
-def refuse_gone(template: SandboxTemplate) -> None:
+def check_sources(template: SandboxTemplate) -> None:
     """Looks on the host, to tell why an engine could not mount something. Raises PathReplaced."""
     expected = [(one.source.path, one.identity) for one in template.mounts if one.identity is not None]
     if wrong := [source for source, identity in expected if device_and_inode(source) != identity]:
-        raise PathReplaced(f"{_some(wrong)} was removed or replaced, so nothing was run.")
+        raise PathReplaced(f"{_summarize(wrong)} was removed or replaced, so nothing was run.")
 
 
-def refuse_closed(root: Path, located: Located, user: tuple[int, int]) -> None:
+def check_traversable(root: Path, located: Located, user: tuple[int, int]) -> None:
     """A file that is mounted by itself is reached past its folders: what `user` could not reach through them is refused.
 
     `root` is what would be mounted for its workspace. Raises PathRefused.
     """
     if located.identity is None:
         return
-    flags = LOOK | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = O_PATH_FLAG | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with ExitStack() as stack:
             opened = os.open(root, flags)
             stack.callback(os.close, opened)
             for part in located.relative.parts:
-                if not may(os.fstat(opened), user, ENTER):
+                if not mode_allows(os.fstat(opened), user, ENTER):
                     raise PathRefused(f"a folder above {located.name!r} is closed to the calls' user.")
                 opened = os.open(part, flags, dir_fd=opened)
                 stack.callback(os.close, opened)
@@ -73,7 +75,7 @@ def refuse_closed(root: Path, located: Located, user: tuple[int, int]) -> None:
         raise PathReplaced(f"{located} was replaced, so nothing was run.")
 
 
-def may(status: os.stat_result, user: tuple[int, int], what: int) -> bool:
+def mode_allows(status: os.stat_result, user: tuple[int, int], what: int) -> bool:
     """Whether a user (uid, gid) may do it, by the mode alone."""
     shift = 6 if status.st_uid == user[0] else 3 if status.st_gid == user[1] else 0
     return (status.st_mode >> shift) & what == what
@@ -88,7 +90,7 @@ def device_and_inode(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _some(paths: list[str]) -> str:
+def _summarize(paths: list[str]) -> str:
     return f"{paths[0]} and {len(paths) - 1} more" if len(paths) > 1 else paths[0]
 
 

@@ -43,7 +43,7 @@ class Declined:
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered:
+class HostReadFailed:
     """The host could not read what the job asked for, so it ended the job: what that made of it would not be right."""
 
 
@@ -113,7 +113,7 @@ class ProtocolViolated:
 
 
 _OverLimit = OutOfMemory | OutputLimitExceeded | StagingLimitExceeded | DiskLow | FileSizeExceeded
-_Ended = Exited | TimedOut | Cancelled | Declined | Unanswered | Killed | Evicted | ProtocolViolated
+_Ended = Exited | TimedOut | Cancelled | Declined | HostReadFailed | Killed | Evicted | ProtocolViolated
 Outcome = _Ended | _OverLimit
 
 

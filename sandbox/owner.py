@@ -43,7 +43,7 @@ class Owner:
         """Whether a server that kept its records beside ours still lives. One without a lock ended, or was swept away since."""
         return owner == self.id or ((self.folder / f"{owner}.lock").exists() and not self.is_dead(owner))
 
-    def forget(self, owner: str) -> None:
+    def delete_lock(self, owner: str) -> None:
         """Drops what tells of a dead owner, once nothing of it is left."""
         if self.is_dead(owner):
             with contextlib.suppress(OSError):

@@ -1,7 +1,10 @@
 """Named pipes in a workspace, which lead out of a container: a read-only mount stops neither reading nor writing them.
 
-The worker closes them for writing where the kernel has Landlock (`fence` in `worker.py`). Nothing closes them for reading, so a job
-may take what a program of the host wrote for another one. This looks for them, for people to be told.
+A job that opens one could take a message that a program of the host sent to another program. The kernel has nothing that closes
+pipes alone for reading: no mount option, no system call filter that sees what a path leads to, no right of Landlock's. So those
+that are there when a host is set up are covered by /dev/null in every container. Known limits: one that is made later stays
+open until the next set-up, and so does what lies in a folder that was not looked at. For writing the worker closes all of them
+where the kernel has Landlock (`fence` in `worker.py`).
 """
 
 import os

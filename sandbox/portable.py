@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 # to look at a name without opening what it is: a pipe does not block, a device does not act
-LOOK: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
+O_PATH_FLAG: Final = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 # RENAME_NOREPLACE and RENAME_EXCHANGE of renameat2(2), and what macOS calls them in renameatx_np(2)

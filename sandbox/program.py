@@ -89,10 +89,10 @@ class Delivery(NamedTuple):
 def delivered(command: tuple[str, ...]) -> Delivery:
     """The same program as `python3 ... -c <text> <arguments>`, sent through stdin. Raises ValueError for other commands."""
     # of a version that every interpreter reads
-    return compiled(command, zlib.compress(marshal.dumps(words(command), 2), 9))
+    return compiled(command, zlib.compress(marshal.dumps(program_args(command), 2), 9))
 
 
-def words(command: tuple[str, ...]) -> list[str]:
+def program_args(command: tuple[str, ...]) -> list[str]:
     """The program of a command: what follows `-c`."""
     return list(command[command.index("-c") + 1 :])
 

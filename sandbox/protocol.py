@@ -88,10 +88,10 @@ def encode_answer(id_: int, answer: Answer) -> bytes:
 
 
 class FrameReader:
-    """Cuts a byte stream into frames and holds the conversation to its order. `answers`: whether the job may ask."""
+    """Cuts a byte stream into frames and holds the conversation to its order. `allow_requests`: whether the job may ask."""
 
     def __init__(self) -> None:
-        self.answers = False
+        self.allow_requests = False
         self._buffer = bytearray()
         self._held = b""
         self._ready = False
@@ -122,7 +122,7 @@ class FrameReader:
             raise ProtocolBreach("a frame after the final one")
         if (kind == b"R") == self._ready or (kind == b"I" and self._interim):
             raise ProtocolBreach("frames out of order")
-        if kind == b"Q" and not self.answers:
+        if kind == b"Q" and not self.allow_requests:
             raise ProtocolBreach("a question that nobody answers")
         self._interim |= kind == b"I"
         self._ready = True

@@ -50,7 +50,7 @@ def reap(engine: Engine, owner: Owner, unremoved: Collection[str] = ()) -> tuple
         gone = list(removing.map(partial(_is_removed, engine), left))
     dead -= {one.labels.get(OWNER, "") for one, is_gone in zip(left, gone, strict=True) if not is_gone}
     for name in dead:
-        owner.forget(name)
+        owner.delete_lock(name)
     return tuple(one.container for one, is_gone in zip(left, gone, strict=True) if is_gone)
 
 

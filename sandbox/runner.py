@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
-from sandbox.answering import Answering
 from sandbox.capacity import LockFileCapacity, MemoryReservation
 from sandbox.engine import ContainerState, Engine
 from sandbox.errors import LaunchCancelled
@@ -18,18 +17,19 @@ from sandbox.outcome import (
     Cancelled,
     DiskLow,
     Exited,
+    HostReadFailed,
     Outcome,
     ProtocolViolated,
     SandboxResult,
     StagingLimitExceeded,
     TimedOut,
-    Unanswered,
     Usage,
     judge,
 )
 from sandbox.outputs.staging import Staging
 from sandbox.protocol import encode_job
 from sandbox.questions import Answerer
+from sandbox.read_broker import ReadBroker
 from sandbox.session import Session
 from sandbox.slot import Slot, launch
 from sandbox.template import SandboxTemplate
@@ -58,7 +58,7 @@ class Job:
     # what the job reports before it works; False ends the job. Called in the thread that listens, so it must be quick.
     on_interim: Callable[[Mapping[str, Any]], bool] = lambda _value: True
     answerer: Answerer | None = None  # of its questions; without one it may ask none
-    answers: bool = False  # its final answer is all that counts, so nobody waits for the container's end
+    result_only: bool = False  # its final answer is all that counts, so nobody waits for the container's end
 
     @cached_property
     def end_mark(self) -> str:
@@ -141,9 +141,9 @@ class Runner:
         one that had to be cut short is gone when this returns. Raises EngineUnavailable.
         """
         limits = job.template.limits
-        answering = Answering(job.answerer, slot.wire, limits.wall_seconds) if job.answerer else None
+        broker = ReadBroker(job.answerer, slot.wire, limits.wall_seconds) if job.answerer else None
         mark = job.end_mark.encode()
-        session = Session(limits, slot.frames, slot.stderr, job.on_progress, mark, job.on_interim, answering)
+        session = Session(limits, slot.frames, slot.stderr, job.on_progress, mark, job.on_interim, broker)
         begun, exited = time.monotonic(), False
         try:
             cut = _converse(slot, job, session, cancel)
@@ -151,8 +151,8 @@ class Runner:
             state = _end_of(slot, job, session) if cut is None else _GONE
             exited = cut is None and not state.running
         finally:
-            if answering is not None:
-                answering.close()
+            if broker is not None:
+                broker.close()
             if exited:
                 on_exited(slot)
             else:
@@ -173,15 +173,15 @@ class Runner:
 
 def _converse(slot: Slot, job: Job, session: Session, cancel: Cancellation) -> Outcome | None:
     """Sends the job and listens to the end. An outcome when the host cut it short, None when it ended by itself."""
-    answering = session.answering
-    watch = _Watch(job, cancel, answering.failed if answering else None)
+    broker = session.broker
+    watch = _Watch(job, cancel, broker.failed if broker else None)
     with contextlib.suppress(OSError):  # it died before it read the job: its state will say how
         slot.wire.send(job.message, SEND_SECONDS)
-    slot.frames.answers = answering is not None
+    slot.frames.allow_requests = broker is not None
     while (over := watch.over()) is None:
-        if session.is_complete and (job.answers or slot.has_exited):
+        if session.is_complete and (job.result_only or slot.has_exited):
             return None
-        awaited: list[HasDescriptor] = [slot.wire, cancel, *([answering.failed] if answering else [])]
+        awaited: list[HasDescriptor] = [slot.wire, cancel, *([broker.failed] if broker else [])]
         pause = watch.pause()
         if session.final is not None and not session.is_complete:
             pause = min(pause, MARK_PAUSE)
@@ -193,7 +193,7 @@ def _converse(slot: Slot, job: Job, session: Session, cancel: Cancellation) -> O
                 return None
             if (cut := session.feed(pieces)) is not None:
                 return cut
-        if session.final is not None and not job.answers:
+        if session.final is not None and not job.result_only:
             watch.answered()
     return over
 
@@ -219,7 +219,7 @@ class _Watch:
         if self._cancel.is_set:
             return Cancelled()
         if self._failed is not None and self._failed.is_set:
-            return Unanswered()
+            return HostReadFailed()
         if now >= self._end:
             went_on = ProtocolViolated("it went on after its final answer")
             return went_on if self._answered else TimedOut(self._job.template.limits.wall_seconds)
@@ -238,6 +238,6 @@ def _end_of(slot: Slot, job: Job, session: Session) -> ContainerState:
     """How a container ended by itself; of one whose answer is all that counts, that it gave it."""
     # of a job that failed the engine knows whether it lost a process for want of memory
     succeeded = session.final is not None and session.final.get("code") == 0
-    if succeeded and (job.answers or slot.has_exited):
+    if succeeded and (job.result_only or slot.has_exited):
         return _ANSWERED
     return slot.container.wait(slot.engine.info().end_seconds) or _GONE

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandbox.answering import Answering
 from sandbox.engine import STDERR
 from sandbox.outcome import Declined, Outcome, OutputLimitExceeded, ProtocolViolated
 from sandbox.protocol import Attachment, Final, Frame, FrameReader, Interim, Printed, Progress, ProtocolBreach
 from sandbox.questions import Question
+from sandbox.read_broker import ReadBroker
 from sandbox.template import Limits
 
 PROGRESS_GAP = 0.05  # seconds; half of a worker's, so that only what no worker sends is left out
@@ -22,7 +22,7 @@ WIRE_SLACK = 64 << 20  # bytes on the wire beyond the printed ones: attachments 
 class Session:
     """The output of one job. `end_mark` is what its worker prints as the last thing on stderr; `on_interim` is as in `Job`.
 
-    `answering` is for a job that may ask; the reader of its frames is told when it may.
+    `broker` is for a job that may ask; the reader of its frames is told when it may.
     """
 
     limits: Limits
@@ -31,7 +31,7 @@ class Session:
     on_progress: Callable[[float, str], None]
     end_mark: bytes
     on_interim: Callable[[Mapping[str, Any]], bool] = lambda _value: True
-    answering: Answering | None = None
+    broker: ReadBroker | None = None
     stdout: bytearray = field(default_factory=bytearray)
     attachments: dict[str, bytes] = field(default_factory=dict)
     final: Mapping[str, Any] | None = None
@@ -63,7 +63,7 @@ class Session:
         return next((kept.removesuffix(part) for part in parts if kept.endswith(part)), kept)
 
     def feed(self, pieces: Iterable[tuple[int, bytes]]) -> Outcome | None:
-        """Takes in what arrived, as `Wire.receive` has it; an outcome when it ends the job."""
+        """Takes in what arrived, as `AttachedStreams.receive` has it; an outcome when it ends the job."""
         for stream, data in pieces:
             if stream == STDERR:
                 self.stderr += data[: max(0, self.limits.stderr_bytes - len(self.stderr))]
@@ -98,8 +98,8 @@ class Session:
                 return None if self.on_interim(value) else Declined()
             case Attachment(name, data):
                 self.attachments[name] = data
-            case Question() if self.answering is not None:
-                self.answering.ask(frame)
+            case Question() if self.broker is not None:
+                self.broker.ask(frame)
             case Final(value):
                 self.final, self._answered = value, time.monotonic()
         return None

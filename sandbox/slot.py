@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.capacity import MemoryReservation
-from sandbox.engine import STDERR, Container, Engine, Wire
+from sandbox.engine import STDERR, AttachedStreams, Container, Engine
 from sandbox.errors import AttestationFailed, EngineUnavailable, LaunchCancelled, SandboxError
-from sandbox.isolation.measured import shortfalls
-from sandbox.isolation.rows import told
-from sandbox.mounted import refuse_gone, refuse_replaced
+from sandbox.isolation.measured import violations
+from sandbox.isolation.rows import failure_summary
+from sandbox.mounted import check_sources, refuse_replaced
 from sandbox.outcome import Usage
 from sandbox.program import with_rlimits
 from sandbox.protocol import FrameReader, ProtocolBreach, Ready
@@ -32,7 +32,7 @@ class Slot:
     engine: Engine
     template: SandboxTemplate
     container: Container
-    wire: Wire
+    wire: AttachedStreams
     frames: FrameReader
     facts: Mapping[str, Any]
     usage: Usage
@@ -101,7 +101,7 @@ def launch(
                 unremoved.add(container.id)
             raise
     except EngineUnavailable:
-        refuse_gone(template)  # an engine that is asked to mount what is not there any more is not to blame
+        check_sources(template)  # an engine that is asked to mount what is not there any more is not to blame
         raise
     slot.usage = Usage("cold", create_seconds=created - begun, start_seconds=time.monotonic() - created)
     slot.unremoved = unremoved
@@ -120,7 +120,7 @@ def _started(
         frames, stderr = FrameReader(), bytearray()
         facts = _await_ready(wire, frames, stderr, template.limits.stderr_bytes, cancel)
         refuse_replaced(template, facts, same_kernel=engine.info().same_kernel)
-        _refuse_weaker(template, facts, limits_by_node=engine.info().limits_by_node)
+        verify_isolation(template, facts, limits_by_node=engine.info().limits_by_node)
         tells = engine.info().tells_process
         ending = ending_of(container.id, container.process()) if tells else None
     except BaseException:
@@ -129,13 +129,19 @@ def _started(
     return Slot(engine, template, container, wire, frames, facts, Usage("cold"), stderr, ending)
 
 
-def _refuse_weaker(template: SandboxTemplate, facts: Mapping[str, Any], *, limits_by_node: bool) -> None:
-    if missing := shortfalls(template, facts, limits_by_node=limits_by_node):
-        raise AttestationFailed(f"the container is weaker than asked, so no job was sent: {told(missing)}")
+def verify_isolation(template: SandboxTemplate, facts: Mapping[str, Any], *, limits_by_node: bool) -> None:
+    if missing := violations(template, facts, limits_by_node=limits_by_node):
+        raise AttestationFailed(
+            f"the container is weaker than asked, so no job was sent: {failure_summary(missing)}"
+        )
 
 
 def _await_ready(
-    wire: Wire, frames: FrameReader, stderr: bytearray, stderr_bytes: int, cancel: Cancellation | None
+    wire: AttachedStreams,
+    frames: FrameReader,
+    stderr: bytearray,
+    stderr_bytes: int,
+    cancel: Cancellation | None,
 ) -> Mapping[str, Any]:
     """What the worker measured, once it is ready; before its job it says nothing else. Raises as `launch`."""
     end, why = time.monotonic() + READY_SECONDS, f"was not ready after {READY_SECONDS:.0f} s"

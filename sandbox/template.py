@@ -92,6 +92,7 @@ class SandboxTemplate:
     limits: Limits
     mounts: tuple[Mount, ...] = ()
     masks: tuple[PurePosixPath, ...] = ()  # folders covered by an empty read-only tmpfs
+    pipes: tuple[PurePosixPath, ...] = ()  # named pipes in what is mounted, each covered by /dev/null
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     runtime: str = ""  # "" is the engine's default; "runsc" is gVisor
     program: bytes = b""  # what is sent to its stdin as soon as it runs; `sandbox.program`

@@ -41,14 +41,14 @@ CHUNK = 65536
 EXIT_CRASHED, EXIT_ORPHANED, EXIT_DEADLINE = 70, 71, 72
 EXIT_FILE_LIMIT = 153  # 128 + SIGXFSZ, as of a program that the signal ended
 # SIGXFSZ, once it came: the write itself fails with EFBIG, which GDAL reports in many different words
-CAUGHT = set()
+RECEIVED_SIGNALS = set()
 PROGRESS_GAP = 0.1  # seconds; ten reports a second are enough for a person
 # seconds after which a job that has not come is not about to come, so that there is time to warm up
-UNUSED = 0.05
+WARMUP_DELAY = 0.05
 LINE_BUFFERED = 1  # _IOLBF of stdio.h
 
 
-class Wire:
+class FrameWriter:
     """Writes frames; safe to use from several threads."""
 
     def __init__(self, descriptor):
@@ -183,7 +183,7 @@ class Capture:
         self._flush_library(None)
 
 
-def by_lines():
+def line_buffer_stdout():
     """Has Python and the C library print line by line, so that their lines keep their order; returns C's fflush."""
     sys.stdout.reconfigure(line_buffering=True)
     library = ctypes.CDLL(None)
@@ -354,7 +354,7 @@ def read_exactly(count, deadline=None):
 
 def await_job(steps, idle_seconds):
     """Returns when there is something to read; warms up meanwhile. Ends the process quietly when nothing comes in time."""
-    end, pause = time.monotonic() + idle_seconds, UNUSED
+    end, pause = time.monotonic() + idle_seconds, WARMUP_DELAY
     while not select.select([0], [], [], max(0.0, min(pause, end - time.monotonic())))[0]:
         if time.monotonic() >= end:
             os._exit(0)
@@ -377,10 +377,10 @@ def usage(before):
 def main():
     gc.disable()  # what is loaded now stays
     fenced = fence()  # before there is another thread, which it would not hold for
-    wire = Wire(os.dup(1))
+    wire = FrameWriter(os.dup(1))
     os.dup2(2, 1)  # what is printed while the handler loads is no job's output
-    flush_library = by_lines()
-    signal.signal(signal.SIGXFSZ, lambda number, _frame: CAUGHT.add(number))
+    flush_library = line_buffer_stdout()
+    signal.signal(signal.SIGXFSZ, lambda number, _frame: RECEIVED_SIGNALS.add(number))
     idle_seconds, handler = float(sys.argv[1]), types.ModuleType("handler")
     exec(sys.argv[2], handler.__dict__)
     handler.prepare()
@@ -406,7 +406,7 @@ def main():
         sys.stderr.flush()
         flush_library(None)
         os.write(2, job["end_mark"].encode())  # tells the host where it ends
-    wire.send_json(b"F", {**answer, "file_limit_reached": bool(CAUGHT), "usage": usage(before)})
+    wire.send_json(b"F", {**answer, "file_limit_reached": bool(RECEIVED_SIGNALS), "usage": usage(before)})
     os._exit(0)
 
 
@@ -418,4 +418,4 @@ if __name__ == "__main__":
             sys.excepthook(*sys.exc_info())
             sys.stderr.flush()
         finally:
-            os._exit(EXIT_FILE_LIMIT if CAUGHT else EXIT_CRASHED)
+            os._exit(EXIT_FILE_LIMIT if RECEIVED_SIGNALS else EXIT_CRASHED)

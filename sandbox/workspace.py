@@ -289,11 +289,11 @@ def _refuse_unprintable(text: str) -> None:
 
 
 def _refuse_controls(text: str) -> None:
-    if hides(text):
+    if has_hidden_chars(text):
         raise PathRefused("the path holds a control or invisible character, or a line separator.")
 
 
-def hides(text: str) -> bool:
+def has_hidden_chars(text: str) -> bool:
     """Whether a person or a model would be shown another name than the one that is opened."""
     return any(unicodedata.category(letter) in _HIDING and letter not in _JOINERS for letter in text)
 

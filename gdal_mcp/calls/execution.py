@@ -174,7 +174,7 @@ class Execution:
             call.report_fraction if plan.draft.code else call.report_progress,
             on_interim=judge_inputs,
             answerer=trail.reading,
-            answers=staging is None,
+            result_only=staging is None,
         )
 
         def go_on() -> None:

@@ -29,6 +29,7 @@ from sandbox.outcome import (
     Evicted,
     Exited,
     FileSizeExceeded,
+    HostReadFailed,
     Killed,
     Outcome,
     OutOfMemory,
@@ -37,7 +38,6 @@ from sandbox.outcome import (
     SandboxResult,
     StagingLimitExceeded,
     TimedOut,
-    Unanswered,
 )
 
 _Limit = TimedOut | OutOfMemory | StagingLimitExceeded | FileSizeExceeded | OutputLimitExceeded
@@ -144,7 +144,7 @@ def _explained(outcome: Outcome, toolbox: Toolbox) -> tuple[Code, str, str]:
                 "the disk of the workspace was nearly full, so the call was ended before it took the rest."
             )
             return Code.DISK_LIMIT, message, "Free some space there, or write to a workspace on another disk."
-        case ProtocolViolated() | Exited() | Declined() | Unanswered():
+        case ProtocolViolated() | Exited() | Declined() | HostReadFailed():
             message = "the container did not answer as a worker does."
             return Code.INTERNAL, message, "Report the file that did this."
         case _:

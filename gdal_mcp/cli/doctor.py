@@ -17,7 +17,7 @@ from gdal_mcp.server.operations.sharing import shareable
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.gdal.catalogue.errors import CatalogueBroken
 from sandbox.errors import SandboxError
-from sandbox.isolation.cis import BENCHMARK
+from sandbox.escape.cis import BENCHMARK
 from sandbox.isolation.rows import Row
 
 _ROW_MARKS: Final = {"ok": "ok  ", "warning": "WARN", "failed": "FAIL"}

@@ -17,7 +17,7 @@ from gdal_mcp.remote.limits import Allowance, Meter, Missing, ReadFailed
 from gdal_mcp.remote.listing import listed
 from gdal_mcp.remote.record import SourceRead, joined
 from gdal_mcp.remote.trees import Keys, of_names, of_zarr
-from sandbox.outcome import Exited, Outcome, Unanswered
+from sandbox.outcome import Exited, HostReadFailed, Outcome
 from sandbox.questions import MAX_READ_BYTES, Answer, Kind, Op, Question, Status, looked
 
 _log = structlog.get_logger()
@@ -177,7 +177,7 @@ class Reading:
 
     def require_read(self, outcome: Outcome) -> None:
         """Raises ToolError where a read failed, however the job took it; of one that was done, also for what it never asked for."""
-        if self.failure is not None and isinstance(outcome, Exited | Unanswered):
+        if self.failure is not None and isinstance(outcome, Exited | HostReadFailed):
             raise self.failure
         if outcome == Exited(0):
             self.require_found()

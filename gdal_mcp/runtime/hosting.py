@@ -13,20 +13,22 @@ import structlog
 
 from gdal_mcp.runtime.connection import Connection, Host
 from gdal_mcp.runtime.image import ImageUnsuitable, resolve, suitable
-from gdal_mcp.runtime.kept import compiled_program, kept_rows
+from gdal_mcp.runtime.kept import cached_attestation, compiled_program
 from gdal_mcp.runtime.nested import HostPaths, prove
 from gdal_mcp.settings import Settings
 from gdal_mcp.toolboxes.base import Toolbox
-from sandbox.attestation import attest, fingerprint, try_to_escape
+from sandbox.attestation import attest, fingerprint
 from sandbox.capacity import LockFileCapacity, machine_memory
 from sandbox.engine import Engine
 from sandbox.errors import AttestationFailed, CapacityExhausted, EngineUnavailable, SandboxError
+from sandbox.escape.escape import try_to_escape
 from sandbox.idmap import Views, sweep
 from sandbox.isolation.rows import Row
 from sandbox.labels import OWNER
-from sandbox.mounted import ENTER, READ, may, refuse_closed
+from sandbox.mounted import ENTER, READ, check_traversable, mode_allows
 from sandbox.outputs.staging import StagingArea
 from sandbox.owner import Owner
+from sandbox.pipes import Pipes, named_pipes
 from sandbox.pool.lease import SlotKey
 from sandbox.pool.pool import IDLE_MARGIN, WarmPool
 from sandbox.pool.sizing import Sizes
@@ -71,11 +73,11 @@ class Hosting:
         areas: Mapping[Path, StagingArea],
         toolboxes: Sequence[Toolbox],
         paths: HostPaths,
-        put_right: Callable[[], None],
+        recover_staging: Callable[[], None],
     ) -> None:
         """`areas` are the staging areas of the writable workspaces, by their roots; each toolbox has an image of its own.
 
-        `paths` tells them and this where their folders are for the engine. `put_right` removes what dead servers staged, once
+        `paths` tells them and this where their folders are for the engine. `recover_staging` removes what dead servers staged, once
         none of their Pods is left; it is asked for on a cluster alone.
         """
         self._settings = settings
@@ -92,8 +94,9 @@ class Hosting:
         self._warm = False
         self._reaping = threading.Lock()
         self._unremoved: set[str] = set()
+        self._pipes: dict[Path, Pipes] = {}  # of each workspace
         self._views = Views(settings.state_dir / "views", owner)
-        self._put_right = put_right
+        self._recover_staging = recover_staging
         self._pods_left = True  # perhaps, of dead servers
         self.paths = paths
         self.passed_over: tuple[PassedOver, ...] = ()  # engines that were tried before the one in use
@@ -122,7 +125,7 @@ class Hosting:
         _forget_trials()
         self._connections[host.toolbox.name].check(host)
 
-    def lost(self, host: Host) -> None:
+    def invalidate(self, host: Host) -> None:
         """The engine or the image of this host is gone: the next call connects again."""
         self._owner.leaves_lock = True
         _forget_trials()
@@ -164,7 +167,7 @@ class Hosting:
                 # without a name it is another machine's server, which may be dead
                 self._pods_left = any(not owner or self._owner.is_dead(owner) for owner in owners)
                 if not self._pods_left:
-                    self._put_right()
+                    self._recover_staging()
         finally:
             self._reaping.release()
         return removed
@@ -202,6 +205,7 @@ class Hosting:
             return False
 
     def _set_up(self, toolbox: Toolbox, fresh: bool) -> Host:  # noqa: FBT001 - of a function that is passed on
+        self._pipes = {}
         with ExitStack() as held:
             opened = self._open(fresh=fresh)  # its engine may hold connections, and a thread
             held.callback(opened.engine.close)
@@ -316,6 +320,7 @@ class Hosting:
             limits=scope.limits,
             mounts=(*(self._mount(one, user) for one in scope.seen), *([staging] if staging else [])),
             masks=tuple(self._covered(one.path for one in scope.seen if not one.relative.parts)),
+            pipes=tuple(self._pipes_in(scope)) if host.info.covers_paths else (),
             environment=host.toolbox.environment(scope.limits, host.image.digest),
             runtime=self._settings.runtime,
             nodes_without=self._settings.nodes_without,
@@ -331,11 +336,29 @@ class Hosting:
             if there or area is not None:
                 yield PurePosixPath(own)
 
+    def _pipes_in(self, scope: SandboxScope) -> Iterator[PurePosixPath]:
+        """The named pipes in what a container sees, as far as they were found and are still there."""
+        for seen in scope.seen:
+            for pipe in self.named_pipes(seen.workspace.root).paths:
+                if Path(pipe).is_relative_to(seen.path) and Path(pipe).is_fifo():
+                    yield PurePosixPath(pipe)
+
+    def covers_paths(self) -> bool | None:
+        """Whether the engine of the default toolbox covers named pipes; None while there is none."""
+        host = self._connections[self._toolboxes[0].name].host
+        return host.info.covers_paths if host else None
+
+    def named_pipes(self, root: Path) -> Pipes:
+        """Those in a workspace, as they were when the host was last set up."""
+        if root not in self._pipes:
+            self._pipes[root] = named_pipes(root)
+        return self._pipes[root]
+
     def _mount(self, located: Located, user: tuple[int, int]) -> Mount:
         """Read-only, at its own path. Of what was looked up by itself, the container must find just that."""
         source = self.seen(located.workspace.root)
         if os.geteuid() == 0:
-            refuse_closed(source, located, user)
+            check_traversable(source, located, user)
         identity = located.identity
         told = (identity.device, identity.inode) if identity is not None else None
         return Mount(self.paths(source / located.relative), PurePosixPath(located.path), identity=told)
@@ -373,7 +396,7 @@ class Hosting:
     def readable(self, root: Path) -> bool:
         """Whether the container's user may list and enter a workspace."""
         user = self.user()
-        return may(self._views.source(root, user).stat(), user, READ | ENTER)
+        return mode_allows(self._views.source(root, user).stat(), user, READ | ENTER)
 
     def _staging_area(self) -> StagingArea:
         """Of a writable workspace, or one in the state folder where there is none."""
@@ -404,14 +427,14 @@ class Hosting:
                 return attest(host.runner, self.template(host, staging.mount), staging.path, self._cancel)
 
         path = self._settings.state_dir / f"attestation-{host.toolbox.name}.json"
-        return kept_rows(path, depends_on, prove, fresh=fresh)
+        return cached_attestation(path, depends_on, prove, fresh=fresh)
 
 
 def _forget_trials() -> None:
     """An engine that passed its trial does not serve now, so every candidate is tried again."""
-    from sandbox.engines.trial import forget  # noqa: PLC0415 - loaded with the engine
+    from sandbox.engines.trial import forget_results  # noqa: PLC0415 - loaded with the engine
 
-    forget()
+    forget_results()
 
 
 CALLS_PER_CPU = 2  # more only take turns

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from gdal_mcp.settings.state import put_private
 from sandbox.isolation.rows import Row
-from sandbox.program import COMPILE, Delivery, compiled, delivered, words, worker_command
+from sandbox.program import COMPILE, Delivery, compiled, delivered, program_args, worker_command
 from sandbox.runner import Job, Runner
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
@@ -25,7 +25,7 @@ ATTESTATION_SECONDS: Final = 24 * 3600  # how long later processes believe an at
 _DIGEST: Final = 32  # bytes of SHA-256
 
 
-def kept_rows(
+def cached_attestation(
     path: Path, depends_on: Sequence[Any], prove: Callable[[], tuple[Row, ...]], *, fresh: bool
 ) -> tuple[Row, ...]:
     """The rows that `prove` found for the same values within a day, else those it finds now. `fresh` believes none that are kept."""
@@ -59,7 +59,7 @@ def compiled_program(
             return compiled(command, program)
     sent = delivered(worker_command(COMPILE))
     bare = replace(template, command=sent.command, program=sent.program, mounts=(), masks=())
-    job = Job(f"compile-{runner.owner}", bare, {"words": words(command)})
+    job = Job(f"compile-{runner.owner}", bare, {"words": program_args(command)})
     made = runner.run(job, cancel).attachments.get("program")
     if not made:  # such an image runs the text
         return plain

@@ -18,7 +18,7 @@ from gdal_mcp.settings.pathmap import PathMap
 from sandbox.attestation import prove_folders
 from sandbox.engine import ContainerDetails, Engine
 from sandbox.errors import AttestationFailed, EngineUnavailable
-from sandbox.isolation.rows import Row, told
+from sandbox.isolation.rows import Row, failure_summary
 from sandbox.mounted import MountPoint, mount_points
 from sandbox.outputs.staging import StagingArea
 from sandbox.portable import mount_table
@@ -124,7 +124,7 @@ def prove(
         return f"{places.get(PurePosixPath(target), target)} {rest}, through the path map"
 
     rows = tuple(replace(row, group="path map", name=named(row.name)) for row in found)
-    if wrong := told(rows):
+    if wrong := failure_summary(rows):
         raise AttestationFailed(
             f"containers do not see this server's folders, so no call is run: {wrong}. Set path_map to pairs INSIDE:HOST, "
             "with each folder as this server sees it and as the engine's host does."

@@ -31,7 +31,7 @@ def give_up_root(settings: Settings) -> None:
     groups = _groups(settings.engine)
     user = _owner(place, groups, writes=place not in settings.workspaces_ro)
     try:
-        _take_state(settings.state_dir, user)
+        _chown_state(settings.state_dir, user)
         if user[0] != 0:
             os.setgroups(groups)
             os.setgid(user[1])
@@ -86,7 +86,7 @@ def _may_use(place: Path, groups: list[int], *, writes: bool) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def _take_state(folder: Path, user: tuple[int, int]) -> None:
+def _chown_state(folder: Path, user: tuple[int, int]) -> None:
     """The records of an earlier container may be of another user. Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     status = folder.stat()

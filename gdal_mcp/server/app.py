@@ -96,7 +96,7 @@ def running(
         paths = HostPaths(PathMap.parse(settings.path_map))
         areas = _areas(settings, workspaces, paths, stack)
 
-        def put_right() -> None:
+        def recover_staging() -> None:
             try:
                 recover(areas, audit, registry, owner)
             except (AuditUnavailable, RegistryUnavailable, SandboxError) as error:
@@ -105,7 +105,7 @@ def running(
         # a Pod of a dead server may still be on its way to its folder, and its node would make that again
         recover(areas, audit, registry, owner, discard=not settings.on_cluster)
         stack.enter_context(retention.applied(settings, registry, audit, owner.id))
-        hosting = Hosting(settings, workspaces, owner, areas, boxes.items, paths, put_right)
+        hosting = Hosting(settings, workspaces, owner, areas, boxes.items, paths, recover_staging)
         stack.callback(hosting.close)
         reach = Entitlements.whole(settings, workspaces, boxes)
         policy = load_policy(settings, lambda: boxes.names, boxes.aliases)
@@ -142,12 +142,15 @@ def _areas(
     stack.callback(pruning.shutdown)
     writable = (one for one in workspaces.items if one.writable)
     areas: Mapping[Path, StagingArea] = {
-        one.root: StagingArea(one, keep, later=pruning.submit, source=paths) for one in writable
+        one.root: StagingArea(one, keep, run_in_background=pruning.submit, source=paths) for one in writable
     }
     if areas:  # else no call writes
         steps = StepStore(settings.state.workflows).workspace
         steps.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        areas = {**areas, steps.root: StagingArea(steps, keep, later=pruning.submit, source=paths)}
+        areas = {
+            **areas,
+            steps.root: StagingArea(steps, keep, run_in_background=pruning.submit, source=paths),
+        }
     for area in areas.values():
         area.prepare()
     return areas

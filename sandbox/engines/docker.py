@@ -13,12 +13,19 @@ import docker
 import docker.errors
 import requests.exceptions
 
-from sandbox.engine import ContainerDetails, ContainerState, EngineInfo, Leftover, Wire, removed_on_failure
+from sandbox.engine import (
+    AttachedStreams,
+    ContainerDetails,
+    ContainerState,
+    EngineInfo,
+    Leftover,
+    removed_on_failure,
+)
 from sandbox.engines.docker_spec import READ_ONLY_RECURSIVE, create_body, differences
 from sandbox.engines.images import DockerImages
-from sandbox.engines.wire import DockerWire, answering
+from sandbox.engines.wire import DockerStreams, translate_errors
 from sandbox.errors import EngineUnavailable, ImageMissing, IsolationRefused
-from sandbox.isolation.rows import told
+from sandbox.isolation.rows import failure_summary
 from sandbox.labels import OWNER, Moment
 from sandbox.mounted import mountinfo, submounts
 from sandbox.template import SandboxTemplate
@@ -55,12 +62,12 @@ class DockerContainer:
     id: str
     removal_seconds: float
 
-    def start(self, _cancel: Cancellation | None = None) -> Wire:
-        with answering("asked for a container's streams"):
+    def start(self, _cancel: Cancellation | None = None) -> AttachedStreams:
+        with translate_errors("asked for a container's streams"):
             stream = self._api.attach_socket(self.id, {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
-        wire = DockerWire(stream)
+        wire = DockerStreams(stream)
         try:
-            with answering("asked to start a container"):
+            with translate_errors("asked to start a container"):
                 self._api.start(self.id)
         except BaseException:
             wire.close()
@@ -69,7 +76,7 @@ class DockerContainer:
 
     def inspect(self) -> Mapping[str, Any] | None:
         """What the engine says of it; None when it does not exist."""
-        with answering("asked about a container"), contextlib.suppress(docker.errors.NotFound):
+        with translate_errors("asked about a container"), contextlib.suppress(docker.errors.NotFound):
             found: dict[str, Any] = self._api.inspect_container(self.id)
             return found
         return None
@@ -95,7 +102,7 @@ class DockerContainer:
         end, pause = time.monotonic() + self.removal_seconds, _REMOVAL_PAUSE
         while True:  # until the engine does not know it any more
             try:
-                with answering("asked to remove a container"):
+                with translate_errors("asked to remove a container"):
                     self._api.remove_container(self.id, force=True, v=True)
             except EngineUnavailable as error:  # also 409: a removal is already under way
                 if isinstance(error.__cause__, docker.errors.NotFound):
@@ -127,7 +134,7 @@ class DockerEngine:
 
     @cached_property
     def _info(self) -> EngineInfo:
-        with answering("asked for its version"):
+        with translate_errors("asked for its version"):
             version, info = self._api.version(), self._api.info()
         options = tuple(info.get("SecurityOptions") or ())
         components = version.get("Components") or ()
@@ -161,19 +168,19 @@ class DockerEngine:
         refuse_unlimited(self._info)
         self._refuse_submounts(template)
         body = create_body(template, self._info, labels, self.images.environment(template.image))
-        with answering("asked to create a container"):
+        with translate_errors("asked to create a container"):
             try:
                 made = self._api.create_container_from_config(body)  # type: ignore[no-untyped-call]
                 container = self.container(str(made["Id"]))
             except docker.errors.NotFound as error:
                 raise ImageMissing(f"image {template.image} is not on the engine's host.") from error
         with removed_on_failure(container):
-            with answering("asked what it created"):
+            with translate_errors("asked what it created"):
                 inspected = self._api.inspect_container(container.id)
                 found = differences(body, inspected, limits_swap=self._info.limits_swap)
             if found:
                 raise IsolationRefused(
-                    f"the engine made a weaker container than asked, so nothing was run: {told(found)}"
+                    f"the engine made a weaker container than asked, so nothing was run: {failure_summary(found)}"
                 )
         return container
 
@@ -205,6 +212,6 @@ class DockerEngine:
         return ContainerDetails(str(found["Id"]), mounts, ports, shares_network)
 
     def leftovers(self) -> tuple[Leftover, ...]:
-        with answering("asked for our containers"):
+        with translate_errors("asked for our containers"):
             rows: list[dict[str, Any]] = self._api.containers(all=True, filters={"label": OWNER})
         return tuple(Leftover(str(row["Id"]), dict(row.get("Labels") or {})) for row in rows)

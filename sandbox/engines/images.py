@@ -4,14 +4,15 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import docker.errors
 import requests.exceptions
 from docker.api import APIClient
 
 from sandbox.engine import ImageInfo, Images
-from sandbox.engines.wire import answering
+from sandbox.engines.wire import translate_errors
 from sandbox.errors import ImageMissing, PullFailed
 
 REACH_SECONDS: Final = 20  # a registry that answers does so in a few; the engine itself would try for minutes
@@ -22,11 +23,23 @@ _NOT_IMPLEMENTED: Final = 501
 _ARRIVED: Final = ("Download complete", "Pull complete")
 
 
+class Archive(NamedTuple):
+    """An image in a file as `docker save` writes it."""
+
+    file: Path
+    image: str  # its content id
+
+
+Archives = Callable[[str], contextlib.AbstractContextManager[Archive | None]]
+
+
 @dataclass(eq=False)
 class DockerImages(Images):
     """Reads and fetches through one client of the SDK; never removes an image."""
 
     _api: APIClient
+    # an image of that reference that another engine of this machine has fetched already
+    archives: Archives = lambda _reference: contextlib.nullcontext()
     # by content id, which never changes
     _environments: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -41,7 +54,7 @@ class DockerImages(Images):
         return ImageInfo(reference, content, known.get(split(reference)[0], content), labels)
 
     def names(self, *repositories: str) -> tuple[str, ...]:
-        with answering("asked which images it has"):
+        with translate_errors("asked which images it has"):
             listed = self._api.images(filters={"reference": list(repositories)})
         return tuple(str(tag) for image in listed for tag in image.get("RepoTags") or ())
 
@@ -54,18 +67,41 @@ class DockerImages(Images):
         return self._environments[image]
 
     def _inspected(self, reference: str) -> Mapping[str, Any] | None:
-        with answering("asked for an image"), contextlib.suppress(docker.errors.NotFound):
+        with translate_errors("asked for an image"), contextlib.suppress(docker.errors.NotFound):
             found: dict[str, Any] = self._api.inspect_image(reference)  # type: ignore[no-untyped-call]
             return found
         return None
 
     def pull(self, reference: str, report: Callable[[str], None]) -> None:
+        if self._copied(reference, report):
+            return
         self._reach(reference)
         repository, tag = split(reference)
         try:
             follow(self._api.pull(repository, tag=tag, stream=True, decode=True), report)
         except (docker.errors.APIError, requests.exceptions.RequestException) as error:
             raise PullFailed(_reason(error)) from error
+
+    def _copied(self, reference: str, report: Callable[[str], None]) -> bool:
+        """Whether another engine of this machine had the image, so that it is here now with the same content."""
+        try:
+            with self.archives(reference) as archive:
+                if archive is None:
+                    return False
+                report("copying it from the engine without a daemon, which has it")
+                with archive.file.open("rb") as file:
+                    for _ in self._api.load_image(file):  # type: ignore[no-untyped-call] # loading ends with the stream
+                        pass
+                found = self.find(reference)
+                return found is not None and found.id == archive.image
+        except (
+            PullFailed,
+            docker.errors.DockerException,
+            requests.exceptions.RequestException,
+            OSError,
+        ) as error:
+            report(f"it could not be copied ({error}), so its registry is asked")
+            return False
 
     @contextlib.contextmanager
     def loaded(self, archive: bytes, image: str) -> Iterator[None]:

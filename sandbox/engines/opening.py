@@ -39,9 +39,10 @@ from sandbox.engines.k8s.cluster import SCHEME, Cluster
 from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.engines.oci.confinement import security_options
 from sandbox.engines.oci.engine import OciEngine
-from sandbox.engines.oci.fetching import ensure_installed
+from sandbox.engines.oci.fetching import archive_of, ensure_installed, fetch
 from sandbox.engines.oci.kernel import obstacle
 from sandbox.engines.oci.runtime import FLOORS, candidates, too_old
+from sandbox.engines.oci.store import ImageStore
 from sandbox.engines.podman import PodmanEngine
 from sandbox.engines.trial import Results, fingerprint, try_engine
 from sandbox.errors import EngineUnavailable, SandboxError
@@ -300,7 +301,10 @@ def _install(program: str, packages: tuple[str, ...], report: Callable[[str], No
 def engine_of(client: docker.DockerClient) -> DockerEngine:
     """Of the class for the name that an engine gives itself. Raises EngineUnavailable when it gives none."""
     engine = DockerEngine(client)
-    return PodmanEngine(client) if engine.info().name == "Podman" else engine
+    if engine.info().name == "Podman":
+        engine = PodmanEngine(client)
+    engine.images.archives = partial(archive_of, ImageStore(_folder(""), fetch))
+    return engine
 
 
 def main() -> int:

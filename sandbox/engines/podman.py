@@ -17,9 +17,9 @@ import docker.errors
 from sandbox.engine import EngineInfo, removed_on_failure
 from sandbox.engines.docker import DockerContainer, DockerEngine, refuse_unlimited
 from sandbox.engines.libpod import create_spec, differences
-from sandbox.engines.wire import answering
+from sandbox.engines.wire import translate_errors
 from sandbox.errors import ImageMissing, IsolationRefused
-from sandbox.isolation.rows import told
+from sandbox.isolation.rows import failure_summary
 from sandbox.isolation.seccomp import profile
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
@@ -35,7 +35,7 @@ class PodmanEngine(DockerEngine):
     def _info(self) -> EngineInfo:
         """As Docker's API says it, which does not tell whether a Podman is rootless."""
         info = super()._info
-        with answering("asked whether it is rootless"):
+        with translate_errors("asked whether it is rootless"):
             host = self._libpod("GET", "/info")["host"]
         # what Docker's API says of limits is of the host, and not of what was delegated to the service's user
         controllers = host.get("cgroupControllers") or ()
@@ -60,7 +60,7 @@ class PodmanEngine(DockerEngine):
             spec = create_spec(template, labels, file.name, most_processes)
             if self._info.rootless:  # its users are others than the host's, but for this one
                 spec["userns"] = {"nsmode": "keep-id"}
-            with answering("asked to create a container"):
+            with translate_errors("asked to create a container"):
                 try:
                     container = self.container(str(self._libpod("POST", "/containers/create", spec)["Id"]))
                 except docker.errors.APIError as error:
@@ -69,13 +69,13 @@ class PodmanEngine(DockerEngine):
                     raise ImageMissing(f"image {template.image} is not on the engine's host.") from error
             with removed_on_failure(container):
                 # has the low-level runtime's configuration written, without running anything
-                with answering("asked to prepare a container"):
+                with translate_errors("asked to prepare a container"):
                     self._libpod("POST", f"/containers/{container.id}/init")
                     inspected = self._libpod("GET", f"/containers/{container.id}/json")
                 found = differences(template, rules, _runtime_configuration(inspected), inspected)
                 if found:
                     raise IsolationRefused(
-                        f"Podman made another container than asked, so nothing was run: {told(found)}"
+                        f"Podman made another container than asked, so nothing was run: {failure_summary(found)}"
                     )
         return container
 

@@ -26,7 +26,7 @@ import docker.errors
 import requests.exceptions
 
 from sandbox import PRODUCT
-from sandbox.engine import STDOUT, Engine, EngineInfo, Wire
+from sandbox.engine import STDOUT, AttachedStreams, Engine, EngineInfo
 from sandbox.engines.docker import DockerEngine
 from sandbox.engines.oci.engine import OciEngine
 from sandbox.engines.oci.fetching import from_archive
@@ -173,7 +173,7 @@ def _converse(engine: Engine, template: SandboxTemplate, owner: str) -> None:
         container.remove()
 
 
-def _answer(wire: Wire, size: int) -> bytes:
+def _answer(wire: AttachedStreams, size: int) -> bytes:
     """The first bytes of a container's stdout."""
     answer, end = b"", time.monotonic() + _SECONDS
     while len(answer) < size and (left := end - time.monotonic()) > 0 and readable([wire], left):
@@ -261,7 +261,7 @@ class Results:
         return {name: one for name, one in found.items() if 0 <= now - one[1] < _KEPT_SECONDS}
 
 
-def forget(file: Path | None = None) -> None:
+def forget_results(file: Path | None = None) -> None:
     """Drops all results, so that every engine is tried again: one that passed its trial could not start a container."""
     with contextlib.suppress(OSError):
         (file or results_file()).unlink()

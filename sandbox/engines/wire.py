@@ -19,7 +19,7 @@ HEADER: Final = struct.Struct(">BxxxI")  # stdout or stderr, length
 _CHUNK: Final = 1 << 18
 
 
-class DockerWire:
+class DockerStreams:
     """An attached connection, demultiplexed. `stream` is a socket, or an object of the SDK around one."""
 
     def __init__(self, stream: Any) -> None:
@@ -77,7 +77,7 @@ class DockerWire:
 
 
 @contextlib.contextmanager
-def answering(doing: str) -> Iterator[None]:
+def translate_errors(doing: str) -> Iterator[None]:
     """Turns what the SDK and its HTTP stack raise into our own error; all that requests raises is an OSError."""
     try:
         yield

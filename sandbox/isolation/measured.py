@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import Any, Final
 
-from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, MASKED, rlimits
-from sandbox.isolation.rows import Evidence, Found, Judge, Row, Rule, judged, none, same, verdict
+from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, masked, rlimits
+from sandbox.isolation.rows import Evidence, Judge, Judgement, Row, Rule, judged, none, same, verdict
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET, SandboxTemplate
 
 # file systems that an engine mounts of its own accord and that hold nothing of the host's files
@@ -31,7 +31,7 @@ _CPU_TOLERANCE: Final = 0.05
 _PAGE: Final = 4096
 
 
-def shortfalls(
+def violations(
     template: SandboxTemplate, facts: Mapping[str, Any], *, limits_by_node: bool = False
 ) -> tuple[Row, ...]:
     """The rows in which a container is weaker than asked; empty when all is well."""
@@ -44,14 +44,14 @@ def shortfalls(
 # --- the process ---
 
 
-def _user(evidence: Evidence) -> Iterator[Found]:
+def _user(evidence: Evidence) -> Iterator[Judgement]:
     """Real, effective, saved and file system ids, all four."""
     uid, gid = evidence.template.user
     ids = ("/".join(sorted(set(_ids(evidence, name)))) for name in ("Uid", "Gid"))
     yield same(f"{uid}:{gid}", ":".join(ids))
 
 
-def _groups(evidence: Evidence) -> Iterator[Found]:
+def _groups(evidence: Evidence) -> Iterator[Judgement]:
     yield none(gid for gid in _ids(evidence, "Groups") if gid != str(evidence.template.user[1]))
 
 
@@ -62,7 +62,7 @@ def _ids(evidence: Evidence, name: str) -> list[str]:
     return [outside if one == "0" else one for one in evidence.facts["status"][name]]
 
 
-def _capabilities(evidence: Evidence) -> Iterator[Found]:
+def _capabilities(evidence: Evidence) -> Iterator[Judgement]:
     status = evidence.facts["status"]
     for name in CAPABILITIES:
         yield same("0", f"{int(status[name][0], 16):x}" if name in status else _NOT_SHOWN, name)
@@ -76,14 +76,14 @@ def _fact(name: str, asked: object) -> Judge:
     return lambda evidence: [same(asked, evidence.facts[name])]
 
 
-def _environment(evidence: Evidence) -> Iterator[Found]:
+def _environment(evidence: Evidence) -> Iterator[Judgement]:
     ours, theirs = evidence.template.environment, evidence.facts["environment"]
     other = sorted(name for name, value in theirs.items() if ours.get(name) != value)
     yield none((name for name in other if name in ours or name not in ENGINE_NAMES), "foreign environment")
     yield none(sorted(set(ours) - set(theirs)), "missing environment")
 
 
-def _rlimits(evidence: Evidence) -> Iterator[Found]:
+def _rlimits(evidence: Evidence) -> Iterator[Judgement]:
     for name, value in rlimits(evidence.template.limits).items():
         soft, hard = evidence.facts["rlimits"][name.upper()]
         yield same(value, soft if soft == hard else f"{soft}/{hard}", f"rlimit {name.upper()}")
@@ -94,7 +94,7 @@ def _rlimits(evidence: Evidence) -> Iterator[Found]:
 _Mount = Mapping[str, Any]
 
 
-def _mounts(evidence: Evidence) -> Iterator[Found]:
+def _mounts(evidence: Evidence) -> Iterator[Judgement]:
     """Each mount and mask that was asked for, the root and scratch; then what nobody asked for."""
     template, seen = evidence.template, _reachable(evidence.facts["mounts"])
     asked = {str(mount.target): mount for mount in template.mounts}
@@ -103,6 +103,15 @@ def _mounts(evidence: Evidence) -> Iterator[Found]:
     for mask in template.masks:
         row = seen.get(str(mask))
         yield same("tmpfs ro", f"{row['type']} {_mode(row)}" if row else "absent", f"mask {mask}")
+    for pipe in map(str, template.pipes):
+        # the engine was asked for it and compared; one that is gone from the host by now is not there to be covered
+        covered = pipe in seen and seen[pipe]["type"] in OWN_TYPES
+        yield Judgement(
+            "covered",
+            "covered" if covered else "gone, or open to a job",
+            "held" if covered else "warning",
+            f"named pipe {pipe}",
+        )
     yield same("ro", _mode(seen.get("/")), "mount /", "5.13")
     scratch = seen.get(str(SCRATCH_TARGET))
     # of a Pod no privilege can be gained and no node be made anywhere, by the filter and no-new-privileges
@@ -129,12 +138,13 @@ def _mounts(evidence: Evidence) -> Iterator[Found]:
     yield none((one for one in others if one not in engines), "foreign mounts", "5.6, 5.32")
     shown = "/sys/fs/cgroup" if template.cgroup_visible else None  # a tmpfs of root's on version 1
     rw = [one for one in others if "rw" in seen[one]["options"] and one != shown]
-    masks = {one for one in rw if one in MASKED and seen[one]["type"] in OWN_TYPES}  # /dev/null over a path
+    hidden = masked(template)
+    masks = {one for one in rw if one in hidden and seen[one]["type"] in OWN_TYPES}  # /dev/null over a path
     own = {one for one in rw for place in _WRITABLE if one == place or one.startswith(f"{place}/")}
     yield none((one for one in rw if one not in masks | own), "writable mounts", "5.6, 5.13")
 
 
-def _or_accepted(evidence: Evidence, lack: str, found: Found) -> Found:
+def _or_accepted(evidence: Evidence, lack: str, found: Judgement) -> Judgement:
     """A failure for the want of what the operator says that nodes may lack is a warning, which names the setting."""
     if found.verdict != "failed" or lack not in evidence.template.nodes_without:
         return found
@@ -170,54 +180,54 @@ def _reachable(mounts: list[_Mount]) -> dict[str, _Mount]:
 # --- limits that the kernel enforces for the whole container ---
 
 
-def _cgroup(evidence: Evidence) -> Iterator[Found]:
+def _cgroup(evidence: Evidence) -> Iterator[Judgement]:
     values, limits = evidence.facts["cgroup"], evidence.template.limits
     memory, swap, pids = (values[name] or "absent" for name in ("memory", "swap", "pids"))
     near = memory.isdigit() and abs(int(memory) - limits.memory_bytes) < _PAGE
-    yield Found(str(limits.memory_bytes), memory, verdict(near), "cgroup memory", "5.11, 5.25")
+    yield Judgement(str(limits.memory_bytes), memory, verdict(near), "cgroup memory", "5.11, 5.25")
     # version 1 counts memory and swap together, version 2 swap alone; without swap accounting there is no file
     together = values["cpu_period"] is not None  # a file that only version 1 has
     no_swap = swap in ("0", "absent") or (together and swap.isdigit() and int(swap) <= limits.memory_bytes)
-    yield Found("0", swap, verdict(no_swap), "cgroup swap", "5.11")
+    yield Judgement("0", swap, verdict(no_swap), "cgroup swap", "5.11")
     if not evidence.limits_by_node:  # there it is the node's, one level above what a container is shown
         yield same(limits.pids, pids, "cgroup pids", "5.25, 5.29")
 
 
-def _processes(evidence: Evidence) -> Iterator[Found]:
+def _processes(evidence: Evidence) -> Iterator[Judgement]:
     """Of a Pod, by trying."""
     if evidence.limits_by_node:
         (started, why), most = evidence.look["processes"], evidence.template.limits.pids
         found = f"{started + 1}, then {why or 'no end'}"
-        tried = Found(f"at most {most}", found, verdict(started < most and why == "EAGAIN"))
+        tried = Judgement(f"at most {most}", found, verdict(started < most and why == "EAGAIN"))
         yield _or_accepted(evidence, "pids-limit", tried)
 
 
-def _cgroup_cpus(evidence: Evidence) -> Iterator[Found]:
+def _cgroup_cpus(evidence: Evidence) -> Iterator[Judgement]:
     values, asked = evidence.facts["cgroup"], evidence.template.limits.cpus
     quota, *period = (values["cpu"] or "max").split()
     if not quota.isdigit():
-        yield Found(f"{asked:g}", "absent", "failed")
+        yield Judgement(f"{asked:g}", "absent", "failed")
         return
     cpus = int(quota) / int(period[0] if period else values["cpu_period"] or CPU_PERIOD)
-    yield Found(f"{asked:g}", f"{cpus:g}", verdict(abs(cpus - asked) <= _CPU_TOLERANCE))
+    yield Judgement(f"{asked:g}", f"{cpus:g}", verdict(abs(cpus - asked) <= _CPU_TOLERANCE))
 
 
-def _network(evidence: Evidence) -> Iterator[Found]:
+def _network(evidence: Evidence) -> Iterator[Judgement]:
     found = [name for name in evidence.facts["interfaces"] if name != "lo"]
     if evidence.limits_by_node and found and evidence.facts["sockets"] == []:
-        yield Found("none", f"{', '.join(map(str, found))}, for which no socket can be opened", "held")
+        yield Judgement("none", f"{', '.join(map(str, found))}, for which no socket can be opened", "held")
     else:
         yield none(found)
 
 
-def _fence(evidence: Evidence) -> Found:
+def _fence(evidence: Evidence) -> Judgement:
     """A read-only mount stops no write into a named pipe; Landlock does, where a kernel has it."""
     inside = [one.target for one in evidence.template.mounts if one.target.is_relative_to(SCRATCH_TARGET)]
     if not evidence.facts.get("fence"):
-        return Found("closed", "open to a job, as this kernel has no Landlock (Linux 5.19)", "warning")
+        return Judgement("closed", "open to a job, as this kernel has no Landlock (Linux 5.19)", "warning")
     if inside:  # rules are about a folder and all that is below it
-        return Found("closed", f"open to a job below {inside[0]}, which lies in its scratch", "warning")
-    return Found("closed", "closed", "held")
+        return Judgement("closed", f"open to a job below {inside[0]}, which lies in its scratch", "warning")
+    return Judgement("closed", "closed", "held")
 
 
 _GROUP: Final = "container"

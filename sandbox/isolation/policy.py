@@ -53,8 +53,9 @@ def tmpfs(template: SandboxTemplate) -> Iterator[Tmpfs]:
 
 
 def masked(template: SandboxTemplate) -> tuple[str, ...]:
-    """What a container sees nothing of; all below /sys but for one that shows its limits."""
-    return (*MASKED, *(_MASKED_BELOW_SYS if template.cgroup_visible else ("/sys",)))
+    """What a container sees nothing of: named pipes, and all below /sys but for one that shows its limits."""
+    below_sys = _MASKED_BELOW_SYS if template.cgroup_visible else ("/sys",)
+    return (*MASKED, *below_sys, *map(str, template.pipes))
 
 
 def rlimits(limits: Limits) -> dict[str, int]:

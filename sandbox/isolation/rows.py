@@ -2,7 +2,7 @@
 
 Three readers select from the rules. A slot compares what its worker measured before it gives it a job (`measured.FACTS`);
 the attestation of a host adds the limits in force and what was tried in a probe container; the escape test and the conformance
-suite add everything that the look program tries (`tried.py`).
+suite add everything that the probe tries (`sandbox/escape/rules.py`).
 
 Invariants: malformed or missing evidence makes a failing row, never an exception; an attempt that worked fails its row, and
 so does a group of attempts that is missing or empty; what a container shows and cannot hide is a note.
@@ -49,7 +49,7 @@ class Evidence:
 
     template: SandboxTemplate
     facts: Mapping[str, Any] = field(default_factory=dict)  # what its worker measured before any job
-    look: Mapping[str, Any] = field(default_factory=dict)  # what the look program found, by section
+    look: Mapping[str, Any] = field(default_factory=dict)  # what the probe found, by section
     nonces: Mapping[str, str] = field(default_factory=dict)  # file inside -> what the server wrote there
     folders: Mapping[str, Folder] = field(default_factory=dict)  # folder inside -> what the server sees there
     # of these folders, those whose numbers may differ from mount to mount
@@ -61,7 +61,7 @@ class Evidence:
     gone: bool = True  # the engine does not know the container any more after its job
 
 
-class Found(NamedTuple):
+class Judgement(NamedTuple):
     """What one rule says. Rules that make several rows give each its name, and its numbers where they differ."""
 
     asked: str
@@ -71,7 +71,7 @@ class Found(NamedTuple):
     cis: str = ""
 
 
-Judge = Callable[[Evidence], Iterable[Found]]
+Judge = Callable[[Evidence], Iterable[Judgement]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def judged(rules: Iterable[Rule], evidence: Evidence) -> tuple[Row, ...]:
         try:
             found = list(rule.judge(evidence))
         except _MALFORMED as error:
-            found = [Found("", f"malformed: {error!r}"[:200], "failed")]
+            found = [Judgement("", f"malformed: {error!r}"[:200], "failed")]
         rows += [Row(rule.group, one.name or rule.name, *one[:3], one.cis or rule.cis) for one in found]
     return tuple(rows)
 
@@ -105,20 +105,20 @@ def verdict(held: object) -> Verdict:
     return "held" if held else "failed"
 
 
-def same(asked: object, found: object, name: str = "", cis: str = "") -> Found:
+def same(asked: object, found: object, name: str = "", cis: str = "") -> Judgement:
     """Held when both read the same."""
-    return Found(str(asked), str(found), verdict(str(asked) == str(found)), name, cis)
+    return Judgement(str(asked), str(found), verdict(str(asked) == str(found)), name, cis)
 
 
-def none(found: Iterable[object], name: str = "", cis: str = "") -> Found:
+def none(found: Iterable[object], name: str = "", cis: str = "") -> Judgement:
     """Held when nothing was found."""
     names = list(map(str, found))
-    return Found("none", few(names) or "none", verdict(not names), name, cis)
+    return Judgement("none", few(names) or "none", verdict(not names), name, cis)
 
 
-def note(found: str, name: str = "") -> Found:
+def note(found: str, name: str = "") -> Judgement:
     """What a container shows and cannot hide."""
-    return Found("", found, "note", name)
+    return Judgement("", found, "note", name)
 
 
 def nothing(sought: Callable[[Evidence], Iterable[object]]) -> Judge:
@@ -132,7 +132,7 @@ def few(names: list[str]) -> str:
     return ", ".join(names[:8]) + more
 
 
-def told(rows: Iterable[Row]) -> str:
+def failure_summary(rows: Iterable[Row]) -> str:
     """The rows that failed, for a message."""
     failing = [row for row in rows if not row.ok][:5]
     return "; ".join(

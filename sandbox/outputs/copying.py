@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from sandbox.errors import PathRefused, StagingFailed
-from sandbox.mounted import ENTER, READ, may
+from sandbox.mounted import ENTER, READ, mode_allows
 from sandbox.outputs.filetree import opened_folder, walk
 from sandbox.outputs.store import StagingUsage
 from sandbox.template import Limits
@@ -28,14 +28,14 @@ class Copier:
 
     `user` (uid, gid) owns the copy, and its rights, judged by the mode alone, decide what may be copied; None is this
     process's user. What is `trusted` is the server's own, which need not be readable by the user that the copy is for.
-    `go_on` is asked before each part of a file; what it raises ends the copy.
+    `check_cancelled` is asked before each part of a file; what it raises ends the copy.
     """
 
     named: str
     limits: Limits
     user: tuple[int, int] | None
     trusted: bool = False
-    go_on: Callable[[], object] = lambda: None
+    check_cancelled: Callable[[], object] = lambda: None
 
     def file(self, source: int, folder: int, name: str) -> None:
         """Copies an open file to a free name.
@@ -99,7 +99,7 @@ class Copier:
             os.fchown(made, *self.user)
 
     def _refuse_closed(self, status: os.stat_result, what: int) -> None:
-        if self.user is not None and not self.trusted and not may(status, self.user, what):
+        if self.user is not None and not self.trusted and not mode_allows(status, self.user, what):
             raise PathRefused(
                 f"{self.named!r}, or a part of it, is not readable by the user that calls run as, so it is not copied. "
                 "Let that user read it, or name another file."
@@ -110,23 +110,23 @@ class Copier:
             raise StagingFailed("the dataset is larger than the limits of staging allow. Raise them.")
 
     def _refuse_full(self, target: int) -> None:
-        self.go_on()
-        if is_low(os.fstatvfs(target)):
+        self.check_cancelled()
+        if is_nearly_full(os.fstatvfs(target)):
             raise StagingFailed(
                 f"too little of the disk is left to copy {self.named!r}. Make room, or use another disk."
             )
 
 
-def is_low(disk: os.statvfs_result) -> bool:
+def is_nearly_full(disk: os.statvfs_result) -> bool:
     """Whether less is left of a disk than what no job may take."""
     reserve = min(_RESERVE_BYTES, disk.f_blocks * disk.f_frsize // _RESERVE_PARTS)
     return disk.f_bavail * disk.f_frsize < reserve
 
 
-def copy(source: int, target: int, go_on: Callable[[], object]) -> None:
+def copy(source: int, target: int, check_cancelled: Callable[[], object]) -> None:
     """Fills an empty file with another's contents: shares its blocks where the file system can, else copies.
 
-    `go_on` is asked before each part. Holes stay holes. The contents are not synced: a copy is only worth something once it is
+    `check_cancelled` is asked before each part. Holes stay holes. The contents are not synced: a copy is only worth something once it is
     published.
     """
     with suppress(OSError):  # not supported, in one of many ways; a real fault shows again below
@@ -144,6 +144,6 @@ def copy(source: int, target: int, go_on: Callable[[], object]) -> None:
             raise
         end = os.lseek(source, offset, os.SEEK_HOLE)
         while offset < end and (data := os.pread(source, min(end - offset, _CHUNK), offset)):
-            go_on()
+            check_cancelled()
             offset += os.pwrite(target, data, offset)
         offset = end

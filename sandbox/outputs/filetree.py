@@ -29,7 +29,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 # as NFS and FUSE call a removed file that somebody has open; removing it is refused, or makes another of these
 _STILL_OPEN = (".nfs", ".fuse_hidden")
 _OURS = 0o700  # the mode that we need on a folder to read and to empty it
-_ANOTHER_BY_NOW = (FileNotFoundError, NotADirectoryError)  # by somebody else's doing
+_VANISHED = (FileNotFoundError, NotADirectoryError)  # by somebody else's doing
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def walk(top: int, *, repair: bool = False) -> Iterator[Entry]:
 def _walk(folder: int, prefix: str, deeper: int, *, repair: bool) -> Iterator[Entry]:
     with os.scandir(folder) as names:
         for found in names:
-            with suppress(*_ANOTHER_BY_NOW):
+            with suppress(*_VANISHED):
                 status = os.stat(found.name, dir_fd=folder, follow_symlinks=False)
                 entry = Entry(folder, found.name, prefix + found.name, status)
                 if not entry.is_folder:
@@ -195,7 +195,7 @@ def remove(folder: int, name: str) -> None:
             return
         with _taken(folder, name) as top:
             for inner in _each(top, end):
-                with suppress(*_ANOTHER_BY_NOW):
+                with suppress(*_VANISHED):
                     _flatten(top, inner, end)
         os.rmdir(name, dir_fd=folder)
 
@@ -205,7 +205,7 @@ def _flatten(top: int, name: str, end: float) -> None:
         return
     with _taken(top, name) as inner:
         for child in _each(inner, end):
-            with suppress(*_ANOTHER_BY_NOW):
+            with suppress(*_VANISHED):
                 if _unlink(inner, child):
                     continue
                 new = f"lifted-{secrets.token_hex(16)}"  # no name in there was chosen knowing it

@@ -15,8 +15,8 @@ from types import MappingProxyType
 import structlog
 
 from sandbox.errors import OutputRejected, SandboxError, StagingFailed
-from sandbox.mounted import refuse_closed
-from sandbox.outputs.copying import Copier, is_low
+from sandbox.mounted import check_traversable
+from sandbox.outputs.copying import Copier, is_nearly_full
 from sandbox.outputs.dirops import DirOps
 from sandbox.outputs.filetree import measure, opened_file, opened_folder, remove
 from sandbox.outputs.inspection import collect
@@ -47,13 +47,13 @@ class StagingArea:
     """The outputs and the undo of one writable workspace. Safe to use from several threads and processes.
 
     Publishing is renaming within the workspace's own file system, on this machine or in a volume that several machines mount.
-    `later` runs what a published call need not wait for, in any thread; `source` says what the engine mounts for a folder.
+    `run_in_background` runs what a published call need not wait for, in any thread; `source` says what the engine mounts for a folder.
     """
 
     workspace: Workspace
     keep: Retention = field(default_factory=Retention)
     ops: DirOps = field(default_factory=DirOps)
-    later: Callable[[Callable[[], None]], object] = lambda work: work()
+    run_in_background: Callable[[Callable[[], None]], object] = lambda work: work()
     source: SourceOf = host_source
 
     def prepare(self) -> None:
@@ -103,7 +103,7 @@ class StagingArea:
         with self.layout() as layout:
             return recover(layout, discard=discard)
 
-    def remembers(self, call_id: str) -> bool:
+    def has_undo_entry(self, call_id: str) -> bool:
         """Whether anything is kept under this id, be it damaged; cheap."""
         return valid_id(call_id) and (self.workspace.root / RESERVED / "undo" / call_id).is_dir()
 
@@ -154,7 +154,7 @@ class Staging(AbstractContextManager["Staging"]):
     def usage(self, limits: Limits = _DEFAULT_LIMITS) -> StagingUsage:
         """What a running job has in it now; stops counting over the limits. Unlinked open files show only in `disk_low`."""
         with staging_errors("measuring staging"):
-            return replace(measure(self._folder, limits), disk_low=is_low(os.fstatvfs(self._folder)))
+            return replace(measure(self._folder, limits), disk_low=is_nearly_full(os.fstatvfs(self._folder)))
 
     def copy_in(
         self,
@@ -162,11 +162,11 @@ class Staging(AbstractContextManager["Staging"]):
         name: str,
         limits: Limits = _DEFAULT_LIMITS,
         seen: Path | None = None,
-        go_on: Callable[[], object] = lambda: None,
+        check_cancelled: Callable[[], object] = lambda: None,
     ) -> None:
         """Copies an existing file or folder in, owned by the container's user. Raises PathRefused, StagingFailed.
 
-        `go_on` is asked between its parts; what it raises ends the copy, of which nothing stays.
+        `check_cancelled` is asked between its parts; what it raises ends the copy, of which nothing stays.
         What is at `located` must still be what `located` says. Root copies only what the container's user could read in a
         container that shows `seen` as the workspace; without it, the workspace itself.
         """
@@ -177,8 +177,8 @@ class Staging(AbstractContextManager["Staging"]):
             if Identity.of(os.fstat(source)) != located.identity:
                 raise OutputRejected(f"{located} changed since the call was planned. Plan the call again.")
             if user is not None:
-                refuse_closed(place.workspace.root, place, user)
-            copier = Copier(located.name, limits, user, go_on=go_on)
+                check_traversable(place.workspace.root, place, user)
+            copier = Copier(located.name, limits, user, check_cancelled=check_cancelled)
             (copier.folder if located.is_folder else copier.file)(source, self._folder, name)
 
     def copy_from(
@@ -186,11 +186,11 @@ class Staging(AbstractContextManager["Staging"]):
         other: "Staging",
         name: str,
         limits: Limits = _DEFAULT_LIMITS,
-        go_on: Callable[[], object] = lambda: None,
+        check_cancelled: Callable[[], object] = lambda: None,
     ) -> None:
         """Copies a file that lies in another folder of the same store, to the same name. Raises StagingFailed, and as `copy_in`."""
         with self._copying(name), opened_file(other._folder, name) as source:  # noqa: SLF001 - of its own class
-            copier = Copier(name, limits, self._other_user, trusted=True, go_on=go_on)
+            copier = Copier(name, limits, self._other_user, trusted=True, check_cancelled=check_cancelled)
             copier.file(source, self._folder, name)
 
     def collect(self, limits: Limits = _DEFAULT_LIMITS) -> tuple[Staged, ...]:
@@ -222,7 +222,7 @@ class Staging(AbstractContextManager["Staging"]):
         with self.area.layout() as layout:
             published = publish(layout, request)
         with suppress(RuntimeError):  # nobody does such work any more; a later publication prunes again
-            self.area.later(self.area.prune_quietly)
+            self.area.run_in_background(self.area.prune_quietly)
         return published
 
     def discard(self) -> None:

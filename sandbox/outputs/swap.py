@@ -52,7 +52,7 @@ def transact(
             with _opened(entry, step) as swap:
                 swap.complete()
         _sync(entry, steps)
-        settle(entry, during, after)
+        mark_finished(entry, during, after)
     except BaseException as error:
         # `after` may have been written already, and recovery after a crash must not believe it
         with suppress(OSError):
@@ -88,7 +88,7 @@ def complete_all(entry: LockedFolder, steps: Iterable[Step]) -> tuple[Step, ...]
     return tuple(conflicts)
 
 
-def settle(entry: LockedFolder, record: Record, state: State) -> None:
+def mark_finished(entry: LockedFolder, record: Record, state: State) -> None:
     """Writes that the steps came to an end, and what is kept now."""
     kept = sum(disk_bytes(entry.folder, step.slot) for step in record.steps)
     entry.save(replace(record, state=state, kept_bytes=kept))

@@ -17,7 +17,7 @@ from sandbox.outputs.inspection import listing
 from sandbox.outputs.journal import JournalDamaged, Mark, Record, State, load, valid_id
 from sandbox.outputs.layout import DROPPED, LockedFolder, StagingLayout, ids, staging_errors
 from sandbox.outputs.store import Finding, KeptPublication, PublishedFile, Recovery, Undone
-from sandbox.outputs.swap import Conflict, complete_all, settle, transact, untouched
+from sandbox.outputs.swap import Conflict, complete_all, mark_finished, transact, untouched
 from sandbox.workspace import Identity, Located, Workspace, open_folder
 
 _CLOSED = (State.PUBLISHED, State.UNDONE)
@@ -192,7 +192,7 @@ def _recover_entry(entry: LockedFolder) -> Recovery | None:
         try:
             record = load(entry.folder, call_id)
             if record is not None:
-                return _roll(entry, record)
+                return _recover_record(entry, record)
             forgotten = DirEntry(entry.folder, DROPPED).status() is not None
             entry.drop()
             return None if forgotten else Recovery(call_id, "", Finding.DISCARDED)
@@ -200,7 +200,7 @@ def _recover_entry(entry: LockedFolder) -> Recovery | None:
             return Recovery(call_id, "", Finding.DAMAGED, kept_in=entry.undo_path, detail=str(error))
 
 
-def _roll(entry: LockedFolder, record: Record) -> Recovery:
+def _recover_record(entry: LockedFolder, record: Record) -> Recovery:
     """Back when no step was begun, else forward to the end."""
     workspace, undoing = entry.layout.workspace, record.state is State.UNDOING
     after = State.UNDONE if undoing else State.PUBLISHED
@@ -214,7 +214,7 @@ def _roll(entry: LockedFolder, record: Record) -> Recovery:
         return Recovery(record.call_id, record.staging_id, Finding.DISCARDED)
     conflicts = complete_all(entry, steps)
     finding = State.CONFLICT if conflicts else after
-    settle(entry, record, finding)
+    mark_finished(entry, record, finding)
     targets = tuple(_located(workspace, step.target, step.new) for step in steps)
     kept_in = entry.undo_path if conflicts else ""
     return Recovery(record.call_id, record.staging_id, Finding(finding.value), targets, kept_in)

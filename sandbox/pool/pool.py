@@ -189,9 +189,9 @@ class WarmPool:
 
     def _make_room(self) -> bool:
         """Gives up a slot that waits, its own first; whether there was one."""
-        return self.give_up() or any(one.give_up() for one in self._others() if one is not self)
+        return self.evict_one() or any(one.evict_one() for one in self._others() if one is not self)
 
-    def give_up(self) -> bool:
+    def evict_one(self) -> bool:
         """Removes the newest slot that waits; whether there was one."""
         with self._lock:
             newest = self._inventory.idle.pop() if self._inventory.idle else None

@@ -11,11 +11,11 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from sandbox.attestation import everything
-from sandbox.engine import STDERR, STDOUT, Container, ContainerState, Engine, Wire
+from sandbox.engine import STDERR, STDOUT, AttachedStreams, Container, ContainerState, Engine
+from sandbox.escape.escape import everything, further
+from sandbox.escape.rules import ATTEMPTS, CALLS, SIGHT
 from sandbox.isolation.measured import FACTS
-from sandbox.isolation.rows import Evidence, Row, judged, told
-from sandbox.isolation.tried import ATTEMPTS, CALLS, SIGHT
+from sandbox.isolation.rows import Evidence, Row, failure_summary, judged
 from sandbox.labels import OWNER, labels
 from sandbox.program import delivered, source, with_rlimits, worker_command
 from sandbox.protocol import Final, FrameReader, ProtocolBreach, Ready, encode_job
@@ -39,7 +39,7 @@ ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nonexistent", "
 IN_WORKSPACE = "the input"  # the text of `input.txt`
 
 
-# what containers run beside the look program; they print what they found as JSON
+# what containers run beside the probe; they print what they found as JSON
 
 # takes memory that no RLIMIT_DATA counts, so that only the container's own limit can end it
 TAKE_MEMORY = """
@@ -50,7 +50,7 @@ for at in range(0, size, 4096): held[at] = 1
 print("held", flush=True)
 """
 
-# sections of the look program that take a folder made for it, and fill what there is
+# sections of the probe that take a folder made for it, and fill what there is
 FURTHER = """
 def workspace(text, covered, output):
     def write(path, mode):
@@ -231,7 +231,7 @@ class Bench:
             container.remove()
 
     @contextlib.contextmanager
-    def started(self, container: Container, until: bytes = b"") -> Iterator[Wire]:
+    def started(self, container: Container, until: bytes = b"") -> Iterator[AttachedStreams]:
         """The streams of a container that was started, and has printed `until`; closed at the end."""
         with contextlib.closing(container.start()) as wire:
             if until:
@@ -239,7 +239,7 @@ class Bench:
             yield wire
 
     @contextlib.contextmanager
-    def waiting(self) -> Iterator[tuple[Container, Wire]]:
+    def waiting(self) -> Iterator[tuple[Container, AttachedStreams]]:
         """A running container, which ends with 3 as soon as its stdin does."""
         with (
             self.created(self.template(WAIT_FOR_THE_END)) as container,
@@ -275,7 +275,7 @@ class Bench:
             },
             "bounds": {},
         }
-        look = source("sandbox.isolation", "look.py") + FURTHER
+        look = source("sandbox.isolation", "probe.py") + further() + FURTHER
         sent = delivered(worker_command(look))
         template = replace(self.template(""), command=sent.command, program=sent.program)
         template = with_rlimits(template, self.engine.info().rlimits)
@@ -289,7 +289,7 @@ class Bench:
                 return Evidence(
                     template, facts, value.get("look") or {}, limits_by_node=self.engine.info().limits_by_node
                 )
-        raise AssertionError(f"the look program did not finish: {ran.state}, {ran.stderr[-300:]!r}")
+        raise AssertionError(f"the probe did not finish: {ran.state}, {ran.stderr[-300:]!r}")
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
@@ -300,7 +300,7 @@ class Bench:
         for name in names:
             found = [row for row in self.rows if name in (row.name, row.name.partition(" ")[0])]
             assert found, f"nothing was found out about: {name}"
-            assert all(row.ok for row in found), told(found)
+            assert all(row.ok for row in found), failure_summary(found)
 
     def ours(self) -> dict[str, dict[str, str]]:
         """The labels of the containers of this bench that the engine knows."""
@@ -308,7 +308,7 @@ class Bench:
         return {container: labels for container, labels in found.items() if labels.get(OWNER) == self.owner}
 
 
-def hear(wire: Wire, *, until: bytes = b"") -> dict[int, bytearray]:
+def hear(wire: AttachedStreams, *, until: bytes = b"") -> dict[int, bytearray]:
     """What comes on both streams, to their end or until stdout has `until`."""
     heard = {STDOUT: bytearray(), STDERR: bytearray()}
     end = time.monotonic() + PATIENCE

@@ -287,7 +287,7 @@ def _(bench: Bench) -> None:
 
 # --- what a container may see and do, told from inside ---
 
-# rows of the look program that held: the check, its sentence, the rows
+# rows of the probe that held: the check, its sentence, the rows
 ROWS = (
     ("user", "It runs as the template's user and group, and cannot become another user", "user", "supplementary groups", "become another user"),
     ("capabilities", "It holds no capability", "CapInh", "CapPrm", "CapEff", "CapBnd"),

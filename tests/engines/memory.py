@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sandbox.engine import STDERR, STDOUT, ContainerState, EngineInfo, ImageInfo, Leftover, Wire
-from sandbox.engines.wire import HEADER, DockerWire
+from sandbox.engine import STDERR, STDOUT, AttachedStreams, ContainerState, EngineInfo, ImageInfo, Leftover
+from sandbox.engines.wire import HEADER, DockerStreams
 from sandbox.errors import EngineUnavailable, ImageMissing, PullFailed
 from sandbox.labels import OWNER, Moment
 from sandbox.template import SandboxTemplate
@@ -105,7 +105,7 @@ class MemoryContainer:
     def __init__(self, engine: "MemoryEngine", container: str) -> None:
         self._engine, self.id = engine, container
 
-    def start(self, _cancel: Cancellation | None = None) -> Wire:
+    def start(self, _cancel: Cancellation | None = None) -> AttachedStreams:
         engine = self._engine
         engine.answer()
         try:
@@ -115,7 +115,7 @@ class MemoryContainer:
         engine.before("start", box)
         box.thread = threading.Thread(target=box.live, args=(engine.program,), name=box.name, daemon=True)
         box.thread.start()
-        return DockerWire(box.ours.dup())
+        return DockerStreams(box.ours.dup())
 
     def state(self) -> ContainerState | None:
         self._engine.answer()

@@ -17,7 +17,7 @@ import docker
 import pytest
 
 from gdal_mcp.runtime.image import Image
-from sandbox.attestation import looking
+from sandbox.attestation import probing
 from sandbox.engines.oci import bundle as bundle_module
 from sandbox.engines.oci import container as container_module
 from sandbox.engines.oci import engine as engine_module
@@ -172,7 +172,7 @@ def test_what_a_runtime_leaves_out_is_noticed_before_the_first_instruction(bench
 def test_a_filter_that_is_left_out_is_noticed_by_the_time_of_the_first_job(bench, monkeypatch):
     weaken(monkeypatch, without("linux", "seccomp"))
     with pytest.raises(IsolationRefused):
-        launch(bench.engine, looking(bench.template("")), labels(bench.owner, "call", 60.0), set())
+        launch(bench.engine, probing(bench.template("")), labels(bench.owner, "call", 60.0), set())
     assert bench.ours() == {}
 
 
@@ -207,7 +207,7 @@ def test_a_runtime_that_is_killed_at_any_moment_leaves_nothing(bench, monkeypatc
     with bench.created(bench.template(WAIT_FOR_THE_END)):
         took = time.monotonic() - began
     made: list[str] = []
-    real = bundle_module.Bundle.create_words
+    real = bundle_module.Bundle.create_argv
 
     def words(self: Any, container: str) -> list[str]:
         made.append(container)
@@ -215,7 +215,7 @@ def test_a_runtime_that_is_killed_at_any_moment_leaves_nothing(bench, monkeypatc
         threading.Timer(moment, container_module._kill_runtimes, (container,)).start()
         return real(self, container)
 
-    monkeypatch.setattr(bundle_module.Bundle, "create_words", words)
+    monkeypatch.setattr(bundle_module.Bundle, "create_argv", words)
     failed = 0
     for _ in range(MOMENTS):
         try:

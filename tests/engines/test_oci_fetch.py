@@ -9,12 +9,14 @@ import socket
 import tarfile
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
-from sandbox.engines.oci.fetching import _from_registry, fetch
+from sandbox.engines.images import DockerImages
+from sandbox.engines.oci.fetching import _from_registry, archive_of, fetch
 from sandbox.engines.oci.store import ImageStore
 from sandbox.errors import PullFailed
 from tests.engines.kit import not_tried
@@ -117,6 +119,37 @@ def test_an_image_is_fetched_by_digest_and_unpacked_layer_over_layer(registry, s
     assert files == {"kept": "one", "more": "three"}
     status = (root / "kept").stat()
     assert (status.st_uid, status.st_mode & 0o7777) == (7, 0o755)
+
+
+def test_an_image_that_was_fetched_is_copied_to_docker_without_its_registry(registry, store, client) -> None:
+    """With the same content id, and from there back into another store."""
+    held, reference = registry
+    store.pull(reference, lambda _line: None)
+    held.blobs.clear()
+    held.manifest = b""
+    images, lines = DockerImages(client.api, partial(archive_of, store)), []
+    try:
+        images.pull(reference, lines.append)
+        found = images.find(reference)
+        assert (found.id, found.labels) == (store.find(reference).id, {"version": "3.13.3"})
+        assert len(lines) == 1
+    finally:
+        client.images.remove(reference, force=True)
+    assert os.listdir(store.folder) == [found.id.replace(":", "-")]
+
+
+def test_an_image_that_cannot_be_copied_is_asked_of_its_registry(registry, store, client) -> None:
+    reference = "127.0.0.1:1/gdal:1"  # where nobody listens
+    images = DockerImages(client.api, partial(archive_of, store))
+    with pytest.raises(PullFailed):
+        images.pull(reference, lambda _line: None)
+    store.pull(registry[1], lambda _line: None)
+    layout = store.layout(registry[1])[1]
+    (layout / "index.json").write_text("{}")
+    lines: list[str] = []
+    with pytest.raises(PullFailed):
+        DockerImages(client.api, lambda _: archive_of(store, registry[1])).pull(reference, lines.append)
+    assert lines
 
 
 @pytest.mark.claim("supply.image-fetched-by-digest")

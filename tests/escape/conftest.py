@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from gdal_mcp.cli.main import main
-from sandbox.attestation import attest, try_to_escape
+from sandbox.attestation import attest
+from sandbox.escape.escape import try_to_escape
 from sandbox.isolation.rows import Row
 from sandbox.labels import OWNER
 from sandbox.outcome import Exited, SandboxResult, TimedOut

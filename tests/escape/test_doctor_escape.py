@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from gdal_mcp.cli.doctor import table
-from sandbox.attestation import escape_rows
-from sandbox.isolation.cis import BENCHMARK, CHECKS, benchmark
+from sandbox.escape.cis import BENCHMARK, CHECKS, benchmark
+from sandbox.escape.escape import escape_rows
+from sandbox.escape.rules import ATTEMPTS, CALLS, SIGHT
 from sandbox.isolation.measured import FACTS, LIMITS_IN_FORCE
 from sandbox.isolation.rows import Evidence, Row, judged
-from sandbox.isolation.tried import ATTEMPTS, CALLS, SIGHT
 
 pytestmark = [pytest.mark.engine, pytest.mark.claim("escape.doctor-tells")]
 

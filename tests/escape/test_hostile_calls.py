@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from sandbox.attestation import everything, looking
+from sandbox.attestation import probing
+from sandbox.escape.escape import everything, further
+from sandbox.escape.syscalls import NUMBERS
 from sandbox.isolation.seccomp import rules
-from sandbox.isolation.syscalls import NUMBERS
 from sandbox.outcome import Exited
 from sandbox.program import source
 from sandbox.runner import Job
@@ -51,7 +52,7 @@ TRIED: dict[str, tuple[set[str], set[str] | None]] = {
 
 
 # the same program as code of `run_python`, which runs in a process of its own
-AS_CODE = f"{source('sandbox.isolation', 'look.py')}\nimport gdal_mcp_job as here\nhere.result(run(here.arguments, None)['look'])"
+AS_CODE = f"{source('sandbox.isolation', 'probe.py')}{further()}\nimport gdal_mcp_job as here\nhere.result(run(here.arguments, None)['look'])"
 
 
 @pytest.fixture(scope="module", params=["worker", "run_python"])
@@ -60,7 +61,7 @@ def answer(request, runner, make_template, ground) -> Mapping[str, Any]:
     asked = everything(platform.machine())
     asked["calls"]["numbers"] |= NEWER
     with closing(Cancellation()) as cancel, ground.area.open("staging-0001", USER) as staging:
-        template = looking(make_template("pass", workspace=ground.workspace, staging=staging.path))
+        template = probing(make_template("pass", workspace=ground.workspace, staging=staging.path), further())
         if request.param == "run_python":
             template = python.like_run_python(template)
             asked = python.request(AS_CODE, arguments=asked)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from sandbox.errors import AttestationFailed
-from sandbox.outcome import Cancelled, Exited, ProtocolViolated, TimedOut, Unanswered
+from sandbox.outcome import Cancelled, Exited, HostReadFailed, ProtocolViolated, TimedOut
 from sandbox.questions import FIRST_BYTES, MAX_IN_FLIGHT, Answer, Kind, Op, Question, Status, looked
 from sandbox.runner import Job
 from tests.conftest import SMALL, handler
@@ -132,7 +132,7 @@ def test_a_read_that_fails_ends_the_job_whatever_it_does_then(run, library):
     library.answer = lambda _question: Answer(Status.EIO)
     for heard in ("while True: pass", "asked.wait()", "wire.send_json(b'F', {'code': 0})\nasked.wait()"):
         ended = run(f"{ASK}asked = report.ask(1, b'0/a.tif')\n{heard}", answerer=library)
-        assert ended.outcome == Unanswered()
+        assert ended.outcome == HostReadFailed()
 
 
 def test_a_cancellation_ends_what_is_being_read(run, library, cancel):

@@ -12,7 +12,7 @@ from sandbox import slot
 from sandbox.engine import Engine
 from sandbox.engines.docker import DockerEngine
 from sandbox.errors import AttestationFailed
-from sandbox.isolation.cis import BENCHMARK
+from sandbox.escape.cis import BENCHMARK
 from sandbox.isolation.rows import Row
 from tests.engines.kit import weaken_docker
 
@@ -26,7 +26,7 @@ def weaken(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callabl
 
     def one(change: Callable[..., None]) -> None:
         weaken_docker(monkeypatch, change)
-        monkeypatch.setattr(slot, "_refuse_weaker", lambda _template, _facts, **_: None)
+        monkeypatch.setattr(slot, "verify_isolation", lambda _template, _facts, **_: None)
 
     return one
 
@@ -112,9 +112,9 @@ def test_a_weaker_container_fails_its_own_rows_and_no_other(escape, weaken, name
 
 
 def test_a_container_that_measures_itself_as_weaker_is_not_tried_at_all(escape, weaken, monkeypatch):
-    real = slot._refuse_weaker
+    real = slot.verify_isolation
     weaken(lambda _body, host: host.update(CapDrop=[]))
-    monkeypatch.setattr(slot, "_refuse_weaker", real)
+    monkeypatch.setattr(slot, "verify_isolation", real)
     with pytest.raises(AttestationFailed):
         escape()
 

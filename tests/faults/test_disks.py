@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gdal_mcp.runtime.kept import kept_rows
+from gdal_mcp.runtime.kept import cached_attestation
 from sandbox.isolation.rows import Row
 from tests.faults.disks import MIB, full, read_only, small_disk
 from tests.faults.kit import FINISHED, LEASE, PUBLISH, STARTED, held, made, serves_again, tells, writes
@@ -111,7 +111,7 @@ LONG = (Row("k" * 9000, "", "", "", "held"),)
 def test_an_attestation_that_cannot_be_kept_fails_nobody(disks: Place):
     before = {path.name: path.stat().st_mtime_ns for path in disks.state.glob("attestation*")}
     with full(disks.state):
-        kept_rows(disks.state / "attestation-gdal.json", [], lambda: LONG, fresh=True)
+        cached_attestation(disks.state / "attestation-gdal.json", [], lambda: LONG, fresh=True)
     assert {path.name: path.stat().st_mtime_ns for path in disks.state.glob("attestation*")} == before
 
 

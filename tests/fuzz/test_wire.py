@@ -77,7 +77,7 @@ def cut(data: bytes, sizes: Sequence[int]) -> list[bytes]:
 def heard(data: bytes, sizes: Sequence[int]) -> tuple[list[Any], bool]:
     """The frames, and whether it ended in a breach. What is kept in memory is looked at after every piece."""
     reader, found = FrameReader(), []
-    reader.answers = True
+    reader.allow_requests = True
     try:
         with quick():
             for piece in cut(data, sizes):

@@ -1,17 +1,19 @@
-"""A named pipe in a workspace leads to a program of the host, whatever the mount says: a job cannot write into one."""
+"""A named pipe in a workspace leads to a program of the host, whatever the mount says: a job can neither read nor write it."""
 
 import os
 import tempfile
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 from sandbox.outcome import Exited
 from sandbox.outputs.staging import StagingArea
-from sandbox.runner import Job
+from sandbox.runner import Job, Runner
 from sandbox.workspace import Workspace
 from tests.conftest import USER, handler
+from tests.oci_store import oci_engine
 
 pytestmark = pytest.mark.engine
 
@@ -32,6 +34,19 @@ open("/tmp/scratch", "w").write("made")
 open("/dev/null", "w").write("gone")
 return {"code": 0, "found": found}
 """)
+
+
+READS = handler("""
+found = {}
+for name in ("pipe", "folder/pipe", "file"):
+    opened = os.open(f"{job['workspace']}/{name}", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        found[name] = os.read(opened, 100).decode()
+    except OSError as error:
+        found[name] = error.strerror
+return {"code": 0, "found": found}
+""")
+MESSAGE = b"for another reader"
 
 
 @pytest.fixture
@@ -66,4 +81,32 @@ def test_nothing_that_a_job_writes_into_a_pipe_of_its_workspace_reaches_the_host
         assert "written" not in result.final["found"].values()
     finally:
         for one in readers:
+            os.close(one)
+
+
+@pytest.mark.claim("escape.no-host-writes")
+@pytest.mark.parametrize("kind", ["docker", "oci"])
+def test_a_message_in_a_pipe_of_its_workspace_is_not_taken_by_a_job(
+    runner, client, image, owner, make_template, place, cancel, kind
+):
+    (place / "folder").mkdir()
+    (place / "file").write_text("read")
+    pipes = [place / "pipe", place / "folder/pipe"]
+    for one in pipes:
+        os.mkfifo(one)
+        one.chmod(0o666)
+    held = [
+        os.open(one, os.O_RDWR | os.O_NONBLOCK) for one in pipes
+    ]  # a writer, and the reader that it writes to
+    try:
+        for one in held:
+            os.write(one, MESSAGE)
+        on = runner if kind == "docker" else Runner(oci_engine(client, image), owner.id)
+        template = make_template(READS, workspace=place)
+        covered = replace(template, pipes=tuple(map(PurePosixPath, pipes)))
+        result = on.run(Job("pipes-0002", covered, {"workspace": str(place)}), cancel)
+        assert result.final["found"] == {"pipe": "", "folder/pipe": "", "file": "read"}
+        assert [os.read(one, 100) for one in held] == [MESSAGE, MESSAGE]
+    finally:
+        for one in held:
             os.close(one)

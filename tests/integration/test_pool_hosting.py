@@ -52,7 +52,7 @@ def call(app: App) -> SandboxResult:
     kind: SlotKey = app.hosting.kind(host, None)
     try:
         with host.pool.claim(kind, "call-0001", cancel) as lease:
-            return lease.run(Job("call-0001", lease.template, VERSION, answers=True), cancel)
+            return lease.run(Job("call-0001", lease.template, VERSION, result_only=True), cancel)
     except SandboxError:
         app.hosting.failed(host)
         raise

@@ -142,7 +142,9 @@ def call(pool: WarmPool, kind: SlotKey, code: str = "") -> tuple[str, SandboxRes
     name = f"call-{next(NUMBERS):04}"
     with pool.claim(kind, name, cancel) as lease:
         container = lease._claimed.slot.container.id
-        result = lease.run(Job(name, lease.template, {"code": code}, answers=lease.staging is None), cancel)
+        result = lease.run(
+            Job(name, lease.template, {"code": code}, result_only=lease.staging is None), cancel
+        )
     cancel.close()
     return container, result
 

@@ -29,7 +29,7 @@ BOUNDS = '[[principal]]\nprincipals = ["local:ann"]\n{}\n[[principal]]\nprincipa
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measures nothing, and has memory enough."""
-    monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts, **_: ())
+    monkeypatch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
     monkeypatch.setattr(pool_module, "machine_memory", dict)
 
 

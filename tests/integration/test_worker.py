@@ -42,7 +42,7 @@ class Worker:
             **options,
         )
         self.reader, self.frames = FrameReader(), []
-        self.reader.answers = True
+        self.reader.allow_requests = True
 
     def __enter__(self):
         return self

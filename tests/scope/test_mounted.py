@@ -12,9 +12,10 @@ from gdal_mcp.calls.pipeline import Reply
 from gdal_mcp.errors import Code
 from gdal_mcp.server.app import App, running
 from gdal_mcp.settings import load_settings
-from sandbox.engine import Engine
+from sandbox.engine import AttachedStreams, Container, Engine
 from sandbox.labels import CALL
 from sandbox.template import SandboxTemplate
+from sandbox.waiting import Cancellation
 from tests.calling import called
 from tests.scope.conftest import Inside
 from tests.scope.traps import BAIT
@@ -25,6 +26,19 @@ ROWS = "id,name\n1,honest\n"
 
 
 @dataclass
+class MeddledContainer:
+    inner: Container
+    before_start: Callable[[], None]
+
+    def start(self, cancel: Cancellation | None = None) -> AttachedStreams:
+        self.before_start()
+        return self.inner.start(cancel)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+
+@dataclass
 class Meddler:
     """The real engine, and another program that does something in the instant before a container is made or started."""
 
@@ -32,13 +46,9 @@ class Meddler:
     before_create: Callable[[], None] = lambda: None
     before_start: Callable[[], None] = lambda: None
 
-    def create(self, template: SandboxTemplate, labels: Mapping[str, str], *more: Any) -> str:
+    def create(self, template: SandboxTemplate, labels: Mapping[str, str], *more: Any) -> Container:
         self.before_create()
-        return self.inner.create(template, labels, *more)
-
-    def start(self, container: str) -> None:
-        self.before_start()
-        self.inner.start(container)
+        return MeddledContainer(self.inner.create(template, labels, *more), self.before_start)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)

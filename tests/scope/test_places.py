@@ -15,7 +15,7 @@ from gdal_mcp.plan import Command, Draft
 from gdal_mcp.toolboxes.gdal.datasets.scope import MAX_PLACES, places
 from gdal_mcp.toolboxes.gdal.datasets.sidecars import REPLACED
 from sandbox.errors import IsolationRefused, PathRefused, PathReplaced
-from sandbox.mounted import refuse_closed, refuse_gone, refuse_replaced
+from sandbox.mounted import check_sources, check_traversable, refuse_replaced
 from sandbox.template import Limits, Mount, SandboxTemplate, host_source
 from sandbox.workspace import Workspace, Workspaces
 
@@ -136,10 +136,10 @@ def test_a_folder_that_a_user_may_not_enter_stays_closed_when_a_file_in_it_is_mo
     for folder in ("", "a", "a/b"):
         (root / folder).chmod(0o711)
     located = Workspaces((Workspace.at(root, writable=True),)).input(str(root / "a/b/x.tif"))
-    refuse_closed(root, located, STRANGER)
+    check_traversable(root, located, STRANGER)
     (root / closed).chmod(0o700)
     with pytest.raises(PathRefused):
-        refuse_closed(root, located, STRANGER)
+        check_traversable(root, located, STRANGER)
     (root / closed).chmod(0o711)
 
 
@@ -153,7 +153,7 @@ def test_a_closed_folder_is_not_opened_by_another_in_its_place(root: Path):
     (root / "a").rename(root / "old")
     (root / "open").rename(root / "a")
     with pytest.raises(PathReplaced):
-        refuse_closed(root, located, STRANGER)
+        check_traversable(root, located, STRANGER)
 
 
 def template(root: Path) -> SandboxTemplate:
@@ -204,8 +204,8 @@ def test_facts_of_another_shape_are_a_difference(root: Path, subtests: pytest.Su
 def test_an_engine_is_to_blame_unless_something_that_was_looked_up_is_gone(root: Path):
     lay(root, ["x.tif"])
     made = template(root)  # the other mount is not there, but was not looked up by itself
-    refuse_gone(made)
+    check_sources(made)
     (root / "x.tif").rename(root / "y.tif")
     (root / "x.tif").symlink_to(root / "y.tif")
     with pytest.raises(PathReplaced):
-        refuse_gone(made)
+        check_sources(made)

@@ -56,7 +56,7 @@ class Machine:
         for one in self._past:
             one.gone, one.before = False, lambda _what, _about: None
             for name in [*one.boxes]:
-                one.remove(name)
+                one.container(name).remove()
             one.gone = True
 
 
@@ -83,7 +83,7 @@ def hosted(machine: Machine, folder: Path, patch: pytest.MonkeyPatch, **more: An
 
     patch.setattr(opening, "open_first", open_first)
     patch.setattr(hosting_module, "_forget_trials", lambda: None)  # there are none
-    patch.setattr(slot_module, "shortfalls", lambda _template, _facts, **_: ())
+    patch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
     patch.setattr(hosting_module, "resolve", lambda *_: IMAGE)
     patch.setattr(hosting_module, "attest", lambda *_: machine.attest() or ())
     patch.setattr(hosting_module, "compiled_program", lambda *_: Delivery(("worker",), b""))

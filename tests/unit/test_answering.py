@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from sandbox.answering import THREADS, Answering
 from sandbox.protocol import ANSWER, ProtocolBreach
 from sandbox.questions import MAX_IN_FLIGHT, MAX_READ_BYTES, Answer, Op, Question, Status
+from sandbox.read_broker import THREADS, ReadBroker
 from tests.waiting import until
 
 
@@ -65,7 +65,7 @@ def held():
 
 def test_every_question_is_answered_once_and_whole(held):
     wire = Wire()
-    answering = Answering(held, wire, 30.0)
+    answering = ReadBroker(held, wire, 30.0)
     for number in range(MAX_IN_FLIGHT):
         answering.ask(Question(number, Op.LOOK, f"{number}/a.tif"))
     held.gate.set()
@@ -78,7 +78,7 @@ def test_every_question_is_answered_once_and_whole(held):
 
 @pytest.mark.claim("content.questions-strict")
 def test_an_id_in_flight_and_one_question_too_many_are_a_breach(held):
-    answering = Answering(held, Wire(), 30.0)
+    answering = ReadBroker(held, Wire(), 30.0)
     for number in range(MAX_IN_FLIGHT - 1):
         answering.ask(Question(number, Op.LOOK, "a"))
     with pytest.raises(ProtocolBreach):
@@ -91,7 +91,7 @@ def test_an_id_in_flight_and_one_question_too_many_are_a_breach(held):
 
 def test_after_the_end_nothing_is_sent_and_nobody_waits(held):
     wire = Wire()
-    answering = Answering(held, wire, 30.0)
+    answering = ReadBroker(held, wire, 30.0)
     wire.taken.clear()
     for number in range(20):
         answering.ask(Question(number, Op.READ, "a", ((0, MAX_READ_BYTES),)))
@@ -105,7 +105,7 @@ def test_after_the_end_nothing_is_sent_and_nobody_waits(held):
 def test_an_answerer_that_breaks_is_a_failed_read_and_not_a_silence(held):
     wire = Wire()
     held.gate.set()
-    answering = Answering(held, wire, 30.0)
+    answering = ReadBroker(held, wire, 30.0)
     answering.ask(Question(1, Op.LOOK, "broken"))
     until(lambda: answering.failed.is_set)
     assert not wire.sent

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from staging_kit import write
 
-from sandbox.browse import Barred, Folder, Found, Kind, Leads, opened
+from sandbox.browse import Folder, Found, Kind, LinkTarget, SkipReason, opened
 from sandbox.errors import PathRefused
 from sandbox.workspace import RESERVED, Identity, Workspace, Workspaces
 
@@ -22,8 +22,8 @@ def walk(folder: Folder) -> Iterator[tuple[Found, bool]]:
             yield from [(found, False)] if found else []
             continue
         with folder.enter(name) as inner:
-            if inner is not Barred.GONE:
-                yield found, inner is Barred.CLOSED
+            if inner is not SkipReason.GONE:
+                yield found, inner is SkipReason.CLOSED
             if isinstance(inner, Folder):
                 yield from walk(inner)
 
@@ -69,8 +69,8 @@ def test_a_link_is_told_with_where_it_leads_and_never_entered(root, tmp_path):
     write(root, {f"{RESERVED}/undo/x": b""})
     links = {found.name: found.leads for found in all_found(root) if found.kind is Kind.LINK}
     assert links == {
-        "in": Leads.INSIDE, "out": Leads.OUTSIDE, "out-file": Leads.OUTSIDE, "gone": Leads.NOWHERE,
-        "gone-out": Leads.OUTSIDE, "self": Leads.OUTSIDE, "chain": Leads.OUTSIDE, "ours": Leads.OUTSIDE,
+        "in": LinkTarget.INSIDE, "out": LinkTarget.OUTSIDE, "out-file": LinkTarget.OUTSIDE, "gone": LinkTarget.NOWHERE,
+        "gone-out": LinkTarget.OUTSIDE, "self": LinkTarget.OUTSIDE, "chain": LinkTarget.OUTSIDE, "ours": LinkTarget.OUTSIDE,
     }  # fmt: skip
     assert not any(path.startswith(("in/", "out/", "chain/")) for path in paths(root))
 

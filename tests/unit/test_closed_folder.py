@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from sandbox.isolation.probe_rules import FILES
 from sandbox.isolation.rows import Evidence, Folder, judged
-from sandbox.isolation.tried import FILES
 from tests.unit.hardening_kit import TEMPLATE
 
 BOOT = "9f1c"

@@ -100,12 +100,12 @@ def test_a_copy_ends_where_the_call_does_and_where_the_disk_is_nearly_full(works
         for name in ("dem.tif", "cube.zarr"):
             asked.clear()
             with pytest.raises(InterruptedCall):
-                staging.copy_in(place(area, name), name, go_on=go_on)
+                staging.copy_in(place(area, name), name, check_cancelled=go_on)
             assert len(asked) == parts + 1
-        monkeypatch.setattr(copying, "is_low", lambda _disk: len(asked) > parts)
+        monkeypatch.setattr(copying, "is_nearly_full", lambda _disk: len(asked) > parts)
         asked.clear()
         with pytest.raises(StagingFailed):
-            staging.copy_in(place(area, "dem.tif"), "dem.tif", go_on=lambda: asked.append(None))
+            staging.copy_in(place(area, "dem.tif"), "dem.tif", check_cancelled=lambda: asked.append(None))
         assert list(staging.path.iterdir()) == []
 
 

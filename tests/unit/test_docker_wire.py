@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox.engine import STDERR, STDOUT
-from sandbox.engines.docker import DockerWire
+from sandbox.engines.docker import DockerStreams
 from sandbox.errors import EngineUnavailable
 from sandbox.waiting import readable
 from tests.engines.kit import unanswered
@@ -20,7 +20,7 @@ class Pair:
 
     def __init__(self):
         self.engine, ours = socket.socketpair()
-        self.wire = DockerWire(ours.makefile("rb", buffering=0))
+        self.wire = DockerStreams(ours.makefile("rb", buffering=0))
         ours.close()
 
     def __enter__(self):

@@ -14,7 +14,7 @@ from sandbox.engine import EngineInfo
 from sandbox.engines import opening
 from sandbox.engines.discovery import EngineRefused
 from sandbox.engines.opening import Candidate, first_that_starts
-from sandbox.engines.trial import Results, control_groups, forget, program, root_archive
+from sandbox.engines.trial import Results, control_groups, forget_results, program, root_archive
 from sandbox.errors import EngineUnavailable
 
 INFO = EngineInfo("one", "1", (1, 0), "x86_64", "1", (), False, (), "", "")
@@ -104,7 +104,7 @@ def test_a_known_result_is_not_tried_again_until_it_is_forgotten_or_asked_for_af
     assert [str(one) for one in again.passed_over] == ["crun: hybrid"]
     ladder.climb(fresh=True)
     assert ladder.tried == ["crun", "runc"] * 2
-    forget(file)
+    forget_results(file)
     ladder.climb()
     assert ladder.tried == ["crun", "runc"] * 3
 
@@ -210,5 +210,5 @@ def test_an_engine_that_is_lost_is_tried_again(tmp_path: Path, monkeypatch: pyte
     found.save()
     with running(load_settings(workspaces=(tmp_path / "maps",), state_dir=tmp_path / "state")) as app:
         assert Results().find("an engine") == ""
-        app.hosting.lost(SimpleNamespace(toolbox=app.toolboxes.items[0]))
+        app.hosting.invalidate(SimpleNamespace(toolbox=app.toolboxes.items[0]))
     assert Results().find("an engine") is None

@@ -22,7 +22,7 @@ class Found:
     def ready(self):
         return self.host
 
-    def lost(self, host):
+    def invalidate(self, host):
         assert host is self.host
         self.told_lost += 1
 

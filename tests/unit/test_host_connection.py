@@ -5,7 +5,8 @@ import gc
 import os
 import threading
 from collections.abc import Iterator
-from pathlib import Path
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -85,7 +86,7 @@ def test_a_call_of_the_engine_before_never_drops_the_host_of_the_engine_after(ho
     new = hosting.ready()
     assert new is not old
     hosting.failed(old)  # a second call of the old one fails later
-    hosting.lost(old)
+    hosting.invalidate(old)
     assert hosting.ready() is new
     assert call(hosting, new, cancel)
 
@@ -150,7 +151,7 @@ def test_a_removal_that_does_not_end_holds_up_no_call_and_no_new_host(hosting, m
     until(lambda: host.pool.figures().waiting)
     machine.engine.before = lambda what, _about: gate() if what == "remove" else None
     gate.close()
-    hosting.lost(host)
+    hosting.invalidate(host)
     assert gate.reached.wait(SECONDS)
     (new,) = in_time(hosting.ready)
     assert new is not host
@@ -160,3 +161,17 @@ def test_a_removal_that_does_not_end_holds_up_no_call_and_no_new_host(hosting, m
     gate.open()
     with lease:
         assert run(lease, cancel)
+
+
+def test_named_pipes_of_a_workspace_are_covered_in_every_container(tmp_path, monkeypatch):
+    with hosted(Machine(), tmp_path, monkeypatch) as hosting:
+        (workspace,) = hosting._workspaces.items
+        pipe = workspace.root / "pipe"
+        os.mkfifo(pipe)
+        host = hosting.ready()
+        assert hosting.template(host, None).pipes == (PurePosixPath(pipe),)
+        pipe.unlink()
+        assert hosting.template(host, None).pipes == ()
+        uncovered = replace(host, info=replace(host.info, covers_paths=False))
+        os.mkfifo(pipe)
+        assert hosting.template(uncovered, None).pipes == ()

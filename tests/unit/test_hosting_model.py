@@ -134,7 +134,7 @@ class Hosts(RuleBasedStateMachine):
     @rule(toolbox=TOOLBOXES)
     def a_set_up_fails(self, toolbox: int) -> None:
         other = self.host(1 - toolbox)
-        self.hosting.lost(self.host(toolbox))
+        self.hosting.invalidate(self.host(toolbox))
 
         def refuse() -> None:
             raise AttestationFailed("weaker than asked")
@@ -156,7 +156,7 @@ class Hosts(RuleBasedStateMachine):
         gate = Gate()
         gate.close()
         self.machine.engine.before = lambda what, _about: gate() if what == "remove" else None
-        self.hosting.lost(self.host(toolbox))
+        self.hosting.invalidate(self.host(toolbox))
         got: list[Any] = []
 
         def call() -> None:

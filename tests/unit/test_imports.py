@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STANDARD = frozenset(sys.stdlib_module_names)
 # sent into containers as text, where it meets GDAL and nothing of ours
 INSIDE = (
-    "sandbox.worker", "sandbox.isolation.look", "sandbox.engines.k8s.gate", "gdal_mcp.toolboxes.gdal.inside",
+    "sandbox.worker", "sandbox.isolation.probe", "sandbox.escape.probe", "sandbox.engines.k8s.gate", "gdal_mcp.toolboxes.gdal.inside",
     "gdal_mcp.toolboxes.python.inside", "gdal_mcp.toolboxes.augment.inside", "gdal_mcp.toolboxes.gdal.catalogue.capture_program",
 )  # fmt: skip
 # a module that calls itself pure imports none of these
@@ -160,7 +160,7 @@ def test_what_runs_in_a_container_needs_nothing_of_ours_and_is_never_loaded_outs
             loaded = {one for one in imports(path) if within(one, *INSIDE)}
             # reads the sources of both, to know when a host must be attested anew
             reads = (
-                {"sandbox.isolation.look", "sandbox.worker"}
+                {"sandbox.isolation.probe", "sandbox.worker"}
                 if module == "gdal_mcp.runtime.hosting"
                 else set()
             )

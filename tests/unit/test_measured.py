@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.isolation.measured import CAPABILITIES, LIMITS_IN_FORCE, PROCESSES, shortfalls
+from sandbox.isolation.measured import CAPABILITIES, LIMITS_IN_FORCE, PROCESSES, violations
 from sandbox.isolation.measured import FACTS as RULES
 from sandbox.isolation.policy import rlimits
 from sandbox.isolation.rows import Evidence, judged
@@ -96,7 +96,7 @@ def with_mounts(*added, without=()):
 
 
 def names(template, facts):
-    return {row.name for row in shortfalls(template, facts)}
+    return {row.name for row in violations(template, facts)}
 
 
 def status(**changed):
@@ -299,14 +299,14 @@ def test_malformed_facts_make_failing_rows_and_never_an_exception(way, value):
 @pytest.mark.claim("sandbox.self-measured")
 @given(anything)
 def test_facts_of_any_shape_are_not_taken_for_a_container_as_asked(value):
-    assert shortfalls(TEMPLATE, value)
+    assert violations(TEMPLATE, value)
 
 
 @pytest.mark.claim("sandbox.self-measured")
 def test_a_missing_fact_is_a_shortfall():
     for name in FACTS:
         others = {one: value for one, value in FACTS.items() if one != name}
-        found = shortfalls(TEMPLATE if name != "cgroup" else SHOWN, others)
+        found = violations(TEMPLATE if name != "cgroup" else SHOWN, others)
         assert found, name
         json.dumps([row.found for row in found])
 
@@ -328,7 +328,7 @@ def test_of_a_pod_the_effect_counts_and_of_no_other_container():
         return {**POD, "mounts": tree([{"bytes": 0, "closed": False, **row} for row in made]), **changes}
 
     def found(value, *, limits_by_node=True):
-        return {row.name for row in shortfalls(TEMPLATE, value, limits_by_node=limits_by_node)}
+        return {row.name for row in violations(TEMPLATE, value, limits_by_node=limits_by_node)}
 
     assert found(facts()) == set()
     assert found(facts(sockets=[2])) == {"network interfaces"}
@@ -336,8 +336,8 @@ def test_of_a_pod_the_effect_counts_and_of_no_other_container():
     assert found(facts(shared_bytes=1 << 20)) == {"shared memory"}
     assert found(facts(closed=False)) == {"open files of the Pod"}
     accepting = replace(TEMPLATE, nodes_without=("landlock",))
-    assert shortfalls(accepting, facts(closed=False, programs=True), limits_by_node=True) == ()
-    (row,) = shortfalls(accepting, facts(sockets=[2]), limits_by_node=True)
+    assert violations(accepting, facts(closed=False, programs=True), limits_by_node=True) == ()
+    (row,) = violations(accepting, facts(sockets=[2]), limits_by_node=True)
     assert row.name == "network interfaces"
     others = {"network interfaces", "scratch /tmp", "shared memory", "foreign mounts"}
     assert found(facts(), limits_by_node=False) == others

@@ -8,11 +8,11 @@ import pytest
 
 from sandbox.engines.oci.config import Labels, config
 from sandbox.engines.oci.confinement import selinux_labels
-from sandbox.engines.oci.kernel import delegated_controllers, delegated_group, not_root
+from sandbox.engines.oci.kernel import delegated_controllers, delegated_group, delegation_error
 from sandbox.engines.oci.runtime import FLOORS, Runtime, usable
 from sandbox.errors import EngineUnavailable, IsolationRefused
+from sandbox.isolation.probe_rules import CONFINED
 from sandbox.isolation.rows import Evidence, judged
-from sandbox.isolation.tried import CONFINED
 from sandbox.template import Mount, SandboxTemplate, VolumePath
 from tests.unit.hardening_kit import STAGING, TEMPLATE, WORKSPACE
 
@@ -81,9 +81,9 @@ def test_a_runtime_below_its_floor_is_not_used() -> None:
 
 @pytest.mark.claim("engine.oci-bounded-or-refused")
 def test_what_is_missing_without_root_is_named() -> None:
-    assert "memory, pids" in not_root(frozenset({"cpu"}))
-    assert "Delegate" in not_root(frozenset())
-    assert not not_root(frozenset({"cpu", "memory", "pids"}))
+    assert "memory, pids" in delegation_error(frozenset({"cpu"}))
+    assert "Delegate" in delegation_error(frozenset())
+    assert not delegation_error(frozenset({"cpu", "memory", "pids"}))
 
 
 def test_what_is_delegated_is_what_the_own_group_of_version_2_holds(tmp_path: Path) -> None:

@@ -51,16 +51,16 @@ def test_a_label_that_nobody_knows_is_no_dead_server_s_and_never_a_path(owner, t
     (tmp_path / "outside.lock").touch()
     for name in ("0123456789abcdef", "", ".", "..", "../outside", "a/b", "a\0b", "*", "x.lock"):
         assert not owner.is_dead(name)
-        owner.forget(name)
+        owner.delete_lock(name)
     assert (tmp_path / "outside.lock").exists()
 
 
 def test_only_the_dead_are_forgotten(owner, other):
     name, process = other
-    owner.forget(name)
+    owner.delete_lock(name)
     assert not owner.is_dead(name)
     kill(process)
-    owner.forget(name)
+    owner.delete_lock(name)
     assert owner.dead() == ()
     assert not (owner.folder / f"{name}.lock").exists()
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 import pytest
 
 from sandbox.engine import STDERR, STDOUT
-from sandbox.engines.oci.pipes import PipeWire, piped
+from sandbox.engines.oci.pipes import PipeStreams, piped
 from sandbox.waiting import readable
 from tests.waiting import until
 
 
 @pytest.fixture
-def pair() -> Iterator[tuple[PipeWire, tuple[int, int, int]]]:
+def pair() -> Iterator[tuple[PipeStreams, tuple[int, int, int]]]:
     """Our ends, and those of the container."""
     wire, theirs = piped()
     yield wire, theirs

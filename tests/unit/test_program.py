@@ -8,7 +8,15 @@ from typing import Any
 
 from sandbox.engine import RLIMITS
 from sandbox.isolation.policy import rlimits
-from sandbox.program import COMPILE, EXIT_OTHER_PROGRAM, Delivery, compiled, delivered, with_rlimits, words
+from sandbox.program import (
+    COMPILE,
+    EXIT_OTHER_PROGRAM,
+    Delivery,
+    compiled,
+    delivered,
+    program_args,
+    with_rlimits,
+)
 from sandbox.template import Limits, SandboxTemplate
 
 TEXT = "import json, os, sys\nprint(json.dumps([__name__, sys.argv[1:], os.read(0, 100).decode()]))\n"
@@ -54,7 +62,7 @@ print(json.dumps([sys.argv[1][0], space["told"](sys.argv[2:])]))
     handler: dict[str, Any] = {}
     exec(COMPILE, handler)
     made: dict[str, bytes] = {}
-    handler["run"]({"words": words(command)}, SimpleNamespace(attach=made.__setitem__))
+    handler["run"]({"words": program_args(command)}, SimpleNamespace(attach=made.__setitem__))
     delivery = compiled(command, made["program"])
     assert json.loads(run(delivery, delivery.program).stdout) == [
         "part",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sandbox import worker
+from sandbox import outcome, protocol, worker
 from sandbox.protocol import (
     ANSWER,
     ATTACHED_BYTES,
@@ -39,7 +39,7 @@ def frame(kind, payload=b""):
     with (
         tempfile.TemporaryFile() as file
     ):  # by a worker's own code, which runs nowhere else than in containers
-        worker.Wire(file.fileno()).send(kind, data)
+        worker.FrameWriter(file.fileno()).send(kind, data)
         file.seek(0)
         return file.read()
 
@@ -227,3 +227,10 @@ def test_a_job_is_one_length_and_one_json_object_and_an_answer_says_whose_it_is_
     assert json.loads(data[LENGTH.size :]) == told
     data = encode_answer(7, Answer(Status.EIO, b"why"))
     assert (ANSWER.unpack_from(data), data[ANSWER.size :]) == ((7, 2, 3), b"why")
+
+
+def test_the_worker_s_copies_of_structures_and_exit_codes_are_the_host_s():
+    for name in ("HEADER", "LENGTH", "QUESTION", "RANGE", "ANSWER"):
+        assert getattr(worker, name).format == getattr(protocol, name).format
+    assert (worker.EXIT_ORPHANED, worker.EXIT_DEADLINE) == (outcome._ORPHANED, outcome._WORKER_DEADLINE)
+    assert worker.EXIT_FILE_LIMIT == outcome._SIGXFSZ

@@ -34,10 +34,18 @@ class ListEngine:
     def leftovers(self):
         return tuple(Leftover(name, marks) for name, marks in self.containers.items())
 
-    def remove(self, container):
-        if container in self.stuck:
+    def container(self, name):
+        return ListContainer(self, name)
+
+
+class ListContainer:
+    def __init__(self, engine, name):
+        self.engine, self.id = engine, name
+
+    def remove(self):
+        if self.id in self.engine.stuck:
             raise EngineUnavailable("cannot be removed")
-        self.containers.pop(container, None)
+        self.engine.containers.pop(self.id, None)
 
 
 @pytest.fixture

@@ -86,7 +86,9 @@ class ScriptWire:
 
 
 class ScriptEngine:
-    """One container that says what is in `script` and ends as `state`."""
+    """An engine, and its one container, which says what is in `script` and ends as `state`."""
+
+    id = "container"
 
     def __init__(self, *script, state=ENDED):
         self.wire, self.end, self.calls = ScriptWire(script), state, []
@@ -96,21 +98,19 @@ class ScriptEngine:
 
     def create(self, *_):
         self.calls.append("create")
-        return "container"
+        return self
 
-    def attach(self, _container):
+    def start(self, _cancel):
+        self.calls.append("start")
         return self.wire
 
-    def start(self, _container):
-        self.calls.append("start")
-
-    def process(self, _container):
+    def process(self):
         return None
 
     def wait(self, *_):
         return self.end
 
-    def remove(self, _container):
+    def remove(self):
         self.calls.append("remove")
 
 
@@ -125,7 +125,7 @@ class Quota:
 
 @pytest.fixture(autouse=True)
 def no_attestation(monkeypatch):
-    monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts, **_: ())
+    monkeypatch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
 
 
 @pytest.fixture
@@ -338,7 +338,7 @@ def test_whatever_a_caller_does_on_progress_the_container_is_removed(play):
 
 @pytest.mark.claim("sandbox.removed")
 def test_a_container_that_cannot_be_removed_gives_no_result(cancel, monkeypatch):
-    def remove(_engine, _container):
+    def remove(_container):
         raise EngineUnavailable("stuck")
 
     monkeypatch.setattr(ScriptEngine, "remove", remove)

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from sandbox.errors import IsolationRefused
+from sandbox.escape.syscalls import NUMBERS
 from sandbox.isolation.seccomp import profile, rules
-from sandbox.isolation.syscalls import NUMBERS
 
 ARCHITECTURES = ("x86_64", "aarch64")
 ALLOWED = 0

@@ -19,6 +19,7 @@ from sandbox.outcome import (
     Evicted,
     Exited,
     FileSizeExceeded,
+    HostReadFailed,
     Killed,
     Outcome,
     OutOfMemory,
@@ -27,7 +28,6 @@ from sandbox.outcome import (
     SandboxResult,
     StagingLimitExceeded,
     TimedOut,
-    Unanswered,
     Usage,
 )
 from tests.boxes import GDAL
@@ -49,7 +49,7 @@ OUTCOMES: list[tuple[Outcome, Code | None]] = [
     *((Killed(code), Code.ENGINE_UNAVAILABLE) for code in (-1, 0, 71, 137)),
     (ProtocolViolated("x"), Code.INTERNAL),
     *(
-        (ended, Code.INTERNAL) for ended in (Declined(), Unanswered())
+        (ended, Code.INTERNAL) for ended in (Declined(), HostReadFailed())
     ),  # who ended it says why; this is never told
 ]
 SANDBOX = {

@@ -168,7 +168,9 @@ def test_only_so_many_calls_are_kept_and_the_oldest_go_first(workspace):
 
 def test_a_publication_does_not_wait_until_the_oldest_call_is_forgotten(workspace):
     due: list[Callable[[], None]] = []
-    area = StagingArea(Workspace.at(workspace, writable=True), Retention(calls=1), later=due.append)
+    area = StagingArea(
+        Workspace.at(workspace, writable=True), Retention(calls=1), run_in_background=due.append
+    )
     for number in range(3):
         publish(area, {"a.tif": b"%d" % number}, f"call-000{number}")
     assert leftovers(workspace, "undo") == ["call-0000", "call-0001", "call-0002"]
@@ -199,7 +201,9 @@ def test_a_call_is_not_forgotten_whose_undo_died_since_its_journal_was_read(work
 def test_a_publication_stands_when_nobody_prunes_any_more_or_pruning_is_refused(workspace):
     closed = ThreadPoolExecutor(1)
     closed.shutdown()
-    area = StagingArea(Workspace.at(workspace, writable=True), Retention(calls=1), later=closed.submit)
+    area = StagingArea(
+        Workspace.at(workspace, writable=True), Retention(calls=1), run_in_background=closed.submit
+    )
     for number in range(2):
         assert publish(area, {"a.tif": b"%d" % number}, f"call-000{number}").files
     assert tree(workspace) == {"a.tif": b"1"}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.outcome import Exited, Unanswered
+from sandbox.outcome import Exited, HostReadFailed
 from sandbox.questions import Answer, Op, Question, Status
 from tests.oracle.container import Oracle
 from tests.vsihost.kit import Folder
@@ -98,7 +98,7 @@ def test_a_read_that_fails_fails_the_job_whatever_gdal_makes_of_it(ask, data: Pa
         with subtests.test(name, after=after):
             spoilt = Folder(data, spoil=failing(after))
             result = ask(*(word.format("/vsihost/1") for word in READS[name]), answerer=spoilt)
-            assert result.outcome == Unanswered()
+            assert result.outcome == HostReadFailed()
             assert len([one for one in spoilt.asked if one.op is not Op.LIST]) <= after + 8
 
 

@@ -293,11 +293,11 @@ class WorkflowRun(WorkflowOperation):
         places = Workspaces((self.store.workspace,))
         for one in run.checked.publishes:
             for path, name in _named(one, run.results[one.source.step], call):
-                staging.copy_in(places.input(str(path)), name, limits, go_on=go_on)
+                staging.copy_in(places.input(str(path)), name, limits, check_cancelled=go_on)
         if run.manifest is not None:
             path = self.store.folder / run.run_id / "manifest.json"
             path.write_text(json.dumps(manifest(run, call), indent=1), encoding="utf-8")
-            staging.copy_in(places.input(str(path)), run.manifest.target.name, limits, go_on=go_on)
+            staging.copy_in(places.input(str(path)), run.manifest.target.name, limits, check_cancelled=go_on)
 
     def ended(self, call: Invocation) -> None:
         if call.prepared is not None and isinstance(call.plan.draft.detail, Run):

@@ -31,7 +31,7 @@ from gdal_mcp.server.app import App
 from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.sessions import Viewer
 from gdal_mcp.settings.state import put_private
-from sandbox.portable import LOOK
+from sandbox.portable import O_PATH_FLAG
 from sandbox.workspace import Workspaces
 
 FOLDER: Final = "previews"  # in the state folder
@@ -116,7 +116,7 @@ class _Unasked(Nobody):
 def _is_still_there(opened: Opened) -> bool:
     """Whether the opened file is unchanged, and still at its path."""
     try:
-        now = os.open(opened.artifact.path, LOOK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        now = os.open(opened.artifact.path, O_PATH_FLAG | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return False
     try:

@@ -75,7 +75,7 @@ def look(app: App) -> HostHealth:
     try:
         host = app.hosting.ready()
         if host.engine.images.find(host.image.id) is None:
-            app.hosting.lost(host)  # as a call would notice
+            app.hosting.invalidate(host)  # as a call would notice
             raise ImageMissing(f"image {host.image.reference} was removed.")
         host.engine.leftovers()  # asks the engine, which may be gone by now
     except SandboxError as error:

@@ -292,20 +292,27 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) ->
             yield Row("workspace", str(root), "failed", found, fix)
         else:
             yield Row("workspace", str(root), "ok", f"{mode}, containers run as {uid}:{gid}")
-            yield _pipes(root)
+            yield _pipes(root, hosting.covers_paths())
 
 
-def _pipes(root: Path, most: int = MOST_ENTRIES) -> Row:
-    """Whether a call could take data that a program of the host sends to another one."""
+def _pipes(root: Path, covered: bool | None, most: int = MOST_ENTRIES) -> Row:  # noqa: FBT001 - what the engine does
+    """Whether a call could take data that a program of the host sends to another one.
+
+    `covered` says whether the engine puts /dev/null over named pipes; None where that is not known.
+    """
     found = named_pipes(root, most)
-    if found.paths:
-        shown = f"{found.paths[0]}" + (f" and {len(found.paths) - 1} more" if len(found.paths) > 1 else "")
+    shown = ", ".join(found.paths[:1]) + (f" and {len(found.paths) - 1} more" if len(found.paths) > 1 else "")
+    if found.paths and not covered:
         fix = "Move them out of the workspace: a call can read what is written to them."
-        return Row("workspace", "named pipes", "warning", shown, fix)
+        known = (
+            "open to calls" if covered is False else "unknown: no engine is in use, which would cover them"
+        )
+        return Row("workspace", "named pipes", "warning", f"{shown}: {known}", fix)
     if not found.complete:
         fix = "Choose a smaller workspace, or use --mount-scope inputs."
         return Row("workspace", "named pipes", "warning", f"unknown: not all of {root} was looked at", fix)
-    return Row("workspace", "named pipes", "ok", f"none in {root}")
+    closed = f"{shown}: covered by /dev/null in every container" if found.paths else f"none in {root}"
+    return Row("workspace", "named pipes", "ok", closed)
 
 
 def _storage(area: StagingArea) -> Row:

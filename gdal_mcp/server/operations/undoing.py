@@ -70,7 +70,7 @@ def undo(app: App, call_id: str, by: str) -> dict[str, Any]:
 
 
 def _area(app: App, call_id: str) -> StagingArea | None:
-    return next((area for area in app.areas.values() if area.remembers(call_id)), None)
+    return next((area for area in app.areas.values() if area.has_undo_entry(call_id)), None)
 
 
 def _later(app: App, area: StagingArea, call_id: str) -> tuple[Call, ...]:

@@ -30,7 +30,7 @@ from gdal_mcp.plan import Draft, Output
 from gdal_mcp.policy.identity import Principal
 from gdal_mcp.server.app import App
 from gdal_mcp.toolboxes.base import Tool
-from sandbox.outputs.copying import is_low
+from sandbox.outputs.copying import is_nearly_full
 from sandbox.outputs.staging import Staging, StagingArea
 from sandbox.outputs.store import Published
 from sandbox.waiting import Cancellation
@@ -72,7 +72,7 @@ class Reception:
                 f"what was sent cannot be stored: {error.strerror}.",
                 "Ask the person who runs the server to make room.",
             ) from error
-        if is_low(os.fstatvfs(self._file)):
+        if is_nearly_full(os.fstatvfs(self._file)):
             raise ToolError(
                 Code.DISK_LIMIT,
                 Stage.RUN,

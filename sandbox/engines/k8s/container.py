@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Final
 
-from sandbox.engine import ContainerState, Wire
+from sandbox.engine import AttachedStreams, ContainerState
 from sandbox.engines.k8s.api import Api, Object
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.pod import CONTAINER, GRACE_SECONDS
@@ -63,7 +63,7 @@ class PodContainer:
         if created:
             pods.live[name] = self
 
-    def start(self, cancel: Cancellation | None = None) -> Wire:
+    def start(self, cancel: Cancellation | None = None) -> AttachedStreams:
         if not self._created or self._wire is not None:
             raise EngineUnavailable(f"{self.id} was not created here, or was started before.")
         wire = self.attach(cancel)

@@ -27,7 +27,7 @@ from sandbox.engines.k8s.pod import SELECTOR, differences, pod
 from sandbox.engines.k8s.status import has_ended, image_of, is_terminating, last_modified
 from sandbox.engines.k8s.watch import PodWatch
 from sandbox.errors import CapacityExhausted, EngineUnavailable, ImageMissing, IsolationRefused, PullFailed
-from sandbox.isolation.rows import told
+from sandbox.isolation.rows import failure_summary
 from sandbox.labels import DEADLINE, OWNER, STARTED, UPTIME_DEADLINE, Moment, labels
 from sandbox.template import Limits, SandboxTemplate
 from sandbox.waiting import Cancellation, refuse_cancelled
@@ -119,6 +119,7 @@ class KubernetesEngine:
             other_hosts=True,
             limits_by_node=True,
             tells_process=False,
+            covers_paths=False,
             end_seconds=30.0,  # a node reports the ends of its Pods once a second, and a busy one much later
             removals=16,  # which mostly wait for a node's report, and hold the namespace's quota until then
         )
@@ -156,7 +157,7 @@ class KubernetesEngine:
         with removed_on_failure(container):
             if found := tuple(differences(body["spec"], made["spec"])):
                 raise IsolationRefused(
-                    f"the cluster made a different Pod than asked, so nothing was run: {told(found)}"
+                    f"the cluster made a different Pod than asked, so nothing was run: {failure_summary(found)}"
                 )
         return container
 

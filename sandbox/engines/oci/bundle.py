@@ -32,8 +32,8 @@ _AS_USER: Final = """exec 3>&2 2>>"$1"
 exec unshare --map-root-user --mount --propagation private sh -c '
 mount -n -t overlay -o "ro,nosuid,nodev,$2" overlay "$3" && shift 3 && exec "$@" 2>&3 3>&-' sh "$@"
 """
-_FRESH: Final = "new-"
-_FRESH_SECONDS: Final = 3600.0  # far more than writing three files takes
+_TMP_PREFIX: Final = "new-"
+_TMP_SECONDS: Final = 3600.0  # far more than writing three files takes
 
 
 class Bundle:
@@ -44,7 +44,7 @@ class Bundle:
         self.log = self.folder / _LOG
 
     def write(self, labels: Mapping[str, str], config: Mapping[str, Any]) -> None:
-        fresh = self.folder.with_name(_FRESH + self.folder.name)  # no half of one is ever seen
+        fresh = self.folder.with_name(_TMP_PREFIX + self.folder.name)  # no half of one is ever seen
         fresh.mkdir(mode=0o700)
         (fresh / _LABELS).write_text(json.dumps(dict(labels)), encoding="utf-8")
         (fresh / _GROUP).write_text(config["linux"]["cgroupsPath"], encoding="utf-8")
@@ -52,7 +52,7 @@ class Bundle:
         (fresh / ROOTFS).mkdir()
         fresh.rename(self.folder)
 
-    def create_words(self, container: str) -> list[str]:
+    def create_argv(self, container: str) -> list[str]:
         return ["create", "--bundle", str(self.folder), "--pid-file", str(self.folder / _PID), container]
 
     @property
@@ -108,7 +108,7 @@ class Bundle:
 
     def remove(self) -> None:
         """At once, so that it has its labels for as long as it is there. Raises OSError."""
-        gone = self.folder.with_name(_FRESH + self.folder.name)
+        gone = self.folder.with_name(_TMP_PREFIX + self.folder.name)
         with contextlib.suppress(FileNotFoundError):
             (self.folder / ROOTFS).rmdir()  # never with what is in it: here nothing is mounted on it
         with contextlib.suppress(FileNotFoundError):  # another server was quicker
@@ -118,15 +118,15 @@ class Bundle:
 
 def sweep(containers: Path) -> None:
     """Removes what is no container: its server was killed while it wrote the first files, or removed the last."""
-    for one in containers.glob(f"{_FRESH}*"):
+    for one in containers.glob(f"{_TMP_PREFIX}*"):
         with contextlib.suppress(OSError):  # just renamed
-            if time.time() - one.stat().st_mtime > _FRESH_SECONDS:
+            if time.time() - one.stat().st_mtime > _TMP_SECONDS:
                 shutil.rmtree(one)
 
 
 def bundles(containers: Path) -> list[str]:
     """The ids of all containers that anything is left of."""
-    return [name for name in os.listdir(containers) if not name.startswith(_FRESH)]  # noqa: PTH208 - names alone
+    return [name for name in os.listdir(containers) if not name.startswith(_TMP_PREFIX)]  # noqa: PTH208 - names alone
 
 
 def _make_point(points: Path, image: Path, target: PurePosixPath, *, is_file: bool) -> None:

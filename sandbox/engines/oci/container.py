@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from sandbox.engine import ContainerState, Wire
+from sandbox.engine import AttachedStreams, ContainerState
 from sandbox.engines.oci.bundle import Bundle
 from sandbox.engines.oci.kernel import ControlGroup, is_of
-from sandbox.engines.oci.pipes import PipeWire, piped
+from sandbox.engines.oci.pipes import PipeStreams, piped
 from sandbox.engines.oci.runtime import FLOORS, Runtime
 from sandbox.errors import EngineUnavailable
 from sandbox.waiting import Cancellation, Process, readable
@@ -52,7 +52,7 @@ class OciContainer:
         self.id = container
         self._containers, self._states = containers, states
         self._bundle = Bundle(containers, container)
-        self._wire: PipeWire | None = None
+        self._wire: PipeStreams | None = None
         self._runtime: Runtime | None = None  # of its creator, until it was started
         self._first: _First | None = None  # readable once that process is gone
         self._ended: ContainerState | None = None
@@ -63,11 +63,11 @@ class OciContainer:
         self._wire, theirs = piped()
         self._runtime = runtime
 
-        def run_create(within: Sequence[str]) -> None:
+        def run_create(wrapper: Sequence[str]) -> None:
             # once the runtime has ended, its container's first process is this one's child, and so its exit code ours
             ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-            words = self._bundle.create_words(self.id)
-            runtime.run(words, self._states / runtime.name, self._bundle.log, theirs, within)
+            words = self._bundle.create_argv(self.id)
+            runtime.run(words, self._states / runtime.name, self._bundle.log, theirs, wrapper)
 
         try:
             self._bundle.with_root(image, targets, run_create)
@@ -81,7 +81,7 @@ class OciContainer:
             raise EngineUnavailable(f"a container ended before its start: {error}") from error
         return pid
 
-    def start(self, _cancel: Cancellation | None = None) -> Wire:
+    def start(self, _cancel: Cancellation | None = None) -> AttachedStreams:
         refuse_absent(self._containers)
         with self._lock:
             wire, runtime, self._runtime = self._wire, self._runtime, None
@@ -97,9 +97,11 @@ class OciContainer:
                 return None
             if self._first is None:
                 running = is_of(self._bundle.pid or 0, self.id)
-                return ContainerState(running, 0 if running else _UNKNOWN, self._bundle.group.wanted_memory())
+                return ContainerState(
+                    running, 0 if running else _UNKNOWN, self._bundle.group.was_oom_killed()
+                )
             if self._ended is None and readable([self._first], 0):
-                code, memory = self._first.exit_code(), self._bundle.group.wanted_memory()
+                code, memory = self._first.exit_code(), self._bundle.group.was_oom_killed()
                 self._ended = ContainerState(running=False, exit_code=code, out_of_memory=memory)
             return self._ended or ContainerState(running=True, exit_code=0, out_of_memory=False)
 
@@ -144,7 +146,7 @@ class OciContainer:
                 signal.pidfd_send_signal(first.descriptor, signal.SIGKILL)
         while True:
             at_work = not readable([first], _PAUSE) if first is not None else _kill_runtimes(self.id)
-            if group.cleared() and not at_work:
+            if group.kill_and_remove() and not at_work:
                 break
             if time.monotonic() > end:
                 raise EngineUnavailable(f"container {self.id[:12]} holds processes that do not end.")

@@ -18,12 +18,12 @@ from sandbox.engines.oci.config import config
 from sandbox.engines.oci.confinement import confinement, security_options
 from sandbox.engines.oci.container import OciContainer, refuse_absent
 from sandbox.engines.oci.fetching import fetch
-from sandbox.engines.oci.kernel import ControlGroup, parent_group, weaker
+from sandbox.engines.oci.kernel import ControlGroup, deviations, parent_group
 from sandbox.engines.oci.runtime import Runtime, installed, usable
 from sandbox.engines.oci.store import ImageStore
 from sandbox.errors import EngineUnavailable, IsolationRefused
 from sandbox.isolation.policy import tmpfs
-from sandbox.isolation.rows import told
+from sandbox.isolation.rows import failure_summary
 from sandbox.labels import OWNER, Moment
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
@@ -112,21 +112,21 @@ class OciEngine:
         container = self.container(secrets.token_hex(32))
         group = ControlGroup(f"{parent_group()}/{container.id}")
         machine = os.uname().machine
-        told_runtime = config(template, group.path, machine, confinement(), rootless=self._rootless)
+        oci_spec = config(template, group.path, machine, confinement(), rootless=self._rootless)
         try:
-            Bundle(self._containers, container.id).write(labels, told_runtime)
+            Bundle(self._containers, container.id).write(labels, oci_spec)
         except OSError as error:
             raise EngineUnavailable(f"{self.root} cannot be written to: {error}") from error
         with removed_on_failure(container):
             pid = container.create(image, _mount_points(template), runtime)
             try:
                 # crun puts the filter of system calls in force with the start alone
-                found = weaker(template, pid, group, filtered=runtime.name == "runc")
+                found = deviations(template, pid, group, filtered=runtime.name == "runc")
             except OSError as error:
                 raise EngineUnavailable(f"a container ended before its start: {error}") from error
             if found:
                 raise IsolationRefused(
-                    f"{runtime.name} made a weaker container than asked, so nothing was run: {told(found)}"
+                    f"{runtime.name} made a deviations container than asked, so nothing was run: {failure_summary(found)}"
                 )
         return container
 

@@ -18,10 +18,11 @@ import requests.exceptions
 
 from sandbox.engine import ImageInfo
 from sandbox.engines.discovery import connect
-from sandbox.engines.images import DockerImages, split
-from sandbox.engines.oci.store import ImageStore
-from sandbox.errors import EngineUnavailable, PullFailed
+from sandbox.engines.images import Archive, DockerImages, split
+from sandbox.engines.oci.store import LAYOUT, TMP_PREFIX, ImageStore
+from sandbox.errors import EngineUnavailable, ImageMissing, PullFailed
 
+IN_LAYOUT: Final = "image"  # the name of an image in its layout
 PACKAGES: Final = ("skopeo", "umoci", "ca-certificates")
 INSTALL: Final = ("apt-get", "install", "--yes", "--no-install-recommends")
 _REACH: Final = "30s"  # for a registry to say which image a name is
@@ -96,22 +97,46 @@ def _from_registry(store: ImageStore, reference: str, report: Report) -> None:
     report(f"fetching {repository}@{digest}")
 
     def unpack(rootfs: Path) -> Mapping[str, Any]:
+        layout = rootfs.with_name(LAYOUT)
         with tempfile.TemporaryDirectory(dir=rootfs.parent) as temporary:
-            layout = Path(temporary) / "layout"
             source = f"docker://{repository}@{digest}"
             architecture = _ARCHITECTURES.get(platform.machine(), platform.machine())
             ours = ("--override-os", "linux", "--override-arch", architecture)
-            _run("skopeo", *ours, "copy", source, f"oci:{layout}:image")
+            _run("skopeo", *ours, "copy", source, f"oci:{layout}:{IN_LAYOUT}")
             report("unpacking it")
             bundle = Path(temporary) / "bundle"
             rootless = () if os.geteuid() == 0 else ("--rootless",)
-            _run("umoci", "unpack", *rootless, "--image", f"{layout}:image", str(bundle))
+            _run("umoci", "unpack", *rootless, "--image", f"{layout}:{IN_LAYOUT}", str(bundle))
             rootfs.rmdir()
             (bundle / "rootfs").rename(rootfs)
             image, labels = described(layout)
         return {"id": image, "digest": digest, "names": [reference], "labels": labels, "source": source}
 
     store.add(unpack)
+
+
+@contextlib.contextmanager
+def archive_of(store: ImageStore, reference: str) -> Iterator[Archive | None]:
+    """An image that was fetched from a registry, as an archive that Docker loads; None where there is none, or no skopeo.
+
+    Docker gives it the content id that it has here, as its configuration goes over unchanged. Raises PullFailed.
+    """
+    found = None
+    with contextlib.suppress(EngineUnavailable, ImageMissing):  # no store, or a damaged image
+        found = store.layout(reference)
+    if found is None or not shutil.which("skopeo"):
+        yield None
+        return
+    image, layout = found
+    with tempfile.TemporaryDirectory(dir=layout.parent.parent, prefix=TMP_PREFIX) as temporary:
+        file = Path(temporary) / "archive.tar"
+        _run(
+            "skopeo",
+            "copy",
+            f"oci:{layout}:{IN_LAYOUT}",
+            f"docker-archive:{file}:{':'.join(split(reference))}",
+        )
+        yield Archive(file, image)
 
 
 def _require_reachable(reference: str) -> None:

@@ -45,7 +45,9 @@ _LIMITS: Final = {
 _CAP_SYS_ADMIN: Final = 1 << 21
 
 
-def weaker(template: SandboxTemplate, pid: int, group: "ControlGroup", *, filtered: bool) -> tuple[Row, ...]:
+def deviations(
+    template: SandboxTemplate, pid: int, group: "ControlGroup", *, filtered: bool
+) -> tuple[Row, ...]:
     """The rows in which a made container is not what was asked. `filtered`: its filter of system calls is in force already.
 
     Raises OSError when it is gone.
@@ -126,12 +128,12 @@ class ControlGroup:
         found = {name: _first(folders, *files) for name, files in _LIMITS.items()}
         return {name: text.strip() if text is not None else None for name, text in found.items()}
 
-    def wanted_memory(self) -> bool:
+    def was_oom_killed(self) -> bool:
         """Whether the kernel has killed something of it for want of memory."""
         text = _first(self._folders(), "memory.events", "memory.oom_control") or ""
         return any(line.startswith("oom_kill ") and line != "oom_kill 0" for line in text.splitlines())
 
-    def cleared(self) -> bool:
+    def kill_and_remove(self) -> bool:
         """Kills what is in it, whoever made it; whether it is gone. To be asked again until it is."""
         gone = True
         for point in hierarchies():
@@ -201,7 +203,7 @@ def _parent_group_of_user() -> str:
     it, cgroups(7).
     """
     own = delegated_group()
-    if refused := not_root(delegated_controllers(own)):
+    if refused := delegation_error(delegated_controllers(own)):
         raise EngineUnavailable(refused)
     try:
         for name in (_SERVERS, PARENT):
@@ -235,7 +237,7 @@ def delegated_controllers(own: Path) -> frozenset[str]:
     return frozenset()
 
 
-def not_root(delegated: frozenset[str]) -> str:
+def delegation_error(delegated: frozenset[str]) -> str:
     """Why somebody who is not root cannot have containers without a daemon; empty where nothing is missing."""
     if missing := ", ".join(name for name in _CONTROLLERS if name not in delegated):
         return f"without root nothing would bound a container's {missing} here, so nothing is run. {_HOW}"

@@ -13,7 +13,7 @@ from sandbox.waiting import writable
 _CHUNK: Final = 1 << 18
 
 
-class PipeWire:
+class PipeStreams:
     """Our ends of a container's stdin, stdout and stderr. It is readable when anything of it is."""
 
     def __init__(self, stdin: int, stdout: int, stderr: int) -> None:
@@ -66,10 +66,10 @@ class PipeWire:
                 one.close()
 
 
-def piped() -> tuple[PipeWire, tuple[int, int, int]]:
+def piped() -> tuple[PipeStreams, tuple[int, int, int]]:
     """Our ends of three new pipes, and a container's: for its runtime, which hands them on.
 
     The latter are to be closed here as soon as it has, or no end would ever be heard.
     """
     (reading, stdin), (stdout, writing), (stderr, writing_too) = (os.pipe2(os.O_CLOEXEC) for _ in range(3))
-    return PipeWire(stdin, stdout, stderr), (reading, writing, writing_too)
+    return PipeStreams(stdin, stdout, stderr), (reading, writing, writing_too)

@@ -36,13 +36,13 @@ class Runtime:
         state: Path,
         log: Path,
         streams: tuple[int, int, int] | None = None,
-        within: Sequence[str] = (),
+        wrapper: Sequence[str] = (),
     ) -> None:
-        """One step, with the words of `within` in front. `streams` become the container's. Raises EngineUnavailable with what the runtime said."""
+        """One step, with the words of `wrapper` in front. `streams` become the container's. Raises EngineUnavailable with what the runtime said."""
         stdin, stdout, stderr = streams or (subprocess.DEVNULL,) * 3
         try:
             code = subprocess.run(  # noqa: S603 - our own words, no shell
-                [*within, self.path, "--root", str(state), "--log", str(log), *step],
+                [*wrapper, self.path, "--root", str(state), "--log", str(log), *step],
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,

@@ -23,7 +23,10 @@ from sandbox.engines.oci.tree import changed, content_id, harden, listed
 from sandbox.errors import EngineUnavailable, ImageMissing
 
 _ABOUT, _LIST = "image.json", "list.jsonl"
-_FRESH: Final = "new-"
+TMP_PREFIX: Final = "new-"  # before the names of folders that are being made
+LAYOUT: Final = (
+    "layout"  # beside the root: the image as its registry sent it, for other engines of this machine
+)
 # after it has lost its last name; a server may still make containers of it until then
 UNUSED_SECONDS: Final = 24 * 3600.0
 
@@ -80,6 +83,14 @@ class ImageStore:
             raise ImageMissing(f"image {image} is not in {self.folder} any more.")
         return place
 
+    def layout(self, reference: str) -> tuple[str, Path] | None:
+        """Content id of an image and its OCI layout, where it came from a registry. Raises EngineUnavailable without a store."""
+        stored = self._stored(reference)
+        if stored is None:
+            return None
+        layout = self._place(stored.id) / LAYOUT
+        return (stored.id, layout) if layout.is_dir() else None
+
     def pull(self, reference: str, report: Callable[[str], None]) -> None:
         self._fetch(self, reference, report)
 
@@ -90,7 +101,7 @@ class ImageStore:
         `unpack` raises, and EngineUnavailable.
         """
         try:
-            with self._locked(), tempfile.TemporaryDirectory(prefix=_FRESH, dir=self.folder) as temporary:
+            with self._locked(), tempfile.TemporaryDirectory(prefix=TMP_PREFIX, dir=self.folder) as temporary:
                 fresh = Path(temporary) / "image"
                 (fresh / ROOTFS).mkdir(parents=True)
                 about = dict(unpack(fresh / ROOTFS))
@@ -132,7 +143,7 @@ class ImageStore:
             is_old = not one.names and time.time() - one.named_until > UNUSED_SECONDS
             if is_old and one.id.encode() not in used:
                 shutil.rmtree(self._place(one.id), ignore_errors=True)
-        for left in self.folder.glob(f"{_FRESH}*/image"):
+        for left in self.folder.glob(f"{TMP_PREFIX}*/image"):
             if time.time() - left.stat().st_mtime > UNUSED_SECONDS:
                 shutil.rmtree(left.parent, ignore_errors=True)
 

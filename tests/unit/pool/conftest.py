@@ -25,7 +25,7 @@ from tests.waiting import until
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measures nothing, and has memory enough."""
-    monkeypatch.setattr(slot_module, "shortfalls", lambda _template, _facts, **_: ())
+    monkeypatch.setattr(slot_module, "violations", lambda _template, _facts, **_: ())
     monkeypatch.setattr(pool_module, "machine_memory", dict)
 
 

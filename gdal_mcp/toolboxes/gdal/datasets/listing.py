@@ -20,7 +20,7 @@ from typing import Any, Final
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.toolboxes.gdal.datasets.sidecars import WHOLE, Names
 from gdal_mcp.untrusted import clean_text, shown_text
-from sandbox.browse import Barred, Folder, Found, Kind
+from sandbox.browse import Folder, Found, Kind, SkipReason
 from sandbox.workspace import Located
 
 # held by the tool's schema
@@ -156,7 +156,7 @@ class _Reader:
             return
         with folder.enter(name) as inner:
             whole = isinstance(inner, Folder) and any(mark in inner.names for mark in WHOLE["marks"])
-            if found is not None and inner is not Barred.GONE:
+            if found is not None and inner is not SkipReason.GONE:
                 yield Row(found, is_dataset=whole)
             if isinstance(inner, Folder) and not whole:
                 yield from self.rows(inner, f"{above}{name}/", after or ())

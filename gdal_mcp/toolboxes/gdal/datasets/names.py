@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import is_address
 from gdal_mcp.toolboxes.gdal import data_of
-from sandbox.workspace import hides
+from sandbox.workspace import has_hidden_chars
 
 Place = Literal["any", "file", "folder"]
 
@@ -139,7 +139,7 @@ def parse(text: str, *, addresses: bool = False) -> DatasetName:
         size = len(text.encode())
     except UnicodeEncodeError as error:
         raise refused("the name is not valid Unicode.", "Send plain text.") from error
-    if not text or hides(text):
+    if not text or has_hidden_chars(text):
         raise refused(
             "the name is empty, or holds a control or invisible character, or a line separator.",
             "Use a path inside a workspace; `gdal-mcp doctor` lists them.",

@@ -1,22 +1,11 @@
-"""The look program: what a container lets its process see and do. A handler for `sandbox/worker.py`, standard library only.
+"""The further sections of the probe, for `doctor --escape`: all that can be seen, every system call, every way out.
 
-A job names the sections that it wants, with their parameters; each one reports what it found and judges nothing
-(`sandbox.isolation.rows` does). Nothing that is tried harms anybody should it work: no file of the host is changed unless
-the job names it, and what would change the process is done by a child. An attempt is reported as SUCCEEDED, as the name
-of its errno, or as the signal that ended the child.
+Not a module: the text is appended to that of `sandbox/isolation/probe.py`, whose names it uses.
 """
 
-import contextlib
-import ctypes
-import errno
 import fcntl
-import hashlib
-import json
 import mmap
-import os
 import resource
-import signal
-import socket
 import stat
 import subprocess
 
@@ -25,10 +14,6 @@ def table(text):
     return {name: int(number, 0) for name, _, number in (word.partition("=") for word in text.split())}
 
 
-WORKED = "SUCCEEDED"
-SECONDS = 10  # after which a call that does not return is ended; none of them waits for anything
-FAMILIES = range(46)  # of linux/socket.h; the next ones of new kernels are refused by the same rule
-KINDS = (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET)
 ADDRESSES = ("192.0.2.1", "198.51.100.1")  # of the networks for documentation: nobody has them
 NAMESPACES = table(  # linux/sched.h
     "NEWTIME=0x80 NEWNS=0x20000 NEWCGROUP=0x2000000 NEWUTS=0x4000000 NEWIPC=0x8000000 NEWUSER=0x10000000 "
@@ -44,7 +29,6 @@ PRCTL = table(  # linux/prctl.h: what no job asks for
 )
 IOCTL = table("TIOCSTI=0x5412 TIOCLINUX=0x541C TIOCSETD=0x5423 FS_IOC_GETFLAGS=0x80086601")
 FCNTL = table("F_SETOWN=8 F_SETSIG=10 F_SETLEASE=1024 F_NOTIFY=1026 F_ADD_SEALS=1033")
-PLACES = "/ /etc /usr /var /var/tmp /home /root /run /opt /dev /dev/shm /proc /sys /proc/sys/kernel".split()
 KERNEL = ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/driver", "/sys")
 # files of which each is, or was, a way to have the host run something
 SETTINGS = """
@@ -65,70 +49,6 @@ ENGINES = """
 """.split()
 SETUID_PROGRAMS = "su passwd mount umount chsh chfn newgrp".split()
 
-libc = ctypes.CDLL(None, use_errno=True)
-libc.syscall.restype = ctypes.c_long
-
-
-def prepare():
-    """Nothing: standard library only."""
-
-
-def run(job, _report):
-    """The sections in our order: what is seen is seen before an attempt that works can change it."""
-    found = {name: section(**job[name]) for name, section in SECTIONS.items() if name in job}
-    return {"code": 0, "look": found}
-
-
-# --- how an attempt is made ---
-
-
-def name_of(number):
-    return errno.errorcode.get(number, "EUNKNOWN")
-
-
-def outcome(action):
-    try:
-        action()
-    except OSError as error:
-        return name_of(error.errno)
-    return WORKED
-
-
-def in_child(work):
-    """The lines that `work` reports from a child process, and how the child ended."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        with contextlib.suppress(BaseException):
-            signal.alarm(SECONDS)
-            os.close(reading)
-            work(lambda *words: os.write(writing, (json.dumps(words) + "\n").encode()))
-        os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as told:
-        lines = [json.loads(line) for line in told]
-    status = os.waitpid(child, 0)[1]
-    return lines, signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "ENDED"
-
-
-def attempt(action):
-    """The outcome in a child process, or how that ended without one."""
-    lines, end = in_child(lambda report: report(outcome(action)))
-    return lines[0][0] if lines else end
-
-
-def try_each(actions):
-    """All in one child, which is quicker, up to the first that is not refused; from there on each in a child of its own."""
-
-    def refusals(report):
-        for name, action in actions.items():
-            if (said := outcome(action)) == WORKED:
-                break
-            report(name, said)
-
-    found = dict(in_child(refusals)[0])
-    return found | {name: attempt(action) for name, action in actions.items() if name not in found}
-
 
 def checked(result):
     """A result of the C library as Python has it. Raises OSError."""
@@ -144,32 +64,6 @@ def passing(action):
     except OSError as error:
         if error.errno in (errno.EPERM, errno.ENOSYS):
             raise
-
-
-def own_name(folder):
-    return os.path.join(folder, f".look-{os.getpid()}")
-
-
-# --- files: whether mounted folders are those that the server sees ---
-
-
-def files(nonces, folders):
-    return {
-        "security label": security_label(),
-        "kernel": os.uname().release,
-        "boot": first_line("/proc/sys/kernel/random/boot_id"),
-        "nonces": {path: first_line(path)[:64] for path in nonces},
-        "folders": {path: folder(path) for path in folders},
-    }
-
-
-def folder(path):
-    """Device and inode of a folder and the digest of its names, as `Folder` in `sandbox/isolation/rows.py`."""
-    try:
-        status, names = os.stat(path), sorted(os.listdir(os.fsencode(path)))
-        return [status.st_dev, status.st_ino, hashlib.sha256(b"/".join(names)).hexdigest()]
-    except OSError as error:
-        return [0, 0, name_of(error.errno)]
 
 
 # --- sight: what can be seen; it changes nothing but for a program that is put into scratch and output, and removed ---
@@ -196,22 +90,6 @@ def sight(folders):
         "mount roots": {row[4]: row[3] for row in mount_rows()},  # the host's words for what is mounted
         "programs": {path: attempt(lambda path=path: execute(path)) for path in folders},
     }
-
-
-def lines(path):
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read().rstrip("\n").split("\n")
-    except OSError:
-        return []
-
-
-def first_line(path):
-    return next(iter(lines(path)), "").rstrip("\0")
-
-
-def security_label():
-    return first_line("/proc/self/attr/current") or first_line("/proc/self/attr/apparmor/current")
 
 
 def link(path):
@@ -312,11 +190,6 @@ def mount_of(descriptor):
     return [line for line in lines(f"/proc/self/fdinfo/{descriptor}") if line.startswith("mnt_id:")]
 
 
-def mount_rows():
-    """Fields of /proc/self/mountinfo, proc(5)."""
-    return [line.split(" ") for line in lines("/proc/self/mountinfo")]
-
-
 # --- calls: system calls by number ---
 
 
@@ -340,31 +213,7 @@ def calls(numbers):
     return found
 
 
-# --- attempts: the ways out, in groups ---
-
-
-def attempts(folders, groups=None):
-    """Group -> name -> outcome, of `groups` or of all; `folders` are those that may be written."""
-    known = {actions.__name__.replace("_", " "): actions for actions in GROUPS}
-    return {name: try_each(known[name](folders)) for name in known if groups is None or name in groups}
-
-
-def sockets(_folders):
-    def any_of(family):
-        refused = OSError(errno.EPERM, "refused")
-        for make in (socket.socket, socket.socketpair):
-            for kind in KINDS:
-                try:
-                    make(family, kind).close()
-                except OSError as error:
-                    refused = error
-                except (AttributeError, ValueError):  # a pair
-                    return
-                else:
-                    return
-        raise refused
-
-    return {str(one): lambda one=one: any_of(one) for one in FAMILIES if one != socket.AF_UNIX}
+# --- further groups of attempts ---
 
 
 def network(_folders):
@@ -413,19 +262,6 @@ def mounts(_folders):
         "unmount /proc": lambda: checked(libc.umount2(b"/proc", 2)),  # MNT_DETACH
         "chroot": lambda: os.chroot("/tmp"),
     }
-
-
-def writing(folders):
-    """In well-known places, and in whatever is mounted."""
-
-    def create(place):
-        path = own_name(place)
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        os.unlink(path)
-
-    mounted = [row[4] for row in mount_rows() if os.path.isdir(row[4])]
-    places = sorted({*PLACES, *mounted} - {*folders, "/dev/fd"})
-    return {place: lambda place=place: create(place) for place in places}
 
 
 def kernel_settings(_folders):
@@ -502,15 +338,6 @@ def requests(_folders):
     return {name: lambda action=action: passing(action) for name, action in made.items()}
 
 
-def identities(_folders):
-    other = 0 if os.getuid() else 1  # a container's own root may become any other user only by a capability
-    return {
-        "become another user": lambda: os.setuid(other),
-        "take another group": lambda: os.setgid(other),
-        "join another group": lambda: os.setgroups([other]),
-    }
-
-
 def limits(_folders):
     found = {}
     for name, which in vars(resource).items():
@@ -561,28 +388,6 @@ GROUPS = (
     *(local_sockets, kernel_settings, other_architectures, sockets, network, namespaces, mounts, writing),
     *(nodes, programs, requests, identities, limits, crashes),
 )
-
-
-# --- processes: how many there may be, where no control group that is shown says it ---
-
-
-def processes(most):
-    """How many could be started beside this one, up to `most`, and the errno that ended them."""
-    children, reason = [], ""
-    try:
-        for _ in range(most):
-            child = os.fork()
-            if child == 0:
-                signal.pause()
-                os._exit(0)
-            children.append(child)
-    except OSError as error:
-        reason = name_of(error.errno)
-    finally:
-        for one in children:
-            os.kill(one, signal.SIGKILL)
-            os.waitpid(one, 0)
-    return [len(children), reason]
 
 
 SECTIONS = {one.__name__: one for one in (files, sight, calls, attempts, processes)}

@@ -17,7 +17,7 @@ from typing import Final
 
 import structlog
 
-from sandbox.engine import Wire
+from sandbox.engine import AttachedStreams
 from sandbox.protocol import ProtocolBreach, encode_answer
 from sandbox.questions import MAX_IN_FLIGHT, Answer, Answerer, Question, Status
 from sandbox.waiting import Cancellation
@@ -26,10 +26,10 @@ THREADS: Final = 8  # as many requests are under way for one job
 _log = structlog.get_logger()
 
 
-class Answering:
+class ReadBroker:
     """The questions of one job. `seconds` is how long a container may leave an answer unread: all of its time."""
 
-    def __init__(self, answerer: Answerer, wire: Wire, seconds: float) -> None:
+    def __init__(self, answerer: Answerer, wire: AttachedStreams, seconds: float) -> None:
         self.failed = Cancellation()
         self._answerer, self._wire, self._seconds = answerer, wire, seconds
         self._in_flight: set[int] = set()

@@ -1,0 +1,66 @@
+"""Tries every harmless way out of a container exactly like a job's, and has what got out judged."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from sandbox.attestation import probed, probing
+from sandbox.escape.cis import benchmark
+from sandbox.escape.rules import ATTEMPTS, CALLS, SIGHT
+from sandbox.escape.syscalls import NUMBERS
+from sandbox.isolation.measured import FACTS
+from sandbox.isolation.probe_rules import WRITABLE
+from sandbox.isolation.rows import Evidence, Row, Rule, judged
+from sandbox.program import source
+from sandbox.runner import Job, Runner
+from sandbox.template import SandboxTemplate
+from sandbox.waiting import Cancellation
+
+
+def further() -> str:
+    """The text of the probe's further sections."""
+    return source("sandbox.escape", "probe.py")
+
+
+def try_to_escape(
+    runner: Runner, template: SandboxTemplate, attested: Iterable[Row], cancel: Cancellation
+) -> tuple[Row, ...]:
+    """Tries the harmless ways out of a container like `template`, which mounts a staging folder for writing.
+
+    A row that failed says what got out.
+
+    `attested` are the rows of this host's attestation, which saw the limits in force.
+
+    Raises:
+        AttestationFailed: the container is weaker than asked by its own measure, or did not answer.
+        SandboxError: the container could not be made.
+    """
+    info, trying = runner.engine.info(), probing(template, further())
+    slot = runner.launch(trying, "escape", cancel)
+    result = runner.serve(slot, Job("escape", trying, everything(info.architecture)), cancel)
+    evidence = Evidence(
+        template,
+        result.facts,
+        probed(result),
+        security_options=info.security_options,
+        namespaces={one.name: str(one.readlink()) for one in Path("/proc/self/ns").glob("*")},
+        limits_by_node=info.limits_by_node,
+        gone=slot.container.state() is None,
+    )
+    return escape_rows(evidence, attested)
+
+
+def escape_rows(evidence: Evidence, attested: Iterable[Row] = ()) -> tuple[Row, ...]:
+    """All that the escape test shows: what one container was, saw and tried, the limits in force, and the benchmark."""
+    rules: tuple[Rule, ...] = (*ATTEMPTS.values(), CALLS, *SIGHT, *FACTS)
+    rows = (*judged(rules, evidence), *(row for row in attested if row.group == "limits"))
+    return (*rows, *benchmark(rows))
+
+
+def everything(architecture: str) -> dict[str, Any]:
+    """The probe's job that looks at everything and tries every way out, by the engine's word for the architecture."""
+    return {
+        "sight": {"folders": list(WRITABLE)},
+        "calls": {"numbers": dict(NUMBERS[architecture])},
+        "attempts": {"folders": list(WRITABLE)},
+    }

@@ -1,0 +1,212 @@
+"""The probe: what a container lets its process see and do. A handler for `sandbox/worker.py`, standard library only.
+
+A job names the sections that it wants, with their parameters; each one reports what it found and judges nothing
+(`sandbox.isolation.rows` does). Nothing that is tried harms anybody should it work: no file of the host is changed unless
+the job names it, and what would change the process is done by a child. An attempt is reported as SUCCEEDED, as the name
+of its errno, or as the signal that ended the child.
+
+These are the sections of an attestation. `sandbox/escape/probe.py` is appended to this text where every way out is tried.
+"""
+
+import contextlib
+import ctypes
+import errno
+import hashlib
+import json
+import os
+import signal
+import socket
+
+WORKED = "SUCCEEDED"
+SECONDS = 10  # after which a call that does not return is ended; none of them waits for anything
+FAMILIES = range(46)  # of linux/socket.h; the next ones of new kernels are refused by the same rule
+KINDS = (socket.SOCK_STREAM, socket.SOCK_DGRAM, socket.SOCK_RAW, socket.SOCK_SEQPACKET)
+PLACES = "/ /etc /usr /var /var/tmp /home /root /run /opt /dev /dev/shm /proc /sys /proc/sys/kernel".split()
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall.restype = ctypes.c_long
+
+
+def prepare():
+    """Nothing: standard library only."""
+
+
+def run(job, _report):
+    """The sections in our order: what is seen is seen before an attempt that works can change it."""
+    found = {name: section(**job[name]) for name, section in SECTIONS.items() if name in job}
+    return {"code": 0, "look": found}
+
+
+# --- how an attempt is made ---
+
+
+def name_of(number):
+    return errno.errorcode.get(number, "EUNKNOWN")
+
+
+def outcome(action):
+    try:
+        action()
+    except OSError as error:
+        return name_of(error.errno)
+    return WORKED
+
+
+def in_child(work):
+    """The lines that `work` reports from a child process, and how the child ended."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            signal.alarm(SECONDS)
+            os.close(reading)
+            work(lambda *words: os.write(writing, (json.dumps(words) + "\n").encode()))
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as told:
+        lines = [json.loads(line) for line in told]
+    status = os.waitpid(child, 0)[1]
+    return lines, signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else "ENDED"
+
+
+def attempt(action):
+    """The outcome in a child process, or how that ended without one."""
+    lines, end = in_child(lambda report: report(outcome(action)))
+    return lines[0][0] if lines else end
+
+
+def try_each(actions):
+    """All in one child, which is quicker, up to the first that is not refused; from there on each in a child of its own."""
+
+    def refusals(report):
+        for name, action in actions.items():
+            if (said := outcome(action)) == WORKED:
+                break
+            report(name, said)
+
+    found = dict(in_child(refusals)[0])
+    return found | {name: attempt(action) for name, action in actions.items() if name not in found}
+
+
+def own_name(folder):
+    return os.path.join(folder, f".look-{os.getpid()}")
+
+
+# --- files: whether mounted folders are those that the server sees ---
+
+
+def files(nonces, folders):
+    return {
+        "security label": security_label(),
+        "kernel": os.uname().release,
+        "boot": first_line("/proc/sys/kernel/random/boot_id"),
+        "nonces": {path: first_line(path)[:64] for path in nonces},
+        "folders": {path: folder(path) for path in folders},
+    }
+
+
+def folder(path):
+    """Device and inode of a folder and the digest of its names, as `Folder` in `sandbox/isolation/rows.py`."""
+    try:
+        status, names = os.stat(path), sorted(os.listdir(os.fsencode(path)))
+        return [status.st_dev, status.st_ino, hashlib.sha256(b"/".join(names)).hexdigest()]
+    except OSError as error:
+        return [0, 0, name_of(error.errno)]
+
+
+def lines(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read().rstrip("\n").split("\n")
+    except OSError:
+        return []
+
+
+def first_line(path):
+    return next(iter(lines(path)), "").rstrip("\0")
+
+
+def security_label():
+    return first_line("/proc/self/attr/current") or first_line("/proc/self/attr/apparmor/current")
+
+
+def mount_rows():
+    """Fields of /proc/self/mountinfo, proc(5)."""
+    return [line.split(" ") for line in lines("/proc/self/mountinfo")]
+
+
+# --- attempts: the ways out, in groups ---
+
+
+def attempts(folders, groups=None):
+    """Group -> name -> outcome, of `groups` or of all; `folders` are those that may be written."""
+    known = {actions.__name__.replace("_", " "): actions for actions in GROUPS}
+    return {name: try_each(known[name](folders)) for name in known if groups is None or name in groups}
+
+
+def sockets(_folders):
+    def any_of(family):
+        refused = OSError(errno.EPERM, "refused")
+        for make in (socket.socket, socket.socketpair):
+            for kind in KINDS:
+                try:
+                    make(family, kind).close()
+                except OSError as error:
+                    refused = error
+                except (AttributeError, ValueError):  # a pair
+                    return
+                else:
+                    return
+        raise refused
+
+    return {str(one): lambda one=one: any_of(one) for one in FAMILIES if one != socket.AF_UNIX}
+
+
+def writing(folders):
+    """In well-known places, and in whatever is mounted."""
+
+    def create(place):
+        path = own_name(place)
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        os.unlink(path)
+
+    mounted = [row[4] for row in mount_rows() if os.path.isdir(row[4])]
+    places = sorted({*PLACES, *mounted} - {*folders, "/dev/fd"})
+    return {place: lambda place=place: create(place) for place in places}
+
+
+def identities(_folders):
+    other = 0 if os.getuid() else 1  # a container's own root may become any other user only by a capability
+    return {
+        "become another user": lambda: os.setuid(other),
+        "take another group": lambda: os.setgid(other),
+        "join another group": lambda: os.setgroups([other]),
+    }
+
+
+GROUPS = (sockets, writing, identities)
+
+
+# --- processes: how many there may be, where no control group that is shown says it ---
+
+
+def processes(most):
+    """How many could be started beside this one, up to `most`, and the errno that ended them."""
+    children, reason = [], ""
+    try:
+        for _ in range(most):
+            child = os.fork()
+            if child == 0:
+                signal.pause()
+                os._exit(0)
+            children.append(child)
+    except OSError as error:
+        reason = name_of(error.errno)
+    finally:
+        for one in children:
+            os.kill(one, signal.SIGKILL)
+            os.waitpid(one, 0)
+    return [len(children), reason]
+
+
+SECTIONS = {one.__name__: one for one in (files, attempts, processes)}
