@@ -181,7 +181,7 @@ WEAK = {
     "foreign mounts": [with_mounts(mount(target, "ro", kind)) for target in FOREIGN for kind in KINDS],
     "writable mounts": [
         {**FACTS, "mounts": FACTS["mounts"][:-1]},  # control groups, which nothing covers
-        with_mounts(mount("/etc/shadow", "rw,nosuid", "tmpfs")),
+        with_mounts(mount("/etc/crontab", "rw,nosuid", "tmpfs")),
         *(with_mounts(mount(target, "rw", "tmpfs")) for target in ("/etc", "/opt/x", "/tmpx", "/stagingx", "/devx")),
     ],
 }  # fmt: skip
