@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from bench import nodes
-from docs import distribution
+from docs import distribution, hosts
 from docs.promises import ROOT, Drift, marks, promises
 from gdal_mcp.cli.exits import meanings
 from gdal_mcp.cli.parsers import build_parser
@@ -407,6 +407,7 @@ PARTS: Parts = {
     "hardening": _hardening,
     "engines": _engines,
     "sockets": _sockets,
+    "hosts": lambda: table(hosts.COLUMNS, hosts.rows()),
     "engine-exemptions": _exemptions,
     "nodes": partial(nodes.table, nodes.Load(1000 / 60), nodes.Cluster()),
     "engine-checks": _checks,

@@ -23,7 +23,7 @@ class EngineInfo:
     architecture: str  # as the kernel says it: x86_64, aarch64
     cgroup_version: str  # "1" or "2"
     security_options: tuple[str, ...]
-    rootless: bool
+    rootless: bool  # it runs as an ordinary user, in a user namespace of that user
     runtimes: tuple[str, ...]
     address: str
     identity: str  # the engine's own stable id
@@ -47,6 +47,8 @@ class EngineInfo:
     covers_paths: bool = True
     # whether it can bound swap; on a kernel without swap accounting it records "no limit", whatever was asked
     limits_swap: bool = True
+    # the limits of containers that it cannot enforce on this host, of "memory", "cpu" and "pids": it makes none without them
+    limits_missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,7 @@ class SandboxTemplate:
 
     image: str  # content id, `sha256:...`; never a tag
     command: tuple[str, ...]
-    user: tuple[int, int]  # uid, gid; neither is ever 0
+    user: tuple[int, int]  # uid, gid on the engine's host; neither is ever 0
     limits: Limits
     mounts: tuple[Mount, ...] = ()
     masks: tuple[PurePosixPath, ...] = ()  # folders covered by an empty read-only tmpfs

@@ -229,6 +229,7 @@ def measure(fenced):
     return {
         "pid": os.getpid(),
         "status": {name: value.split() for name, value in status if name in STATUS_FIELDS},
+        "ids": {kind: [line.split() for line in _lines(f"/proc/self/{kind}_map")] for kind in ("uid", "gid")},
         "mounts": _mounts(),
         "interfaces": [line.split(":")[0].strip() for line in _lines("/proc/net/dev")[2:]],
         "sockets": [family for family in SOCKET_FAMILIES if _opens_socket(family)],

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Sees to it that there are Podman and gVisor for the tests of engines: uses what there is, else installs it where it may.
+# Installs what the tests of engines need, where it is missing and may be installed: Podman, gVisor, and rootlesskit for a rootless Docker.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/lib.sh
@@ -14,6 +14,7 @@ has_package() {
 
 missing=""
 command -v podman >/dev/null 2>&1 || missing=$podman_packages
+command -v rootlesskit >/dev/null 2>&1 || missing="$missing rootlesskit uidmap"
 # A share as a desktop's machine has it, for the tests of the server's image.
 command -v bindfs >/dev/null 2>&1 || missing="$missing bindfs"
 if ! command -v runsc >/dev/null 2>&1; then

@@ -127,7 +127,7 @@ def engine(client: docker.DockerClient, image: Image) -> Iterator[Engine]:
         yield DockerEngine(client)
         return
     if address.startswith("k8s:"):
-        made: OciEngine | KubernetesEngine = KubernetesEngine(Cluster.named(address))
+        made: OciEngine | KubernetesEngine = KubernetesEngine(Cluster.from_address(address))
     else:
         made = oci_engine(client, image, Path(address.removeprefix("oci://")))
     yield made

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Final
 
 import docker
 import docker.errors
@@ -32,6 +32,26 @@ from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
 
 _REMOVAL_PAUSE, _REMOVAL_PAUSE_LONGEST = 0.005, 0.5
+# which limits this engine can enforce, in its own answer; one that does not say is judged by what it makes
+_LIMIT_FIELDS: Final = {"memory": "MemoryLimit", "cpu": "CpuCfsQuota", "pids": "PidsLimit"}
+
+
+def refuse_unlimited(info: EngineInfo) -> None:
+    """Raises IsolationRefused for an engine that cannot enforce every limit, before it leaves one out without saying so."""
+    if not info.limits_missing:
+        return
+    what = f"{info.name} cannot limit {', '.join(info.limits_missing)} here, so nothing was run."
+    if info.rootless and info.cgroup_version == "1":
+        raise IsolationRefused(
+            f"{what} It runs without root, and this host has control groups of version 1, which only root can use. Start the "
+            "host with version 2 (systemd.unified_cgroup_hierarchy=1), or use an engine that runs as root."
+        )
+    if info.rootless:
+        raise IsolationRefused(
+            f"{what} It runs without root, and its user has no such control groups. Delegate them: in a drop-in of "
+            "user@.service, `[Service]` and `Delegate=cpu memory pids`; then log in again."
+        )
+    raise IsolationRefused(f"{what} The host's kernel lacks these control groups, or they are not mounted.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +159,13 @@ class DockerEngine:
             boot=Moment.now().boot if same_kernel else "",
             same_kernel=same_kernel,
             limits_swap=bool(info.get("SwapLimit", True)),
+            limits_missing=tuple(name for name, field in _LIMIT_FIELDS.items() if info.get(field) is False),
         )
 
     def create(
         self, template: SandboxTemplate, labels: Mapping[str, str], _cancel: Cancellation | None = None
     ) -> DockerContainer:
+        refuse_unlimited(self._info)
         self._refuse_submounts(template)
         body = create_body(template, self._info, labels, self.images.environment(template.image))
         with translate_errors("asked to create a container"):

@@ -6,6 +6,7 @@ are in the body for that reason.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -50,7 +51,7 @@ def create_body(
         raise IsolationRefused(
             "the engine has no seccomp to filter system calls with. Use a kernel and engine that do."
         )
-    uid, gid = template.user
+    uid, gid = user_inside(template.user, info)
     ours = template.environment
     # a bare name removes what the image or the engine would set
     foreign = {entry.partition("=")[0] for entry in image_environment} | set(_ENGINE_ENVIRONMENT)
@@ -76,8 +77,29 @@ def create_body(
     }
 
 
+def user_inside(user: tuple[int, int], info: EngineInfo) -> tuple[int, int]:
+    """The ids in a container of a user of the host.
+
+    All containers of a rootless Docker share its user namespace, in which the user who runs it is root, without any power
+    over the host; every other id in it belongs to nobody who may open that user's files. The ids are measured from inside.
+    """
+    return (0, 0) if _is_root_inside(info) else user
+
+
+def _is_root_inside(info: EngineInfo) -> bool:
+    return info.rootless and info.name == "Docker"
+
+
+def _of_root(template: SandboxTemplate) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What a job that is root in its container could read or write by that alone: to be covered, and to be read-only."""
+    home = PurePosixPath("/root")
+    covered = () if any(mount.target.is_relative_to(home) for mount in template.mounts) else (str(home),)
+    return covered, ("/dev",)
+
+
 def _host_config(template: SandboxTemplate, info: EngineInfo) -> dict[str, Any]:
     limits = template.limits
+    own_masks, own_read_only = _of_root(template) if _is_root_inside(info) else ((), ())
     return {
         **{name: [] for name in _NO_LIST},
         **{name: {} for name in _NO_MAP},
@@ -93,8 +115,8 @@ def _host_config(template: SandboxTemplate, info: EngineInfo) -> dict[str, Any]:
         "ReadonlyRootfs": True,
         "Mounts": [_bind(mount, info) for mount in template.mounts],
         "Tmpfs": {str(one.target): ",".join(one.options) for one in tmpfs(template)},
-        "MaskedPaths": [*masked(template)],
-        "ReadonlyPaths": list(READ_ONLY),
+        "MaskedPaths": [*masked(template), *own_masks],
+        "ReadonlyPaths": [*READ_ONLY, *own_read_only],
         "Runtime": template.runtime,
         "LogConfig": {"Type": "none", "Config": {}},
         "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},

@@ -116,7 +116,7 @@ def open_first(
     if kind == OCI:
         return first_that_starts([*_without_daemon(_folder(place))], results, owner, fresh=fresh)
     if address and address.startswith(SCHEME):
-        return Opened(KubernetesEngine(Cluster.named(address, options), owner), address)
+        return Opened(KubernetesEngine(Cluster.from_address(address, options), owner), address)
     if not address:
         return _found(results, owner, fresh=fresh)
     if kind not in _KINDS:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import docker.errors
 
 from sandbox.engine import EngineInfo, removed_on_failure
-from sandbox.engines.docker import DockerContainer, DockerEngine
+from sandbox.engines.docker import DockerContainer, DockerEngine, refuse_unlimited
 from sandbox.engines.libpod import create_spec, differences
 from sandbox.engines.wire import translate_errors
 from sandbox.errors import ImageMissing, IsolationRefused
@@ -24,6 +24,7 @@ from sandbox.isolation.seccomp import profile
 from sandbox.template import SandboxTemplate
 from sandbox.waiting import Cancellation
 
+_CONTROLLERS: Final = ("memory", "cpu", "pids")
 _API: Final = "/v4.0.0/libpod"  # the oldest that has all the fields; later ones answer it too
 
 
@@ -35,12 +36,17 @@ class PodmanEngine(DockerEngine):
         """As Docker's API says it, which does not tell whether a Podman is rootless."""
         info = super()._info
         with translate_errors("asked whether it is rootless"):
-            security = self._libpod("GET", "/info")["host"]["security"]
-        return replace(info, rootless=bool(security["rootless"]))
+            host = self._libpod("GET", "/info")["host"]
+        # what Docker's API says of limits is of the host, and not of what was delegated to the service's user
+        controllers = host.get("cgroupControllers") or ()
+        missing = tuple(name for name in _CONTROLLERS if name not in controllers)
+        rootless = bool(host["security"]["rootless"])
+        return replace(info, rootless=rootless, limits_missing=missing if rootless else ())
 
     def create(
         self, template: SandboxTemplate, labels: Mapping[str, str], _cancel: Cancellation | None = None
     ) -> DockerContainer:
+        refuse_unlimited(self._info)
         self._refuse_submounts(template)
         rules = profile(self._info.architecture)
         # for the service to read; it runs as root or as this user

@@ -37,7 +37,7 @@ def _unseen(*names: str) -> Judge:
 
 def _privileges(evidence: Evidence) -> Iterator[Judgement]:
     """As the kernel says it, and as a set-user-id program of the image shows, if there is one."""
-    sight, user = evidence.look["sight"], str(evidence.template.user[0])
+    sight, (user, *_) = evidence.look["sight"], evidence.facts["status"]["Uid"]
     yield same(1, sight["no_new_privs"], "no new privileges")
     ids = sight["set-user-id"]
     shown = "none in the image" if ids is None else " ".join(ids)

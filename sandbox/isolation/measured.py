@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import Any, Final
 
 from sandbox.isolation.policy import CPU_PERIOD, HOSTNAME, masked, rlimits
-from sandbox.isolation.rows import Evidence, Judge, Judgement, Row, Rule, judged, none, nothing, same, verdict
+from sandbox.isolation.rows import Evidence, Judge, Judgement, Row, Rule, judged, none, same, verdict
 from sandbox.template import SCRATCH_TARGET, STAGING_TARGET, SandboxTemplate
 
 # file systems that an engine mounts of its own accord and that hold nothing of the host's files
@@ -46,9 +46,20 @@ def violations(
 
 def _user(evidence: Evidence) -> Iterator[Judgement]:
     """Real, effective, saved and file system ids, all four."""
-    status, (uid, gid) = evidence.facts["status"], evidence.template.user
-    ids = ("/".join(sorted(set(status[name]))) for name in ("Uid", "Gid"))
+    uid, gid = evidence.template.user
+    ids = ("/".join(sorted(set(_ids(evidence, name)))) for name in ("Uid", "Gid"))
     yield same(f"{uid}:{gid}", ":".join(ids))
+
+
+def _groups(evidence: Evidence) -> Iterator[Judgement]:
+    yield none(gid for gid in _ids(evidence, "Groups") if gid != str(evidence.template.user[1]))
+
+
+def _ids(evidence: Evidence, name: str) -> list[str]:
+    """Ids of the process. Root of a user namespace counts as who it is outside: without such a namespace that is root again."""
+    rows = evidence.facts["ids"]["uid" if name == "Uid" else "gid"]
+    outside = next((number for inside, number, _ in rows if inside == "0"), "0")
+    return [outside if one == "0" else one for one in evidence.facts["status"][name]]
 
 
 def _capabilities(evidence: Evidence) -> Iterator[Judgement]:
@@ -225,9 +236,7 @@ FACTS: Final = (
     Rule(
         _GROUP,
         "supplementary groups",
-        nothing(
-            lambda one: [gid for gid in one.facts["status"]["Groups"] if gid != str(one.template.user[1])]
-        ),
+        _groups,
         "5.26",
     ),
     Rule(_GROUP, "capabilities", _capabilities, "5.4, 5.5"),

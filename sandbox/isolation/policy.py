@@ -30,6 +30,8 @@ MASKED: Final = (
     *("/dev/mqueue", "/dev/pts"),  # writable for everybody; terminals are kernel code that no job needs
     # the image's, which a data file can name; nothing of ours looks a user up
     *("/etc/passwd", "/etc/group"),
+    # closed to all but root, which the user of a rootless engine can be in a container
+    *("/etc/shadow", "/etc/gshadow"),
 )
 _MASKED_BELOW_SYS: Final = ("/sys/devices/virtual/powercap", "/sys/firmware")
 READ_ONLY: Final = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")

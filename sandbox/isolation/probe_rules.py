@@ -109,6 +109,6 @@ QUICK: Final = {
     for group, name, cis in (
         ("sockets", "open sockets of other families", "5.10, 5.22"),
         ("writing", "write outside scratch and output", "5.6, 5.13"),
-        ("identities", "become root", "5.26"),
+        ("identities", "become another user", "5.26"),
     )
 }

@@ -72,7 +72,7 @@ def _held(name: str, sentence: str, *rows: str) -> None:
 
 @check("engine.info")
 def _(bench: Bench) -> None:
-    """It says what it is"""
+    """It reports its name, version, architecture and address"""
     info = bench.engine.info()
     assert info.name
     assert info.version
@@ -86,7 +86,7 @@ def _(bench: Bench) -> None:
 
 @check("engine.gone")
 def _(bench: Bench) -> None:
-    """Gone, every method says that it is unavailable"""
+    """After the engine is gone every method raises EngineUnavailable"""
     assert bench.gone is not None, "the bench names no engine that is gone"
     gone, template = bench.gone(), bench.template(programs.SPEAK, "0")
     for ask in (
@@ -107,7 +107,7 @@ def _(bench: Bench) -> None:
 
 @check("create.starts-nothing")
 def _(bench: Bench) -> None:
-    """A created container has not begun, and counts as not ended"""
+    """A created container does not run yet and counts as not ended"""
     with bench.created(bench.template(programs.LEAVE_A_MARK)) as container:
         assert container.state().running
         assert container.wait(0.2).running
@@ -116,14 +116,14 @@ def _(bench: Bench) -> None:
 
 @check("image.told")
 def _(bench: Bench) -> None:
-    """It says whether an image is there"""
+    """It finds an image that is there, and None for another one"""
     assert bench.engine.images.find(bench.image)
     assert bench.engine.images.find(ABSENT_IMAGE) is None
 
 
 @check("create.image-missing")
 def _(bench: Bench) -> None:
-    """An image that is not there is missing, and never fetched"""
+    """A missing image raises ImageMissing and is never fetched"""
     with (
         pytest.raises(ImageMissing),
         bench.created(bench.template(programs.SPEAK, "0", image=ABSENT_IMAGE)) as one,
@@ -134,7 +134,7 @@ def _(bench: Bench) -> None:
 
 @check("create.source-missing")
 def _(bench: Bench) -> None:
-    """A mount without a source is refused, and its source not made"""
+    """A mount whose source is missing is refused, and the source is not made"""
     absent = bench.folder / "absent"
     mounts = (Mount(bench.source(absent), PurePosixPath("/data")),)
     template = bench.template(programs.SPEAK, "0", mounts=mounts, masks=())
@@ -146,7 +146,7 @@ def _(bench: Bench) -> None:
 
 @check("create.labels")
 def _(bench: Bench) -> None:
-    """Labels are told back, and of existing containers alone"""
+    """It reports the labels of existing containers only"""
     with bench.created(bench.template(programs.SPEAK, "0")) as container:
         assert {one: told[OWNER] for one, told in bench.ours().items()} == {container.id: bench.owner}
     assert not bench.ours(), "a removed container is still told"
@@ -154,7 +154,7 @@ def _(bench: Bench) -> None:
 
 @check("start.program-missing")
 def _(bench: Bench) -> None:
-    """A program that is not there is no success"""
+    """A missing program never counts as a success"""
     with suppress(SandboxError), bench.created(bench.template("", command=("/no/such/program",))) as one:
         one.start().close()
         state = one.wait(PATIENCE)
@@ -165,21 +165,21 @@ def _(bench: Bench) -> None:
 
 @check("streams.from-the-start")
 def _(bench: Bench) -> None:
-    """Attached before the start, both streams are heard whole and apart"""
+    """Streams are attached before the start, complete and separate"""
     ran = bench.run(programs.SPEAK, "0")
     assert (ran.stdout, ran.stderr) == (b"out", b"err")
 
 
 @check("streams.much-output")
 def _(bench: Bench) -> None:
-    """Much output arrives whole and in order"""
+    """Much output arrives complete and in order"""
     ran = bench.run(programs.PRINT_MUCH, str(BLOCKS))
     assert ran.stdout == b"".join(b"%08d" % number * 512 for number in range(BLOCKS))
 
 
 @check("streams.stdin")
 def _(bench: Bench) -> None:
-    """What is sent arrives whole, while it speaks"""
+    """Input arrives complete while the container writes output"""
     # as a job's questions and their answers go: neither side may wait for the other
     sent, back = b"0123456789abcdef" * (ANSWERED // 16), bytearray()
     with bench.created(bench.template(programs.REPEAT)) as container, bench.started(container) as wire:
@@ -195,7 +195,7 @@ def _(bench: Bench) -> None:
 
 @check("streams.stdin-ends")
 def _(bench: Bench) -> None:
-    """Its stdin ends with the wire, and not before"""
+    """Its stdin ends when the streams are closed, and not before"""
     with bench.waiting() as (container, wire):
         assert container.wait(0.2).running
         wire.close()
@@ -205,7 +205,7 @@ def _(bench: Bench) -> None:
 
 @check("streams.apart")
 def _(bench: Bench) -> None:
-    """Two containers hear and say nothing of each other"""
+    """Two containers share no input or output"""
     speaking = bench.template(programs.SPEAK, "0")
     with bench.waiting() as (_, one), bench.created(speaking) as second, bench.started(second) as two:
         assert hear(two) == {STDOUT: b"out", STDERR: b"err"}
@@ -223,7 +223,7 @@ def _(bench: Bench) -> None:
 
 @check("end.crash")
 def _(bench: Bench) -> None:
-    """A crash is told as one"""
+    """A crash is reported as a crash"""
     ran = bench.run(programs.CRASH)
     assert ran.state is not None
     assert (ran.code, ran.state.out_of_memory) == (CRASHED, False)
@@ -231,14 +231,14 @@ def _(bench: Bench) -> None:
 
 @check("end.wait")
 def _(bench: Bench) -> None:
-    """A wait ends when its time is over"""
+    """A wait returns when its time is over"""
     with bench.waiting() as (container, _):
         assert container.wait(0.2).running
 
 
 @check("end.process")
 def _(bench: Bench) -> None:
-    """Its process is told while it runs"""
+    """Its first process is known while it runs"""
     with bench.created(bench.template(programs.WAIT_FOR_THE_END)) as container:
         assert container.process() is None, "it has a process before its start"
         with bench.started(container, b"ready"):
@@ -250,7 +250,7 @@ def _(bench: Bench) -> None:
 
 @check("remove.running")
 def _(bench: Bench) -> None:
-    """A running container is ended and gone"""
+    """Removing a running container ends it"""
     with bench.waiting() as (container, wire):
         container.remove()
         assert container.state() is None
@@ -260,7 +260,7 @@ def _(bench: Bench) -> None:
 
 @check("remove.again")
 def _(bench: Bench) -> None:
-    """Removing what is gone, or never was, is no failure"""
+    """Removing a container twice, or an unknown one, is no error"""
     with bench.created(bench.template(programs.SPEAK, "0")) as container:
         container.remove()
         container.remove()
@@ -269,7 +269,7 @@ def _(bench: Bench) -> None:
 
 @check("remove.at-once")
 def _(bench: Bench) -> None:
-    """Many may ask for a removal at once"""
+    """Several threads may remove a container at once"""
     with bench.created(bench.template(programs.WAIT_FOR_THE_END)) as container:
         with closing(container.start()), ThreadPoolExecutor(4) as threads:
             list(threads.map(lambda one: one.remove(), [container] * 4))  # raises what a removal raised
@@ -278,7 +278,7 @@ def _(bench: Bench) -> None:
 
 @check("unknown")
 def _(bench: Bench) -> None:
-    """What was never made is unknown, and cannot be used"""
+    """A container that was never made is unknown and cannot be started"""
     container = bench.engine.container(UNKNOWN)
     assert (container.state(), container.wait(1), container.process()) == (None, None, None)
     with pytest.raises(EngineUnavailable):
@@ -289,17 +289,17 @@ def _(bench: Bench) -> None:
 
 # rows of the probe that held: the check, its sentence, the rows
 ROWS = (
-    ("user", "It is the template's user, in its group alone, and cannot become another", "user", "supplementary groups", "become root"),
+    ("user", "It runs as the template's user and group, and cannot become another user", "user", "supplementary groups", "become another user"),
     ("capabilities", "It holds no capability", "CapInh", "CapPrm", "CapEff", "CapBnd"),
     ("no-new-privileges", "A setuid program gives it nothing", "no new privileges", "user of a set-user-id program"),
     ("seccomp.in-force", "The kernel shows a filter of system calls", "Seccomp"),
     ("seccomp.calls", "Calls that no job needs are refused", "make system calls that no job needs"),
-    ("seccomp.sockets", "No socket but a local one can be made", "open sockets of other families", "make a local socket, as jobs do"),
-    ("network", "There is no interface but the loopback, and nothing can be reached", "network interfaces", "reach an address"),
+    ("seccomp.sockets", "Only local sockets can be made", "open sockets of other families", "make a local socket, as jobs do"),
+    ("network", "There is only the loopback interface, and no address can be reached", "network interfaces", "reach an address"),
     ("root.read-only", "Nothing of the image can be changed", "mount /", "write outside scratch and output"),
     ("shared-memory", "There is no shared memory", "shared memory"),
     ("environment", "Environment, host name and folder are the template's", "foreign environment", "missing environment", "host name", "working folder"),
-    ("host", "It is told nothing of the host's kernel and disks, and sets nothing there", "read what tells of the host", "see below /sys", "find writable settings of the kernel", "write the kernel's settings"),
+    ("host", "It sees nothing of the host's kernel and disks and changes no setting", "read what tells of the host", "see below /sys", "find writable settings of the kernel", "write the kernel's settings"),
     ("devices", "There is no disk, and no device can be made", "open devices", "make devices, pipes, sockets and links"),
     ("processes", "It is process 1 and sees no other", "process", "see other processes"),
     ("limit.rlimits", "Its resource limits are the template's", "rlimit"),
@@ -321,7 +321,7 @@ def _(bench: Bench) -> None:
 
 @check("mount.writable")
 def _(bench: Bench) -> None:
-    """What it writes is on the host, and its user's"""
+    """Files that it writes are on the host and belong to its user"""
     assert bench.evidence.look["workspace"]["output"] == "SUCCEEDED"
     made = bench.staging / "made.txt"
     assert made.read_text(encoding="utf-8") == "made inside"
@@ -337,7 +337,7 @@ def _(bench: Bench) -> None:
 
 @check("scratch")
 def _(bench: Bench) -> None:
-    """Scratch has its size, and runs no program"""
+    """Scratch has its size, and no program runs from it"""
     total, reason = bench.evidence.look["bounds"]["scratch"]
     assert reason == "ENOSPC"
     assert 0 < total <= bench.limits.scratch_bytes + SCRATCH_SLACK
@@ -358,7 +358,7 @@ def _(bench: Bench) -> None:
 
 @check("limit.data")
 def _(bench: Bench) -> None:
-    """Memory is refused readably before it is gone"""
+    """An allocation fails with a message before memory is used up"""
     # asked for through the loader, which sets the limit where the engine does not
     asked = bench.program(programs.ASK_MEMORY, str(bench.limits.memory_bytes))
     assert bench.run_as(asked, asked.program).answer == "refused"
@@ -366,7 +366,7 @@ def _(bench: Bench) -> None:
 
 @check("limit.memory")
 def _(bench: Bench) -> None:
-    """Taking more memory than its limit ends it"""
+    """Using more memory than its limit ends it"""
     # taken so that only the limit of the whole container counts it; where that holds it up for ever, its processor time ends it
     limits = replace(bench.limits, wall_seconds=1.0)
     ran = bench.run(programs.TAKE_MEMORY, str(bench.limits.memory_bytes + 64 * MIB), limits=limits)
@@ -378,7 +378,7 @@ def _(bench: Bench) -> None:
 
 @check("limit.memory-told")
 def _(bench: Bench) -> None:
-    """That it wanted memory is told"""
+    """An end for lack of memory is reported as that"""
     ran = bench.run(programs.TAKE_MEMORY, str(bench.limits.memory_bytes + 64 * MIB))
     assert ran.state is not None
     assert ran.state.out_of_memory
@@ -404,6 +404,6 @@ def _(bench: Bench) -> None:
 
 @check("attestation")
 def _(bench: Bench) -> None:
-    """The product would run calls on it"""
+    """Attestation accepts it, so calls run"""
     with closing(Cancellation()) as cancel:
         attest(Runner(bench.engine, bench.owner), bench.template(""), bench.staging, cancel)

@@ -30,16 +30,33 @@ def _exempt(reason: str, checks: str, *, varies: bool = False) -> tuple[Exemptio
     return tuple(Exemption(check, reason, varies) for check in checks.split())
 
 
+_NO_LIMITS: Final = (
+    "only root can use control groups of version 1, so the engine has no limits, and nothing runs"
+)
 DOCKER: Final = Known("Docker, runc", "20.10 with runc 1.1, control groups of version 1", "calls run")
 PODMAN: Final = Known(
     "Podman, as root",
     "4.3 with crun 1.8, control groups of version 1",
     "calls run",
     _exempt(
-        "its monitor does not notice a kill for want of memory on control groups of version 1; such a call ends as killed",
+        "its monitor does not notice the kernel's OOM killer on control groups of version 1; such a call ends as killed",
         "limit.memory-told",
         varies=True,
     ),
+)
+DOCKER_ROOTLESS: Final = Known(
+    "Docker, rootless",
+    "20.10 with rootlesskit 1.1 and runc 1.1, control groups of version 1, its refusal taken away",
+    "refused: version 1 gives it no limits",
+    _exempt(_NO_LIMITS, "limit.memory limit.memory-told limit.pids attestation")
+    + _exempt(_NO_LIMITS, "limit.cpus", varies=True),  # a busy machine limits it, too
+)
+PODMAN_ROOTLESS: Final = Known(
+    "Podman, rootless",
+    "4.3 with crun 1.8, control groups of version 1, its refusal taken away",
+    "refused: version 1 gives it no limits",
+    _exempt(_NO_LIMITS, "limit.memory limit.memory-told limit.pids attestation")
+    + _exempt(_NO_LIMITS, "limit.cpus", varies=True),
 )
 OCI: Final = Known(
     "oci: crun or runc, no daemon", "crun 1.8 and runc 1.1, control groups of version 1", "calls run"
@@ -56,7 +73,7 @@ OCI_ROOTLESS: Final = Known(
             varies=True,
         ),
         *_exempt(
-            "that kernel, User Mode Linux, gives no memory above the limit but does not kill for want of it either, as it "
+            "that kernel, User Mode Linux, gives no memory above the limit and does not kill either, as it "
             "counts no `oom` of any process; so the limit of processor time ends the job",
             "limit.memory-told",
             varies=True,
@@ -69,7 +86,7 @@ GVISOR: Final = Known(
     "refused by attestation",
     (
         *_exempt(
-            "this release takes no notice of our filter; with `--oci-seccomp` it does, but refuses calls in words of its own, so "
+            "this release ignores our filter; with `--oci-seccomp` it does, but refuses calls in words of its own, so "
             "that no thread can be started",
             "seccomp.in-force seccomp.calls seccomp.sockets",
         ),
@@ -80,7 +97,7 @@ GVISOR: Final = Known(
             "paths are not masked; what /proc and /sys tell is of gVisor's kernel, not the host's", "host"
         ),
         *_exempt(
-            "it does not enforce RLIMIT_DATA, so that a want of memory ends the call instead", "limit.data"
+            "it does not enforce RLIMIT_DATA, so a job that needs more memory is ended instead", "limit.data"
         ),
         *_exempt(
             "gVisor counts processor time by a clock of its own, by which the host's limit cannot be told",
@@ -98,7 +115,7 @@ MEMORY: Final = Known(
     "for tests of other code; refused by attestation",
     (
         *_exempt(
-            "a thread isolates nothing and bounds nothing, so that no attestation accepts it",
+            "a thread isolates nothing and limits nothing, so attestation refuses it",
             """user capabilities no-new-privileges seccomp.in-force seccomp.calls seccomp.sockets network root.read-only
             shared-memory mount.read-only mount.writable mask scratch environment host devices processes limit.rlimits
             limit.file limit.open-files limit.data limit.memory limit.memory-told limit.pids limit.cpus attestation""",
@@ -111,4 +128,14 @@ KUBERNETES: Final = Known(
     "1.20 with containerd 1.6 and runc 1.1, control groups of version 1; the limit of processes is the node's own",
     "calls run",
 )
-KNOWN: Final = (DOCKER, OCI, OCI_ROOTLESS, PODMAN, KUBERNETES, GVISOR, MEMORY)
+KNOWN: Final = (
+    DOCKER,
+    DOCKER_ROOTLESS,
+    PODMAN_ROOTLESS,
+    OCI,
+    OCI_ROOTLESS,
+    PODMAN,
+    KUBERNETES,
+    GVISOR,
+    MEMORY,
+)

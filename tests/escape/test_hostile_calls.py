@@ -44,7 +44,7 @@ TRIED: dict[str, tuple[set[str], set[str] | None]] = {
     "kernel settings": ({"/proc/sys/kernel/core_pattern"}, None),
     "nodes": ({"a block device in /tmp", "a socket in /staging", "a symbolic link in /staging"}, None),
     "programs": ({"run one from /tmp", "load code from /tmp", "run one from memory"}, None),
-    "identities": ({"become root"}, {"EPERM"}),
+    "identities": ({"become another user"}, {"EPERM"}),
     "requests": ({"PR_SET_MM", "TIOCSTI", "F_SETLEASE"}, {"EPERM"}),
     "limits": ({f"RLIMIT_{name}" for name in ("CORE", "CPU", "DATA", "FSIZE", "NOFILE")}, {"EPERM"}),
     "crashes": ({"have one dumped", "allow dumps"}, {"EPERM"}),

@@ -74,7 +74,12 @@ WEAK = {
             "read what tells of the host",  # files of root's
         },
         {
-            *("CapInh", "write the kernel's settings", "find writable settings of the kernel", "become root"),
+            *(
+                "CapInh",
+                "write the kernel's settings",
+                "find writable settings of the kernel",
+                "become another user",
+            ),
             "user of a set-user-id program",
         },
     ),

@@ -55,7 +55,7 @@ class Ground:
         return f"k8s://calls/{self.namespace}"
 
     def engine(self) -> KubernetesEngine:
-        return KubernetesEngine(Cluster.of_kubeconfig(self.kubeconfig, "calls", self.namespace))
+        return KubernetesEngine(Cluster.from_kubeconfig(self.kubeconfig, "calls", self.namespace))
 
     def source(self, path: Path) -> VolumePath:
         return VolumePath(str(path), CLAIM, PurePosixPath(path).relative_to(self.folder))
@@ -97,7 +97,7 @@ def laid(config: str, image: Image) -> Iterator[Ground]:
     if config == OWN:
         loaded(image.reference)
     namespace = f"gdal-calls-{secrets.token_hex(4)}"
-    admin = Api(Cluster.of_kubeconfig(Path(config), namespace=namespace))
+    admin = Api(Cluster.from_kubeconfig(Path(config), namespace=namespace))
     folder = Path(tempfile.mkdtemp(prefix="gdal-mcp-k8s-", dir="/var/tmp"))
     folder.chmod(0o755)
     here = f"/api/v1/namespaces/{namespace}"

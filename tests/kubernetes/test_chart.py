@@ -18,7 +18,14 @@ from sandbox.engine import STDOUT
 from sandbox.engines.k8s.api import Api
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.engine import KubernetesEngine
-from sandbox.engines.k8s.trial import NEEDED, allowed, call, elsewhere, refused, with_everything
+from sandbox.engines.k8s.trial import (
+    NEEDED,
+    admission_error,
+    call_pod,
+    can_cluster_wide,
+    granted_rights,
+    oversized,
+)
 from sandbox.engines.k8s.websocket import connect
 from sandbox.errors import EngineUnavailable
 from sandbox.waiting import readable
@@ -118,24 +125,24 @@ def test_a_cluster_takes_the_chart_and_its_account_may_run_calls_and_nothing_els
         kubeconfig.write_text(_account(ground.kubeconfig, token["status"]["token"]))
 
         def of(namespace: str) -> Cluster:
-            return Cluster.of_kubeconfig(kubeconfig, "calls", namespace)
+            return Cluster.from_kubeconfig(kubeconfig, "calls", namespace)
 
         with (
             contextlib.closing(Api(of(made.calls))) as account,
             contextlib.closing(Api(of(made.server))) as beside,
             contextlib.closing(KubernetesEngine(of(made.calls))) as engine,
         ):
-            assert allowed(account) == NEEDED
+            assert granted_rights(account) == NEEDED
             assert not any(
-                elsewhere(account, name, verb)
+                can_cluster_wide(account, name, verb)
                 for name, verb in [*NEEDED, ("secrets", "get"), ("nodes", "list")]
             )
             assert engine.leftovers() == ()
-            assert refused(account, call(ground.image, "x86_64")) == ""
-            said = refused(account, with_everything(call(ground.image, "x86_64")))
+            assert admission_error(account, call_pod(ground.image, "x86_64")) == ""
+            said = admission_error(account, oversized(call_pod(ground.image, "x86_64")))
             settings = load_settings(state_dir=tmp_path, memory="2GiB", concurrent=6, pool_max=6)
             assert quota(said, settings).state == "ok"
-            assert allowed(beside) == set()
+            assert granted_rights(beside) == set()
 
 
 def test_the_server_of_the_chart_takes_its_first_token_and_answers_over_http(ground, client, tmp_path):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from gdal_mcp.server.operations.cluster import named, network, node, pinned, powers, quota, rights, security
 from gdal_mcp.settings import load_settings
-from sandbox.engines.k8s.trial import NEEDED, Look
+from sandbox.engines.k8s.trial import NEEDED, NodeFindings
 
 # as Kubernetes 1.20 and 1.31 say it
 EXCEEDED = (
@@ -34,7 +34,7 @@ def test_a_quota_is_held_against_what_runs_and_waits(tmp_path: Path):
 
 
 def test_what_a_plain_pod_found_is_judged():
-    good = Look("node-1", "6.1.0", 3, True, "Network is unreachable")
+    good = NodeFindings("node-1", "6.1.0", 3, True, "Network is unreachable")
     usual = load_settings(engine="k8s://")
     assert node(good, usual).state == network(good).state == "ok"
     assert node(good._replace(landlock=0), usual).state == "failed"

@@ -14,8 +14,8 @@ from sandbox.engine import ContainerState
 from sandbox.engines.k8s.api import refusal as refused
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.engine import PodImages, leftover
-from sandbox.engines.k8s.pod import amount, differences, pod
-from sandbox.engines.k8s.status import has_ended, image_of, is_leaving, refusal, state, unplaced
+from sandbox.engines.k8s.pod import differences, parse_quantity, pod
+from sandbox.engines.k8s.status import has_ended, image_of, is_terminating, refusal, state, unschedulable
 from sandbox.errors import CapacityExhausted, EngineUnavailable, ImageMissing, IsolationRefused
 from sandbox.labels import OWNER, UPTIME_DEADLINE, Moment, labels, overdue
 from sandbox.outcome import Evicted, Exited, Killed, OutOfMemory, judge
@@ -160,7 +160,7 @@ def test_whatever_else_was_made_is_told(change):
 
 def test_an_amount_is_read_in_every_way_to_write_it():
     values = {"250m": 0.25, "2Gi": 2 << 30, "2k": 2000, "1.5": 1.5, "64Mi": 64 << 20, "x": None, "1e3x": None}
-    assert {text: amount(text) for text in values} == values
+    assert {text: parse_quantity(text) for text in values} == values
 
 
 def told(status=None, *, node="node-1", **meta):
@@ -168,20 +168,20 @@ def told(status=None, *, node="node-1", **meta):
     return {"metadata": {"name": "call-0", **meta}, "spec": spec, "status": status or {}}
 
 
-def standing(**state):
+def with_state(**state):
     return told({"phase": "Running", "containerStatuses": [{"state": state, "imageID": f"docker://{NAME}"}]})
 
 
 def ended(code, reason="Completed"):
-    return standing(terminated={"exitCode": code, "reason": reason})
+    return with_state(terminated={"exitCode": code, "reason": reason})
 
 
 def waiting(reason, message=""):
-    return standing(waiting={"reason": reason, "message": message})
+    return with_state(waiting={"reason": reason, "message": message})
 
 
 EVICTED = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory"}
-GOES_ON = standing(running={})
+GOES_ON = with_state(running={})
 
 
 def test_what_hinders_a_container_is_told_as_what_it_is():
@@ -199,8 +199,8 @@ def test_what_hinders_a_container_is_told_as_what_it_is():
 
 def test_no_room_on_any_node_is_a_want_of_capacity():
     condition = {"type": "PodScheduled", "reason": "Unschedulable", "message": "0/3 nodes are available"}
-    assert isinstance(unplaced(told({"conditions": [condition]}, node="")), CapacityExhausted)
-    assert unplaced(told({"conditions": [{"type": "PodScheduled", "status": "True"}]})) is None
+    assert isinstance(unschedulable(told({"conditions": [condition]}, node="")), CapacityExhausted)
+    assert unschedulable(told({"conditions": [{"type": "PodScheduled", "status": "True"}]})) is None
 
 
 def test_how_a_pod_ended_is_told_as_what_became_of_the_call():
@@ -210,7 +210,7 @@ def test_how_a_pod_ended_is_told_as_what_became_of_the_call():
         (ended(139, "Error"), None, Killed(139)),
         (ended(137, "OOMKilled"), None, OutOfMemory(LIMITS.memory_bytes, killed=True)),
         (ended(0, "OOMKilled"), {"code": 0}, Exited(0)),  # a child of its own was ended, not it
-        (removed, None, Evicted("its deletion was asked for")),
+        (removed, None, Evicted("somebody deleted its Pod")),
         (told(EVICTED), {"code": 0}, Evicted("Evicted: The node was low on memory")),
         (told({"phase": "Failed", "reason": "DeadlineExceeded"}), None, Evicted("DeadlineExceeded")),
     ):
@@ -228,10 +228,10 @@ def test_only_a_container_that_is_told_as_terminated_has_ended():
 
 
 def test_a_pod_that_the_cluster_takes_away_is_noticed():
-    lost = standing(running={})
+    lost = with_state(running={})
     lost["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
-    assert all(map(is_leaving, (lost, told(EVICTED), told(deletionTimestamp="now"))))
-    assert not is_leaving(GOES_ON)
+    assert all(map(is_terminating, (lost, told(EVICTED), told(deletionTimestamp="now"))))
+    assert not is_terminating(GOES_ON)
 
 
 def test_an_image_is_told_by_what_a_pod_was_made_from():
@@ -273,7 +273,7 @@ def test_what_ended_long_ago_by_the_api_s_clock_is_nobody_s_and_what_runs_is_not
         (ended(0), 200, True),
         (ended(0), 20, False),  # its server is about to remove it
         (ended(0), None, False),  # an API that keeps no record of changes
-        (standing(running={}), 200, False),  # its server may only stand still
+        (with_state(running={}), 200, False),  # its server may only stand still
     ):
         changes = [] if seconds is None else [seconds, seconds + 300]
         times = [(now - dt.timedelta(seconds=one)).isoformat() for one in (900, *changes)]
@@ -326,10 +326,10 @@ def kubeconfig(tmp_path, monkeypatch):
 def test_a_context_and_a_namespace_are_named_or_the_usual_ones(kubeconfig):
     kubeconfig()
     spaces = {"": "gdal-calls", "two": "maps", "two/calls": "calls", "/calls": "calls"}
-    assert {one: Cluster.named(f"k8s://{one}").namespace for one in spaces} == spaces
-    assert Cluster.named("k8s://").server == "https://api:6443"
+    assert {one: Cluster.from_address(f"k8s://{one}").namespace for one in spaces} == spaces
+    assert Cluster.from_address("k8s://").server == "https://api:6443"
     with pytest.raises(EngineUnavailable):
-        Cluster.named("k8s://three")
+        Cluster.from_address("k8s://three")
 
 
 def test_what_would_be_believed_unseen_is_refused(kubeconfig):
@@ -342,13 +342,13 @@ def test_what_would_be_believed_unseen_is_refused(kubeconfig):
     ):
         kubeconfig(cluster, user)
         with pytest.raises(EngineUnavailable):
-            assert not Cluster.named("k8s://"), (cluster, user)
+            assert not Cluster.from_address("k8s://"), (cluster, user)
 
 
 def test_a_token_in_a_file_is_read_anew(tmp_path, kubeconfig):
     (tmp_path / "token").write_text("first\n")
     kubeconfig(user={"tokenFile": "token"})
-    token = Cluster.named("k8s://").token
+    token = Cluster.from_address("k8s://").token
     assert token() == "first"
     (tmp_path / "token").write_text("second")
     assert token() == "second"

@@ -19,7 +19,7 @@ from sandbox.engines.k8s.api import Api
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.engine import KubernetesEngine
 from sandbox.engines.k8s.watch import PodWatch
-from sandbox.engines.k8s.websocket import Refused, attached
+from sandbox.engines.k8s.websocket import StreamRefused, attach
 from sandbox.errors import EngineUnavailable
 from sandbox.labels import DEADLINE, OWNER, STARTED, Moment, overdue
 from sandbox.waiting import readable
@@ -143,7 +143,7 @@ def heard(wire, enough):
 
 
 def opened(server):
-    return attached(server.cluster, "call-0", "worker")
+    return attach(server.cluster, "call-0", "worker")
 
 
 def test_a_refusal_is_told_with_its_status(certificate):
@@ -152,7 +152,7 @@ def test_a_refusal_is_told_with_its_status(certificate):
         connection.sendall(LATER)
 
     server = Server(certificate, play)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(StreamRefused) as refused:
         opened(server)
     assert refused.value.status == 500
     server.done()
@@ -253,7 +253,7 @@ def test_another_server_than_the_one_that_is_trusted_gets_no_token(certificate, 
     server = Server(certificate, play)
     stranger = Cluster(server.cluster.server, "calls", ssl.create_default_context(), lambda: "the-token")
     with pytest.raises(EngineUnavailable):
-        attached(stranger, "call-0", "worker")
+        attach(stranger, "call-0", "worker")
     server.done()
 
 
@@ -268,12 +268,12 @@ def test_a_watch_that_nobody_needs_ends_and_begins_again_when_somebody_asks():
 
     for _ in range(2):
         needed.set()
-        watch.until("call", lambda _: False, 1.0)
+        watch.wait_for("call", lambda _: False, 1.0)
         assert runs()
         needed.clear()
         until(lambda: not runs())
     watch.close()
-    watch.until("call", lambda _: False, 0.01)
+    watch.wait_for("call", lambda _: False, 0.01)
     assert not runs()
 
 
@@ -296,7 +296,7 @@ def test_a_watch_tells_changes_as_they_come_and_is_closed_while_nothing_comes(ce
 
     server = Server(certificate, play)
     watch = PodWatch(Api(server.cluster), "app=call", told.append, lambda: True)
-    watch.until("call-1", lambda one: one is not None, SECONDS)
+    watch.wait_for("call-1", lambda one: one is not None, SECONDS)
     assert (watch.known("call-1"), told) == (pod, [pod])
     closing = threading.Thread(target=watch.close, daemon=True)
     closing.start()
@@ -315,7 +315,7 @@ def test_the_path_of_an_api_server_behind_a_gateway_is_asked_for_streams_too(cer
 
     server = Server(certificate, play)
     cluster = replace(server.cluster, server=f"{server.cluster.server}/k8s/clusters/c-1")
-    attached(cluster, "call-0", "worker").close()
+    attach(cluster, "call-0", "worker").close()
     server.done()
     assert asked[0].split()[1].startswith("/k8s/clusters/c-1/api/v1/namespaces/calls/pods/call-0/attach?")
 
@@ -368,7 +368,7 @@ def test_an_authority_without_key_identifiers_is_accepted_where_the_operator_say
         file.write_text(json.dumps(held))
         monkeypatch.setenv("KUBECONFIG", str(file))
         try:
-            attached(Cluster.named("k8s://", options), "call-0", "worker").close()
+            attach(Cluster.from_address("k8s://", options), "call-0", "worker").close()
         except EngineUnavailable:
             return False
         finally:

@@ -43,6 +43,7 @@ FACTS = {
         "Uid": ["1000"] * 4, "Gid": ["1001"] * 4, "Groups": ["1001"], "NoNewPrivs": ["1"], "Seccomp": ["2"],
         **{name: ["0000000000000000"] for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")},
     },
+    "ids": {"uid": [["0", "0", "4294967295"]], "gid": [["0", "0", "4294967295"]]},
     "mounts": tree(
         [
             mount("/", kind="overlay", shared=["master:3"]),
@@ -102,6 +103,13 @@ def status(**changed):
     return {**FACTS, "status": {**FACTS["status"], **changed}}
 
 
+def in_namespace(uid, gid):
+    """Root of a user namespace whose root is that user of the host, as in a container of a rootless Docker."""
+    further = ["1", "300000", "65536"]
+    namespace = {"uid": [["0", uid, "1"], further], "gid": [["0", gid, "1"], further]}
+    return {**status(Uid=["0"] * 4, Gid=["0"] * 4), "ids": namespace}
+
+
 def ids(name, which):
     return status(**{name: ["0" if one == which else old for one, old in enumerate(FACTS["status"][name])]})
 
@@ -133,7 +141,12 @@ NAMES = ("AWS_SECRET_ACCESS_KEY", "GDAL_DATA", "LD_PRELOAD", "http_proxy")
 BITS = ("0000000000000001", "0000008000000000", "00000000a80425fb")
 # row -> facts that it, and no other row, must notice
 WEAK = {
-    "user": [*(ids(name, which) for name in ("Uid", "Gid") for which in range(4)), status(Uid=["1002"] * 4)],
+    "user": [
+        *(ids(name, which) for name in ("Uid", "Gid") for which in range(4)),
+        status(Uid=["1002"] * 4),
+        status(Uid=["0"] * 4, Gid=["0"] * 4),
+        *(in_namespace(uid, gid) for uid, gid in (("1002", "1001"), ("1000", "1002"), ("0", "0"))),
+    ],
     "supplementary groups": [status(Groups=["1001", "998"])],
     **{name: [status(**{name: [bits]}) for bits in BITS] for name in CAPABILITIES},
     "NoNewPrivs": [status(NoNewPrivs=["0"])],
@@ -168,7 +181,7 @@ WEAK = {
     "foreign mounts": [with_mounts(mount(target, "ro", kind)) for target in FOREIGN for kind in KINDS],
     "writable mounts": [
         {**FACTS, "mounts": FACTS["mounts"][:-1]},  # control groups, which nothing covers
-        with_mounts(mount("/etc/shadow", "rw,nosuid", "tmpfs")),
+        with_mounts(mount("/etc/crontab", "rw,nosuid", "tmpfs")),
         *(with_mounts(mount(target, "rw", "tmpfs")) for target in ("/etc", "/opt/x", "/tmpx", "/stagingx", "/devx")),
     ],
 }  # fmt: skip
@@ -193,6 +206,13 @@ def test_each_weakness_fails_its_row_and_no_other(subtests):
         for number, facts in enumerate(cases):
             with subtests.test(name, number=number):
                 assert {name} <= names(TEMPLATE, facts) <= {name, *TOO.get(name, ())}
+
+
+def test_root_of_a_user_namespace_is_the_user_that_it_is_on_the_host():
+    assert names(TEMPLATE, in_namespace("1000", "1001")) == set()
+    again = in_namespace("1000", "1001")
+    again["status"]["Groups"] = ["0"]  # its own group
+    assert names(TEMPLATE, again) == set()
 
 
 @pytest.mark.claim("engine.gvisor-is-judged-by-effect")

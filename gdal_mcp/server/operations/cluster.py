@@ -10,8 +10,17 @@ from gdal_mcp.settings import Settings
 from sandbox.engines.k8s.api import Api
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.engine import KubernetesEngine
-from sandbox.engines.k8s.pod import amount
-from sandbox.engines.k8s.trial import NEEDED, Look, allowed, call, elsewhere, looked, refused, with_everything
+from sandbox.engines.k8s.pod import parse_quantity
+from sandbox.engines.k8s.trial import (
+    NEEDED,
+    NodeFindings,
+    admission_error,
+    call_pod,
+    can_cluster_wide,
+    granted_rights,
+    oversized,
+    probe_node,
+)
 from sandbox.errors import IsolationRefused, SandboxError
 
 State = Literal["ok", "warning", "failed"]
@@ -49,25 +58,26 @@ class Finding(NamedTuple):
 
 def findings(settings: Settings) -> Iterator[tuple[str, Finding]]:
     """By what they are about, in the order in which they are to be mended; what the API does not answer is a finding, too. Raises SandboxError without an API."""
-    cluster, image = Cluster.named(settings.engine or "", settings.cluster_options()), settings.image or ""
+    cluster = Cluster.from_address(settings.engine or "", settings.cluster_options())
+    image = settings.image or ""
     with closing(Api(cluster)) as api, closing(KubernetesEngine(cluster)) as engine:
         version, architecture = engine.info().api_version, engine.info().architecture
 
         def let_in(changes: dict[str, Callable[[dict[str, Any]], object]]) -> list[str]:
             found = []
             for name, change in changes.items():
-                asked = copy.deepcopy(call(image, architecture))
+                asked = copy.deepcopy(call_pod(image, architecture))
                 change(asked["spec"])
-                if not refused(api, asked):
+                if not admission_error(api, asked):
                     found.append(name)
             return found
 
         asked: dict[str, Callable[[], Finding]] = {
-            "rights": lambda: rights(allowed(api)),
+            "rights": lambda: rights(granted_rights(api)),
             "rights elsewhere": lambda: powers(
-                [f"{verb} {name}" for name, verb in _POWERS if elsewhere(api, name, verb)]
+                [f"{verb} {name}" for name, verb in _POWERS if can_cluster_wide(api, name, verb)]
             ),
-            "quota": lambda: quota(refused(api, with_everything(call(image, architecture))), settings),
+            "quota": lambda: quota(admission_error(api, oversized(call_pod(image, architecture))), settings),
             "pod security": lambda: security(let_in(_HOSTILE)),
             "admission": lambda: pinned(let_in(_OTHER), version),
         }
@@ -78,7 +88,7 @@ def findings(settings: Settings) -> Iterator[tuple[str, Finding]]:
                 yield name, Finding("failed", str(error)[:300], AGAIN)
         yield "image on nodes", named(image)
         try:
-            look = looked(engine, api, image, architecture)
+            look = probe_node(engine, api, image, architecture)
         except IsolationRefused as error:
             found = f"not tried, as no Pod but a call is let in: {error}"
             yield "network policy", Finding("ok", found[:300])
@@ -121,7 +131,7 @@ def quota(said: str, settings: Settings) -> Finding:
             "warning", found, "Set a ResourceQuota on the namespace: pods, limits.memory, limits.cpu."
         )
     told = dict(one.split("=", 1) for one in limited[1].split(",") if "=" in one)
-    memory = amount(told.get("limits.memory", "")) or 0.0
+    memory = parse_quantity(told.get("limits.memory", "")) or 0.0
     fitting, wanted = int(memory // settings.memory), settings.concurrent + settings.pool_max
     shown = f"{', '.join(f'{name} {value}' for name, value in told.items())}: {fitting} Pods of {settings.memory >> 20} MiB"
     if not settings.concurrent > 0 or fitting < wanted:
@@ -155,7 +165,7 @@ def named(image: str) -> Finding:
     return Finding("warning", f"{image or 'none named'}: a node that lacks it cannot fetch it", fix)
 
 
-def node(look: Look, settings: Settings) -> Finding:
+def node(look: NodeFindings, settings: Settings) -> Finding:
     found = f"{look.node}: Linux {look.kernel}, Landlock {look.landlock or 'absent'}, {'a' if look.filtered else 'no'} filter of the runtime"
     if not look.landlock:
         fix = "Use nodes with Linux 5.13 or newer and landlock among their security modules (lsm=)."
@@ -165,7 +175,7 @@ def node(look: Look, settings: Settings) -> Finding:
     return Finding("ok", found)
 
 
-def network(look: Look) -> Finding:
+def network(look: NodeFindings) -> Finding:
     if look.network:
         return Finding("ok", f"a plain Pod does not reach the cluster's API: {look.network}")
     fix = "Use a network that enforces NetworkPolicy, such as Calico or Cilium. Calls open no socket all the same: the gate's filter."

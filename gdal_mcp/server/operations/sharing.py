@@ -5,11 +5,13 @@ Invariants:
 * folders of this user, the user's and the machine's name and the engine's address are told by what they are to the server.
 """
 
+import datetime as dt
 import getpass
 import importlib.metadata
 import os
 import platform
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -55,10 +57,29 @@ def shareable(settings: Settings, report: Report) -> dict[str, Any]:
         "file_systems": {
             str(place): kind_at(place.resolve(), table) if table else "unknown" for place in places
         },
+        "host": _host(settings, report, system, kind_at(places[0].resolve(), table) if table else "unknown"),
         **report.as_dict(),
     }
     replaced = sorted(_private(settings), key=lambda pair: -len(pair[0]))
     return {str(key): _without(value, replaced) for key, value in told.items()}
+
+
+def _host(settings: Settings, report: Report, system: str, file_system: str) -> dict[str, str]:
+    """This host as one row of the table in docs/platforms.md; `python -m docs.hosts` puts it there."""
+    engine = report.facts.get("engine") or {}
+    failed = next((row for row in report.rows if row.state == "failed"), None)
+    release = platform.release().partition("-")[0]
+    controllers = Path("/sys/fs/cgroup/cgroup.controllers").is_file()
+    return {
+        "date": dt.datetime.now(tz=dt.UTC).date().isoformat(),
+        "version": __version__,
+        "system": f"{system}, {platform.system()} {release}, control groups {'2' if controllers else '1'}",
+        "engine": f"{engine['name']} {engine['version']}" if engine else settings.engine or "none",
+        "file_system": file_system,
+        "user": "root" if os.geteuid() == 0 else "ordinary",
+        "result": "works" if failed is None else "refused",
+        "message": failed.found if failed else "",
+    }
 
 
 def _private(settings: Settings) -> Iterator[tuple[str, str]]:
@@ -72,8 +93,10 @@ def _private(settings: Settings) -> Iterator[tuple[str, str]]:
         yield from ((str(socket), "ENGINE") for socket in named if socket)
     yield platform.node(), "MACHINE"
     yield str(Path.home()), "HOME"
+    yield sys.prefix, "PROGRAM"
     with suppress(KeyError, OSError):
-        yield getpass.getuser(), "USER"
+        if (user := getpass.getuser()) != "root":  # which names nobody, and many folders
+            yield user, "USER"
 
 
 def _without(value: Any, replaced: list[tuple[str, str]]) -> Any:

@@ -28,7 +28,7 @@ class Cluster:
     pull_secrets: tuple[str, ...] = ()
 
     @classmethod
-    def named(cls, address: str, options: ClusterOptions = ClusterOptions()) -> Self:  # noqa: B008 - a frozen value
+    def from_address(cls, address: str, options: ClusterOptions = ClusterOptions()) -> Self:  # noqa: B008 - a frozen value
         """For `k8s://[CONTEXT][/NAMESPACE]`. Without a context that of the Pod this runs in, else the kubeconfig's current one.
 
         Raises EngineUnavailable.
@@ -39,13 +39,13 @@ class Cluster:
             return cls(
                 f"https://{f'[{host}]' if ':' in host else host}:{port}",
                 namespace or NAMESPACE,
-                _verifying((_ACCOUNT / "ca.crt").read_text(encoding="utf-8"), options),
+                _tls_context((_ACCOUNT / "ca.crt").read_text(encoding="utf-8"), options),
                 lambda: (_ACCOUNT / "token").read_text(encoding="ascii").strip(),
                 options.pull_secrets,
             )
         path = Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube/config")
         try:
-            return cls.of_kubeconfig(path, context, namespace, options)
+            return cls.from_kubeconfig(path, context, namespace, options)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise EngineUnavailable(
                 f"{path} does not say how to reach the cluster: {type(error).__name__}: {error}. Correct it, or name "
@@ -53,7 +53,7 @@ class Cluster:
             ) from error
 
     @classmethod
-    def of_kubeconfig(
+    def from_kubeconfig(
         cls,
         path: Path,
         context: str = "",
@@ -74,9 +74,11 @@ class Cluster:
                 f"{', '.join(unknown)} is not supported; use a token of a service account, or a certificate"
             )
         folder = path.parent
-        authority = _material(cluster, "certificate-authority", folder)
-        tls = _verifying(authority.decode() if authority else None, options)
-        certificate, key = (_material(user, name, folder) for name in ("client-certificate", "client-key"))
+        authority = _read_material(cluster, "certificate-authority", folder)
+        tls = _tls_context(authority.decode() if authority else None, options)
+        certificate, key = (
+            _read_material(user, name, folder) for name in ("client-certificate", "client-key")
+        )
         if certificate:
             # OpenSSL takes it from a file only, which nobody else may read
             with NamedTemporaryFile() as file:
@@ -87,7 +89,7 @@ class Cluster:
         return cls(server, space, tls, _token_of(user, folder), options.pull_secrets)
 
 
-def _verifying(authority: str | None, options: ClusterOptions) -> ssl.SSLContext:
+def _tls_context(authority: str | None, options: ClusterOptions) -> ssl.SSLContext:
     """Trusts these certificates, or the system's without any."""
     context = ssl.create_default_context(cadata=authority)
     if options.lenient_ca:
@@ -100,7 +102,7 @@ def _entry(loaded: Mapping[str, Any], kind: str, name: str) -> Mapping[str, Any]
     return found[name]
 
 
-def _material(entry: Mapping[str, Any], name: str, folder: Path) -> bytes:
+def _read_material(entry: Mapping[str, Any], name: str, folder: Path) -> bytes:
     """What stands in the file itself, or in one that it names."""
     if text := entry.get(f"{name}-data"):
         return base64.b64decode(text)

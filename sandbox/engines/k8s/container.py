@@ -2,7 +2,7 @@
 
 Invariants:
 * a container is asked to start through its own stream, so that a Pod without its server never starts, and ends;
-* its entry is deleted by force only once the node has told that the container has ended, or that it never had one.
+* its entry is deleted by force only once the node has reported that the container has ended, or that there never was one.
 """
 
 import time
@@ -15,9 +15,9 @@ from sandbox.engine import AttachedStreams, ContainerState
 from sandbox.engines.k8s.api import Api, Object
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.pod import CONTAINER, GRACE_SECONDS
-from sandbox.engines.k8s.status import has_ended, is_begun, refusal, standing, state, unplaced
+from sandbox.engines.k8s.status import container_state, has_ended, is_started, refusal, state, unschedulable
 from sandbox.engines.k8s.watch import PodWatch
-from sandbox.engines.k8s.websocket import PodWire, Refused, attached
+from sandbox.engines.k8s.websocket import PodWire, StreamRefused, attach
 from sandbox.errors import EngineUnavailable, IsolationRefused
 from sandbox.waiting import Cancellation, refuse_cancelled
 
@@ -28,12 +28,14 @@ _REMOVAL_SECONDS: Final = 90.0  # of a node with far more to do than it can
 _SEND_SECONDS: Final = 10.0
 # from the request for a Pod to the first try for its streams, until one was measured. Each costs the API a connection to the node
 _FIRST_TRY: Final = 0.4
-_SOONER: Final = 0.9  # of the quickest of these
-_LATELY: Final = 5  # Pods
+_ATTACH_FACTOR: Final = 0.9  # of the quickest of these
+_RECENT_PODS: Final = 5  # Pods
 _TRIES: Final = 20  # within the time that it takes
-_PAUSE: Final = 0.03  # seconds between two tries of what the API does not tell the moment of
-_LOOK: Final = 2.0  # seconds after which a watch is not waited for any longer, and the API itself is asked
-_CANCEL_LOOK: Final = 0.2  # seconds between two looks whether the caller has cancelled
+_PAUSE: Final = 0.03  # seconds between two tries where the API does not report a change
+_POLL_SECONDS: Final = (
+    2.0  # seconds after which a watch is not waited for any longer, and the API itself is asked
+)
+_CANCEL_POLL_SECONDS: Final = 0.2  # seconds between two looks whether the caller has cancelled
 _REFUSED: Final = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND)
 _GATE: Final = (75, 76)  # exit codes of gate.py
 _START: Final = b"\n"
@@ -48,7 +50,7 @@ class Pods:
     watch: PodWatch
     live: "dict[str, PodContainer]"  # created here and not removed: the watch ends the streams of those that a node loses
     # seconds until a Pod had streams, of the latest Pods
-    took: deque[float] = field(default_factory=lambda: deque(maxlen=_LATELY))
+    attach_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=_RECENT_PODS))
 
 
 class PodContainer:
@@ -72,51 +74,52 @@ class PodContainer:
         return wire
 
     def attach(self, cancel: Cancellation | None = None) -> PodWire:
-        """Its streams, once a node has made it. Raises LaunchCancelled, ImageMissing, IsolationRefused."""
+        """Waits until a node has made the container, and returns its streams. Raises LaunchCancelled, ImageMissing, IsolationRefused."""
         self._wire = self._attach(cancel)
         return self._wire
 
-    def leave(self) -> None:
-        """Ends its stream: it is drained, evicted, or on a lost node, and says nothing more."""
+    def end_stream(self) -> None:
+        """Ends its stream. For a Pod that is drained, evicted or on a lost node, which sends nothing more."""
         if self._wire is not None:
             self._wire.end()
 
     def _attach(self, cancel: Cancellation | None) -> PodWire:
-        """The streams as soon as there are some: the API tells that a container runs a third of a second after it does."""
-        begun, first_try = time.monotonic(), min(self._pods.took, default=_FIRST_TRY) * _SOONER
+        """Tries for the streams early, as the API reports a running container a third of a second late."""
+        begun = time.monotonic()
+        first_try = min(self._pods.attach_seconds, default=_FIRST_TRY) * _ATTACH_FACTOR
         while True:
             known, waited = self._pods.watch.known(self.id), time.monotonic() - begun
-            if known is not None and (reason := self._hopeless(known, waited)) is not None:
+            if known is not None and (reason := self._startup_error(known, waited)) is not None:
                 raise reason
             if waited > START_SECONDS:
                 raise EngineUnavailable(f"no container was made within {START_SECONDS:.0f} s.")
             if known is not None and (
-                "running" in standing(known) or (waited > first_try and is_begun(known))
+                "running" in container_state(known) or (waited > first_try and is_started(known))
             ):
                 try:
-                    wire = attached(self._pods.cluster, self.id, CONTAINER)
-                except Refused as refused:
+                    wire = attach(self._pods.cluster, self.id, CONTAINER)
+                except StreamRefused as refused:
                     if refused.status in _REFUSED:
                         raise
                 else:
-                    self._pods.took.append(waited)
+                    self._pods.attach_seconds.append(waited)
                     return wire
-            pause = max(_PAUSE, min(first_try - waited, _LOOK), waited / _TRIES)
+            pause = max(_PAUSE, min(first_try - waited, _POLL_SECONDS), waited / _TRIES)
             self._await_change(known, pause, cancel)
 
     def _await_change(self, known: Object | None, seconds: float, cancel: Cancellation | None) -> None:
-        """Returns when something else is known of a Pod, or after `seconds`. Raises LaunchCancelled."""
+        """Waits until the watch reports something new about the Pod, or until `seconds` have passed. Raises LaunchCancelled."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0 and self._pods.watch.known(self.id) is known:
             refuse_cancelled(cancel)
-            self._pods.watch.until(self.id, lambda one: one is not known, min(left, _CANCEL_LOOK))
+            self._pods.watch.wait_for(self.id, lambda one: one is not known, min(left, _CANCEL_POLL_SECONDS))
         refuse_cancelled(cancel)
 
     @staticmethod
-    def _hopeless(known: Object, waited: float) -> Exception | None:
+    def _startup_error(known: Object, waited: float) -> Exception | None:
         if (reason := refusal(known)) is not None:
             return reason
-        if waited > ROOM_SECONDS and (reason := unplaced(known)) is not None:
+        if waited > ROOM_SECONDS and (reason := unschedulable(known)) is not None:
             return reason
         if not has_ended(known) or not known["spec"].get("nodeName"):
             return None
@@ -130,14 +133,14 @@ class PodContainer:
 
     def state(self) -> ContainerState | None:
         found, wire = self._pods.api.pod(self.id), self._wire
-        told = None if found is None else state(found)
-        if told and told.running and not told.reason and wire is not None and wire.ended:
+        current = None if found is None else state(found)
+        if current and current.running and not current.reason and wire is not None and wire.ended:
             # a container that closes its streams looks the same as a node whose runtime was restarted
-            return replace(told, reason="its stream ended while it ran")
-        return told
+            return replace(current, reason="its stream ended while it ran")
+        return current
 
     def process(self) -> None:
-        """It counts on another machine, and is told nowhere."""
+        """None: the process runs on another machine, and the API does not report its number."""
         self._pods.api.pod(self.id)
 
     def wait(self, seconds: float) -> ContainerState | None:
@@ -146,44 +149,50 @@ class PodContainer:
             found, left = self.state(), end - time.monotonic()
             if found is None or not found.running or left <= 0:
                 return found
-            self._pods.watch.until(self.id, has_ended, min(left, _LOOK))
+            self._pods.watch.wait_for(self.id, has_ended, min(left, _POLL_SECONDS))
             time.sleep(min(_PAUSE, max(0.0, left)))
 
     def remove(self) -> None:
         self._pods.live.pop(self.id, None)
-        seen, self._created = self._created and self._wire is not None, False
+        existed, self._created = self._created and self._wire is not None, False
         if self._wire is not None:
             self._wire.close()
-        # most programs end with their stdin, and are told as ended sooner than one that its node has to end
-        self._pods.watch.until(self.id, has_ended, _OWN_END_SECONDS)
+        # most programs end with their stdin, which is reported sooner than the end of one that its node has to end
+        self._pods.watch.wait_for(self.id, has_ended, _OWN_END_SECONDS)
         end, asked = time.monotonic() + _REMOVAL_SECONDS, False
         while (found := self._known()) is not None:
             if time.monotonic() > end:
                 raise EngineUnavailable(
-                    f"{self.id} was deleted, but its node does not tell that it has ended. The node may be lost; its Pod's own "
+                    f"{self.id} was deleted, but its node does not report its end. The node may be lost; the Pod's own "
                     "deadline ends it."
                 )
-            seen = True
+            existed = True
             if has_ended(found):
                 # one that never had a container may get its node just now, which makes it another version
-                version = "" if "terminated" in standing(found) else found["metadata"]["resourceVersion"]
+                version = (
+                    "" if "terminated" in container_state(found) else found["metadata"]["resourceVersion"]
+                )
                 if self._pods.api.delete(self.id, 0, version):
                     return
             elif not asked:
                 asked = self._pods.api.delete(self.id, GRACE_SECONDS)
-            self._pods.watch.until(self.id, has_ended, _LOOK)
+            self._pods.watch.wait_for(self.id, has_ended, _POLL_SECONDS)
             time.sleep(_PAUSE)
         # a node that was asked to end it deletes the entry once nothing of it runs
-        if asked or not seen:
+        if asked or not existed:
             return
-        last = self._pods.watch.gone(self.id, max(_LOOK, end - time.monotonic()))
+        last = self._pods.watch.last_before_removal(self.id, max(_POLL_SECONDS, end - time.monotonic()))
         if last is None or not has_ended(last):
             raise EngineUnavailable(
-                f"{self.id} was deleted by somebody else before its node told that it has ended, so it may run until its Pod's "
+                f"{self.id} was deleted by somebody else before its node reported its end, so it may run until its Pod's "
                 "own deadline."
             )
 
     def _known(self) -> Object | None:
-        """As the watch told it, if that is its end, which stays true; else as the API tells it now."""
+        """As the watch reported it, if it has ended, which is final; else as the API reports it now."""
         known = self._pods.watch.known(self.id)
-        return known if known is not None and "terminated" in standing(known) else self._pods.api.pod(self.id)
+        return (
+            known
+            if known is not None and "terminated" in container_state(known)
+            else self._pods.api.pod(self.id)
+        )

@@ -24,7 +24,7 @@ from sandbox.engines.k8s.api import Api, Object
 from sandbox.engines.k8s.cluster import Cluster
 from sandbox.engines.k8s.container import ROOM_SECONDS, START_SECONDS, PodContainer, Pods
 from sandbox.engines.k8s.pod import SELECTOR, differences, pod
-from sandbox.engines.k8s.status import changed, has_ended, image_of, is_leaving
+from sandbox.engines.k8s.status import has_ended, image_of, is_terminating, last_modified
 from sandbox.engines.k8s.watch import PodWatch
 from sandbox.errors import CapacityExhausted, EngineUnavailable, ImageMissing, IsolationRefused, PullFailed
 from sandbox.isolation.rows import failure_summary
@@ -48,7 +48,7 @@ class PodImages(Images):
     _names: dict[str, str] = field(default_factory=dict)  # content id -> what nodes know it by
 
     def find(self, reference: str) -> ImageInfo | None:
-        """By a Pod that is made from it and never starts. A name with a digest is fetched by a node that has it not."""
+        """Asks by a Pod that uses the image and never starts. A node that lacks an image with a digest fetches it."""
         self._answer()
         asked = self.name_of(reference)
         if asked not in self._known:
@@ -67,7 +67,7 @@ class PodImages(Images):
         return self._names.get(image, image)
 
     def names(self, *_repositories: str) -> tuple[str, ...]:
-        """Nodes are not asked what they have."""
+        """None: nodes are not asked for their images."""
         self._answer()
         return ()
 
@@ -82,12 +82,12 @@ class KubernetesEngine:
     """The Pods of calls in one namespace of a cluster."""
 
     def __init__(self, cluster: Cluster, owner: str = "") -> None:
-        """`owner` is whose Pods those are that look at images; without one nobody is known to be dead by them."""
+        """`owner` owns the Pods that look images up; without one a new id is used."""
         self.cluster = cluster
         self._owner = owner or secrets.token_hex(8)
         self._api = Api(cluster)
         live: dict[str, PodContainer] = {}
-        self._watch = PodWatch(self._api, SELECTOR, self._heard, lambda: bool(live))
+        self._watch = PodWatch(self._api, SELECTOR, self._on_pod_event, lambda: bool(live))
         self._pods = Pods(cluster, self._api, self._watch, live)
         self.images = PodImages(self._api.version, self._image_of_a_pod)
 
@@ -157,7 +157,7 @@ class KubernetesEngine:
         with removed_on_failure(container):
             if found := tuple(differences(body["spec"], made["spec"])):
                 raise IsolationRefused(
-                    f"the cluster made another Pod than was asked for, so nothing was run: {failure_summary(found)}"
+                    f"the cluster made a different Pod than asked, so nothing was run: {failure_summary(found)}"
                 )
         return container
 
@@ -165,32 +165,32 @@ class KubernetesEngine:
         return PodContainer(self._pods, id_)
 
     def describe(self, _container: str) -> None:
-        """A Pod is told nothing of what it mounts but by its own specification."""
+        """None: the API reports nothing about mounts but the Pod's own specification."""
 
     def leftovers(self) -> tuple[Leftover, ...]:
         found, now = self._api.pods(SELECTOR)
         return tuple(leftover(one, now) for one in found["items"])
 
-    def _heard(self, changed: Object) -> None:
-        """A Pod that is drained, evicted, or on a lost node says nothing more: whoever listens to it is told."""
-        if is_leaving(changed):
-            container = self._pods.live.get(changed["metadata"]["name"])
+    def _on_pod_event(self, pod: Object) -> None:
+        """Ends the stream of a Pod that is drained, evicted or on a lost node, so that its reader does not wait."""
+        if is_terminating(pod):
+            container = self._pods.live.get(pod["metadata"]["name"])
             if container is not None:
-                container.leave()
+                container.end_stream()
 
     def _image_of_a_pod(self, reference: str) -> str:
-        """What the nodes call an image: of a Pod that is made from it, and never started. Raises ImageMissing."""
+        """The nodes' name for an image, from a Pod that uses it and never starts. Raises ImageMissing."""
         template = SandboxTemplate("sha256:", ("true",), _NOBODY, Limits())
         container = self._create(template, reference, labels(self._owner, _LOOK_AT_IMAGE, START_SECONDS))
         try:
             container.attach()
-            self._watch.until(
+            self._watch.wait_for(
                 container.id, lambda one: one is not None and bool(image_of(one)), START_SECONDS
             )
             if known := image_of(self._api.pod(container.id) or {}):
                 return known
             raise EngineUnavailable(
-                f"no node tells what image {reference} is. Name it by its digest: NAME@sha256:..."
+                f"no node reports which image {reference} is. Name it by its digest: NAME@sha256:..."
             )
         finally:
             container.remove()
@@ -206,7 +206,7 @@ def leftover(found: Object, now: float | None) -> Leftover:
         marks.pop(OWNER, None)
     if now is None:
         marks.pop(DEADLINE, None)
-    elif has_ended(found) and now - changed(found) > _LEFT_SECONDS:
+    elif has_ended(found) and now - last_modified(found) > _LEFT_SECONDS:
         marks[DEADLINE] = "0"
     else:
         with contextlib.suppress(KeyError, ValueError):

@@ -1,9 +1,9 @@
-"""Runs first in a Pod: does what no Pod can be asked for, waits for the start, and becomes the command. Standard library only.
+"""Runs first in a Pod: does what a Pod cannot be asked for, waits for the start, and becomes the command. Standard library only.
 
-In this order: the resource limits; a fence over the files (Landlock), where the kernel has it; the whole filter of system calls.
-Then it reads one byte, which is the start, and executes the command with its environment alone. Its end of stdin before that is
-the end of who made it, and so is a start that does not come in time, as nobody may ever have attached. A kernel without Landlock is
-not refused here: what stays open is found by the measurements from inside.
+It sets the resource limits, closes the files with Landlock where the kernel has it, and loads the whole filter of system calls. Then
+it reads one byte, which is the start, and executes the command with the command's own environment. If stdin ends before that, or the
+byte does not come in time, its server is gone and it exits. A kernel without Landlock is not refused here: the measurements from
+inside find what stays open.
 """
 
 import base64
@@ -45,27 +45,27 @@ class Fence:
         self._files = FIRST | REFER * (abi > 1) | TRUNCATE * (abi > 2) | IOCTL_DEV * (abi > 4)
         tcp, scope = (3 if abi > 3 else 0), (3 if abi > 5 else 0)
         size = 8 if abi < 4 else 16 if abi < 6 else 24
-        told = struct.pack("QQQ", self._files, tcp, scope)[:size]
-        self._rules = libc.syscall(CREATE_RULESET, told, ctypes.c_size_t(size), 0)
+        config = struct.pack("QQQ", self._files, tcp, scope)[:size]
+        self._rules = libc.syscall(CREATE_RULESET, config, ctypes.c_size_t(size), 0)
         if self._rules < 0:
-            fail(NOT_FENCED, "no rules over files can be made")
+            fail(NOT_FENCED, "Landlock rules cannot be created")
 
     def allow(self, path, rights):
-        """Also for whatever is below a folder."""
+        """Applies to everything below a folder, too."""
         try:
             place = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
-            return  # what cannot be found can be given to nobody
+            return  # nothing is there to allow
         if not stat.S_ISDIR(os.fstat(place).st_mode):
             rights &= OF_FILES
         rule = struct.pack("=Qi", rights & self._files, place)
         if rights & self._files and libc.syscall(ADD_RULE, self._rules, 1, rule, 0):
-            fail(NOT_FENCED, f"no rule for {path}")
+            fail(NOT_FENCED, f"no Landlock rule can be added for {path}")
         os.close(place)
 
     def close(self):
         if libc.syscall(RESTRICT_SELF, self._rules, 0):
-            fail(NOT_FENCED, "the rules over files are not taken")
+            fail(NOT_FENCED, "the Landlock rules cannot be applied")
         os.close(self._rules)
 
 
@@ -84,15 +84,15 @@ def allow_image(fence, path, apart):
         allow_image(fence, os.path.join(path, name), apart)
 
 
-def fence_in(told):
+def fence_in(config):
     abi = libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), 1)
     if abi < 1:
         return
-    fence, closed = Fence(abi), set(told["closed"])
-    allow_image(fence, "/", {"/proc", "/sys", "/dev", *closed, *told["writable"], *told["readable"]})
-    for path in told["readable"]:
+    fence, closed = Fence(abi), set(config["closed"])
+    allow_image(fence, "/", {"/proc", "/sys", "/dev", *closed, *config["writable"], *config["readable"]})
+    for path in config["readable"]:
         fence.allow(path, LOOK)
-    for path in told["writable"]:
+    for path in config["writable"]:
         fence.allow(path, WRITE)
     for name in HARMLESS:
         fence.allow(f"/dev/{name}", READ_FILE | WRITE_FILE)
@@ -111,23 +111,23 @@ def filter_calls(program):
 
     held = ctypes.create_string_buffer(program, len(program))
     if libc.prctl(PR_SET_SECCOMP, FILTER, ctypes.byref(Program(len(program) // 8, ctypes.addressof(held)))):
-        fail(NOT_FILTERED, "the filter of system calls is not taken")
+        fail(NOT_FILTERED, "the filter of system calls cannot be loaded")
 
 
 def main():
-    told, command = json.loads(sys.argv[1]), sys.argv[2:]
-    for name, value in told["rlimits"].items():
+    config, command = json.loads(sys.argv[1]), sys.argv[2:]
+    for name, value in config["rlimits"].items():
         resource.setrlimit(getattr(resource, "RLIMIT_" + name.upper()), (value, value))
     if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
-        fail(NOT_FILTERED, "privileges cannot be given up")
-    fence_in(told)
-    filter_calls(base64.b64decode(told["filter"]))
+        fail(NOT_FILTERED, "no_new_privs cannot be set")
+    fence_in(config)
+    filter_calls(base64.b64decode(config["filter"]))
     waiting = select.poll()
     waiting.register(0, select.POLLIN)
-    if not waiting.poll(told["start_seconds"] * 1000) or not os.read(0, 1):
+    if not waiting.poll(config["start_seconds"] * 1000) or not os.read(0, 1):
         os._exit(0)
     try:
-        os.execvpe(command[0], command, told["environment"])
+        os.execvpe(command[0], command, config["environment"])
     except OSError as error:
         os.write(2, f"{command[0]}: {error.strerror}\n".encode())
         os._exit(NO_PROGRAM)

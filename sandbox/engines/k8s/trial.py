@@ -1,6 +1,6 @@
-"""What a cluster lets this server do, and what it would stop by itself: asked for, or tried with a Pod that no gate closes in.
+"""What a cluster lets this server do, and what it would refuse by itself: asked of the API, or tried with a Pod without a gate.
 
-Nothing that is asked for "as a trial" is ever made: the API judges it and forgets it.
+The API judges what is sent as a dry run and creates nothing.
 """
 
 import json
@@ -18,12 +18,12 @@ from sandbox.template import Limits, SandboxTemplate
 NEEDED: Final = {("pods", verb) for verb in ("create", "get", "list", "watch", "delete")} | {
     ("pods/attach", verb) for verb in ("get", "create")
 }
-# what everybody may ask of themselves
+# what every account may ask about itself
 _OWN: Final = {"authorization.k8s.io", "authentication.k8s.io"}
 _SECONDS: Final = 30.0
 _PAUSE: Final = 0.05
 # as a Pod without a gate: what its node, and the network before it, leave open
-_LOOK: Final = """
+_PROBE: Final = """
 import ctypes, errno, json, os, socket
 told = {"kernel": os.uname().release, "landlock": max(0, ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1))}
 told["seccomp"] = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("Seccomp:"))
@@ -36,7 +36,7 @@ open("/dev/termination-log", "w").write(json.dumps(told))
 """
 
 
-class Look(NamedTuple):
+class NodeFindings(NamedTuple):
     """What a plain Pod found on its node."""
 
     node: str
@@ -46,8 +46,8 @@ class Look(NamedTuple):
     network: str  # why it did not reach the cluster's API; "" when it did
 
 
-def allowed(api: Api) -> set[tuple[str, str]]:
-    """What this account may do in the namespace of calls, as (resource, verb); another group's resources with their group."""
+def granted_rights(api: Api) -> set[tuple[str, str]]:
+    """What this account may do in the namespace of calls, as (resource, verb); resources of other API groups have their group."""
     status = _asked(api, "selfsubjectrulesreviews", {"namespace": api.cluster.namespace})
     return {
         (f"{name}.{group}" if group else name, verb)
@@ -59,8 +59,8 @@ def allowed(api: Api) -> set[tuple[str, str]]:
     }
 
 
-def elsewhere(api: Api, resource: str, verb: str) -> bool:
-    """Whether this account may do that in every namespace, or to what has none."""
+def can_cluster_wide(api: Api, resource: str, verb: str) -> bool:
+    """True if this account may do that in every namespace, or to resources without a namespace."""
     name, _, below = resource.partition("/")
     wanted = {"resource": name, "verb": verb, **({"subresource": below} if below else {})}
     return bool(_asked(api, "selfsubjectaccessreviews", {"resourceAttributes": wanted}).get("allowed"))
@@ -71,23 +71,23 @@ def _asked(api: Api, kind: str, spec: Object) -> Object:
     return status
 
 
-def call(image: str, architecture: str) -> dict[str, Any]:
-    """A Pod as calls have it, without mounts."""
+def call_pod(image: str, architecture: str) -> dict[str, Any]:
+    """The Pod of a call, without mounts."""
     template = SandboxTemplate("sha256:", ("python3", "-c", ""), (65534, 65534), Limits())
     marks = labels(secrets.token_hex(8), "doctor", _SECONDS)
     return pod(template, image, f"call-{secrets.token_hex(8)}", marks, architecture)
 
 
-def with_everything(asked: dict[str, Any]) -> dict[str, Any]:
-    """The same with more memory and processors than a quota could allow."""
+def oversized(asked: dict[str, Any]) -> dict[str, Any]:
+    """The same Pod with more memory and processors than any quota allows."""
     (container,) = asked["spec"]["containers"]
     most = {**container["resources"]["limits"], "memory": "1Pi", "cpu": "1M"}
     container["resources"] = {"limits": most, "requests": most}
     return asked
 
 
-def refused(api: Api, asked: Object) -> str:
-    """Why a Pod would not be let in, in the API's words; "" when it would."""
+def admission_error(api: Api, asked: Object) -> str:
+    """Why the API would refuse to create a Pod, in its own words; "" if it would not."""
     try:
         api.post(f"/api/v1/namespaces/{api.cluster.namespace}/pods?dryRun=All", asked)
     except EngineUnavailable:
@@ -97,10 +97,10 @@ def refused(api: Api, asked: Object) -> str:
     return ""
 
 
-def looked(engine: KubernetesEngine, api: Api, image: str, architecture: str) -> Look:
-    """Raises SandboxError where admission lets in calls alone, or no node could run it."""
-    asked = call(image, architecture)
-    asked["spec"]["containers"][0]["command"] = ["python3", "-I", "-c", _LOOK.replace("$", "$$")]
+def probe_node(engine: KubernetesEngine, api: Api, image: str, architecture: str) -> NodeFindings:
+    """Runs a plain Pod on a node and reports what it found. Raises SandboxError if admission refuses it or no node runs it."""
+    asked = call_pod(image, architecture)
+    asked["spec"]["containers"][0]["command"] = ["python3", "-I", "-c", _PROBE.replace("$", "$$")]
     name, end = api.create(asked)["metadata"]["name"], time.monotonic() + _SECONDS
     try:
         while not (found := api.pod(name) or asked)["spec"].get("nodeName") and time.monotonic() < end:
@@ -112,5 +112,7 @@ def looked(engine: KubernetesEngine, api: Api, image: str, architecture: str) ->
     for one in found.get("status", {}).get("containerStatuses") or ():
         if said := (one["state"].get("terminated") or {}).get("message"):
             told, node = json.loads(said), found["spec"]["nodeName"]
-            return Look(node, told["kernel"], told["landlock"], told["seccomp"] == "2", told["network"])
-    raise EngineUnavailable(f"a plain Pod said nothing within {_SECONDS:.0f} s.")
+            return NodeFindings(
+                node, told["kernel"], told["landlock"], told["seccomp"] == "2", told["network"]
+            )
+    raise EngineUnavailable(f"a plain Pod reported nothing within {_SECONDS:.0f} s.")

@@ -1,4 +1,4 @@
-"""One watch over all of a server's Pods, so that nobody who waits for one of them has to ask again and again."""
+"""One watch over all Pods of a server, so that whoever waits for a Pod need not poll the API."""
 
 import contextlib
 import json
@@ -15,16 +15,16 @@ from sandbox.errors import SandboxError
 from sandbox.waiting import Cancellation, readable
 
 _PAUSE: Final = 0.5  # seconds after a failure
-_GONE: Final = 100  # entries; it is asked for right after
+_REMOVED_KEPT: Final = 100  # entries; each is asked for soon after its removal
 
 _log = structlog.get_logger()
 
 
 class PodWatch:
-    """The Pods with some labels as the API last told them, in a thread that begins when somebody asks and ends when nobody does.
+    """The Pods with some labels as the API last reported them. Its thread starts with the first wait, and ends when it is not needed.
 
-    What is known here may be late, and is never taken for how a container ended: who must know asks the API itself. Only the last
-    state of an entry that is gone is known to nobody else.
+    What is known here may be late, so it never decides how a container ended: that is asked of the API itself. Only the last
+    state of a removed entry is known nowhere else.
     """
 
     def __init__(
@@ -32,19 +32,19 @@ class PodWatch:
     ) -> None:
         """`on_change` is called with each Pod that changed, in the thread of the watch, so it must be quick.
 
-        `needed` says whether the watch goes on though nobody has asked for minutes.
+        `needed` says whether the watch continues although nobody has waited for minutes.
         """
         self._api, self._selector, self._on_change, self._needed = api, selector, on_change, needed
         self._changed = threading.Condition()
         self._pods: dict[str, Object] = {}
-        self._gone: deque[tuple[str, Object]] = deque(maxlen=_GONE)
+        self._removed: deque[tuple[str, Object]] = deque(maxlen=_REMOVED_KEPT)
         self._thread: threading.Thread | None = None
         self._asked = False  # since the API was last asked for all of them
         self._response: urllib3.BaseHTTPResponse | None = None  # the last one
         self._stop = Cancellation()
 
-    def until(self, name: str, holds: Callable[[Object | None], bool], seconds: float) -> None:
-        """Returns when what is known of a Pod fulfils `holds`, or after `seconds`. None is a Pod that is not known."""
+    def wait_for(self, name: str, holds: Callable[[Object | None], bool], seconds: float) -> None:
+        """Waits until `holds` is true of a Pod, None for an unknown one, or until `seconds` have passed."""
         with self._changed:
             self._asked = True
             if self._thread is None and not self._stop.is_set:
@@ -56,11 +56,11 @@ class PodWatch:
         with self._changed:
             return self._pods.get(name)
 
-    def gone(self, name: str, seconds: float) -> Object | None:
-        """The last state of one that the API does not know any more; None if that was not told within `seconds`."""
-        self.until(name, lambda known: known is None, seconds)
+    def last_before_removal(self, name: str, seconds: float) -> Object | None:
+        """The last state of a Pod that the API does not know any more; None if its removal was not reported within `seconds`."""
+        self.wait_for(name, lambda known: known is None, seconds)
         with self._changed:
-            return dict(self._gone).get(name)
+            return dict(self._removed).get(name)
 
     def close(self) -> None:
         self._stop.set()
@@ -85,7 +85,7 @@ class PodWatch:
                 readable([self._stop], _PAUSE)
 
     def _follow(self) -> None:
-        """From a fresh list on, until the watch ends, as it does after some minutes or with an error such as 410."""
+        """Reads a new list, then changes until the watch ends, after some minutes or with an error such as 410."""
         found, _ = self._api.pods(self._selector)
         with self._changed:
             self._pods = {one["metadata"]["name"]: one for one in found["items"]}
@@ -102,7 +102,7 @@ class PodWatch:
                 with self._changed:
                     if event["type"] == "DELETED":
                         self._pods.pop(name, None)
-                        self._gone.append((name, pod))
+                        self._removed.append((name, pod))
                     else:
                         self._pods[name] = pod
                     self._changed.notify_all()

@@ -41,7 +41,7 @@ _RECORD: Final = 1 << 14  # bytes, the most that TLS returns at once
 _AT_ONCE: Final = 1 << 20  # bytes that one `receive` reads, and the rest of a record
 
 
-class Refused(EngineUnavailable):
+class StreamRefused(EngineUnavailable):
     """The API answered with an HTTP error instead of a websocket; `status` is its HTTP status."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -50,7 +50,7 @@ class Refused(EngineUnavailable):
 
 
 def connect(cluster: Cluster, path: str) -> "PodWire":
-    """The streams at a path of the API. Raises Refused, and EngineUnavailable if the API does not answer."""
+    """The streams at a path of the API. Raises StreamRefused, and EngineUnavailable if the API does not answer."""
     server = urlsplit(cluster.server)
     with contextlib.ExitStack() as opened:
         try:
@@ -60,7 +60,7 @@ def connect(cluster: Cluster, path: str) -> "PodWire":
             stream = opened.enter_context(cluster.tls.wrap_socket(plain, server_hostname=server.hostname))
             protocol = WSConnection(ConnectionType.CLIENT)
             stream.sendall(protocol.send(_request(cluster, path)))
-            _shake_hands(stream, protocol)
+            _complete_handshake(stream, protocol)
         except (OSError, ValueError, ProtocolError) as error:
             raise EngineUnavailable(
                 f"the cluster's API at {cluster.server} does not answer: {error}"
@@ -79,8 +79,8 @@ def _request(cluster: Cluster, path: str) -> Request:
     return Request(host=server.netloc, target=target, subprotocols=[_CHANNELS], extra_headers=headers)
 
 
-def _shake_hands(stream: ssl.SSLSocket, protocol: WSConnection) -> None:
-    """Reads the API's answer to the upgrade. Raises Refused for an HTTP error."""
+def _complete_handshake(stream: ssl.SSLSocket, protocol: WSConnection) -> None:
+    """Reads the API's answer to the upgrade. Raises StreamRefused for an HTTP error."""
     protocol.receive_data(_read_head(stream))
     answer, *body = protocol.events()
     if isinstance(answer, AcceptConnection):
@@ -90,7 +90,7 @@ def _shake_hands(stream: ssl.SSLSocket, protocol: WSConnection) -> None:
         body = list(protocol.events())
     text = b"".join(event.data for event in body if isinstance(event, RejectData))
     status = answer.status_code if isinstance(answer, RejectConnection) else 0
-    raise Refused(status, text.decode("utf-8", "replace"))
+    raise StreamRefused(status, text.decode("utf-8", "replace"))
 
 
 def _read_head(stream: ssl.SSLSocket) -> bytes:
@@ -213,7 +213,7 @@ class PodWire:
             self._socket.close()
 
 
-def attached(cluster: Cluster, pod: str, container: str) -> PodWire:
-    """The streams of a Pod's container. Raises Refused until it runs."""
+def attach(cluster: Cluster, pod: str, container: str) -> PodWire:
+    """The streams of a Pod's container. Raises StreamRefused until it runs."""
     query = f"stdin=true&stdout=true&stderr=true&container={container}"
     return connect(cluster, f"/api/v1/namespaces/{cluster.namespace}/pods/{pod}/attach?{query}")

@@ -68,6 +68,8 @@ def _facts(pid: int, group: "ControlGroup") -> dict[str, Any]:
     return {
         "pid": int(status["NSpid"].split()[-1]),
         "status": {name: value.split() for name, value in status.items()},
+        # no map is needed: read from here, the kernel shows the ids of the status as the host counts them
+        "ids": {"uid": (), "gid": ()},
         "mounts": [one._asdict() for one in mount_points(_text(own / "mountinfo"))],
         "interfaces": [line.split(":")[0].strip() for line in _text(own / "net/dev").splitlines()[2:]],
         "rlimits": {

@@ -1,0 +1,101 @@
+"""Rootless Docker: a job is the user who runs it, in a staging folder that is closed to others; and no job runs without limits.
+
+A host with control groups of version 1 gives it no limits, so there it must refuse. What else it guarantees is tried all the same, on
+an engine whose refusal is taken away.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from gdal_mcp.runtime.image import Image
+from sandbox.engines import docker as docker_module
+from sandbox.engines.docker import DockerEngine
+from sandbox.errors import IsolationRefused
+from tests.engines.bench import LEAVE_A_MARK, Bench
+from tests.engines.checks import conforms
+from tests.engines.kit import unanswered, weaken_docker
+from tests.engines.known import DOCKER_ROOTLESS
+from tests.engines.rootless_docker import RootlessDocker, rootless_docker
+
+pytestmark = [pytest.mark.nightly, pytest.mark.engine]
+USER = 65534
+ROOT = Path(__file__).parents[2]
+# an interpreter in root's home is read by this right
+_READS = ("--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search")
+
+
+@pytest.fixture(scope="module")
+def rootless(client: docker.DockerClient, image: Image) -> Iterator[RootlessDocker]:
+    with rootless_docker(USER) as made:
+        archive = client.images.get(image.reference).save(chunk_size=1 << 20, named=image.reference)
+        with contextlib.closing(docker.DockerClient(base_url=made.address, timeout=300)) as its:
+            its.images.load(archive)
+        yield made
+
+
+@pytest.fixture
+def bench(rootless: RootlessDocker, image: Image) -> Iterator[Bench]:
+    with tempfile.TemporaryDirectory(prefix="gme-bench-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        engine = DockerEngine(docker.DockerClient(base_url=rootless.address, timeout=60))
+        made = Bench(engine, image.id, folder, user=(USER, USER), gone=unanswered)
+        made.staging.chmod(0o700)
+        with contextlib.closing(engine):
+            yield made
+            assert made.ours() == {}
+
+
+def test_where_it_cannot_limit_nothing_is_made_and_the_cause_is_named(bench: Bench) -> None:
+    info = bench.engine.info()
+    assert info.rootless
+    if not info.limits_missing:
+        assert bench.run(LEAVE_A_MARK).code == 0
+        return
+    assert info.cgroup_version == "1"
+    assert set(info.limits_missing) == {"memory", "cpu", "pids"}
+    with pytest.raises(IsolationRefused, match="version 1"):
+        bench.run(LEAVE_A_MARK)
+    assert list(bench.staging.iterdir()) == []
+
+
+def test_it_conforms_but_for_the_limits_that_it_cannot_have(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    unlimited = bool(bench.engine.info().limits_missing)
+    if unlimited:
+        monkeypatch.setattr(docker_module, "refuse_unlimited", lambda _: None)
+        weaken_docker(monkeypatch, lambda _body, _host: None)
+    conforms(bench, subtests, DOCKER_ROOTLESS.exemptions if unlimited else ())
+
+
+def test_doctor_as_its_user_says_why_no_call_can_run(rootless: RootlessDocker, image: Image) -> None:
+    with contextlib.closing(DockerEngine(docker.DockerClient(base_url=rootless.address))) as engine:
+        unlimited = bool(engine.info().limits_missing)
+    with tempfile.TemporaryDirectory(prefix="gme-home-") as name:
+        for one in ("", "ws"):
+            (Path(name) / one).mkdir(exist_ok=True)
+            os.chown(Path(name) / one, USER, USER)
+        become = ("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *_READS)
+        words = ("doctor", "--json", "--engine", rootless.address, "--image", image.reference)
+        done = subprocess.run(
+            [*become, sys.executable, "-m", "gdal_mcp", *words, "--workspace", f"{name}/ws"],
+            env={**os.environ, "HOME": name, "XDG_CACHE_HOME": f"{name}/cache", "PYTHONDONTWRITEBYTECODE": "1"},
+            cwd=ROOT, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    report = json.loads(done.stdout)
+    wrong = [row["found"] for row in report["rows"] if row["state"] == "failed"]
+    if not unlimited:
+        assert wrong == []
+        return
+    (found,) = (one for one in wrong if one.startswith("IsolationRefused"))
+    assert all(word in found for word in ("memory", "cpu", "pids", "version 1"))

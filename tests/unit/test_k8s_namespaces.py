@@ -1,0 +1,210 @@
+"""Namespaces as operators have them, on an API server that keeps their rules: Pod Security "restricted", quotas, tokens that change."""
+
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox.engines.k8s import engine as engine_module
+from sandbox.engines.k8s.cluster import Cluster
+from sandbox.engines.k8s.engine import KubernetesEngine
+from sandbox.errors import CapacityExhausted, EngineUnavailable, IsolationRefused
+from sandbox.labels import labels
+from sandbox.template import Limits, SandboxTemplate
+from tests.certificates import self_signed
+
+TEMPLATE = SandboxTemplate("sha256:" + "a" * 64, ("true",), (1000, 1000), Limits())
+_VOLUMES = {
+    "emptyDir",
+    "persistentVolumeClaim",
+    "configMap",
+    "secret",
+    "projected",
+    "downwardAPI",
+    "csi",
+    "ephemeral",
+}
+
+
+def restricted(spec: dict[str, Any]) -> str:
+    """What of a Pod the Pod Security Standard "restricted" (1.30) forbids; "" for nothing."""
+    whole = spec.get("securityContext") or {}
+    for container in (*spec["containers"], *spec.get("initContainers", ())):
+        own = container.get("securityContext") or {}
+        merged = {**whole, **own}
+        capabilities = own.get("capabilities") or {}
+        rules = {
+            "allowPrivilegeEscalation != false": own.get("allowPrivilegeEscalation") is False,
+            "unrestricted capabilities": capabilities.get("drop") == ["ALL"]
+            and set(capabilities.get("add") or ()) <= {"NET_BIND_SERVICE"},
+            "runAsNonRoot != true": merged.get("runAsNonRoot") is True,
+            "runAsUser=0": merged.get("runAsUser") != 0,
+            "seccompProfile": (merged.get("seccompProfile") or {}).get("type")
+            in ("RuntimeDefault", "Localhost"),
+            "privileged": not own.get("privileged"),
+            "hostPort": not any(port.get("hostPort") for port in container.get("ports", ())),
+            "procMount": own.get("procMount", "Default") == "Default",
+        }
+        if broken := [name for name, holds in rules.items() if not holds]:
+            return ", ".join(broken)
+    if any(spec.get(name) for name in ("hostNetwork", "hostPID", "hostIPC")):
+        return "host namespaces"
+    if any(not set(volume) <= {"name", *_VOLUMES} for volume in spec.get("volumes", ())):
+        return "restricted volume types"
+    return ""
+
+
+class Api(BaseHTTPRequestHandler):
+    """Keeps the namespace's rules. Pods never begin; removed ones are gone."""
+
+    protocol_version = "HTTP/1.1"
+
+    def answer(self, value: dict[str, Any], status: int = 200) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def admitted(self) -> bool:
+        if self.headers["Authorization"] == f"Bearer {self.server.token}":
+            return True
+        self.answer({"message": "Unauthorized"}, 401)
+        return False
+
+    def forbid(self, why: str) -> None:
+        self.answer({"message": f'pods "call" is forbidden: {why}'}, 403)
+
+    def do_POST(self) -> None:
+        made = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if not self.admitted():
+            return
+        self.server.asked += 1
+        resources = made["spec"]["containers"][0]["resources"]
+        if broken := restricted(made["spec"]) or self.server.further:
+            self.forbid(f'violates PodSecurity "restricted:latest": {broken}')
+        elif not {"cpu", "memory"} <= set(resources["limits"]) & set(resources["requests"]):
+            self.forbid(
+                "failed quota: calls: must specify limits.cpu,limits.memory,requests.cpu,requests.memory"
+            )
+        elif self.server.asked <= self.server.full:
+            self.forbid("exceeded quota: calls, requested: pods=1, used: pods=8, limited: pods=8")
+        else:
+            made["metadata"]["resourceVersion"] = "1"
+            self.server.pods[made["metadata"]["name"]] = made
+            self.answer(made)
+
+    def do_GET(self) -> None:
+        if not self.admitted():
+            return
+        name = self.path.partition("/pods/")[2].partition("?")[0]
+        if self.path == "/version":
+            self.answer({"major": "1", "minor": "30", "gitVersion": "v1.30.0"})
+        elif "watch=1" in self.path:
+            self.answer({"type": "ERROR"})
+        elif not name:
+            self.answer({"metadata": {"resourceVersion": "1"}, "items": [*self.server.pods.values()]})
+        else:
+            self.answer(self.server.pods.get(name, {}), 200 if name in self.server.pods else 404)
+
+    def do_DELETE(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if self.admitted():
+            self.server.pods.pop(self.path.rpartition("/")[2], None)
+            self.answer({})
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ThreadingHTTPServer]:
+    _, both = self_signed(tmp_path, "127.0.0.1")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(both)
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Api)
+    made.daemon_threads = True
+    made.socket = tls.wrap_socket(made.socket, server_side=True)
+    made.pods, made.asked, made.full, made.further, made.token = {}, 0, 0, "", "first"
+    made.trust = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+    serving = threading.Thread(target=made.serve_forever)
+    serving.start()
+    yield made
+    made.shutdown()
+    made.server_close()
+    serving.join()
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Path:
+    """The token of a ServiceAccount, which the node exchanges in place."""
+    file = tmp_path / "token"
+    file.write_text("first\n")
+    return file
+
+
+@pytest.fixture
+def engine(server, mounted: Path) -> Iterator[KubernetesEngine]:
+    address = f"https://127.0.0.1:{server.server_address[1]}"
+    cluster = Cluster(address, "calls", server.trust, lambda: mounted.read_text().strip())
+    with closing(KubernetesEngine(cluster)) as made:
+        yield made
+
+
+def created(engine: KubernetesEngine, template: SandboxTemplate = TEMPLATE):
+    return engine.create(template, labels("abc", "call", 60))
+
+
+@pytest.mark.parametrize(
+    "template", [TEMPLATE, SandboxTemplate(TEMPLATE.image, ("true",), (7, 7), Limits(), runtime="kata")]
+)
+def test_the_pod_of_a_call_is_admitted_where_pods_are_restricted(server, engine, template):
+    container = created(engine, template)
+    assert [*server.pods] == [container.id]
+    container.remove()
+    assert server.pods == {}
+
+
+def test_what_admission_refuses_beyond_that_runs_nothing_and_is_told(server, engine):
+    server.further = "a rule of the operator"
+    with pytest.raises(IsolationRefused, match="a rule of the operator"):
+        created(engine)
+    assert server.pods == {}
+
+
+def test_a_call_waits_for_a_quota_that_is_used_up_for_a_moment(server, engine):
+    server.full = 3
+    container = created(engine)
+    assert server.asked == 4
+    assert [*server.pods] == [container.id]
+
+
+def test_a_quota_that_stays_used_up_ends_the_wait(server, engine, monkeypatch):
+    monkeypatch.setattr(engine_module, "ROOM_SECONDS", 0.2)
+    server.full = 1_000_000
+    with pytest.raises(CapacityExhausted, match="exceeded quota"):
+        created(engine)
+    assert server.pods == {}
+
+
+def test_a_token_that_changes_during_a_call_is_used_from_then_on(server, engine, mounted):
+    container = created(engine)
+    assert container.state() is not None
+    server.token = "second"
+    mounted.write_text("second\n")
+    assert container.state() is not None
+    container.remove()
+    assert server.pods == {}
+
+
+def test_a_token_that_was_not_exchanged_is_told_as_that(server, engine):
+    server.token = "second"
+    with pytest.raises(EngineUnavailable, match="Renew its token"):
+        created(engine)
+    assert server.pods == {}
