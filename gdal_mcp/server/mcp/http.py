@@ -1,7 +1,7 @@
 """The SDK's Streamable HTTP transport as an ASGI application, and who sent a request that came through it."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from typing import Any, Final
 
@@ -52,14 +52,21 @@ class Protocol:
 
     @property
     def sessions(self) -> Collection[str]:
-        return self._manager._session_owners.keys()  # noqa: SLF001 - the SDK has no public name for them
+        return self._owners.keys()
+
+    @property
+    def _owners(self) -> Mapping[str, object]:
+        """Who opened each session that exists."""
+        return self._manager._session_owners  # noqa: SLF001 - the SDK bounds only all sessions together, and has no public name for them
 
     @contextmanager
     def opening(self, principal: Principal) -> Iterator[None]:
         """Holds room for a session until it exists, or never will: the SDK makes it only later. Raises Full."""
-        owners = self._manager._session_owners.values()  # noqa: SLF001 - the SDK bounds only all sessions together
         mine = authorization_context(_user(principal))
-        if sum(owner == mine for owner in owners) + self._opening[principal.id] >= self._sessions_each:
+        if (
+            sum(owner == mine for owner in self._owners.values()) + self._opening[principal.id]
+            >= self._sessions_each
+        ):
             raise Full
         self._opening[principal.id] += 1
         try:
