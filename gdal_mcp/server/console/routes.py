@@ -31,6 +31,7 @@ from gdal_mcp.server.app import App, local_user
 from gdal_mcp.server.console import runtime_file
 from gdal_mcp.server.console.auth import ConsoleAuth, Refused, Verify
 from gdal_mcp.server.console.downloads import Links, download
+from gdal_mcp.server.console.identify import Identify
 from gdal_mcp.server.console.live import Live, Stream
 from gdal_mcp.server.console.pictures import Pictures
 from gdal_mcp.server.console.runtime_file import Advertisement
@@ -71,6 +72,7 @@ class Console:
     live: Live
     pictures: Pictures
     workflows: Workflows
+    identify: Identify
     secure: bool = False
     links: Links = field(default_factory=Links)
     # for what takes long
@@ -93,6 +95,8 @@ class Console:
             self._route("GET", "/calls/{id}", service.call),
             self._route("GET", "/outputs", service.outputs, "cursor"),
             self._route("GET", "/pictures/{number:int}", self._drawn(service.artifact)),
+            self._route("GET", "/legends/{number:int}", self._legend),
+            self._route("POST", "/values/{number:int}", self._values, "position"),
             self._route("GET", "/questions/{id}/picture/{number:int}", self._drawn(service.replaced)),
             self._route("GET", "/workflows/{id}", workflows.show),
             self._route("GET", "/workflows/{id}/picture/{step}", self._step_picture),
@@ -226,6 +230,14 @@ class Console:
         results = Workspaces((store.workspace,))
         return _png(await self.pictures.of(artifact, viewer, results, picture_operation(store)))
 
+    async def _legend(self, viewer: Viewer, number: int) -> Any:
+        artifact = await run_sync(self.service.artifact, viewer, number)
+        return await run_sync(self.pictures.legend, artifact, self._workspaces(viewer))
+
+    async def _values(self, viewer: Viewer, number: int, position: object) -> Any:
+        artifact = await run_sync(self.service.artifact, viewer, number)
+        return await self.identify.values(artifact, viewer, self._workspaces(viewer), position)
+
     async def _link(self, viewer: Viewer, number: int) -> Any:
         await run_sync(self.service.artifact, viewer, number)
         return {"href": f"files/{self.links.new(viewer, number)}"}
@@ -345,5 +357,6 @@ def build_console(app: App, found: Advertisement, origins: Collection[str], veri
     # Cookies are told apart by host and name, not by port: two servers of one host need two names.
     auth = ConsoleAuth(local_user(), LoginTokens(found.secret), f"gdal-mcp-{app.owner.id}", origins, verify)
     secure = found.address.startswith("https:")
-    pictures = Pictures(app, ArtifactStore(app.registry))
-    return Console(ConsoleService(app), auth, Live(app), pictures, Workflows(app), secure=secure)
+    store = ArtifactStore(app.registry)
+    pictures, identify = Pictures(app, store), Identify(app, store)
+    return Console(ConsoleService(app), auth, Live(app), pictures, Workflows(app), identify, secure=secure)
