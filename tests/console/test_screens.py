@@ -22,6 +22,7 @@ VIEWS = {
     "call/waiting": "a.button",
     "call/undone": "h1 .badge.going",
     "call/done": ".places",
+    "workflow/w1": ".came.wrong",
     "outputs": "#map img.leaflet-image-layer >> nth=1",
     "server": "#figures table",
 }

@@ -39,13 +39,14 @@ from gdal_mcp.server.console.service import GRANT_MINUTES, ConsoleService
 from gdal_mcp.server.console.sessions import SECONDS, LoginTokens, Viewer
 from gdal_mcp.server.console.workflows import Workflows, picture_operation
 from gdal_mcp.server.http import address
-from gdal_mcp.server.http.auth import Unavailable
+from gdal_mcp.server.http.auth import Unavailable, peer_address
 from gdal_mcp.settings import Settings
 from sandbox.errors import SandboxError
 from sandbox.workspace import Workspaces
 
 PATH: Final = "/console"
 _DAY: Final = 86_400.0  # seconds
+_NOT_LET_IN: Final = (401, 403)
 # `trusted-types`: no text becomes markup, whatever a script of the page would do with it
 POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
@@ -135,6 +136,8 @@ class Console:
             try:
                 found = await handler(request)
             except Refused as refused:
+                if refused.status in _NOT_LET_IN:
+                    _log.info("console_refused", peer=peer_address(request.scope), status=refused.status)
                 return JSONResponse({"error": refused.reason}, refused.status)
             except ToolError as error:
                 return JSONResponse({"error": f"{error.message} {error.suggestion}"}, 409)
@@ -149,6 +152,7 @@ class Console:
 
     async def _login(self, request: Request) -> Response:
         session = await self.auth.enter(request)
+        _log.info("console_login", peer=peer_address(request.scope), principal=session.principal.id)
         reply = JSONResponse({"key": session.key, "principal": session.principal.id})
         reply.set_cookie(
             self.auth.cookie,

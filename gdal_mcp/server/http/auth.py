@@ -83,7 +83,7 @@ class Authenticator:
         except (Unavailable, TokensUnavailable):
             return replies.busy(503, "tokens cannot be checked now")
         if who is None:
-            _log.info("stranger", peer=peer, host=headers.get("host", "")[:200])
+            _log.info("not_authenticated", peer=peer, host=headers.get("host", "")[:200])
             text, error = "a token is needed", {}
             if "authorization" in headers:  # what is wrong with it is not told
                 text, error = "the token is not valid here, or no longer", {"error": "invalid_token"}

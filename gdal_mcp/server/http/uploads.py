@@ -27,7 +27,7 @@ from gdal_mcp.calls.translation import explain
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.policy.identity import READ, WRITE, Principal
 from gdal_mcp.server.http import replies
-from gdal_mcp.server.http.auth import Authenticator
+from gdal_mcp.server.http.auth import Authenticator, peer_address
 from gdal_mcp.server.http.concurrency import Full, RequestLimit
 from gdal_mcp.server.http.files import path_of
 from gdal_mcp.server.http.guard import TooSlow
@@ -112,7 +112,7 @@ class UploadRoutes:
             return
         except (ToolError, SandboxError) as error:
             refused = error if isinstance(error, ToolError) else explain(error, Stage.RUN)
-            record = partial(self.uploads.refused, who, scope["path"], refused)
+            record = partial(self.uploads.refused, who, scope["path"], refused, peer_address(scope))
             reply = _told(refused, await anyio.to_thread.run_sync(record))
         await reply(scope, receive, send)
 
@@ -130,7 +130,9 @@ class UploadRoutes:
                 raise _invalid(
                     "the SHA-256 of the received bytes differs from the declared one", "Send them again."
                 )
-            reply = await self.uploads.publish(who, to, received, overwrite=sent.overwrite)
+            reply = await self.uploads.publish(
+                who, to, received, overwrite=sent.overwrite, peer=peer_address(scope)
+            )
         if reply.error is not None:
             return _told(reply.error, dict(reply.result))
         done = reply.done

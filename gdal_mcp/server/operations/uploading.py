@@ -198,9 +198,9 @@ class Uploads:
         return Destination(self.app.areas[output.target.workspace.root], output, most)
 
     async def publish(
-        self, who: Principal, to: Destination, received: Reception, *, overwrite: bool
+        self, who: Principal, to: Destination, received: Reception, *, overwrite: bool, peer: str = ""
     ) -> Reply:
-        """Runs the call, which answers at once when it still needs approval."""
+        """Runs the call, which answers at once when it still needs approval. `peer` is the address it came from."""
         arguments = {
             "path": str(to.output.target),
             "bytes": received.size,
@@ -208,11 +208,11 @@ class Uploads:
             "overwrite": overwrite,
         }
         upload = Upload(tool=upload_tool(self.app), approval_wait=0.0, received=received)
-        request = Request(UPLOAD, arguments, who, CLIENT, Nobody(), operation=upload)
+        request = Request(UPLOAD, arguments, who, CLIENT, Nobody(), operation=upload, peer=peer)
         return await self.app.pipeline.call(request)
 
-    def refused(self, who: Principal, path: str, error: ToolError) -> dict[str, Any]:
+    def refused(self, who: Principal, path: str, error: ToolError, peer: str = "") -> dict[str, Any]:
         """Records an upload that did not become a call; returns the error for its sender."""
-        call = Invocation(Request(UPLOAD, {"path": path}, who, CLIENT, Nobody())).failed(error)
+        call = Invocation(Request(UPLOAD, {"path": path}, who, CLIENT, Nobody(), peer=peer)).failed(error)
         self.app.pipeline.records.finished(call)
         return error.as_dict(call.call_id)

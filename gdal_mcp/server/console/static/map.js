@@ -60,7 +60,9 @@ export function makeMap(place, { leaflet, land, pictureOf, open, legendOf, value
 function layer(output, drawn, legendOf) {
   const box = el("input", { type: "checkbox", checked: true, on: { change: () => { for (const one of drawn) one.show(box.checked); } } });
   const legend = el("span", { class: "legend" });
-  for (const one of drawn) one.onDraped(async () => { if (legendOf) fill(legend, legendRows(await legendOf(output))); });
+  for (const one of drawn) one.onDraped(async () => {
+    try { if (legendOf) fill(legend, legendRows(await legendOf(output))); } catch { /* a picture from before there were legends */ }
+  });
   return el("span", { class: "layer" }, el("label", { title: output.path, "data-layer": output.id }, box, ` ${output.name}`), legend);
 }
 
