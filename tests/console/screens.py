@@ -230,6 +230,20 @@ ANSWERS: dict[str, Any] = {
     "audit": {"path": "/var/lib/gdal-mcp/audit.jsonl", "records": 40, "checkpoint": "40:" + "9a" * 32},
     "figures": FIGURES,
     "workflows/w1": STEPS,
+    "files": {
+        "entries": [
+            {"path": "/srv/maps/inputs", "kind": "folder", "modified": None},
+            {
+                "path": f"/srv/maps/{WIDE}.tif",
+                "kind": "file",
+                "driver": "GTiff",
+                "bytes": 900,
+                "modified": time_text(NOW),
+                "files": ["a.aux.xml"],
+            },
+        ],
+        "next": None,
+    },
     **{f"calls/{one.id}": shown_call(one) for one in CALLS},
 }
 PICTURES = {

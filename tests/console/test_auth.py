@@ -21,7 +21,7 @@ STATIC = Path(runtime_file.__file__).parent / "static"
 
 def paths(method: str) -> list[str]:
     """Every address of the console that answers this method, with something in place of what varies."""
-    _page, mount = Console(mock.Mock(), None, None, mock.Mock(), mock.Mock(), mock.Mock()).routes()
+    _page, mount = Console(mock.Mock(), None, None, *[mock.Mock()] * 4).routes()
     api = next(one for one in mount.app.app.routes if getattr(one, "path", "") == "/api")
     found = {one.path for one in api.routes if method in one.methods} - {"/login", "/logout"}
     assert found

@@ -23,6 +23,8 @@ VIEWS = {
     "call/undone": "h1 .badge.going",
     "call/done": ".places",
     "workflow/w1": ".came.wrong",
+    "files": "#main a",
+    "files/%2Fsrv%2Fmaps": ".tile >> nth=1",
     "outputs": "#map img.leaflet-image-layer >> nth=1",
     "server": "#figures table",
 }
@@ -48,7 +50,7 @@ def test_every_view_fits_the_screen(browser: Browser, width: str):
                 found.go(f"#/{view}")
                 expect(found.page.locator(whole).first).to_be_visible()
                 expect(found.page.locator("[data-act=deny]:disabled")).to_have_count(0)
-                found.shot(f"{view.replace('/', '-')}-{width}-{scheme}")
+                found.shot(f"{view.replace('/', '-').replace('%2F', '_')}-{width}-{scheme}")
                 assert found.page.evaluate(WIDER) <= 0, view
                 if view == "history":
                     assert found.page.evaluate(BROKEN) == []

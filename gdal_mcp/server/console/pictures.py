@@ -13,8 +13,10 @@ import hashlib
 import json
 import os
 import re
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,8 +34,9 @@ from gdal_mcp.server.app import App
 from gdal_mcp.server.console.auth import Refused
 from gdal_mcp.server.console.sessions import Viewer
 from gdal_mcp.settings.state import put_private
+from sandbox.errors import PathMissing, PathRefused
 from sandbox.portable import LOOK
-from sandbox.workspace import Workspaces
+from sandbox.workspace import Workspaces, open_file
 
 FOLDER: Final = "previews"  # in the state folder
 PIXELS: Final = 320  # of the longer side
@@ -63,8 +66,32 @@ class Pictures:
 
         Raises Refused when too many requests wait.
         """
+        if not _shows(artifact, workspaces):
+            return None
+        return await self._drawn(artifact, viewer, partial(self.store.open, artifact, workspaces), operation)
+
+    async def of_input(self, path: str, viewer: Viewer, workspaces: Workspaces) -> bytes | None:
+        """The PNG of any file of these workspaces; None if it cannot be drawn. Raises Refused."""
+        try:
+            opened = await anyio.to_thread.run_sync(open_input, path, workspaces)
+        except Gone:
+            return None
+        opened.close()
+
+        def again() -> Opened:
+            found = open_input(path, workspaces)
+            if found.artifact == opened.artifact:
+                return found
+            found.close()
+            raise Gone("it was changed")
+
+        return await self._drawn(opened.artifact, viewer, again, UNLISTED)
+
+    async def _drawn(
+        self, artifact: Artifact, viewer: Viewer, reopen: Callable[[], Opened], operation: Operation
+    ) -> bytes | None:
         key = _key(artifact)
-        if not _shows(artifact, workspaces) or key in self._without:
+        if key in self._without:
             return None
         if self._one.statistics().tasks_waiting >= WAITING:
             raise Refused(429, "Too many pictures are being made.")
@@ -74,7 +101,7 @@ class Pictures:
             if kept is not None:
                 return kept
             try:
-                opened = await anyio.to_thread.run_sync(self.store.open, artifact, workspaces)
+                opened = await anyio.to_thread.run_sync(reopen)
             except (Absent, Gone):
                 return None  # it is not certain that the published file would be drawn
             try:
@@ -119,6 +146,20 @@ class Pictures:
         if reply is not None and reply.error is not None and reply.error.code is Code.GDAL_ERROR:
             self._without = {*self._without, key} if len(self._without) < MOST else {key}
         return None
+
+
+def open_input(path: str, workspaces: Workspaces) -> Opened:
+    """A file of these workspaces, as an artifact whose digest is that of its metadata. Raises Gone where it cannot be opened."""
+    with ExitStack() as stack:
+        try:
+            located = workspaces.input(path)
+            file = stack.enter_context(open_file(located))
+        except (PathMissing, PathRefused, OSError) as error:
+            raise Gone("it cannot be opened") from error
+        fingerprint = Fingerprint.of(file)
+        digest = hashlib.sha256(repr(fingerprint).encode()).hexdigest()
+        made = Artifact(located.uri, str(located), located.name, fingerprint.size, "", digest, kind="input")
+        return Opened(made, file, fingerprint, stack.pop_all().close)
 
 
 def _key(artifact: Artifact) -> str:

@@ -30,6 +30,7 @@ from gdal_mcp.records.schema import RegistryUnavailable
 from gdal_mcp.server.app import App, local_user
 from gdal_mcp.server.console import runtime_file
 from gdal_mcp.server.console.auth import ConsoleAuth, Refused, Verify
+from gdal_mcp.server.console.browse import Browse
 from gdal_mcp.server.console.downloads import Links, download
 from gdal_mcp.server.console.identify import Identify
 from gdal_mcp.server.console.live import Live, Stream
@@ -74,6 +75,7 @@ class Console:
     pictures: Pictures
     workflows: Workflows
     identify: Identify
+    browse: Browse
     secure: bool = False
     links: Links = field(default_factory=Links)
     # for what takes long
@@ -99,6 +101,9 @@ class Console:
             self._route("GET", "/legends/{number:int}", self._legend),
             self._route("POST", "/values/{number:int}", self._values, "position"),
             self._route("GET", "/questions/{id}/picture/{number:int}", self._drawn(service.replaced)),
+            self._route("GET", "/files", self.browse.rows, "path", "cursor"),
+            self._route("GET", "/files/picture", self._file_picture, "path"),
+            self._route("POST", "/folder", self._folder, "path"),
             self._route("GET", "/workflows/{id}", workflows.show),
             self._route("GET", "/workflows/{id}/picture/{step}", self._step_picture),
             self._route("POST", "/workflows/{id}/retry", workflows.retry, "step"),
@@ -234,6 +239,12 @@ class Console:
         results = Workspaces((store.workspace,))
         return _png(await self.pictures.of(artifact, viewer, results, picture_operation(store)))
 
+    async def _file_picture(self, viewer: Viewer, path: str | None) -> Response:
+        return _png(await self.pictures.of_input(path or "", viewer, self._workspaces(viewer)))
+
+    async def _folder(self, viewer: Viewer, path: object) -> Any:
+        return await run_sync(self.browse.make_folder, viewer, self._workspaces(viewer), path)
+
     async def _legend(self, viewer: Viewer, number: int) -> Any:
         artifact = await run_sync(self.service.artifact, viewer, number)
         return await run_sync(self.pictures.legend, artifact, self._workspaces(viewer))
@@ -363,4 +374,6 @@ def build_console(app: App, found: Advertisement, origins: Collection[str], veri
     secure = found.address.startswith("https:")
     store = ArtifactStore(app.registry)
     pictures, identify = Pictures(app, store), Identify(app, store)
-    return Console(ConsoleService(app), auth, Live(app), pictures, Workflows(app), identify, secure=secure)
+    return Console(
+        ConsoleService(app), auth, Live(app), pictures, Workflows(app), identify, Browse(app), secure=secure
+    )

@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { approvals } from "./approvals.js";
 import { call } from "./call.js";
 import { announce, el, fill, say } from "./dom.js";
+import { files } from "./files.js";
 import { history } from "./history.js";
 import { MAP_SCRIPT, outputs } from "./outputs.js";
 import { running } from "./running.js";
@@ -13,7 +14,7 @@ import { guardMarkup } from "./trusted.js";
 import { workflow } from "./workflow.js";
 
 const main = document.getElementById("main");
-const VIEWS = { approvals, running, history, call, workflow, outputs, server };
+const VIEWS = { approvals, running, history, call, workflow, outputs, files, server };
 
 // What is known, shared by the views. `skew` is how far this clock is ahead of the server's, in seconds.
 const state = { me: null, pending: [], decided: [], running: [], skew: 0, known: null };
