@@ -130,8 +130,8 @@ def _remote_change(app: App, row: Mapping[str, Any]) -> Iterator[dict[str, Any]]
         return  # several files, or a server that says nothing of changes: the answer will tell
     who, deadline = local_user().id, time.monotonic() + PATIENCE * 60
     try:
-        address = app.pipeline.drafting.door.address(row["path"], who)
-        opened = app.pipeline.drafting.door.open(
+        address = app.pipeline.drafting.gateway.address(row["path"], who)
+        opened = app.pipeline.drafting.gateway.open(
             [address], principal=who, call_id="replay", deadline=deadline
         )
         with closing(opened) as reading:

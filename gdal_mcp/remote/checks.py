@@ -29,7 +29,7 @@ import httpcore2
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.remote.address import Address, parse
 from gdal_mcp.remote.limits import Meter, Missing, ReadFailed, Shares
-from gdal_mcp.remote.network import PACE, CheckedNetwork, Pace
+from gdal_mcp.remote.network import DEADLINE, CheckedNetwork, Deadline
 from gdal_mcp.remote.record import Version
 from gdal_mcp.remote.signing import Target, place, signed
 from gdal_mcp.settings import SettingsError
@@ -197,7 +197,7 @@ class Checks:
             content=ask.body,
             extensions={"timeout": timeout},
         )
-        kept = PACE.set(Pace(meter.call, time.monotonic() + longest))
+        kept = DEADLINE.set(Deadline(meter.call, time.monotonic() + longest))
         try:
             with (
                 self._shares.one(meter.call),
@@ -221,7 +221,7 @@ class Checks:
         except (httpcore2.ProtocolError, ValueError) as error:
             raise ReadFailed(f"{target.host} does not speak HTTP as it should") from error
         finally:
-            PACE.reset(kept)
+            DEADLINE.reset(kept)
 
 
 # 2. where a connection goes

@@ -48,7 +48,7 @@ class Copy:
 
 
 @dataclass(slots=True, eq=False)
-class Copies:
+class BlockCache:
     """The copies of one server, in one file of places of BLOCK bytes. For several threads.
 
     A tree has thousands of files; with a file on disk for each, the server would have no descriptors left for its calls.

@@ -9,7 +9,7 @@ from typing import Final
 
 from gdal_mcp.remote.address import Address
 from gdal_mcp.remote.checks import Checks
-from gdal_mcp.remote.copies import BLOCK, Copies, Copy
+from gdal_mcp.remote.copies import BLOCK, BlockCache, Copy
 from gdal_mcp.remote.limits import Meter, Missing, ReadFailed
 from gdal_mcp.remote.record import SourceRead, Version
 
@@ -18,23 +18,23 @@ _GAP: Final = 1  # blocks between two that are read rather than asked around
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class FetchDeps:
     """What the files of one call are read with."""
 
     checks: Checks
-    copies: Copies
+    cache: BlockCache
     work: Executor
 
 
 class RemoteFile:
     """For several threads. `look` comes before all else, by itself if need be."""
 
-    def __init__(self, address: Address, meter: Meter, means: Means, first: int) -> None:
+    def __init__(self, address: Address, meter: Meter, deps: FetchDeps, first: int) -> None:
         """`first` is what is read of it to begin with, in bytes: whole blocks."""
         self.address = address
         self._first = first
         self._meter = meter
-        self._means = means
+        self._deps = deps
         self._opening = threading.Lock()
         self._lock = threading.Lock()
         self._copy: Copy | None = None
@@ -97,7 +97,7 @@ class RemoteFile:
     def close(self) -> None:
         with self._opening:
             if self._copy is not None:
-                self._means.copies.release(self._copy)
+                self._deps.cache.release(self._copy)
 
     def _opened(self) -> Copy:
         with self._opening:
@@ -108,15 +108,15 @@ class RemoteFile:
             return self._copy
 
     def _open(self) -> Copy:
-        copies = self._means.copies
+        cache = self._deps.cache
         key = self._meter.call.principal, replace(self.address, sidecars=())
-        held = copies.known(key)
+        held = cache.known(key)
         known = held.version if held else None
         try:
-            got = self._means.checks.look(self.address, self._meter, self._first, known)
+            got = self._deps.checks.look(self.address, self._meter, self._first, known)
         except ReadFailed as error:
             if held is not None:
-                copies.release(held)
+                cache.release(held)
             if isinstance(error, Missing):  # which stays so for this call; other failures may pass
                 self._missing = str(error)
             raise
@@ -125,10 +125,10 @@ class RemoteFile:
             self._before = frozenset(held.held)
             return held
         if held is not None:
-            copies.release(held)
-        copy = copies.begin(key, got.version)
+            cache.release(held)
+        copy = cache.begin(key, got.version)
         for block in _blocks(0, len(got.data)):
-            copies.put(copy, block, memoryview(got.data)[block * BLOCK :][:BLOCK])
+            cache.put(copy, block, memoryview(got.data)[block * BLOCK :][:BLOCK])
         return copy
 
     def _asked(
@@ -140,13 +140,13 @@ class RemoteFile:
         with self._lock:
             for block in wanted:
                 if block in copy.held:
-                    found[block] = memoryview(self._means.copies.get(copy, block))
+                    found[block] = memoryview(self._deps.cache.get(copy, block))
                 elif block in self._pending:
                     waiting[block] = self._pending[block]
                 else:
                     missing.append(block)
             for first, last in _spans(missing):
-                future = self._means.work.submit(self._fetch, copy, first, last)
+                future = self._deps.work.submit(self._fetch, copy, first, last)
                 for block in missing:
                     if first <= block <= last:
                         self._pending[block] = waiting[block] = future
@@ -157,10 +157,10 @@ class RemoteFile:
         try:
             start = first * BLOCK
             size = min((last + 1) * BLOCK, copy.version.length) - start
-            got = self._means.checks.range(self.address, self._meter, start, size, copy.version)
+            got = self._deps.checks.range(self.address, self._meter, start, size, copy.version)
             view = memoryview(got.data)
             for block in range(first, last + 1):
-                self._means.copies.put(copy, block, view[(block - first) * BLOCK :][:BLOCK])
+                self._deps.cache.put(copy, block, view[(block - first) * BLOCK :][:BLOCK])
             return first, got.data
         finally:
             with self._lock:

@@ -33,7 +33,7 @@ class Quota(Protocol):
 
 
 @dataclass(slots=True)
-class Asked:
+class HostUsage:
     """What one host was asked for: bytes that came, and requests."""
 
     read: int = 0
@@ -41,17 +41,17 @@ class Asked:
 
 
 @dataclass(slots=True, eq=False)
-class Allowance:
+class CallBudget:
     """What one call may still read. Ends the requests of the call when it is stopped. For several threads."""
 
     principal: str
     deadline: float  # by time.monotonic()
     bytes_left: int
     requests_left: int
-    days: "Days"
+    daily: "DailyQuota"
     read: int = 0
     requests: int = 0
-    hosts: dict[str, Asked] = field(default_factory=dict)
+    hosts: dict[str, HostUsage] = field(default_factory=dict)
     ended: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -63,7 +63,7 @@ class Allowance:
                 raise ReadFailed("this call has made as many requests as it may (`requests_a_call`)")
             if self.bytes_left < size:
                 raise ReadFailed("this call would read more bytes than it may (`bytes_a_call`)")
-            self.days.spend(self.principal, size, 1)
+            self.daily.spend(self.principal, size, 1)
             self.requests_left, self.bytes_left = self.requests_left - 1, self.bytes_left - size
         came = [0]
         try:
@@ -71,9 +71,9 @@ class Allowance:
         finally:
             with self._lock:
                 self.bytes_left += size - came[0]
-                for one in (self, meter, self.hosts.setdefault(host, Asked())):
+                for one in (self, meter, self.hosts.setdefault(host, HostUsage())):
                     one.read, one.requests = one.read + came[0], one.requests + 1
-                self.days.spend(self.principal, came[0] - size, 0)
+                self.daily.spend(self.principal, came[0] - size, 0)
 
     def by_host(self) -> list[dict[str, Any]]:
         """What a receipt says: each host by itself, those that lead elsewhere among them, with what it was asked for."""
@@ -102,7 +102,7 @@ class Shares:
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     @contextmanager
-    def one(self, call: Allowance) -> Iterator[None]:
+    def one(self, call: CallBudget) -> Iterator[None]:
         """One request of the call's principal, once there is room. Raises ReadFailed where the call ends before."""
         principal = call.principal
         with self._changed:
@@ -126,7 +126,7 @@ class Shares:
 class Meter:
     """What one source takes of the allowance of its call, and where its redirects may lead."""
 
-    call: Allowance
+    call: CallBudget
     # hosts and folders, as the beginnings of addresses, that whoever approved the call was told of; None for wherever it may read
     within: tuple[str, ...] | None = None
     read: int = 0
@@ -134,7 +134,7 @@ class Meter:
 
 
 @dataclass(slots=True, eq=False)
-class Days:
+class DailyQuota:
     """What principals read today, with what their running calls have read so far. For several threads."""
 
     settings: RemoteSettings
@@ -145,12 +145,12 @@ class Days:
     _read: Counter[str] = field(default_factory=Counter)  # by calls that run
     _requests: Counter[str] = field(default_factory=Counter)
 
-    def begin(self, principal: str, deadline: float) -> Allowance:
+    def begin(self, principal: str, deadline: float) -> CallBudget:
         """What a call may read; to be given to `end`."""
         settings = self.settings
         with self._lock:  # around the reading too, so that no older figure takes the place of a newer one
             self._kept[principal] = self.quota.remote_used(principal)
-        return Allowance(principal, deadline, settings.bytes_a_call, settings.requests_a_call, self)
+        return CallBudget(principal, deadline, settings.bytes_a_call, settings.requests_a_call, self)
 
     def spend(self, principal: str, read: int, requests: int) -> None:
         """Raises ReadFailed over a limit; what is given back is always taken."""
@@ -164,7 +164,7 @@ class Days:
             self._read[principal] += read
             self._requests[principal] += requests
 
-    def end(self, call: Allowance) -> None:
+    def end(self, call: CallBudget) -> None:
         """Once no request of the call is under way."""
         principal = call.principal
         with self._lock:

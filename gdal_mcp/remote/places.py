@@ -27,7 +27,7 @@ class Remote(Located):
 
 
 @dataclass(slots=True, eq=False)
-class Numbered:
+class AddressTable:
     """The addresses of one draft, each with its number from 1 on, in the order in which they are named."""
 
     parse: Callable[[str], Address]  # raises ToolError for what is no address, or none that may be read
@@ -77,7 +77,7 @@ def by_host(places: Iterable[Located], size_of: Callable[[Located], int]) -> lis
     return list(rows.values())
 
 
-def named_by(text: str, addresses: Iterable[Address]) -> str:
+def restore_addresses(text: str, addresses: Iterable[Address]) -> str:
     """A text of the container with addresses instead of the names that stand for them there."""
     for number, address in enumerate(addresses, 1):
         folder = f"{_HOST.root}/{number}/"

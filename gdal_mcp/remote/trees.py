@@ -46,7 +46,7 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class KeyIndex:
     """The keys of one source. A question of a container takes about the same time however many there are.
 
     `files` is sorted and without duplicates. Folders are found in it by bisection, so that no more memory is taken than names take.
@@ -72,7 +72,7 @@ class Keys:
         names = [f"{one}/{self.grids[one].start}0".lstrip("/") for one in single]
         return [one for one in (".zgroup", *names) if self.held(one) in ("listed", "maybe")]
 
-    def below(self, folder: str) -> tuple[str, ...]:
+    def list_dir(self, folder: str) -> tuple[str, ...]:
         """The names in a folder, without chunks that may not be there."""
         return tuple(sorted(set(self._children(f"{folder}/" if folder else ""))))
 
@@ -92,7 +92,7 @@ def _at(names: Sequence[str], key: str) -> str:
     return names[at] if at < len(names) else ""
 
 
-def of_names(names: Iterable[str], grids: Mapping[str, Grid] | None = None) -> Keys:
+def of_names(names: Iterable[str], grids: Mapping[str, Grid] | None = None) -> KeyIndex:
     """The keys with these names. Raises ReadFailed where they take too much memory."""
     found: set[str] = set()
     left = _MAX_NAMES
@@ -101,10 +101,10 @@ def of_names(names: Iterable[str], grids: Mapping[str, Grid] | None = None) -> K
         if left < 0:
             raise ReadFailed(f"the names in the tree take more than {_MAX_NAMES} bytes")
         found.add(name)
-    return Keys(sorted(found), grids or {})
+    return KeyIndex(sorted(found), grids or {})
 
 
-def of_zarr(name: str, text: bytes) -> Keys | None:
+def of_zarr(name: str, text: bytes) -> KeyIndex | None:
     """The keys that consolidated metadata tells of, by the name of its file; None where it tells of none. Raises ReadFailed."""
     try:
         found = parse_json(text, _MAX_VALUES)
