@@ -16,7 +16,7 @@ from gdal_mcp.errors import ToolError
 from gdal_mcp.records.provenance import PATIENCE, Materials
 from gdal_mcp.records.registry import Call
 from gdal_mcp.server.app import App, local_user
-from gdal_mcp.server.operations.rehearsal import Rehearsal
+from gdal_mcp.server.operations.replay import Replay
 from sandbox.errors import PathMissing, PathRefused
 
 CLIENT = "gdal-mcp replay"
@@ -65,7 +65,7 @@ def _repeatable(app: App, call_id: str) -> Call:
 def _replayed(app: App, call: Call) -> tuple[dict[str, Any], ToolError | None]:
     """What came of a call made again. `changed` lists what it used that differs from the record: what, was, is."""
     changed = list(_changes(app, call))
-    rehearsal = Rehearsal(as_new=call.id, hosting=app.hosting, workspaces=app.workspaces, recorded=call)
+    rehearsal = Replay(as_new=call.id, hosting=app.hosting, workspaces=app.workspaces, recorded=call)
     user = local_user()
     # typing the command is approval enough, as it changes nothing
     approver = Terminal(user.id, assume_yes=True, how=CLIENT)

@@ -94,7 +94,7 @@ def test_a_link_opens_the_page_once(stage: Stage):
 
 @pytest.mark.claim("console.links-once")
 def test_a_link_that_is_old_forged_or_for_another_server_opens_nothing(stage: Stage, base: str):
-    (notice,) = runtime_file.living(stage.place.state, lambda _server: True)
+    (notice,) = runtime_file.running(stage.place.state, lambda _server: True)
     good = new_login_token(notice.secret, time.time())
     ends, nonce, proof = good.split(".")
     forged = [

@@ -24,7 +24,7 @@ KEY_HEADER: Final = "X-Console-Key"
 BODY_BYTES: Final = 16 << 10  # the longest is a token with many claims
 TICKET_BYTES: Final = 1 << 10  # of a login where only login tokens are accepted; one has a hundred
 BODY_SECONDS: Final = 5.0  # a page sends its whole body at once
-STRANGERS: Final = 16  # logins that are read at once
+MAX_PENDING_LOGINS: Final = 16  # logins that are read at once
 _OURS: Final = ("same-origin", "none")  # accepted values of Sec-Fetch-Site
 
 Verify = Callable[[str], Awaitable[Principal | None]]
@@ -48,7 +48,7 @@ class LoginThrottle:
     @contextmanager
     def slot(self) -> Iterator[None]:
         """Always gives a slot, if need be by cancelling the oldest holder. Raises Refused for that one."""
-        while len(self._reading) >= STRANGERS:
+        while len(self._reading) >= MAX_PENDING_LOGINS:
             self._reading.pop(0).cancel()
         with anyio.CancelScope() as mine:
             self._reading.append(mine)

@@ -43,7 +43,7 @@ class Autostart:
         """Waits until the page is wanted, and serves it until it is cancelled."""
         if self._mode == "off":
             return
-        look = partial(runtime_file.is_asked, self._state_dir)
+        look = partial(runtime_file.open_requested, self._state_dir)
         while self._mode == "auto" and not (self._needed.is_set() or look()):
             with anyio.move_on_after(LOOK_SECONDS):
                 await self._needed.wait()

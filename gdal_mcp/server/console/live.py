@@ -23,7 +23,7 @@ from gdal_mcp.records.schema import RegistryUnavailable
 from gdal_mcp.server.app import App
 from gdal_mcp.server.console import serializers
 from gdal_mcp.server.console.sessions import Viewer
-from gdal_mcp.server.http.concurrency import Full, RequestLimit
+from gdal_mcp.server.http.concurrency import LimitExceeded, RequestLimit
 
 LOOK_SECONDS: Final = 0.5
 # how long a stream is silent at most, and how late it sees that its token was revoked
@@ -53,7 +53,7 @@ class Snapshot:
 
     def calls(self, viewer: Viewer) -> dict[str, Any]:
         asked = {one.call_id: one.id for one in self.pending if viewer.sees_question(one.principal)}
-        mine = [one for one in self.running if viewer.governs(one.principal)]
+        mine = [one for one in self.running if viewer.can_manage(one.principal)]
         return {"running": [serializers.running(one, viewer, asked.get(one.call_id)) for one in mine]}
 
 
@@ -113,10 +113,10 @@ class Stream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            with self.live.streams.request(), self.live.streams.share(self.viewer.name):
+            with self.live.streams.request(), self.live.streams.per_principal(self.viewer.name):
                 events = self.live.events(self.viewer, self.good)
                 await StreamingResponse(events, media_type="text/event-stream")(scope, receive, send)
-        except Full:
+        except LimitExceeded:
             told = {"error": "Too many windows of this console are open. Close one."}
             await JSONResponse(told, 429)(scope, receive, send)
 

@@ -58,7 +58,7 @@ def running(one: Running, viewer: Viewer, question_id: str | None = None) -> dic
         "message": shown_text(one.message, _MESSAGE),
         "outputs": [shown_text(path, _MESSAGE) for path in one.outputs],
         "question": question_id,
-        "cancellable": viewer.governs(one.principal),
+        "cancellable": viewer.can_manage(one.principal),
     }
 
 

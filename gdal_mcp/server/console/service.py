@@ -93,7 +93,7 @@ class ConsoleService:
     async def cancel(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
         activity = self.app.pipeline.activity
         found = next((one for one in activity.all() if one.call_id == call_id), None)
-        if found is None or not viewer.governs(found.principal):
+        if found is None or not viewer.can_manage(found.principal):
             raise Refused(404, "That call does not run here, or has ended.")
         return {"cancelled": activity.cancel(call_id, viewer.name)}
 

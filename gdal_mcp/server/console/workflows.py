@@ -125,7 +125,7 @@ class Workflows:
         if forecast is None:
             raise Refused(404, "There is no such workflow.")
         decides = viewer.decides and self._open_question(call_id) is not None
-        if not (viewer.governs(forecast["principal"]) or decides):
+        if not (viewer.can_manage(forecast["principal"]) or decides):
             raise Refused(404, "There is no such workflow.")
         return forecast, self.app.registry.call(call_id)
 

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from gdal_mcp.policy.identity import READ, Principal
 from gdal_mcp.policy.tokens import PREFIX, TokenStore, TokensUnavailable
 from gdal_mcp.server.http import replies
-from gdal_mcp.server.http.concurrency import Full, RequestLimit
+from gdal_mcp.server.http.concurrency import LimitExceeded, RequestLimit
 
 _log = structlog.get_logger()
 
@@ -96,9 +96,9 @@ class Authenticator:
     def limited(self, principal: str, app: ASGIApp) -> ASGIApp:
         async def counted(scope: Scope, receive: Receive, send: Send) -> None:
             try:
-                with self.limit.share(principal):
+                with self.limit.per_principal(principal):
                     await app(scope, receive, send)
-            except Full:
+            except LimitExceeded:
                 await replies.busy(429, "too many requests of yours are open")(scope, receive, send)
 
         return counted

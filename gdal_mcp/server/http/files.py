@@ -42,8 +42,8 @@ from gdal_mcp.server.http.links import CredentialStatus, Signer, Subject
 from gdal_mcp.server.http.sending import ChangedWhileSent, OpenFile
 
 FILES_PATH: Final = "/files"
-LEAST_LINK_SECONDS: Final = 1.0
-MOST_LINK_SECONDS: Final = 3600.0  # whoever needs a file for longer needs a token
+MIN_LINK_SECONDS: Final = 1.0
+MAX_LINK_SECONDS: Final = 3600.0  # whoever needs a file for longer needs a token
 _OPENERS: Final = 4  # threads that find files and check that they are unchanged
 _INLINE: Final = frozenset({"image/png", "image/jpeg", "image/webp"})  # which a browser only draws
 _ALWAYS: Final = {
@@ -150,15 +150,15 @@ class Files:
             seconds = float(request.query_params.get("seconds", self.link_seconds))
         except ValueError:
             seconds = math.nan
-        if not LEAST_LINK_SECONDS <= seconds <= MOST_LINK_SECONDS:
-            most = f"seconds is a number from {LEAST_LINK_SECONDS:g} to {MOST_LINK_SECONDS:g}"
+        if not MIN_LINK_SECONDS <= seconds <= MAX_LINK_SECONDS:
+            most = f"seconds is a number from {MIN_LINK_SECONDS:g} to {MAX_LINK_SECONDS:g}"
             return replies.refused(400, "invalid_request", most)
-        standing = await self._thread(self.status.of, owner) if links.may_link(who, owner) else None
-        if standing is None:
+        credential_version = await self._thread(self.status.of, owner) if links.may_link(who, owner) else None
+        if credential_version is None:
             return replies.refused(403, "not_yours", "only the owner of the call may make links to its files")
         opened: Opened = await self._thread(self._opened, artifact, owner)
         opened.close()
-        expires, signature = self.signer.sign(_subject(artifact, owner, standing), seconds)
+        expires, signature = self.signer.sign(_subject(artifact, owner, credential_version), seconds)
         event = {
             "type": "link.made",
             "outcome": "OK",
@@ -187,11 +187,11 @@ class Files:
             artifact = self.store.find(request.path_params["call"], request.path_params["name"])
         except (Absent, Gone):
             return None
-        standing = self.status.of(owner)
-        if signed is None or standing is None:
+        credential_version = self.status.of(owner)
+        if signed is None or credential_version is None:
             return None
-        good = self.signer.good(_subject(artifact, owner, standing), *signed)
-        return (artifact, owner) if good else None
+        valid = self.signer.verify(_subject(artifact, owner, credential_version), *signed)
+        return (artifact, owner) if valid else None
 
     def _opened(self, artifact: Artifact, principal: str) -> Opened:
         return self.store.open(artifact, self.reaches.of(principal).workspaces)
@@ -224,8 +224,8 @@ def path_of(call_id: str, name: str) -> str:
     return f"{FILES_PATH}/{call_id}/{quote(name, safe='')}"
 
 
-def _subject(artifact: Artifact, owner: str, standing: str) -> Subject:
-    return Subject(artifact.call_id, artifact.name, artifact.sha256, owner, standing)
+def _subject(artifact: Artifact, owner: str, credential_version: str) -> Subject:
+    return Subject(artifact.call_id, artifact.name, artifact.sha256, owner, credential_version)
 
 
 def about(artifact: Artifact) -> dict[str, str]:

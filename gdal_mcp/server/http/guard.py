@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gdal_mcp.server.http import replies
-from gdal_mcp.server.http.concurrency import Full, RequestLimit
+from gdal_mcp.server.http.concurrency import LimitExceeded, RequestLimit
 
 MAX_HEAD: Final = 32 << 10  # bytes of request line and headers
 MAX_HEADERS: Final = 100
@@ -41,7 +41,7 @@ class HostFilter:
         try:
             with self.limit.request():
                 await (self._refusal(scope) or self.app)(scope, reply.receive, reply)
-        except Full:
+        except LimitExceeded:
             await replies.busy(503, "the server is busy")(scope, reply.receive, reply)
             return
         if reply.unfinished:

@@ -36,7 +36,7 @@ LOOK_SECONDS: Final = 3.0  # for one examination; a host in attestation takes lo
 FRESH_SECONDS: Final = 5.0
 _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 _FRESH: Final = {"Cache-Control": "no-store"}
-_LEAST_FREE: Final = 16 << 20  # bytes on the disk of the records
+_MIN_FREE: Final = 16 << 20  # bytes on the disk of the records
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def _audit(app: App) -> bool:
     except (AuditUnavailable, OSError) as error:
         _log.info("not_ready", reason=str(error))
         return False
-    return os.access(app.audit.path, os.W_OK) and free.f_bavail * free.f_frsize >= _LEAST_FREE
+    return os.access(app.audit.path, os.W_OK) and free.f_bavail * free.f_frsize >= _MIN_FREE
 
 
 def health_routes(watch: Watch) -> list[BaseRoute]:

@@ -34,7 +34,7 @@ class Subject:
     name: str
     sha256: str
     principal: str
-    standing: str
+    credential_version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Signer:
         expires = int(self.clock() + seconds)
         return expires, self._signature(subject, expires)
 
-    def good(self, subject: Subject, expires: str, signature: str) -> bool:
+    def verify(self, subject: Subject, expires: str, signature: str) -> bool:
         """Whether this process signed exactly that, and it has not expired."""
         end = int(expires) if _TIME.fullmatch(expires) else 0
         signed = hmac.compare_digest(

@@ -28,7 +28,7 @@ from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.policy.identity import READ, WRITE, Principal
 from gdal_mcp.server.http import replies
 from gdal_mcp.server.http.auth import Authenticator, peer_address
-from gdal_mcp.server.http.concurrency import Full, RequestLimit
+from gdal_mcp.server.http.concurrency import LimitExceeded, RequestLimit
 from gdal_mcp.server.http.files import path_of
 from gdal_mcp.server.http.guard import TooSlow
 from gdal_mcp.server.operations.uploading import Destination, Reception, Uploads, reception
@@ -102,9 +102,9 @@ class UploadRoutes:
 
     async def _put(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            with self.limit.share(who.id):
+            with self.limit.per_principal(who.id):
                 reply = await self._arrived(who, scope, receive)
-        except Full:
+        except LimitExceeded:
             reply = replies.busy(429, "too many uploads of yours are in progress")
         except TooSlow:
             reply = replies.refused(408, "too_slow", "the file did not come in time")

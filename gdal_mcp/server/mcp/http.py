@@ -13,7 +13,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from gdal_mcp.policy.identity import Principal
 from gdal_mcp.server.app import App
-from gdal_mcp.server.http.concurrency import Full
+from gdal_mcp.server.http.concurrency import LimitExceeded
 from gdal_mcp.server.mcp.server import build
 from gdal_mcp.server.mcp.tasks import Context
 
@@ -26,7 +26,7 @@ _KEY: Final = "gdal_mcp.principal"  # of an ASGI scope
 
 
 class Protocol:
-    """The protocol of one server, both eras. Every request must have been given its principal by `marked`."""
+    """The protocol of one server, both eras. Every request must have been given its principal by `set_principal`."""
 
     def __init__(self, app: App, hosts: Collection[str], origins: Collection[str], downloads: str) -> None:
         """`hosts` and `origins` are answered; `downloads` is the address below which outputs are served."""
@@ -61,13 +61,13 @@ class Protocol:
 
     @contextmanager
     def opening(self, principal: Principal) -> Iterator[None]:
-        """Holds room for a session until it exists, or never will: the SDK makes it only later. Raises Full."""
+        """Holds room for a session until it exists, or never will: the SDK makes it only later. Raises LimitExceeded."""
         mine = authorization_context(_user(principal))
         if (
             sum(owner == mine for owner in self._owners.values()) + self._opening[principal.id]
             >= self._sessions_each
         ):
-            raise Full
+            raise LimitExceeded
         self._opening[principal.id] += 1
         try:
             yield
@@ -84,12 +84,12 @@ class Protocol:
             auth_context_var.reset(held)
 
 
-def marked(scope: Scope, principal: Principal) -> None:
+def set_principal(scope: Scope, principal: Principal) -> None:
     scope.setdefault("state", {})[_KEY] = principal
 
 
 def who(ctx: Context) -> Principal:
-    """Who sent this very request, whatever session it came in. Raises KeyError if it was not `marked`."""
+    """Who sent this very request, whatever session it came in. Raises KeyError if it was not `set_principal`."""
     assert ctx.request is not None
     principal = ctx.request.scope["state"][_KEY]
     assert isinstance(principal, Principal)

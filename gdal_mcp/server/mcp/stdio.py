@@ -35,11 +35,11 @@ async def serve(app: App, *beside: Callable[[App], Coroutine[Any, Any, None]]) -
         for task in (get_ready, reap, *beside):
             group.start_soon(task, app)
         with serving:
-            await attend(server)
+            await run_stdio(server)
         group.cancel_scope.cancel()
 
 
-async def attend(server: Server[Any]) -> None:
+async def run_stdio(server: Server[Any]) -> None:
     """Passes messages on to the server, and answers what could not be parsed."""
     kept, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
     async with stdio_server() as (reading, writing), kept, messages, anyio.create_task_group() as group:

@@ -10,7 +10,7 @@ from mcp.server.lowlevel.server import Server
 from gdal_mcp import __version__
 from gdal_mcp.errors import Code, Stage, ToolError
 from gdal_mcp.server.mcp import render
-from gdal_mcp.server.mcp.stdio import attend
+from gdal_mcp.server.mcp.stdio import run_stdio
 from gdal_mcp.server.mcp.tasks import Context
 from gdal_mcp.server.toolboxes import toolboxes
 from gdal_mcp.settings import Settings
@@ -42,4 +42,4 @@ async def serve(reason: str) -> None:
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
-    await attend(server)
+    await run_stdio(server)

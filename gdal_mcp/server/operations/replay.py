@@ -48,7 +48,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rehearsal(Operation):
+class Replay(Operation):
     """What a call that is made again would publish, compared with what `recorded` published.
 
     `as_new` is the recorded call's id, which made the names of outputs that nobody named.
