@@ -1,4 +1,4 @@
-"""Every check between an address and the bytes that come of it, in the order in which they are made.
+"""Every check between an address and its bytes, in order.
 
 1. The address lies in what the settings list, and in what the policy leaves to the principal: `listed`.
 2. Its host is looked up once. Each address found is public or in a network that is listed for it, and the connection goes to
@@ -61,10 +61,10 @@ class Got:
 
 
 class Checks:
-    """The way of one server to everything that its settings list. For several threads."""
+    """Sends the checked requests of one server. Thread-safe."""
 
     def __init__(self, settings: RemoteSettings, hosts_of: Callable[[str], Sequence[str] | None]) -> None:
-        """`hosts_of` narrows the settings for a principal; None leaves them as they are. Raises SettingsError."""
+        """`hosts_of` restricts the settings for a principal; None leaves them unchanged. Raises SettingsError."""
         self.settings = settings
         self._hosts_of = hosts_of
         context = ssl.create_default_context() if settings.sources else None  # which takes a while
@@ -87,7 +87,7 @@ class Checks:
     # 1. what is listed
 
     def listed(self, address: Address, principal: str, *, followed: bool = False) -> Source:
-        """The setting that allows an address. Raises ToolError (NETWORK_BLOCKED) with the line that would.
+        """The setting that allows an address. Raises ToolError (NETWORK_BLOCKED) that names the setting to add.
 
         Where a redirect leads, the query is the other server's word, which tells it nothing new.
         """
@@ -116,7 +116,7 @@ class Checks:
     # 3. to 6. one request
 
     def range(self, address: Address, meter: Meter, start: int, size: int, known: Version) -> Got:
-        """So many bytes of a file, fewer only where it ends. Raises ReadFailed."""
+        """`size` bytes of a file, fewer only at its end. Raises ReadFailed."""
         headers = {"Range": f"bytes={start}-{start + size - 1}"}
         if known.validator == "etag":
             headers["If-Match"] = known.etag
@@ -127,23 +127,23 @@ class Checks:
         return got
 
     def look(self, address: Address, meter: Meter, size: int, held: Version | None) -> Got:
-        """How a file begins, or that it is still the one that is held. Raises ReadFailed."""
+        """The beginning of a file, or that the cached version is current. Raises ReadFailed."""
         headers = {"Range": f"bytes=0-{size - 1}"}
         if held is not None:
             headers["If-None-Match"] = held.etag
         return self._asked(address, meter, _Ask(lambda answer: _ranged(answer, 0, size, held), size, headers))
 
     def document(self, address: Address, meter: Meter, most: int, body: bytes | None = None) -> bytes:
-        """A whole text of at most so many bytes; with a body, JSON, what the address answers to it. Raises ReadFailed."""
+        """A document of at most `most` bytes; with a JSON body, the answer to a POST of it. Raises ReadFailed."""
         headers = {"Content-Type": "application/json"} if body is not None else {}
         return self._asked(address, meter, _Ask(_whole, most, headers, body)).data
 
     def listing(self, address: Address, meter: Meter, most: int, query: str) -> bytes:
-        """A page of the keys below the address of a bucket's folder, as XML of at most so many bytes. Raises ReadFailed."""
+        """A page of the keys below a folder of a bucket, as XML of at most `most` bytes. Raises ReadFailed."""
         return self._asked(address, meter, _Ask(_whole, most, listing=query)).data
 
     def _asked(self, address: Address, meter: Meter, ask: "_Ask") -> Got:
-        """One checked answer, after redirects and repetitions. Raises ReadFailed, also for a ToolError of a check."""
+        """One checked answer, after redirects and retries. Raises ReadFailed, also for a ToolError of a check."""
         try:
             source = self.listed(address, meter.call.principal)
             now = address.bucket if ask.listing else address
@@ -168,7 +168,7 @@ class Checks:
         raise ReadFailed(f"{address.host} redirects more than {_MAX_REDIRECTS} times")
 
     def _patiently(self, target: Target, meter: Meter, ask: "_Ask", now: Address) -> "Got | str":
-        """The answer, or where it redirects to; asked again where the server was busy or the connection was lost."""
+        """The answer, or the redirect target; retried if the server was busy or the connection was lost."""
         for attempt in range(_RETRIES + 1):
             try:
                 return self._once(target, meter, ask, now)
@@ -243,7 +243,7 @@ def resolved(host: str, port: int, sources: Iterable[Source]) -> list[str]:
 
 
 def is_allowed(text: str, networks: Sequence[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
-    """Whether a connection may go to an address: a public one, or one of the networks."""
+    """True if a connection may go to an address: a public one, or one in the networks."""
     address = ipaddress.ip_address(text.partition("%")[0])
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     address = mapped or address
@@ -266,7 +266,7 @@ def _stands_for(source: Source, host: str, port: int) -> bool:
 
 
 def _followed(location: str, at: Target) -> Address:
-    """Raises ReadFailed for what is no address."""
+    """Raises ReadFailed for a location that is not a valid address."""
     try:
         found = parse(urljoin(f"{at.scheme}://{at.host}:{at.port}{at.path}", location).partition("#")[0])
     except ValueError as error:
@@ -275,7 +275,7 @@ def _followed(location: str, at: Target) -> Address:
 
 
 def _require_told(address: Address, at: Target, meter: Meter) -> None:
-    """Raises ReadFailed where a person approved the call, and did not know of that place."""
+    """Raises ReadFailed if a person approved the call without this location."""
     within = meter.within
     if within is not None and not f"{address.origin}{address.path}".startswith(within):
         raise ReadFailed(
@@ -288,7 +288,7 @@ def _require_told(address: Address, at: Target, meter: Meter) -> None:
 
 
 class _Again(Exception):
-    """The same request may be answered soon. `after` is what the server asked for, in seconds."""
+    """The request may succeed if it is repeated. `after` is the delay that the server asked for, in seconds."""
 
     def __init__(self, message: str, after: float = 0.0) -> None:
         super().__init__(message)
@@ -297,7 +297,7 @@ class _Again(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Ask:
-    """What is asked of an address, and how its answer is judged: bytes that follow, their version, whether none do."""
+    """A request to an address, and how its answer is checked: the number of bytes, their version, and whether the body is empty."""
 
     judge: "Callable[[_Answer], tuple[int | None, Version, bool]]"
     most: int  # bytes
@@ -313,7 +313,7 @@ class _Answer:
     headers: Sequence[tuple[bytes, bytes]]
 
     def one(self, name: str) -> str:
-        """A header; empty when it is not there. Raises ReadFailed when it is there twice, too long to be true, or not ASCII."""
+        """A header; empty if it is missing. Raises ReadFailed if it is repeated, too long or not ASCII."""
         found = [value.decode("latin-1") for key, value in self.headers if key.lower() == name.encode()]
         if len(found) > 1 or any(not re.fullmatch("[ -~]{0,4096}", value) for value in found):
             raise ReadFailed(f"{self.host} sends a header that cannot be read")
@@ -340,7 +340,7 @@ class _Answer:
 
 
 def _ranged(answer: _Answer, start: int, size: int, known: Version | None) -> tuple[int, Version, bool]:
-    """How many bytes follow, of which version, and whether none do because it is the known one. Raises ReadFailed."""
+    """The number of bytes, their version, and whether the body is empty because the known version is current. Raises ReadFailed."""
     if answer.status == 304 and known is not None:
         return 0, known, True
     is_empty = answer.status == 416 and answer.one("content-range") == "bytes */0"
@@ -364,7 +364,7 @@ def _whole(answer: _Answer) -> tuple[None, Version, bool]:
 
 
 def _body(parts: Iterable[bytes], size: int | None, most: int, answer: _Answer, came: list[int]) -> bytes:
-    """Exactly so many bytes, or where that is not known, as many as come, up to the most. Raises ReadFailed, _Again."""
+    """Exactly that many bytes or, if the length is unknown, up to `most`. Raises ReadFailed, _Again."""
     data = bytearray()
     most = most if size is None else size
     for part in parts:

@@ -1,4 +1,4 @@
-"""One remote file as one call reads it: in blocks, near ones together, each once. What is read ahead, the container asks for."""
+"""One remote file as one call reads it: in blocks, each once, near ones in one request. The container asks for read-ahead."""
 
 import threading
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ _GAP: Final = 1  # blocks between two that are read rather than asked around
 
 @dataclass(frozen=True, slots=True)
 class FetchDeps:
-    """What the files of one call are read with."""
+    """What reading the files of one call needs."""
 
     checks: Checks
     cache: BlockCache
@@ -27,7 +27,7 @@ class FetchDeps:
 
 
 class RemoteFile:
-    """For several threads. `look` comes before all else, by itself if need be."""
+    """Thread-safe. Every method looks at the file first."""
 
     def __init__(self, address: Address, meter: Meter, deps: FetchDeps, first: int) -> None:
         """`first` is what is read of it to begin with, in bytes: whole blocks."""
@@ -45,7 +45,7 @@ class RemoteFile:
         self._before: frozenset[int] = frozenset()
 
     def look(self) -> Version:
-        """What the file is now, asked once. Raises Missing, ReadFailed."""
+        """The current version of the file, requested once. Raises Missing, ReadFailed."""
         return self._opened().version
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> bytes:
@@ -68,7 +68,7 @@ class RemoteFile:
         return b"".join(pieces)
 
     def record(self) -> SourceRead | None:
-        """What was read; None if it was not even found."""
+        """What was read; None if the file was not found."""
         copy = self._copy
         if copy is None:
             return None
@@ -134,7 +134,7 @@ class RemoteFile:
     def _asked(
         self, copy: Copy, wanted: Iterable[int], found: dict[int, memoryview]
     ) -> dict[int, "Future[tuple[int, bytes]]"]:
-        """The blocks that are under way, those that nobody asked for until now among them; those that are here are put into `found`."""
+        """The blocks that are being fetched, new ones included. Cached blocks are put into `found`."""
         missing = []
         waiting: dict[int, Future[tuple[int, bytes]]] = {}
         with self._lock:
@@ -153,7 +153,7 @@ class RemoteFile:
         return waiting
 
     def _fetch(self, copy: Copy, first: int, last: int) -> tuple[int, bytes]:
-        """Some blocks in a row, kept and told."""
+        """Fetches and caches consecutive blocks."""
         try:
             start = first * BLOCK
             size = min((last + 1) * BLOCK, copy.version.length) - start
@@ -173,7 +173,7 @@ def _blocks(offset: int, length: int) -> range:
 
 
 def _spans(blocks: Sequence[int]) -> list[tuple[int, int]]:
-    """Rows of blocks, first and last, each for one request."""
+    """Spans of blocks, first and last, one for each request."""
     spans: list[tuple[int, int]] = []
     for block in blocks:
         if spans and block - spans[-1][1] <= 1 + _GAP and block - spans[-1][0] < _PART:

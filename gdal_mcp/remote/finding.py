@@ -33,9 +33,9 @@ _TEXT: Final = 500  # characters of one text
 def search(
     gateway: RemoteGateway, meter: Meter, api: Address, asked: Mapping[str, Any], most: int
 ) -> list[tuple[dict[str, Any], list[Address]]]:
-    """At most so many items that an API finds, each with the addresses of what looks like a dataset among its assets.
+    """Up to `limit` items that an API finds, each with the addresses of the assets that look like datasets.
 
-    Only of those that the principal may read as they stand, without anything secret in them. Raises ToolError, ReadFailed.
+    Addresses that the principal may not read, or that hold secrets, are left out. Raises ToolError, ReadFailed.
     """
     try:
         reader: Any = import_module("pystac_client.stac_api_io").StacApiIO
@@ -59,7 +59,7 @@ def search(
 
 @dataclass(slots=True)
 class _Pages:
-    """What pystac-client asks for, and what it gets. Its own headers, and those that a page asks for, are dropped."""
+    """Makes the requests of pystac-client. Its own headers, and those that a page asks for, are dropped."""
 
     gateway: RemoteGateway
     meter: Meter
@@ -94,7 +94,7 @@ class _Pages:
 def keys(
     gateway: RemoteGateway, meter: Meter, folder: Address, most: int
 ) -> tuple[tuple[Listed, Address | None], ...]:
-    """At most so many keys and folders below a folder of a bucket, each with its address. Raises ReadFailed."""
+    """Up to `most` keys and folders below a folder of a bucket, each with its address. Raises ReadFailed."""
     rows = listed(folder, gateway.checks, meter, deep=False, most=_MAX_KEYS)
     return tuple(
         (row, _address(f"{str(folder).rstrip('/')}/{row.name}", gateway, meter.call.principal))
@@ -105,7 +105,7 @@ def keys(
 def _item(
     row: Mapping[str, Any], gateway: RemoteGateway, principal: str
 ) -> tuple[dict[str, Any], list[Address]]:
-    """An item as it is told, and the addresses of its datasets. Data first, as those are what a call could read."""
+    """An item and the addresses of its datasets, data first."""
     assets, found = {}, []
     for name, asset in islice((row.get("assets") or {}).items(), _LOOKED):
         href, kind = _text(asset.get("href")), _text(asset.get("type"))
@@ -130,7 +130,7 @@ def _item(
 
 
 def _address(text: str, gateway: RemoteGateway, principal: str) -> Address | None:
-    """What a text leads to, if it is an address that this principal may read and may be shown whole."""
+    """The address in a text, if this principal may read it and it holds no secret."""
     with suppress(ToolError):
         address = gateway.address(text, principal)
         return None if address.secret else address

@@ -1,4 +1,4 @@
-"""The way of addresses into a call: parsed and allowed before anything is asked, then opened for that call."""
+"""Remote data of calls: addresses are parsed and checked before any request, then opened for one call."""
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ _MAX_ITEM_VALUES: Final = 200_000  # members and elements of one; most have a th
 
 
 class RemoteGateway:
-    """What one server may read over the network. For several threads."""
+    """What one server may read over the network. Thread-safe."""
 
     def __init__(
         self,
@@ -35,14 +35,14 @@ class RemoteGateway:
         quota: Quota,
         hosts_of: Callable[[str], Sequence[str] | None] = lambda _principal: None,
     ) -> None:
-        """`folder` takes what is kept of what was read. `hosts_of` narrows the settings for a principal; None leaves them."""
+        """`folder` holds the cache. `hosts_of` restricts the settings for a principal; None leaves them unchanged."""
         self.settings = settings
         self.checks = Checks(settings, hosts_of)
         self._cache = BlockCache(folder, settings.cache)
         self._daily = DailyQuota(settings, quota)
 
     def address(self, text: str, principal: str) -> Address:
-        """The address that a text is, if this principal may read it. Asks nothing of the network. Raises ToolError."""
+        """Parses an address that this principal may read. Sends no request. Raises ToolError."""
         try:
             address = parse(text)
         except NotAnAddress as error:
@@ -61,11 +61,11 @@ class RemoteGateway:
         deadline: float,
         within: tuple[str, ...] | None = None,
     ) -> Reading:
-        """Begins to find the addresses, to read them for one call until `deadline` by time.monotonic(). Returns at once.
+        """Starts looking up the addresses, for one call until `deadline` (time.monotonic()). Returns at once.
 
-        `within` are the hosts and folders that whoever approved the call was told of: redirects lead to no other. It is None
-        where nobody was asked. The asset of a STAC item may lie wherever the settings let it.
-        Raises ToolError for too many of them; `Reading.failure` and `require_found` tell of those that are not found.
+        `within` are the hosts and folders in the approval: redirects may not leave them. It is None if nobody was asked. The asset
+        of a STAC item may be wherever the settings allow. Raises ToolError for too many addresses; `Reading.require_found` reports
+        those that are not found.
         """
         with explained():
             if len(addresses) > _MAX_ADDRESSES:
@@ -83,7 +83,7 @@ class RemoteGateway:
     def asking(
         self, principal: str, deadline: float, ended: threading.Event | None = None
     ) -> Iterator[Meter]:
-        """For requests of a tool itself, such as lists, until `ended` is set. What fails in it is a ToolError."""
+        """For requests of a tool itself, such as lists, until `ended` is set. Failures in the block become ToolErrors."""
         call = self._daily.begin(principal, deadline)
         call.ended = ended or call.ended
         try:
@@ -100,7 +100,7 @@ class RemoteGateway:
     def _source(
         self, asked: Address, call: CallBudget, deps: FetchDeps, within: tuple[str, ...] | None
     ) -> Source:
-        """What is read: of a STAC item where its asset lies, if that may be read. Raises ToolError, ReadFailed."""
+        """The source of an address; for a STAC item, that of its asset. Raises ToolError, ReadFailed."""
         if not asked.item_asset:
             return Source(asked, asked, deps, Meter(call, within))
         item = replace(asked, item_asset="")

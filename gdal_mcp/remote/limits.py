@@ -1,6 +1,6 @@
-"""What calls may read, counted before it is asked for: of one call, of one source in it, and of a principal's day (UTC).
+"""Limits of what calls read, counted before each request: per call, per source, and per principal and day (UTC).
 
-A day is on disk when its calls end; until then this server counts it in memory.
+Use is written to disk when a call ends; until then this server counts it in memory.
 """
 
 import threading
@@ -17,11 +17,11 @@ _LOOK_SECONDS: Final = 0.25  # after which a request that waits looks whether it
 
 
 class ReadFailed(Exception):
-    """A source did not give what it was asked for; the message says which and why."""
+    """A read failed; the message names the source and the reason."""
 
 
 class Missing(ReadFailed):
-    """There is nothing at the address."""
+    """Nothing exists at the address."""
 
 
 class Quota(Protocol):
@@ -34,7 +34,7 @@ class Quota(Protocol):
 
 @dataclass(slots=True)
 class HostUsage:
-    """What one host was asked for: bytes that came, and requests."""
+    """Bytes received from one host, and requests sent to it."""
 
     read: int = 0
     requests: int = 0
@@ -42,7 +42,7 @@ class HostUsage:
 
 @dataclass(slots=True, eq=False)
 class CallBudget:
-    """What one call may still read. Ends the requests of the call when it is stopped. For several threads."""
+    """What one call may still read. Setting `ended` ends its requests. Thread-safe."""
 
     principal: str
     deadline: float  # by time.monotonic()
@@ -57,7 +57,7 @@ class CallBudget:
 
     @contextmanager
     def request(self, size: int, meter: "Meter", host: str) -> Iterator[list[int]]:
-        """One request of a source for at most so many bytes; what came is put into the list. Raises ReadFailed over a limit."""
+        """One request of a source for up to `size` bytes; the caller puts the received bytes into the list. Raises ReadFailed over a limit."""
         with self._lock:
             if self.requests_left < 1:
                 raise ReadFailed("this call has made as many requests as it may (`requests_a_call`)")
@@ -76,14 +76,14 @@ class CallBudget:
                 self.daily.spend(self.principal, came[0] - size, 0)
 
     def by_host(self) -> list[dict[str, Any]]:
-        """What a receipt says: each host by itself, those that lead elsewhere among them, with what it was asked for."""
+        """Bytes and requests by host for the receipt, redirecting hosts included."""
         return [
             {"host": host, "read_by": "server", "bytes": one.read, "requests": one.requests}
             for host, one in self.hosts.copy().items()
         ]
 
     def left(self) -> float:
-        """Seconds. Raises ReadFailed when there are none."""
+        """Seconds left. Raises ReadFailed if there are none."""
         seconds = self.deadline - time.monotonic()
         if self.ended.is_set() or seconds <= 0:
             raise ReadFailed("the call ended")
@@ -92,7 +92,7 @@ class CallBudget:
 
 @dataclass(slots=True, eq=False)
 class Shares:
-    """Requests of the whole server at once, shared by principals. For several threads.
+    """Limits concurrent requests of the server, shared by principals. Thread-safe.
 
     One principal has at most half of what the others leave, so that several slow ones leave room for the next.
     """
@@ -103,7 +103,7 @@ class Shares:
 
     @contextmanager
     def one(self, call: CallBudget) -> Iterator[None]:
-        """One request of the call's principal, once there is room. Raises ReadFailed where the call ends before."""
+        """One request of the call's principal, once there is room. Raises ReadFailed if the call ends first."""
         principal = call.principal
         with self._changed:
             while not self._has_room(principal):
@@ -124,7 +124,7 @@ class Shares:
 
 @dataclass(slots=True, eq=False)
 class Meter:
-    """What one source takes of the allowance of its call, and where its redirects may lead."""
+    """What one source uses of the budget of its call, and where its redirects may lead."""
 
     call: CallBudget
     # hosts and folders, as the beginnings of addresses, that whoever approved the call was told of; None for wherever it may read
@@ -135,7 +135,7 @@ class Meter:
 
 @dataclass(slots=True, eq=False)
 class DailyQuota:
-    """What principals read today, with what their running calls have read so far. For several threads."""
+    """What principals read today, running calls included. Thread-safe."""
 
     settings: RemoteSettings
     quota: Quota
@@ -146,14 +146,14 @@ class DailyQuota:
     _requests: Counter[str] = field(default_factory=Counter)
 
     def begin(self, principal: str, deadline: float) -> CallBudget:
-        """What a call may read; to be given to `end`."""
+        """The budget of a new call; pass it to `end`."""
         settings = self.settings
         with self._lock:  # around the reading too, so that no older figure takes the place of a newer one
             self._kept[principal] = self.quota.remote_used(principal)
         return CallBudget(principal, deadline, settings.bytes_a_call, settings.requests_a_call, self)
 
     def spend(self, principal: str, read: int, requests: int) -> None:
-        """Raises ReadFailed over a limit; what is given back is always taken."""
+        """Raises ReadFailed over a limit; giving back never fails."""
         with self._lock:
             kept_bytes, kept_requests = self._kept[principal]
             bytes_today = kept_bytes + self._read[principal] + read

@@ -1,4 +1,4 @@
-"""The keys of a bucket below a folder, page by page: of S3, of GCS, which speaks the same, and of Azure."""
+"""Lists the keys of a bucket below a folder, page by page: S3, GCS (the same protocol) and Azure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Listed:
 
 
 def listed(address: Address, checks: Checks, meter: Meter, *, deep: bool, most: int) -> Iterator[Listed]:
-    """What is below a folder of a bucket: all of it, or one level. Raises ReadFailed, also beyond `most` keys."""
+    """The keys below a folder of a bucket: all of them, or one level. Raises ReadFailed, also for more than `most` keys."""
     if address.scheme in PORTS:
         raise ReadFailed(f"{address.host} is a host, and hosts have no list that could be relied on")
     path = address.path.lstrip("/")
@@ -56,7 +56,7 @@ def listed(address: Address, checks: Checks, meter: Meter, *, deep: bool, most: 
 
 
 def _query(address: Address, folder: str, after: str, *, deep: bool) -> str:
-    """In the order of the names, as signatures want it."""
+    """Sorted by name, as signatures require."""
     azure = address.scheme == "az"
     rows = {"comp": "list", "restype": "container"} if azure else {"list-type": "2"}
     rows |= {"prefix": folder} if folder else {}

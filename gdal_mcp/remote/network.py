@@ -1,4 +1,4 @@
-"""Connections that go where they are told and end when they should. Which addresses they may go to, `checks` says."""
+"""Connections to checked addresses alone, which end with their request's deadline and with their call."""
 
 import ssl
 import time
@@ -16,7 +16,7 @@ _SLICE: Final = 0.25  # seconds after which a silent read looks whether its call
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """Until when, by time.monotonic(), the request of this thread may last."""
+    """When the request of this thread ends, by time.monotonic()."""
 
     call: CallBudget
     until: float
@@ -26,7 +26,7 @@ DEADLINE: ContextVar[Deadline] = ContextVar("deadline")
 
 
 class CheckedNetwork(httpcore2.NetworkBackend):
-    """Connects to the addresses that `checked` gives for a host and port, and to nothing else."""
+    """Connects only to the addresses that `checked` returns for a host and port."""
 
     def __init__(self, checked: Callable[[str, int], Sequence[str]]) -> None:
         self._checked = checked
@@ -53,7 +53,7 @@ class CheckedNetwork(httpcore2.NetworkBackend):
 
 
 class DeadlineStream(httpcore2.NetworkStream):
-    """A connection whose reads end with the time of the answer, however often a byte comes, and with their call."""
+    """A connection whose reads end at the deadline, even if bytes keep arriving, and with their call."""
 
     def __init__(self, inner: httpcore2.NetworkStream) -> None:
         self._inner = inner

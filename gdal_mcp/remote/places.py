@@ -1,7 +1,6 @@
-"""The places of remote data in a call: what its container sees instead of an address.
+"""The paths of remote data in a call: what its container sees instead of addresses.
 
-Invariant: no address, host or credential is in what the container is given; it is given `/vsihost/NUMBER/NAME`, which means
-something to the host alone, for this one call.
+Invariant: the container gets no address, host or credential, only `/vsihost/NUMBER/NAME`, which only the host can resolve, for one call.
 """
 
 import time
@@ -20,7 +19,7 @@ _FRESH: Final = 600  # seconds for which a description of remote data is believe
 
 @dataclass(frozen=True, slots=True)
 class Remote(Located):
-    """What the host reads for the container. As a text it is the name in the container; for people there is `label`."""
+    """Remote data that the host reads for the container. Its text is the path in the container; `label` is for people."""
 
     address: Address = field(kw_only=True)
     period: int = field(default=0, kw_only=True, compare=False)  # in which it was named
@@ -52,12 +51,12 @@ class AddressTable:
 
 
 def label(located: Located) -> str:
-    """What people are shown: the path, or the address without what is secret in it."""
+    """What people are shown: the path, or the address without its secrets."""
     return str(located.address) if isinstance(located, Remote) else str(located)
 
 
 def local(places: Iterable[Located]) -> tuple[Located, ...]:
-    """Those that lie in a workspace."""
+    """The paths in a workspace."""
     return tuple(one for one in places if not isinstance(one, Remote))
 
 
@@ -78,7 +77,7 @@ def by_host(places: Iterable[Located], size_of: Callable[[Located], int]) -> lis
 
 
 def restore_addresses(text: str, addresses: Iterable[Address]) -> str:
-    """A text of the container with addresses instead of the names that stand for them there."""
+    """Replaces the container's paths of remote data in a text by their addresses."""
     for number, address in enumerate(addresses, 1):
         folder = f"{_HOST.root}/{number}/"
         text = text.replace(f"{folder}{address.name}", str(address)).replace(folder, address.folder)

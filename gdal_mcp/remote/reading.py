@@ -1,4 +1,4 @@
-"""What one call reads: the answers to its container's questions, the first failure, and the record of what was read."""
+"""The remote data of one call: answers to its container, the first failure, and the record of what was read."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ _METADATA: Final = (".zmetadata", "zarr.json")
 
 
 class Source:
-    """The files that an address stands for: one with those beside it, or all of a tree. Made once they are known to be there."""
+    """The files of one address: a file with its sidecars, or a tree. Made once they are known to exist."""
 
     def __init__(self, address: Address, asked: Address, deps: FetchDeps, meter: Meter) -> None:
         """`asked` is as the caller wrote it. Raises ReadFailed."""
@@ -152,7 +152,7 @@ class Source:
 
 @dataclass(slots=True, eq=False)
 class Reading:
-    """Answers the questions of one container. `close` ends what is under way; it is to be called, always."""
+    """Answers the requests of one container. `close` ends pending requests and must always be called."""
 
     sources: Mapping[str, "Future[Source]"]  # by the number in their names, as in /vsihost/1/x.tif
     call: CallBudget

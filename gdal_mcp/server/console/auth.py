@@ -2,7 +2,7 @@
 
 Invariants:
 * every request needs a session, or in HTTP mode a token, that is valid at that moment and may read;
-* from a stranger only a login is read, within seconds; the slowest ones make room for new ones;
+* without authentication only a login is read, within seconds; the slowest make room for new ones;
 * requests that another site makes a browser send are refused: they have a foreign Origin, and never the key of a session;
 * requests that change something are JSON, from a page of our own.
 """
@@ -47,7 +47,7 @@ class LoginThrottle:
 
     @contextmanager
     def slot(self) -> Iterator[None]:
-        """Always gives a slot, if need be by cancelling the oldest holder. Raises Refused for that one."""
+        """Always yields a slot, if need be by cancelling the oldest login, which gets Refused."""
         while len(self._reading) >= MAX_PENDING_LOGINS:
             self._reading.pop(0).cancel()
         with anyio.CancelScope() as mine:

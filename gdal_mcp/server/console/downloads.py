@@ -2,8 +2,8 @@
 
 Invariants:
 * what is sent is a listed output, found by its number; no path ever comes from a client;
-* a link cannot be guessed, is good once, within a minute, and for what its viewer may still see then;
-* a browser that shows the file in spite of all runs nothing of it.
+* a link cannot be guessed, works once, within a minute, and only for what its viewer may still see then;
+* a browser that displays the file anyway runs nothing of it.
 """
 
 import os
@@ -44,7 +44,7 @@ class Links:
         return name
 
     def take(self, name: str) -> tuple[Viewer, int]:
-        """Who asked for which output. Raises Refused for a link that was used already, or was never given out."""
+        """The viewer and the output of a link. Raises Refused for a link that was used or never issued."""
         viewer, number, ends = self._open.pop(name, (None, 0, 0.0))
         if viewer is None or ends <= time.monotonic():
             raise Refused(404, "This link was used already, or is too old. Ask for the file again.")
@@ -52,7 +52,7 @@ class Links:
 
 
 def download(workspaces: Workspaces, artifact: Artifact) -> OpenFile:
-    """The file as it is now. Raises Refused if it is a folder, or its path leads elsewhere now."""
+    """The file as it is now. Raises Refused if it is a folder or was replaced by something else."""
     try:
         located = workspaces.input(artifact.path)
         if str(located) != artifact.path or located.is_folder:

@@ -189,7 +189,7 @@ class Unasked(Nobody):
 
 
 def _is_still_there(opened: Opened) -> bool:
-    """Whether the opened file is unchanged, and still at its path."""
+    """True if the opened file is unchanged and still at its path."""
     try:
         now = os.open(opened.artifact.path, LOOK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,4 @@
-"""The addresses of one console, and putting one together: for who has a token, and for the user who runs the server."""
+"""The routes of one console, and its construction: for holders of tokens, and for the user who runs the server."""
 
 import secrets
 import time
@@ -194,7 +194,7 @@ class Console:
         }
 
     def _setup(self) -> dict[str, Any]:
-        """How this server was set up, as far as it is known without looking at the host."""
+        """The settings of this server that are known without examining the host."""
         app, settings = self.service.app, self.service.app.settings
         image = app.hosting.known_image() or settings.image or next(iter(app.toolboxes.items)).image.reference
         return {
@@ -204,7 +204,7 @@ class Console:
         }
 
     def _workspaces(self, viewer: Viewer) -> Workspaces:
-        """All for who runs the server; of anybody else those that the policy gives. Raises ToolError where it gives nothing."""
+        """All workspaces for administrators; for others those that the policy gives. Raises ToolError if it gives none."""
         app = self.service.app
         return app.workspaces if viewer.is_admin else app.reaches.of(viewer.name).workspaces
 
@@ -264,7 +264,7 @@ class Console:
         return found
 
     def _for_admin(self, work: Callable[[App], Any]) -> Callable[..., Awaitable[Any]]:
-        """A handler for administrators. One at a time: it may take long."""
+        """A handler for administrators, one at a time since it may take long."""
 
         async def handler(viewer: Viewer) -> Any:
             if not viewer.is_admin:
@@ -315,18 +315,18 @@ def _png(picture: bytes | None) -> Response:
 
 
 def _figures(app: App) -> dict[str, Any]:
-    """Of the last day and of all that is kept. Raises RegistryUnavailable."""
+    """Figures of the last day and in total. Raises RegistryUnavailable."""
     return {"since": "24h", **figures.figures(app.registry, app.toolboxes.tools, time.time() - _DAY)}
 
 
 def _checkpoint(app: App) -> dict[str, Any]:
-    """Where the audit log ends. Raises AuditUnavailable."""
+    """The last checkpoint of the audit log. Raises AuditUnavailable."""
     at = app.audit.checkpoint()
     return {"path": str(app.audit.path), "records": at.seq, "checkpoint": str(at)}
 
 
 def _verified(app: App) -> dict[str, Any]:
-    """What a walk over the whole log finds. Raises AuditUnavailable."""
+    """The result of verifying the whole log. Raises AuditUnavailable."""
     found = verify(app.audit.path)
     return {**asdict(found), "checkpoint": str(found.last)}
 

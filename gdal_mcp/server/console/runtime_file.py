@@ -1,4 +1,4 @@
-"""Tells `gdal-mcp console` where the consoles of one state folder are: a private file for each, while its server lives.
+"""Tells `gdal-mcp console` where the consoles of one state folder are: a private file for each running server.
 
 Whoever can read such a file can sign in: this user, who can read and write everything else of the server too.
 """

@@ -1,7 +1,7 @@
 """What a viewer sees and does: the console without HTTP.
 
 Invariants:
-* to a viewer who may not see a principal's records, they do not exist;
+* a viewer who may not see a principal's records gets the same answer as if they did not exist;
 * decisions, undos and revocations are in the audit log before they happen; a cancellation is in the record of the call's end.
 
 Methods are for threads, except `cancel`, which is for the event loop. They raise Refused for what is missing or not allowed.
@@ -144,7 +144,7 @@ class ConsoleService:
         return call
 
     def undo(self, viewer: Viewer, call_id: str) -> tuple[dict[str, Any], Changed]:
-        """Undoes a call: what was done, and what those who watch are told. Raises SandboxError when it is not possible."""
+        """Undoes a call: what was done, and the change to announce. Raises SandboxError if it is not possible."""
         call = self._call(viewer, call_id)
         if not viewer.may_undo(call.principal):
             raise Refused(403, "An undo needs the scope gdal:approve, or gdal:admin for the calls of others.")

@@ -102,7 +102,7 @@ class Sessions:
         return made
 
     def find(self, session_id: str, key: str) -> Session | None:
-        """The session that has both secrets, if its time is not over."""
+        """The session with both secrets, unless it has expired."""
         found = self._open.get(session_id)
         if found is None or not hmac.compare_digest(found.key.encode(), key.encode("utf-8", "replace")):
             return None
@@ -130,7 +130,7 @@ class LoginTokens:
     _taken: dict[str, int] = field(default_factory=dict)  # until when each would have been good
 
     def take(self, text: str) -> bool:
-        """Whether a token is valid. It is used up by this."""
+        """True if a token is valid. It cannot be used again."""
         parts = _TICKET.fullmatch(text)
         if parts is None:
             return False

@@ -25,7 +25,7 @@ _MAX_TOKEN: Final = 16 << 10  # characters; signed ones with many claims have a 
 
 
 class Unavailable(Exception):
-    """Tokens cannot be checked now: nobody is let in, and no token is called invalid."""
+    """Tokens cannot be checked now: no request is admitted, and no token is reported as invalid."""
 
 
 class Verifier(Protocol):

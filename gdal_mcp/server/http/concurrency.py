@@ -9,7 +9,7 @@ import anyio
 
 
 class LimitExceeded(Exception):
-    """As many requests are open as may be."""
+    """The limit of open requests is reached."""
 
 
 @dataclass(slots=True, eq=False)

@@ -4,7 +4,7 @@
 `/files/CALL/NAME` is one file, and a POST to it makes a link to it.
 
 Invariants:
-* without a valid token or link nobody learns whether a call or file exists;
+* without a valid token or link, nobody learns whether a call or file exists;
 * one entity tag always stands for the same bytes;
 * a browser runs nothing of a file: the headers give its type, forbid guessing another, and put it in a sandbox.
 """

@@ -1,7 +1,7 @@
 """`/healthz`, `/readyz` and `/metrics`: for monitoring.
 
 Invariants:
-* without a token one learns only whether each item is well, never why, where or what it is;
+* without a token, only whether each item is well is shown, never why, where or what it is;
 * however often it is asked, the host is examined once in FRESH_SECONDS at most, by one thread.
 """
 
@@ -91,7 +91,7 @@ def look(app: App) -> HostHealth:
 
 
 def _audit(app: App) -> bool:
-    """Whether a record could be written, without writing one."""
+    """True if a record could be written; none is."""
     try:
         app.audit.checkpoint()
         free = os.statvfs(app.audit.path)

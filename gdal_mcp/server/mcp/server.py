@@ -1,4 +1,4 @@
-"""The MCP server on the SDK's low-level `Server`, both protocol eras: handlers over the pipeline, and what no tool changes."""
+"""The MCP server on the SDK's low-level `Server`, for both protocol eras: handlers over the pipeline."""
 
 import os
 from collections.abc import Mapping, Sequence

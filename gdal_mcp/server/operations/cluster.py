@@ -1,4 +1,4 @@
-"""What doctor says of a cluster: rights, quota, admission, node, network and image, each judged by what was asked or tried."""
+"""The rows of `doctor` for a cluster: rights, quota, admission, node, network and image, each from an API query or a trial."""
 
 import copy
 import re
@@ -48,7 +48,7 @@ class Finding(NamedTuple):
 
 
 def findings(settings: Settings) -> Iterator[tuple[str, Finding]]:
-    """By what they are about, in the order in which they are to be mended; what the API does not answer is a finding, too. Raises SandboxError without an API."""
+    """Findings by subject, in the order in which to fix them; an API that does not answer is a finding too. Raises SandboxError without an API."""
     cluster, image = Cluster.named(settings.engine or "", settings.cluster_options()), settings.image or ""
     with closing(Api(cluster)) as api, closing(KubernetesEngine(cluster)) as engine:
         version, architecture = engine.info().api_version, engine.info().architecture
@@ -113,7 +113,7 @@ def powers(found: list[str]) -> Finding:
 
 
 def quota(said: str, settings: Settings) -> Finding:
-    """From the refusal of a call that asks for everything."""
+    """The quota, read from the refusal of a Pod that requests everything."""
     limited = _LIMITED.search(said) if "exceeded quota" in said else None
     if limited is None:
         found = f"a call that asks for everything is refused otherwise: {said}"[:250] if said else "none"

@@ -71,7 +71,7 @@ class Report:
 
 
 def examine(settings: Settings) -> Report:
-    """Looks at this host as a server with these settings would. Never raises for what it finds."""
+    """Examines this host as a server with these settings would. Problems become rows; they are never raised."""
     try:
         with some_workspace(settings) as (complete, missing), running(complete) as app:
             host_rows, facts = _host(app.hosting, complete)
@@ -103,7 +103,7 @@ _APART_SECONDS: Final = 600.0  # a host that is slow to attest takes one or two 
 
 
 def examine_apart(settings: Settings) -> dict[str, Any]:
-    """As `examine`, as its dictionary, in a process of its own, for one that serves calls. Never raises for what it finds."""
+    """The report of `examine` as a dictionary, made in a separate process so that a serving one is not disturbed."""
     values = settings.model_dump(mode="json", exclude_unset=True)
     try:
         done = subprocess.run(  # noqa: S603 - this interpreter with a text of ours
@@ -296,7 +296,7 @@ def _workspaces(workspaces: Workspaces, hosting: Hosting, settings: Settings) ->
 
 
 def _pipes(root: Path, most: int = MOST_ENTRIES) -> Row:
-    """Whether a call could take data that a program of the host sends to another one."""
+    """Named pipes in workspaces, through which a call could read data meant for another program."""
     found = named_pipes(root, most)
     if found.paths:
         shown = f"{found.paths[0]}" + (f" and {len(found.paths) - 1} more" if len(found.paths) > 1 else "")
@@ -309,7 +309,7 @@ def _pipes(root: Path, most: int = MOST_ENTRIES) -> Row:
 
 
 def _storage(area: StagingArea) -> Row:
-    """What the file system of a writable workspace can do, by trying."""
+    """What the file system of a writable workspace supports, by trying."""
     try:
         replaces = area.replaces()
     except SandboxError as error:
@@ -333,7 +333,7 @@ def _records(settings: Settings) -> Iterator[Row]:
 
 
 def _removed(settings: Settings) -> Iterator[Row]:
-    """Settings that were written and do nothing any more."""
+    """Settings that are set and no longer have an effect."""
     for notice in settings.notices:
         found, _, fix = notice.partition(". ")
         yield Row("settings", "removed", "warning", found, fix)

@@ -1,4 +1,4 @@
-"""Makes a recorded call again without publishing: its outputs are compared in staging and then deleted.
+"""Repeats a recorded call without publishing: its outputs are compared in staging and then deleted.
 
 Equal bytes are the same, else equal content: some formats hold the time they were written (GeoPackage, dBASE).
 

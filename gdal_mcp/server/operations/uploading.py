@@ -135,7 +135,7 @@ class Upload(Operation):
 
 @dataclass(frozen=True)
 class Destination:
-    """Where an upload would go, as known before it is sent."""
+    """Where an upload would go, known before it is sent."""
 
     area: StagingArea
     output: Output
