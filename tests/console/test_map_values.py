@@ -25,10 +25,13 @@ def publish(stage: Stage, name: str) -> int:
 def test_the_map_has_a_legend_and_tells_the_value_at_a_click(stage: Stage, opened: Window):
     number = publish(stage, "values.tif")
     opened.go("#/outputs")
+    opened.page.locator(".layer-list summary").click()
+    others = opened.page.locator(f"[data-layer]:not([data-layer='{number}']) input")
+    for other in others.all():  # of other tests
+        other.uncheck()
     tile = opened.page.locator(f".tile[data-number='{number}']")
     tile.get_by_role("button", name=re.compile("on the map")).click()
     expect(opened.page.locator("#map path.box.draped")).to_have_count(1)
-    opened.page.locator(".layer-list summary").click()
     legend = opened.page.locator(".layer", has=opened.page.locator(f"[data-layer='{number}']")).locator(
         ".legend"
     )

@@ -103,7 +103,7 @@ class ConsoleAuth:
                     return Viewer(session.principal, session.name)
             else:
                 self.sessions.close(session.id)
-        raise Refused(401, "You are not signed in here, or your session has ended.")
+        raise Refused(401, "You are not signed in, or your session has expired.")
 
     def leave(self, request: Request) -> None:
         if (session := self._session(request)) is not None:

@@ -33,7 +33,7 @@ class Autostart:
         self._address: str | None = None
 
     async def url(self, needed: bool) -> str | None:  # noqa: FBT001 - as ConsoleUrl has it
-        """The address of the page, which lets nobody in by itself. If it is `needed`, waits until the page is open."""
+        """The address of the page, which signs nobody in. If `needed`, opens the page first and waits for it."""
         if needed and self._mode != "off":
             self._needed.set()
             await self._settled.wait()

@@ -79,7 +79,7 @@ class Browse:
         except SandboxError as error:
             raise Refused(409, str(error)) from error
         if target.identity is not None:
-            raise Refused(409, "Something of that name is there already.")
+            raise Refused(409, "Something with that name already exists.")
         draft = Draft(Command("mkdir", (), ()), (), (Output(target, kind="folder"),))
         if isinstance(verdict := decide(case(draft, TOOL, viewer.name), self.app.pipeline.policy), Deny):
             raise Refused(403, f"The policy denies it: {verdict.reason}.")

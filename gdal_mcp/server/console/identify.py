@@ -44,7 +44,7 @@ class Identify:
         try:
             opened = await anyio.to_thread.run_sync(self.store.open, artifact, workspaces)
         except (Absent, Gone) as error:
-            raise Refused(404, "That output is not there any more.") from error
+            raise Refused(404, "That output no longer exists.") from error
         opened.close()
         if self._one.statistics().tasks_waiting >= WAITING:
             raise Refused(429, "Too many values are being read. Try again.")

@@ -117,7 +117,7 @@ class Stream:
                 events = self.live.events(self.viewer, self.good)
                 await StreamingResponse(events, media_type="text/event-stream")(scope, receive, send)
         except LimitExceeded:
-            told = {"error": "Too many windows of this console are open. Close one."}
+            told = {"error": "Too many console windows are open. Close one."}
             await JSONResponse(told, 429)(scope, receive, send)
 
 

@@ -126,7 +126,7 @@ class Pictures:
             text = path.read_text(encoding="utf-8") if _shows(artifact, workspaces) else ""
             shown = json.loads(text)
         except (OSError, ValueError) as error:
-            raise Refused(404, "There is no legend of this.") from error
+            raise Refused(404, "No legend is available.") from error
         return {name: shown.get(name) for name in ("kind", "color", "bands", "stretch")}
 
     async def _made(
@@ -175,7 +175,7 @@ def _shows(artifact: Artifact, workspaces: Workspaces) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Unasked(Nobody):
-    """Nobody is asked for a call that only draws or looks: one that needs approval is cancelled."""
+    """Asks nobody: a call of the console that needs approval is cancelled."""
 
     scope: anyio.CancelScope
 

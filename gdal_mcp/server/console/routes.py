@@ -150,7 +150,7 @@ class Console:
                 return JSONResponse({"error": str(error)}, 409)
             except (AuditUnavailable, RegistryUnavailable, TokensUnavailable, Unavailable) as error:
                 _log.warning("console_failed", reason=str(error))
-                return JSONResponse({"error": "The server cannot do that now; its log says why."}, 503)
+                return JSONResponse({"error": "The server cannot do that now. See its log."}, 503)
             return found if isinstance(found, Response | Stream) else JSONResponse(found)
 
         return answer
@@ -310,7 +310,7 @@ class Assets(StaticFiles):
 
 def _png(picture: bytes | None) -> Response:
     if picture is None:
-        raise Refused(404, "There is no picture of this.")
+        raise Refused(404, "No preview is available.")
     return Response(picture, media_type="image/png")
 
 

@@ -41,7 +41,7 @@ class ConsoleService:
         Raises ToolError if the policy does not accept approval by the console, AuditUnavailable.
         """
         if not isinstance(approved, bool):
-            raise Refused(400, "`approved` is true or false.")
+            raise Refused(400, "`approved` must be true or false.")
         row, begun, yours = self._question(viewer, approval_id), time.time(), False
         if not viewer.decides:
             raise Refused(403, "Deciding needs the scope gdal:approve.")
@@ -57,10 +57,10 @@ class ConsoleService:
     def allow(self, viewer: Viewer, approval_id: str, minutes: object) -> dict[str, Any]:
         """Approves this question, and for some minutes further calls of its tool in its workspaces."""
         if not isinstance(minutes, int) or isinstance(minutes, bool) or minutes not in GRANT_MINUTES:
-            raise Refused(400, f"Approval in advance is for one of {GRANT_MINUTES} minutes.")
+            raise Refused(400, f"Approval in advance must be for one of {GRANT_MINUTES} minutes.")
         row = self._question(viewer, approval_id)
         if not serializers.can_be_granted(row):
-            raise Refused(409, "Such calls are approved one by one.")
+            raise Refused(409, "Such calls have to be approved one by one.")
         answer = self.decide(viewer, approval_id, approved=True)
         remote = tuple(folder for one in row.details.get("remote") or () for folder in one["folders"])
         for workspace in row.workspaces if answer["yours"] else ():
@@ -87,14 +87,14 @@ class ConsoleService:
         uri = Path(rows[number]["path"]).as_uri() if 0 <= number < len(rows) else ""
         found = self.app.registry.artifact(uri, viewer.of)
         if found is None:
-            raise Refused(404, "There is no picture of this.")
+            raise Refused(404, "No preview is available.")
         return found
 
     async def cancel(self, viewer: Viewer, call_id: str) -> dict[str, Any]:
         activity = self.app.pipeline.activity
         found = next((one for one in activity.all() if one.call_id == call_id), None)
         if found is None or not viewer.can_manage(found.principal):
-            raise Refused(404, "That call does not run here, or has ended.")
+            raise Refused(404, "That call is not running here, or has ended.")
         return {"cancelled": activity.cancel(call_id, viewer.name)}
 
     def history(

@@ -73,7 +73,7 @@ class Workflows:
             one for one in self.app.registry.artifacts_of(source.id if source else "") if one.path == first
         ]
         if not found:
-            raise Refused(404, "This step wrote nothing that could be shown.")
+            raise Refused(404, "This step wrote no file that can be shown.")
         return found[0]
 
     async def retry(self, viewer: Viewer, call_id: str, step: object) -> dict[str, Any]:
@@ -112,11 +112,11 @@ class Workflows:
     def _why_not(viewer: Viewer, call: Call) -> Refused | None:
         """Why a viewer cannot run a workflow again; None if nothing prevents it."""
         if call.principal != viewer.name:
-            return Refused(403, "Only its own caller can run a workflow again.")
+            return Refused(403, "Only the caller of a workflow can run it again.")
         if call.finished is None:
             return Refused(409, "The workflow is still running. Cancel it first.")
         if "workflow" not in call.arguments:
-            return Refused(409, "The workflow itself was not recorded. Ask the assistant to send it again.")
+            return Refused(409, "The workflow was not recorded. Ask the assistant to send it again.")
         return None
 
     def _find(self, viewer: Viewer, call_id: str) -> tuple[Mapping[str, Any], Call | None]:
@@ -172,7 +172,7 @@ class Workflows:
         paths = [Path(one) for one in (*read, *forecast["publishes"])]
         own = [one for one in paths if not one.is_relative_to(self.store.folder)]
         if not all(any(one.is_relative_to(place.root) for place in workspaces.items) for one in own):
-            raise Refused(404, "There is no picture of this.")
+            raise Refused(404, "No preview is available.")
 
 
 def picture_operation(store: StepStore) -> WorkflowStep:

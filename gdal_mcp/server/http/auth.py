@@ -1,4 +1,4 @@
-"""Who sent a request, by the bearer token in it.
+"""Authenticates requests by their bearer token.
 
 The SDK's bearer middleware is not used: it takes the first of two Authorization headers, turns a token that cannot be checked
 now into a server error, and names only one missing scope in its challenge.
@@ -49,9 +49,9 @@ class TokenVerifier:
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """Admits requests with a valid token, as its principal, and a bounded number of each principal at once.
+    """Admits requests with a valid token, and a bounded number of each principal at once.
 
-    Without a verifier everybody is the local user. `metadata` is the address that challenges name, or empty.
+    Without a verifier every sender is the local user. `metadata` is the address in challenges, or empty.
     """
 
     verifier: Verifier | None

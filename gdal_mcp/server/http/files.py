@@ -80,7 +80,7 @@ class Files:
         ]
 
     async def _get(self, request: Request) -> ASGIApp:
-        """A request with a signature is judged by that alone, whatever token it also has."""
+        """A request with a signature is authorized by that alone, even if it has a token."""
         signed = links.SIGNATURE in request.query_params
         return _answering(self._linked) if signed else self._guarded(self._read)
 
@@ -100,7 +100,7 @@ class Files:
         return self.auth.limited(principal, _answering(partial(self._sent, artifact, principal)))
 
     async def _sent(self, artifact: Artifact, principal: str, request: Request) -> ASGIApp:
-        """The reply to a request for a file or a range of it. `principal` is whose workspaces count."""
+        """The reply to a request for a file or a range of it, in the workspaces of `principal`."""
         etag = f'"{artifact.sha256}"'
         opened: Opened = await self._thread(self._opened, artifact, principal)
         if (status := _precondition(request.headers, etag)) is not None:
@@ -120,7 +120,7 @@ class Files:
         return JSONResponse({"files": rows}, headers=_ALWAYS)
 
     async def _index(self, who: Principal, request: Request) -> ASGIApp:
-        """Without it GDAL requests each of the dozens of possible sidecar files of a dataset."""
+        """An index, without which GDAL would request dozens of possible sidecar files of a dataset."""
         made = await self._thread(self._made, who, request)
         names = [quote(one.name, safe="") for one in made if one.media_type != FOLDER]
         title = f"<title>Index of {FILES_PATH}/{request.path_params['call']}/</title>"
@@ -143,7 +143,7 @@ class Files:
         return {**row, "media_type": one.media_type, "url": self.base + path_of(one.call_id, one.name)}
 
     async def _link(self, who: Principal, request: Request) -> ASGIApp:
-        """Only for the owner of the file: administrators could give away what is not theirs."""
+        """Only the owner of a file may make a link, so that administrators cannot give away files of others."""
         artifact = await self._thread(self._found, who, request)
         owner = await self._thread(self.store.owner, artifact.call_id)
         try:

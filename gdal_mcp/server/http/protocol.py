@@ -53,13 +53,13 @@ class ProtocolEndpoint:
         return answer
 
     async def _posted(self, who: Principal, scope: Scope, receive: Receive, send: Send) -> None:
-        """Checks the very bytes that the protocol reads: the body is read once, and passed on."""
+        """Checks the same bytes that the protocol reads: the body is read once and passed on."""
         try:
             body = await whole_body(receive, self.body_bytes)
         except TooLarge:
             await replies.refused(413, "too_large", "the body is too large")(scope, receive, send)
         except TooSlow:
-            await replies.refused(408, "too_slow", "the body did not come in time")(scope, receive, send)
+            await replies.refused(408, "too_slow", "the body did not arrive in time")(scope, receive, send)
         except ClientDisconnect:
             return
         else:

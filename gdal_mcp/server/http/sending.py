@@ -1,4 +1,4 @@
-"""An open file as an answer: whole, or one range of it."""
+"""An open file as an answer, complete or one range of it."""
 
 import os
 import re

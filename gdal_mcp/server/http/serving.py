@@ -148,7 +148,7 @@ class _Server(uvicorn.Server):
 
 
 async def _disconnect_slow_clients(server: uvicorn.Server, silent: Silent) -> None:
-    """Uvicorn itself bounds only the time between two requests; it waits for ever for heads and slow readers."""
+    """Uvicorn bounds only the time between two requests; it waits forever for request heads and slow readers."""
     states: dict[Any, tuple[object, float]] = {}  # by connection: what it waits for, and since when
     while True:
         await anyio.sleep(SWEEP_SECONDS)

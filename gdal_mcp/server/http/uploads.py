@@ -1,7 +1,7 @@
 """`PUT /uploads/NUMBER/PATH` stores a file in a workspace: a call with policy, approval and record like any other.
 
 Invariants:
-* whatever can be refused before the bytes arrive is refused then, and none of them are read;
+* what can be refused before the bytes arrive is refused then, and none of them are read;
 * the bytes are bounded in number and in time, whatever the request declares;
 * an upload that was not published leaves nothing behind.
 """
@@ -107,7 +107,7 @@ class UploadRoutes:
         except LimitExceeded:
             reply = replies.busy(429, "too many uploads of yours are in progress")
         except TooSlow:
-            reply = replies.refused(408, "too_slow", "the file did not come in time")
+            reply = replies.refused(408, "too_slow", "the file did not arrive in time")
         except ClientDisconnect:
             return
         except (ToolError, SandboxError) as error:
@@ -183,7 +183,7 @@ class UploadRoutes:
 
     @asynccontextmanager
     async def _held(self, manager: AbstractContextManager[_T]) -> AsyncIterator[_T]:
-        """Enters and leaves a blocking context manager in threads; it is left even after a cancellation."""
+        """Enters and exits a blocking context manager in threads, even after a cancellation."""
         stack = ExitStack()
         try:
             with anyio.CancelScope(shield=True):

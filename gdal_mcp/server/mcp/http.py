@@ -26,7 +26,7 @@ _KEY: Final = "gdal_mcp.principal"  # of an ASGI scope
 
 
 class Protocol:
-    """The protocol of one server, both eras. Every request must have been given its principal by `set_principal`."""
+    """The protocol of one server, for both eras. Call `set_principal` on every request first."""
 
     def __init__(self, app: App, hosts: Collection[str], origins: Collection[str], downloads: str) -> None:
         """`hosts` and `origins` are answered; `downloads` is the address below which outputs are served."""
@@ -56,12 +56,12 @@ class Protocol:
 
     @property
     def _owners(self) -> Mapping[str, object]:
-        """Who opened each session that exists."""
+        """The opener of each session."""
         return self._manager._session_owners  # noqa: SLF001 - the SDK bounds only all sessions together, and has no public name for them
 
     @contextmanager
     def opening(self, principal: Principal) -> Iterator[None]:
-        """Holds room for a session until it exists, or never will: the SDK makes it only later. Raises LimitExceeded."""
+        """Reserves room for a session while the SDK creates it. Raises LimitExceeded."""
         mine = authorization_context(_user(principal))
         if (
             sum(owner == mine for owner in self._owners.values()) + self._opening[principal.id]
@@ -89,7 +89,7 @@ def set_principal(scope: Scope, principal: Principal) -> None:
 
 
 def who(ctx: Context) -> Principal:
-    """Who sent this very request, whatever session it came in. Raises KeyError if it was not `set_principal`."""
+    """The sender of this request, whatever its session. Raises KeyError without `set_principal`."""
     assert ctx.request is not None
     principal = ctx.request.scope["state"][_KEY]
     assert isinstance(principal, Principal)

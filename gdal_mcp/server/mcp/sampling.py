@@ -80,7 +80,7 @@ class Sampling:
         if (found := self.waiting.pop(state["finished"], None)) is None:
             raise MCPError(
                 t.INVALID_PARAMS,
-                f"The call {state['finished']} is over, and its result no longer kept for an answer. Its record is "
+                f"The call {state['finished']} is over, and its result is no longer available. Its record is "
                 f"gdal://calls/{state['finished']}.",
             )
         _, reply, question = found

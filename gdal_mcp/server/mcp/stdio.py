@@ -40,7 +40,7 @@ async def serve(app: App, *beside: Callable[[App], Coroutine[Any, Any, None]]) -
 
 
 async def run_stdio(server: Server[Any]) -> None:
-    """Passes messages on to the server, and answers what could not be parsed."""
+    """Forwards messages to the server, and answers those that could not be parsed."""
     kept, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
     async with stdio_server() as (reading, writing), kept, messages, anyio.create_task_group() as group:
 
@@ -82,7 +82,7 @@ def refusal(error: Exception) -> t.JSONRPCError | None:
         return None
     said = t.ErrorData(
         code=t.PARSE_ERROR if unreadable else t.INVALID_REQUEST,
-        message=f"The message is no {'JSON that can be read' if unreadable else 'JSON-RPC request'}{why}. {_ADVICE}",
+        message=f"The message is not {'readable JSON' if unreadable else 'a JSON-RPC request'}{why}. {_ADVICE}",
     )
     one = given.get("id") if isinstance(given, dict) else None
     readable = isinstance(one, str) and one.isprintable()  # half of a surrogate pair cannot be written back

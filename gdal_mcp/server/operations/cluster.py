@@ -116,7 +116,9 @@ def quota(said: str, settings: Settings) -> Finding:
     """The quota, read from the refusal of a Pod that requests everything."""
     limited = _LIMITED.search(said) if "exceeded quota" in said else None
     if limited is None:
-        found = f"a call that asks for everything is refused otherwise: {said}"[:250] if said else "none"
+        found = (
+            f"a Pod that requests everything is refused for another reason: {said}"[:250] if said else "none"
+        )
         return Finding(
             "warning", found, "Set a ResourceQuota on the namespace: pods, limits.memory, limits.cpu."
         )
@@ -134,7 +136,7 @@ def security(let_in: list[str]) -> Finding:
     if let_in:
         fix = (
             "Label the namespace pod-security.kubernetes.io/enforce=restricted (Kubernetes 1.25 and newer). "
-            "Until then, whoever takes the server over has the nodes."
+            "Until then, anybody who takes over the server controls the nodes."
         )
         return Finding("warning", f"a Pod may have {', '.join(let_in)}", fix)
     return Finding("ok", f"no Pod with {', '.join(_HOSTILE)} is let in")

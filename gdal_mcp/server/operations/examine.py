@@ -255,7 +255,7 @@ def _faults(probed: Probed) -> Iterator[Row]:
 
 
 def _further(hosting: Hosting, boxes: Sequence[Toolbox]) -> Iterator[Row]:
-    """The image of each further toolbox, attested anew."""
+    """The image of each other toolbox, attested again."""
     for box in boxes:
         try:
             host = hosting.ready(box, fresh=True)
@@ -340,7 +340,7 @@ def _removed(settings: Settings) -> Iterator[Row]:
 
 
 def _policy(settings: Settings, policy: Policy) -> Iterator[Row]:
-    """Whoever may write or call without having been asked who they are."""
+    """Who may call without authentication."""
     never = settings.approval == "never"
     value = "never: calls write without asking anybody" if never else str(settings.approval)
     yield _warning_if(never, "policy", "approval", value, "Leave --approval out to ask before writes.")
@@ -351,5 +351,5 @@ def _policy(settings: Settings, policy: Policy) -> Iterator[Row]:
         yield Row("policy", "writes", "warning", value, fix)
     if settings.no_auth:
         fix = "Make a token with `gdal-mcp token new`, and leave --no-auth out."
-        found = "none: whoever reaches the port is the user who runs the server"
+        found = "none: everybody who reaches the port acts as the user who runs the server"
         yield Row("policy", "authentication", "warning", found, fix)

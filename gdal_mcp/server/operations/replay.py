@@ -107,7 +107,7 @@ class Replay(Operation):
         if output is None or output.target.name not in new:
             return Verdict(path, "differs", reason="the call does not write it any more")
         if row["kind"] != "dataset":
-            return Verdict(path, "differs", reason="its bytes differ, and it is no dataset")
+            return Verdict(path, "differs", reason="its bytes differ, and it is not a dataset")
         try:
             located = self.workspaces.input(path)
             is_as_recorded = str(located) == path and Materials.digest(located) == old.get(located.name)

@@ -179,7 +179,7 @@ class Uploads:
         given = entry is None or entry.tools is None or any(fnmatchcase(UPLOAD, one) for one in entry.tools)
         excluded = entry is not None and any(fnmatchcase(UPLOAD, one) for one in entry.exclude_tools)
         if not reach.surface.permits(UPLOAD) or not given or excluded:
-            raise denied("it leaves you no tool upload")
+            raise denied("you may not upload")
         path = f"{place[0].root}/{place[1]}"
         arguments = {"path": path, "bytes": declared or 0, "sha256": "0" * 64, "overwrite": True}
         output = draft_upload(self.app, reach, who.id, arguments).outputs[0]

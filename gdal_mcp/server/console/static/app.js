@@ -39,7 +39,7 @@ async function start() {
   document.getElementById("leave").hidden = false;
   document.getElementById("who").textContent = state.me.principal;
   show();
-  api.listen({ questions, running: calls, trouble: (told) => say(told.reason, "bad"), over, state: linked });
+  api.listen({ questions, running: calls, trouble: (told) => say(told.reason, "bad"), over: endSession, state: setConnectionState });
 }
 
 // Escape, and a click beside it, close the menu.
@@ -78,12 +78,12 @@ function signIn(error) {
     wrong));
 }
 
-function over() {
+function endSession() {
   api.forget();
   location.reload();
 }
 
-function linked(text) {
+function setConnectionState(text) {
   const place = document.getElementById("link-state");
   place.textContent = text === "live" ? "live" : "connection lost, reconnecting";
   place.dataset.state = text;
