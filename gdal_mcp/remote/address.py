@@ -72,7 +72,7 @@ class Address:
 
     @property
     def folder(self) -> str:
-        """Scheme, host and folder: what grants are for. Items have a scheme of their own: their assets may lie elsewhere."""
+        """Scheme, host and folder, as grants name them. Items have a scheme of their own, since their assets may be on other hosts."""
         return f"{'stac+' if self.item_asset else ''}{self.origin}{self.path.rpartition('/')[0]}/"
 
     @property

@@ -96,19 +96,19 @@ class Checks:
         line = address.origin.removeprefix("https://")
         if source is None:
             raise _blocked(
-                f"the server does not read from {line}, or not from that folder of it",
+                f"the server does not read from {line}, or not from that folder",
                 f'`--remote {line}`, or `hosts = ["{line}"]` under [remote] of the settings file',
             )
         given = self._hosts_of(principal)
         if given is not None and not any(source_at(text).holds(*where) for text in given):
             raise _blocked(
-                f"the server's policy does not let you read from {line}",
+                f"the policy does not let you read from {line}",
                 f'`remote = ["{line}"]` in your [[principal]] entry of the policy file',
             )
         unknown = [key for key, _ in address.query if key not in source.query]
         if unknown and not followed:
             raise _blocked(
-                f"addresses of {line} may not have the parameter {unknown[0][:40]!r}",
+                f"addresses of {line} may not use the parameter {unknown[0][:40]!r}",
                 f'`query = ["{unknown[0][:40]}"]` in its [[remote.source]]',
             )
         return source
@@ -162,7 +162,7 @@ class Checks:
                 # another host gets no credentials, and none are used again once another host has said where to go
                 signs = signs and found is source and at.origin == home
                 if ask.body is not None:
-                    raise ReadFailed(f"{address.host} redirects a question, and only files are followed")
+                    raise ReadFailed(f"{address.host} redirects a request for a list, which is not followed")
         except ToolError as error:
             raise ReadFailed(f"{error.message} {error.suggestion}".rstrip(".")) from error
         raise ReadFailed(f"{address.host} redirects more than {_MAX_REDIRECTS} times")
@@ -219,7 +219,7 @@ class Checks:
                 raise ReadFailed(f"the certificate of {target.host} is not trusted") from error
             raise _Again("the connection was refused or lost") from error
         except (httpcore2.ProtocolError, ValueError) as error:
-            raise ReadFailed(f"{target.host} does not speak HTTP as it should") from error
+            raise ReadFailed(f"{target.host} sent an invalid HTTP response") from error
         finally:
             DEADLINE.reset(kept)
 
@@ -232,12 +232,12 @@ def resolved(host: str, port: int, sources: Iterable[Source]) -> list[str]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise ReadFailed(f"{host} is not known to the name server") from error
+        raise ReadFailed(f"{host} cannot be resolved") from error
     addresses = [str(row[4][0]) for row in found]
     networks = [one for source in sources if _stands_for(source, host, port) for one in source.networks]
     if not addresses or not all(is_allowed(text, networks) for text in addresses):
         raise ReadFailed(
-            f"{host} has an address that is not public; who runs the server can list it: `networks` in its [[remote.source]]"
+            f"{host} has an address that is not public; the person who runs the server can allow it with `networks` in its [[remote.source]]"
         )
     return addresses
 
@@ -270,7 +270,7 @@ def _followed(location: str, at: Target) -> Address:
     try:
         found = parse(urljoin(f"{at.scheme}://{at.host}:{at.port}{at.path}", location).partition("#")[0])
     except ValueError as error:
-        raise ReadFailed(f"{at.host} redirects to what is no address") from error
+        raise ReadFailed(f"{at.host} redirects to an invalid address") from error
     return replace(found.hidden, sidecars=())
 
 
@@ -279,8 +279,8 @@ def _require_told(address: Address, at: Target, meter: Meter) -> None:
     within = meter.within
     if within is not None and not f"{address.origin}{address.path}".startswith(within):
         raise ReadFailed(
-            f"{at.host} redirects to {address.origin}, which is no part of what was approved; who approves calls can allow it: "
-            f"`gdal-mcp grants new` with `--reads {address.origin}/` besides what it reads already"
+            f"{at.host} redirects to {address.origin}, which was not approved; an approver can allow it: "
+            f"`gdal-mcp grants new` with `--reads {address.origin}/` in addition to what it already reads"
         )
 
 
@@ -316,7 +316,7 @@ class _Answer:
         """A header; empty if it is missing. Raises ReadFailed if it is repeated, too long or not ASCII."""
         found = [value.decode("latin-1") for key, value in self.headers if key.lower() == name.encode()]
         if len(found) > 1 or any(not re.fullmatch("[ -~]{0,4096}", value) for value in found):
-            raise ReadFailed(f"{self.host} sends a header that cannot be read")
+            raise ReadFailed(f"{self.host} sends an invalid header")
         return found[0].strip() if found else ""
 
     def require_no_failure(self) -> None:
@@ -329,11 +329,11 @@ class _Answer:
             after = self.one("retry-after")
             raise _Again(f"HTTP {self.status}", float(after) if after.isdecimal() and len(after) < 6 else 0.0)
         if self.status in (401, 403):
-            raise ReadFailed(f"{self.host}: HTTP {self.status}; credentials stand in [[remote.source]]")
+            raise ReadFailed(f"{self.host}: HTTP {self.status}; set its credentials in [[remote.source]]")
         if self.status not in (200, 206, 304, 416):
             raise ReadFailed(f"{self.host}: HTTP {self.status}")
         if self.one("content-encoding") not in ("", "identity"):
-            raise ReadFailed(f"{self.host} answers in a coding that was not asked for")
+            raise ReadFailed(f"{self.host} uses a content encoding that was not requested")
 
     def version(self, length: int) -> Version:
         return Version(length, self.one("etag"), self.one("last-modified"))
@@ -347,13 +347,13 @@ def _ranged(answer: _Answer, start: int, size: int, known: Version | None) -> tu
     if start == 0 and (is_empty or (answer.status == 200 and answer.one("content-length") == "0")):
         return 0, answer.version(0), False
     if answer.status != 206:
-        raise ReadFailed(f"{answer.host} does not answer ranges, so nothing can be read in pieces")
+        raise ReadFailed(f"{answer.host} does not support range requests")
     found = _CONTENT_RANGE.fullmatch(answer.one("content-range"))
     if found is None:
-        raise ReadFailed(f"{answer.host} does not say which range it answers")
+        raise ReadFailed(f"{answer.host} does not state the range of its answer")
     first, last, total = (int(text) for text in found.groups())
     if first != start or last != min(start + size, total) - 1 or last < first:
-        raise ReadFailed(f"{answer.host} answers another range than was asked for")
+        raise ReadFailed(f"{answer.host} answers a different range than was requested")
     return last - first + 1, answer.version(total), False
 
 
@@ -371,12 +371,12 @@ def _body(parts: Iterable[bytes], size: int | None, most: int, answer: _Answer, 
         data += part
         came[0] = min(len(data), most)
         if len(data) > most:
-            raise ReadFailed(f"{answer.host} answers with more bytes than it may")
+            raise ReadFailed(f"{answer.host} sends more bytes than requested")
     if size is not None and len(data) != size:
-        raise _Again("fewer bytes came than were announced")
+        raise _Again("the answer was shorter than announced")
     return bytes(data)
 
 
 def _blocked(why: str, line: str) -> ToolError:
-    advice = f"Who runs the server can allow it: {line}."
+    advice = f"The person who runs the server can allow it: {line}."
     return ToolError(Code.NETWORK_BLOCKED, Stage.VALIDATE, f"{why}.", advice)

@@ -107,9 +107,9 @@ class BlockCache:
                 file = self._opened()
             data = os.pread(file.fileno(), size, place * BLOCK)
         except (OSError, ValueError) as error:  # ValueError: closed since
-            raise ReadFailed("what was read before cannot be read from the server's disk") from error
+            raise ReadFailed("the cache cannot be read from the server's disk") from error
         if sha256(data).digest() != copy.digests[block]:
-            raise ReadFailed("what was read before has changed on the server's disk")
+            raise ReadFailed("the cache has changed on the server's disk")
         return data
 
     def put(self, copy: Copy, block: int, data: memoryview) -> None:
@@ -118,7 +118,7 @@ class BlockCache:
         with copy.lock:
             known = copy.digests.setdefault(block, digest)
             if known != digest:
-                raise ReadFailed("the file changed while it was read, and its server did not say so")
+                raise ReadFailed("the file changed while it was read, without a new version")
             if block in copy.held:
                 return
             place = self._place()

@@ -109,7 +109,7 @@ class RemoteGateway:
             href = parse_json(text, _MAX_ITEM_VALUES)["assets"][asked.item_asset]["href"]
             found = parse(urljoin(str(replace(item, query=(), secret=())), href))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            what = f"{asked.host}: the item has no such asset, or the asset has no address"
+            what = f"{asked.host}: the item does not have that asset, or the asset has no address"
             raise ReadFailed(what) from error
         # whatever its query says is the item's word, not the caller's
         self.checks.listed(found.hidden, call.principal)

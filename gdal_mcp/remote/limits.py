@@ -60,9 +60,9 @@ class CallBudget:
         """One request of a source for up to `size` bytes; the caller puts the received bytes into the list. Raises ReadFailed over a limit."""
         with self._lock:
             if self.requests_left < 1:
-                raise ReadFailed("this call has made as many requests as it may (`requests_a_call`)")
+                raise ReadFailed("this call has reached its limit of requests (`requests_a_call`)")
             if self.bytes_left < size:
-                raise ReadFailed("this call would read more bytes than it may (`bytes_a_call`)")
+                raise ReadFailed("this call has reached its limit of bytes (`bytes_a_call`)")
             self.daily.spend(self.principal, size, 1)
             self.requests_left, self.bytes_left = self.requests_left - 1, self.bytes_left - size
         came = [0]
@@ -160,7 +160,9 @@ class DailyQuota:
             requests_today = kept_requests + self._requests[principal] + requests
             over = bytes_today > self.settings.bytes_a_day or requests_today > self.settings.requests_a_day
             if over and requests:
-                raise ReadFailed("you have read as much today as you may (`bytes_a_day`, `requests_a_day`)")
+                raise ReadFailed(
+                    "you have reached today's limit of remote data (`bytes_a_day`, `requests_a_day`)"
+                )
             self._read[principal] += read
             self._requests[principal] += requests
 

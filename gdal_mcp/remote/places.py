@@ -61,7 +61,7 @@ def local(places: Iterable[Located]) -> tuple[Located, ...]:
 
 
 def by_host(places: Iterable[Located], size_of: Callable[[Located], int]) -> list[dict[str, Any]]:
-    """What people are told of remote data before it is read: each host by itself. Bytes are those of the files, 0 if unknown."""
+    """Remote data by host, as shown for approval. Bytes are those of the files, 0 if unknown."""
     rows: dict[str, dict[str, Any]] = {}
     for one in dict.fromkeys(places):
         if isinstance(one, Remote):

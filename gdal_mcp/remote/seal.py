@@ -59,5 +59,5 @@ def _unusable(path: Path, why: str) -> ToolError:
         Code.INTERNAL,
         Stage.APPROVAL,
         f"the key {path.name} of the state folder cannot be used: {why}.",
-        "Give this user the file, or remove it: open approvals of remote data are then asked for again.",
+        "Give this user the file, or remove it: pending approvals of remote data will be requested again.",
     )

@@ -137,7 +137,7 @@ def running(
 def _areas(
     settings: Settings, workspaces: Workspaces, paths: HostPaths, stack: ExitStack
 ) -> Mapping[Path, StagingArea]:
-    """Where outputs are staged, by workspace root. What is kept for undo is pruned in a thread, outside the calls."""
+    """Where outputs are staged, by workspace root. Files for undo are pruned in a thread, outside the calls."""
     keep = Retention(settings.undo_calls, settings.undo_size)
     pruning = ThreadPoolExecutor(1, "prune")
     stack.callback(pruning.shutdown)

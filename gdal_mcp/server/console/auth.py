@@ -63,7 +63,7 @@ class LoginThrottle:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleAuth:
-    """Authenticates for one console. `origins` are those of its own page; `verify` tells whose a token is."""
+    """Authenticates for one console. `origins` are those of its own page; `verify` returns the principal of a token."""
 
     local: Principal
     tickets: LoginTokens

@@ -87,5 +87,5 @@ def _bands(reply: Reply) -> list[dict[str, Any]]:
     (feature,) = reply.result[UNTRUSTED]["report"]["features"]
     rows = feature["properties"]["bands"]
     if not all("unscaled_value" in one for one in rows):
-        raise Refused(404, "There is no value here.")
+        raise Refused(404, "No value at this position.")
     return [{"band": one["band_number"], "value": one["unscaled_value"]} for one in rows]

@@ -1,6 +1,6 @@
 """Tells `gdal-mcp console` where the consoles of one state folder are: a private file for each running server.
 
-Whoever can read such a file can sign in: this user, who can read and write everything else of the server too.
+Anybody who can read such a file can sign in: only this user, who can access everything else of the server too.
 """
 
 import json

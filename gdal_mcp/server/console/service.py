@@ -75,7 +75,7 @@ class ConsoleService:
     def _question(self, viewer: Viewer, approval_id: str) -> Approval:
         row = self.app.approvals.approvals.approval(approval_id)
         if row is None or not viewer.sees_question(row.principal):
-            raise Refused(404, "There is no such question.")
+            raise Refused(404, "That question does not exist.")
         return row
 
     def replaced(self, viewer: Viewer, approval_id: str, number: int) -> Artifact:
@@ -140,7 +140,7 @@ class ConsoleService:
     def _call(self, viewer: Viewer, call_id: str) -> Call:
         call = self.app.registry.call(call_id, viewer.of)
         if call is None:
-            raise Refused(404, "There is no such call.")
+            raise Refused(404, "That call does not exist.")
         return call
 
     def undo(self, viewer: Viewer, call_id: str) -> tuple[dict[str, Any], Changed]:
@@ -175,7 +175,7 @@ class ConsoleService:
     def artifact(self, viewer: Viewer, number: int) -> Artifact:
         found = self.app.registry.artifact_numbered(number, viewer.of)
         if found is None:
-            raise Refused(404, "There is no such output, or it was undone.")
+            raise Refused(404, "That output does not exist, or was undone.")
         return found
 
     def grants(self, viewer: Viewer) -> dict[str, Any]:
@@ -186,7 +186,7 @@ class ConsoleService:
     def revoke(self, viewer: Viewer, grant_id: str) -> dict[str, Any]:
         found = next((one for one in self.app.approvals.approvals.grants() if one.id == grant_id), None)
         if found is None or not viewer.sees_question(found.principal):
-            raise Refused(404, "There is no such grant.")
+            raise Refused(404, "That grant does not exist.")
         now = time.time()
         if found.holds(now) and not serializers.grant(found, now, viewer)["revocable"]:
             raise Refused(403, "Revoking it needs the scope gdal:admin.")

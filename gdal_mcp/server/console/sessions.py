@@ -1,6 +1,6 @@
 """The viewers of the page, what they may see and do, their sessions, and the login tokens that open one.
 
-Whoever can read this user's files can make a login token.
+Anybody who can read this user's files can make a login token.
 
 Invariants:
 * a session needs two secrets: one in a cookie, which the browser keeps from every script, and one in a header, which it keeps

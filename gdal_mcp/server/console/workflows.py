@@ -65,7 +65,7 @@ class Workflows:
         made = self._step_calls(call)
         reused = {row["id"]: row["reused"] for row in forecast["steps"]}
         if step not in reused:
-            raise Refused(404, "There is no such step.")
+            raise Refused(404, "That step does not exist.")
         self._require_sources(workspaces, forecast, made.values())
         source = made.get(step) or self.app.registry.call(reused[step] or "")
         first = str(source.outputs[0]["path"]) if source and source.outputs else ""
@@ -94,7 +94,7 @@ class Workflows:
             raise why
         after = {row["id"]: row["after"] for row in forecast["steps"]}
         if step not in after:
-            raise Refused(404, "There is no such step.")
+            raise Refused(404, "That step does not exist.")
         made, again = self._step_calls(call), _dependent(str(step), after)
         reused = {row["id"]: row["reused"] for row in forecast["steps"]}
         forget(self.store, {made[one].id if one in made else reused[one] or "" for one in again})
@@ -123,10 +123,10 @@ class Workflows:
         """The forecast of a workflow, and the record of its call once that has begun."""
         forecast = Forecasts(self.app.settings.state_dir / FOLDER).get(call_id)
         if forecast is None:
-            raise Refused(404, "There is no such workflow.")
+            raise Refused(404, "That workflow does not exist.")
         decides = viewer.decides and self._open_question(call_id) is not None
         if not (viewer.can_manage(forecast["principal"]) or decides):
-            raise Refused(404, "There is no such workflow.")
+            raise Refused(404, "That workflow does not exist.")
         return forecast, self.app.registry.call(call_id)
 
     def _open_question(self, call_id: str) -> str | None:

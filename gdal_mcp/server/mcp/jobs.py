@@ -256,7 +256,7 @@ async def running(
 ) -> AsyncIterator[Jobs]:
     """The lifespan of a server with tasks: at its end the running ones are cancelled, and waited for.
 
-    Whoever reads the store next sees an unfinished task of a dead server as failed.
+    The next reader of the store sees an unfinished task of a dead server as failed.
     """
     try:
         async with anyio.create_task_group() as group:
